@@ -19,10 +19,9 @@ mod validators;
 
 use std::io;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use steppe_mem::Lease;
-use steppe_net::{DiskTask, Folder};
+use steppe_net::{DiskTask, Folder, clock};
 
 use crate::config::{Coding, Files};
 use crate::error::GatewayError;
@@ -105,7 +104,7 @@ impl FileResponder {
         let Some(mut lookup) = lookup else {
             return Ok(Self::answered(lease, answer::words(asked, 404, &[])?));
         };
-        let now = Instant::now();
+        let now = clock::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             found => return Ok(Self::answered(lease, answer(asked, &head, found)?)),

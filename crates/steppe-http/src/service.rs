@@ -7,12 +7,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use steppe_mem::Budget;
 use steppe_net::{
     BoundSockets, Changes, Drained, LocalFuture, Names, Phase, PrepareError, Prepared, Service,
-    SocketBinder, SocketKey, Worker,
+    SocketBinder, SocketKey, Worker, clock,
 };
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::trace::Tracer;
@@ -181,7 +180,7 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
             })?;
         }
         let last = Arc::clone(&self.in_force().gateway);
-        let tls = last.load_tls(config, Instant::now());
+        let tls = last.load_tls(config, clock::now());
         let tls = tls.map_err(|error| PrepareError::Other {
             key: error.key,
             cause: Box::new(error),

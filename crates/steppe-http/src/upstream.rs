@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use steppe_mem::Reservation;
+use steppe_net::clock;
 use steppe_net::proxy_protocol::Ends;
 use tokio::time::timeout;
 
@@ -251,7 +252,7 @@ impl Pool {
             && self
                 .upstream
                 .retry_budget()
-                .allows(retry.budget, Instant::now());
+                .allows(retry.budget, clock::now());
         selection.retries += u32::from(is_allowed);
         is_allowed
     }
@@ -398,7 +399,7 @@ impl Pool {
     #[cold]
     fn refresh(&self) {
         self.version.set(self.upstream.version());
-        let (candidates, is_growing) = self.upstream.candidates(Instant::now());
+        let (candidates, is_growing) = self.upstream.candidates(clock::now());
         self.is_growing.set(is_growing);
         self.picker.borrow_mut().replace(candidates);
     }
@@ -412,7 +413,7 @@ impl Pool {
         let resolved = async {
             while self.picker.borrow().candidates().is_empty() {
                 tokio::time::sleep(NAMES_PAUSE).await;
-                self.upstream.sync(Instant::now());
+                self.upstream.sync(clock::now());
                 self.refresh_if_changed();
             }
         };
@@ -476,9 +477,10 @@ impl Pool {
             ends,
             timeout: self.settings().timeouts.connect,
         };
-        let began_at = Instant::now();
+        let began_at = clock::now();
         let channel = self.connector.connect(peer).await.map_err(|failure| {
-            self.upstream.failed(state, failure, began_at.elapsed());
+            let elapsed = clock::now() - began_at;
+            self.upstream.failed(state, failure, elapsed);
             under_way.iter().for_each(Guard::fail);
             self.metrics.connect_failed();
             let error = match failure {
@@ -488,7 +490,7 @@ impl Pool {
             (error, Some(failure))
         })?;
         drop(pending);
-        let now = Instant::now();
+        let now = clock::now();
         let open = Rc::new(Open::new(self.metrics.clone(), charge, now));
         let state = Arc::clone(state);
         let (stream, shared) = channel.open_stream();

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::clock;
 use crate::limits::DEADLINE_TICK;
 
 /// The deadlines of one worker.
@@ -70,7 +71,7 @@ impl Deadlines {
                 self.0.occupied.notified().await;
             }
             tokio::time::sleep(DEADLINE_TICK).await;
-            self.sweep(Instant::now());
+            self.sweep(clock::now());
         }
     }
 

@@ -1,10 +1,11 @@
 //! Sockets and threads: workers and the services that they run, listeners,
-//! inherited sockets, connections to servers, names, files, deadlines, drain.
+//! inherited sockets, connections to servers, names, files, the clock, deadlines, drain.
 //!
 //! Non-goals: protocols above the byte stream.
 
 mod activation;
 mod address;
+pub mod clock;
 mod datagram;
 mod deadline;
 mod disk;

@@ -52,6 +52,7 @@ mod strace;
 mod tls_client;
 mod tls_server;
 mod tools;
+pub mod virtual_time;
 mod wait;
 mod websocket;
 mod wire;

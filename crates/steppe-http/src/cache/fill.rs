@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use slab::Slab;
 use steppe_mem::Lease;
+use steppe_net::clock;
 use tokio::time::{Sleep, sleep};
 
 use super::body::{Body, BodyReader};
@@ -459,7 +460,7 @@ impl Filling {
                     Err(mut chunk) => {
                         let _ = chunk.share();
                         if is_too_much {
-                            store.pass_on(&self.ask.resource, Instant::now());
+                            store.pass_on(&self.ask.resource, clock::now());
                         }
                         let body = Arc::clone(&stored.body);
                         body.stop_keeping();
@@ -574,7 +575,7 @@ impl Downstream for Filling {
     }
 
     fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
-        let now = Instant::now();
+        let now = clock::now();
         if let Some(stand_in) = self.stand_in(head.status, now) {
             self.end();
             self.stage = Stage::Discarding;
@@ -590,7 +591,7 @@ impl Downstream for Filling {
     }
 
     fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {
-        let now = Instant::now();
+        let now = clock::now();
         let outcome = match self.stand_in(refusal.status, now) {
             Some(stand_in) => {
                 self.ask.store.stats.stood_in();

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
+use steppe_net::clock;
 use tokio::task::spawn_local;
 
 use crate::codec::DownstreamCodec;
@@ -78,7 +78,7 @@ impl Choice {
         let settings = connection.client.settings();
         connection
             .deadline
-            .set(Instant::now(), settings.timeouts.idle);
+            .set(clock::now(), settings.timeouts.idle);
         loop {
             if let Some(pending) = &connection.pending
                 && let Some(codec) = self.recognized(pending.filled())
@@ -101,7 +101,7 @@ impl Choice {
                 None => return self.default_codec().serve(connection),
                 Some(Ok(1..)) if !has_begun => {
                     let header = settings.timeouts.header;
-                    connection.deadline.set(Instant::now(), header);
+                    connection.deadline.set(clock::now(), header);
                 }
                 Some(Ok(1..)) => {}
                 Some(Ok(0)) => return,

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Lease;
+use steppe_net::clock;
 
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
 use crate::cache::control::RequestControl;
@@ -378,7 +379,7 @@ impl Waiting {
             scheme: &self.scheme,
             lease: &self.lease,
             asked: self.asked,
-            now: Instant::now(),
+            now: clock::now(),
         }
     }
 

@@ -15,6 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Lease;
+use steppe_net::clock;
 use tokio::time::timeout_at;
 
 use super::{About, ExchangeFilter, Filter, Identity, Ready, Step};
@@ -169,9 +170,9 @@ impl Question {
             }
         };
         loop {
-            let began_at = Instant::now();
+            let began_at = clock::now();
             let asked = self.converse(&mut stream, ends_at).await;
-            let now = Instant::now();
+            let now = clock::now();
             let elapsed = now.saturating_duration_since(began_at);
             match asked {
                 Ok((status, answer)) => {

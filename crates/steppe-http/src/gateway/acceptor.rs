@@ -11,14 +11,15 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
 use steppe_mem::Buffer;
 use steppe_net::Transport;
 use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
 use steppe_net::proxy_protocol::ProxyHeader;
 use steppe_net::tls::{Accepting as AcceptingTls, ListenerTls};
-use steppe_net::{BoundListener, Deadline, Drain, ListenAddress, PeerAddress, Phase, Stream};
+use steppe_net::{
+    BoundListener, Deadline, Drain, ListenAddress, PeerAddress, Phase, Stream, clock,
+};
 use tokio::task::{JoinHandle, spawn_local};
 
 use super::client::{Accepted, ClientContext, Counted, peer_of};
@@ -281,7 +282,7 @@ impl Introduced {
         client: PeerAddress,
     ) -> Result<(Transport, ClientSession), Option<CloseReason>> {
         let settings = self.listener.settings();
-        deadline.set(Instant::now(), settings.timeouts.handshake);
+        deadline.set(clock::now(), settings.timeouts.handshake);
         let in_progress = &self.listener.handshakes;
         let slot = in_progress.begin(settings.handshakes, client.ip());
         let accepting = AcceptingTls {
@@ -297,7 +298,7 @@ impl Introduced {
             // As for a first request: a drain does not wait for it long.
             if settings.drain.is_draining() && !is_hurried {
                 is_hurried = true;
-                deadline.set(Instant::now(), FIRST_REQUEST_GRACE);
+                deadline.set(clock::now(), FIRST_REQUEST_GRACE);
             }
             accepting.as_mut().poll(cx)
         });

@@ -26,7 +26,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Reservation;
-use steppe_net::Deadline;
+use steppe_net::{Deadline, clock};
 
 use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
@@ -206,7 +206,7 @@ pub fn reject<'a, D: Downstream + ?Sized>(
     rejected: Rejected<'_>,
 ) -> impl Future<Output = Completed> + use<'a, D> {
     // The head may have taken its time.
-    let now = Instant::now();
+    let now = clock::now();
     let exchange = pool::take(client.exchange_lease(), rejected.began_at);
     let exchange = exchange.map(|mut exchange| {
         let snapshot = client.state.current();
@@ -232,7 +232,7 @@ impl<D: Downstream + ?Sized> Future for Running<'_, D> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Completed> {
         let this = self.get_mut();
-        let now = this.now.take().unwrap_or_else(Instant::now);
+        let now = this.now.take().unwrap_or_else(clock::now);
         let Some(exchange) = &mut this.exchange else {
             let end = ready!(this.poll_no_room(cx, now));
             return Poll::Ready(Completed { end, at: now });

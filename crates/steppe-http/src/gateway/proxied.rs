@@ -2,11 +2,10 @@
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
-use std::time::Instant;
 
 use steppe_mem::Buffer;
 use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
-use steppe_net::{Deadline, Transport};
+use steppe_net::{Deadline, Transport, clock};
 
 use super::listener::ListenerSettings;
 use crate::limits::{FIRST_REQUEST_GRACE, REQUEST_READ_BYTES};
@@ -24,7 +23,7 @@ pub(super) async fn read_header(
     deadline: &Deadline,
     settings: &ListenerSettings,
 ) -> Result<Introduction, Option<CloseReason>> {
-    deadline.set(Instant::now(), settings.timeouts.header);
+    deadline.set(clock::now(), settings.timeouts.header);
     let mut pending = None;
     let mut is_hurried = false;
     let header = poll_fn(|cx| {
@@ -38,7 +37,7 @@ pub(super) async fn read_header(
         // As for a first request: a drain does not wait for it long.
         if settings.drain.is_draining() && !is_hurried {
             is_hurried = true;
-            deadline.set(Instant::now(), FIRST_REQUEST_GRACE);
+            deadline.set(clock::now(), FIRST_REQUEST_GRACE);
         }
         ready!(deadline.poll_passed(cx));
         let reason = if transport.is_starved() {

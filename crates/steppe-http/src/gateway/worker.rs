@@ -3,9 +3,10 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
-use steppe_net::{BoundListener, BoundSockets, Change, Drained, ListenAddress, Phase, Worker};
+use steppe_net::{
+    BoundListener, BoundSockets, Change, Drained, ListenAddress, Phase, Worker, clock,
+};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
@@ -147,7 +148,7 @@ async fn shut_down(state: &Rc<WorkerState>, acceptors: Vec<Acceptor>) -> Drained
 async fn housekeeping(state: Rc<WorkerState>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
-        let now = Instant::now();
+        let now = clock::now();
         let current = state.current();
         current.pools.iter().for_each(|(_, pool)| pool.sweep(now));
         if let Some(access) = &current.access {

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use steppe_net::clock;
+
 use super::parse::{self, HeadLimits};
 use super::reader::split;
 use super::server::{Age, HeadError, NextRequest, ServerConnection, ServerSide};
@@ -48,7 +50,7 @@ impl ServerConnection {
             if let Some(closed) = poll_fn(|cx| self.poll_first_bytes(cx)).await {
                 return closed;
             }
-            began_at = Instant::now();
+            began_at = clock::now();
         }
         self.age = Age::Served;
         // What the listener asks may have changed meanwhile.
@@ -84,7 +86,7 @@ impl ServerConnection {
                 // Its client connected before the drain, and may not know of it.
                 Age::New => {
                     self.age = Age::InDrainGrace;
-                    self.deadline.set(Instant::now(), FIRST_REQUEST_GRACE);
+                    self.deadline.set(clock::now(), FIRST_REQUEST_GRACE);
                 }
                 Age::InDrainGrace => {}
             }
@@ -92,7 +94,7 @@ impl ServerConnection {
         ready!(self.deadline.poll_passed(cx));
         // A request is there, and there was no room to read it: that is told, not hidden.
         Poll::Ready(Some(if side.wire.is_starved() {
-            side.begin_request(Instant::now());
+            side.begin_request(clock::now());
             NextRequest::Rejected(GatewayError::over_budget(), None)
         } else {
             NextRequest::Closed(Some(CloseReason::IdleTimeout))

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Lease;
-use steppe_net::Deadline;
+use steppe_net::{Deadline, clock};
 use tokio::task::spawn_local;
 
 use super::Http1;
@@ -135,7 +135,7 @@ impl ServerConnection {
                 is_head: false,
                 is_connect: false,
                 keep_alive: true,
-                began_at: Instant::now(),
+                began_at: clock::now(),
             },
         };
         Self {
@@ -196,12 +196,7 @@ impl ServerConnection {
 
     async fn linger(&mut self) {
         self.side.wire.pending = None;
-        linger(
-            &mut self.side.wire.transport,
-            &self.deadline,
-            Instant::now(),
-        )
-        .await;
+        linger(&mut self.side.wire.transport, &self.deadline, clock::now()).await;
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use h2::client::{Builder, Connection, SendRequest};
 use h2::{Ping, PingPong};
+use steppe_net::clock;
 use tokio::task::spawn_local;
 use tokio::time::{Sleep, sleep};
 
@@ -72,12 +73,7 @@ fn establish(connection: Established) -> Option<Client> {
     } = connection;
     let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
     let h2 = builder();
-    let carrier = Carrier::new(
-        (transport, None),
-        (lease, traffic, charge),
-        0,
-        Instant::now(),
-    );
+    let carrier = Carrier::new((transport, None), (lease, traffic, charge), 0, clock::now());
     let handshake = pin!(h2.handshake::<_, Piece>(carrier.clone()));
     // It writes the preface, which is gathered, and waits for nothing.
     let mut cx = Context::from_waker(Waker::noop());
@@ -123,7 +119,7 @@ impl Task {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = Instant::now();
+        let now = clock::now();
         self.carrier.set_now(now);
         // Written with whatever else this turn has.
         self.change_windows();

@@ -13,7 +13,7 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request as HttpRequest;
 use steppe_mem::{Lease, Reservation, Waiter};
-use steppe_net::{Deadline, Transport};
+use steppe_net::{Deadline, Transport, clock};
 use tokio::task::spawn_local;
 
 use self::stream::ServerStream;
@@ -128,7 +128,7 @@ async fn serve(accepted: Accepted) {
     } = accepted;
     let settings = client.settings();
     let mut transport = transport;
-    let reserved = reserve(&settings, &mut transport, &deadline, Instant::now()).await;
+    let reserved = reserve(&settings, &mut transport, &deadline, clock::now()).await;
     let charge = match reserved {
         Ok(charge) => charge,
         Err(None) => return,
@@ -140,7 +140,7 @@ async fn serve(accepted: Accepted) {
     if let Err(error) = transport.limit_unsent_bytes(H2_UNSENT_BYTES) {
         tracing::debug!(%error, "cannot limit what a socket holds unsent");
     }
-    let now = Instant::now();
+    let now = clock::now();
     deadline.set(now, settings.timeouts.header);
     let carrier = Carrier::new(
         (transport, pending),
@@ -183,7 +183,7 @@ async fn serve(accepted: Accepted) {
         // What it was told last is to reach the client.
         Ok(()) | Err(None) => {
             if let Some(mut transport) = carrier.into_transport() {
-                linger(&mut transport, &deadline, Instant::now()).await;
+                linger(&mut transport, &deadline, clock::now()).await;
             }
         }
     }
@@ -273,7 +273,7 @@ fn builder(settings: &ListenerSettings) -> Builder {
 impl ServerConnection<'_> {
     /// Accepts streams until the connection ends.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        let now = Instant::now();
+        let now = clock::now();
         self.carrier.set_now(now);
         *self.shared.task.borrow_mut() = Some(cx.waker().clone());
         loop {

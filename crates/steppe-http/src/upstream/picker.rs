@@ -10,7 +10,8 @@
 //! exactly, at the cost of O(servers) for each choice.
 
 use std::sync::Arc;
-use std::time::Instant;
+
+use steppe_net::clock;
 
 use super::random::{Random, hash, mix};
 use super::target::TargetState;
@@ -139,7 +140,7 @@ impl Picker {
                 active + 1.0
             }),
             (Balance::P2cEwma, _) => {
-                let now = Instant::now();
+                let now = clock::now();
                 self.better_of_two_random(|candidate| candidate.state.cost(now))
             }
             (Balance::Random, _) => self.weighted_random(),

@@ -13,10 +13,9 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use steppe_mem::{Buffer, Lease};
-use steppe_net::ServerAddress;
+use steppe_net::{ServerAddress, clock};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -85,7 +84,7 @@ async fn watch(probed: Rc<Probed>) {
     let mut tasks = JoinSet::new();
     let mut known: Vec<(Target, tokio::task::AbortHandle)> = Vec::new();
     loop {
-        probed.upstream.sync(Instant::now());
+        probed.upstream.sync(clock::now());
         let targets = probed.upstream.targets();
         known.retain(|(known, task)| {
             let is_current = targets.iter().any(|target| target.is_same(known));

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use steppe_net::Endpoints;
 use steppe_net::tls::ServerTls;
+use steppe_net::{Endpoints, clock};
 
 use super::breaker::{Admission, Breaker, Circuit, Outcome, Probe};
 use super::hedge::Latencies;
@@ -126,7 +126,7 @@ impl UpstreamState {
             kept: last.map_or_else(Arc::default, |last| Arc::clone(&last.kept)),
         };
         // Otherwise an index could refer to another server than before.
-        state.rebuild(&mut state.lock(), Instant::now());
+        state.rebuild(&mut state.lock(), clock::now());
         if state.settings.health.is_none() {
             // Without probes nothing would ever mark it healthy again.
             for target in state.targets() {
@@ -360,7 +360,7 @@ impl UpstreamState {
 
     /// Records a failure of a server, `elapsed` after the request was sent.
     pub(crate) fn failed(&self, state: &TargetState, failure: Failure, elapsed: Duration) {
-        let now = Instant::now();
+        let now = clock::now();
         let in_a_row = state.failed(failure, elapsed, now);
         if state.may_warn(failure, now) {
             // Only its operator or ours can mend that: no request does.
@@ -417,7 +417,7 @@ impl UpstreamState {
 
     /// Applies the verdict of the probes.
     pub(super) fn probed(&self, state: &TargetState, is_unhealthy: bool) {
-        if !state.set_unhealthy(is_unhealthy, Instant::now()) {
+        if !state.set_unhealthy(is_unhealthy, clock::now()) {
             return;
         }
         self.changed();
@@ -436,7 +436,7 @@ impl UpstreamState {
     }
 
     fn set_drained(&self, server: &str, is_drained: bool) -> Option<()> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut found = None;
         for target in &*self.lock() {
             let address = self.address_of(target);

@@ -1,11 +1,19 @@
 //! Points in time as milliseconds since the process started, which fit an atomic.
 
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How much earlier than its first use the origin lies. A test stops its clock first and gets here later: its
+/// times must not lie before the origin.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Milliseconds since the process started, never 0.
 pub(super) fn millis(at: Instant) -> u64 {
-    static BEGAN_AT: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // The real time: tests of one process have clocks of their own, which they advance.
+    static BEGAN_AT: LazyLock<Instant> = LazyLock::new(|| {
+        let now = Instant::now();
+        now.checked_sub(MARGIN).unwrap_or(now)
+    });
     let since = at.saturating_duration_since(*BEGAN_AT).as_millis();
     u64::try_from(since).unwrap_or(u64::MAX).saturating_add(1)
 }

@@ -5,12 +5,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::server::{ListenerTls, Reread};
+use crate::clock;
 use crate::limits::TLS_REREAD_EVERY;
 
 /// Looks at the files of `tls` again and again, for ever, and logs what came of it.
@@ -22,7 +22,7 @@ pub async fn keep_current(tls: Arc<ListenerTls>) {
     loop {
         sleep(TLS_REREAD_EVERY).await;
         let looking = Arc::clone(&tls);
-        let looked = spawn_blocking(move || looking.reread(Instant::now()));
+        let looked = spawn_blocking(move || looking.reread(clock::now()));
         // There is no outcome where the runtime ends.
         let Ok(outcome) = looked.await else { return };
         told.tell(tls.listener(), outcome);

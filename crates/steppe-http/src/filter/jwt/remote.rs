@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use steppe_mem::{Account, Lease, Reservation};
-use steppe_net::LocalFuture;
+use steppe_net::{LocalFuture, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -207,7 +207,7 @@ impl RemoteKeys {
 
     /// One fetch; whether it brought a set.
     async fn fetch(&self, fetch: &dyn FetchKeys) -> bool {
-        let _landing = self.take_off(Instant::now());
+        let _landing = self.take_off(clock::now());
         let fetched = match self.lease.try_reserve(JWKS_BYTES_MAX) {
             Err(_) => Err("the budget has no room".to_owned()),
             Ok(_room) => fetch.fetch(&self.source, JWKS_BYTES_MAX).await,

@@ -8,8 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
+use steppe_net::clock;
 use tokio::task::spawn_local;
 
 use super::{Exchange, Running, Stage, pool};
@@ -62,7 +62,7 @@ impl MakeBehind for Place<'_> {
 
 impl Behind for Rest {
     fn ask(&self, head: RequestHead, down: Box<dyn Downstream>) -> Result<(), GatewayError> {
-        let now = Instant::now();
+        let now = clock::now();
         let exchange = pool::take(self.context.exchange_lease(), now);
         let mut exchange = exchange.ok_or_else(GatewayError::over_budget)?;
         exchange.begin_behind(self, head);
