@@ -164,6 +164,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
+    use steppe_testkit::virtual_time;
+    use tokio::task::spawn_local;
+
     use super::*;
 
     #[derive(Default)]
@@ -204,5 +207,45 @@ mod tests {
         deadlines.sweep(now + Duration::from_secs(35));
         assert_eq!(count.0.load(Ordering::SeqCst), 3);
         assert_eq!(deadlines.0.entries.borrow().len(), 2);
+    }
+
+    /// A task that waits for a deadline of `deadlines`, and how long it waited.
+    fn wait(deadlines: &Deadlines) -> (Rc<Deadline>, tokio::task::JoinHandle<Duration>) {
+        let (deadline, began_at) = (Rc::new(deadlines.add()), clock::now());
+        let awaited = Rc::clone(&deadline);
+        let waiting = spawn_local(async move {
+            std::future::poll_fn(|cx| awaited.poll_passed(cx)).await;
+            clock::now() - began_at
+        });
+        (deadline, waiting)
+    }
+
+    #[test]
+    fn a_deadline_passes_when_it_is_due_and_at_most_a_tick_later() {
+        virtual_time::run(async {
+            let deadlines = Deadlines::default();
+            let sweeping = deadlines.clone();
+            spawn_local(async move { sweeping.run().await });
+            // Nothing ticks before there is a deadline.
+            virtual_time::pass(Duration::from_millis(1_003)).await;
+            let (after, tick) = (Duration::from_secs(10), DEADLINE_TICK);
+            let ((kept, keeping), (moved, moving), (cleared, clearing)) =
+                (wait(&deadlines), wait(&deadlines), wait(&deadlines));
+            for deadline in [&kept, &moved, &cleared] {
+                deadline.set(clock::now(), after);
+            }
+            virtual_time::pass(Duration::from_secs(9)).await;
+            moved.set(clock::now(), after);
+            cleared.clear();
+            virtual_time::pass(Duration::from_millis(999)).await;
+            assert!(!keeping.is_finished());
+            virtual_time::pass(tick).await;
+            let waited = keeping.await.expect("it ends");
+            assert!((after..=after + tick).contains(&waited), "{waited:?}");
+            virtual_time::pass(Duration::from_secs(10)).await;
+            let (waited, after) = (moving.await.expect("it ends"), Duration::from_secs(19));
+            assert!((after..=after + tick).contains(&waited), "{waited:?}");
+            assert!(!clearing.is_finished());
+        });
     }
 }

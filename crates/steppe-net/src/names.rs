@@ -220,3 +220,74 @@ impl Endpoints {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use steppe_testkit::virtual_time::{pass, run};
+
+    use super::*;
+    use crate::clock;
+
+    /// A resolver with these answers, by the seconds that they may be used; then none.
+    #[derive(Default)]
+    struct Scripted {
+        answers: Mutex<VecDeque<(u8, u64)>>,
+        /// When it was asked.
+        asked_at: Mutex<Vec<Instant>>,
+    }
+
+    impl Resolve for Scripted {
+        fn resolve<'a>(
+            &'a self,
+            host: &'a str,
+        ) -> Pin<Box<dyn Future<Output = Result<Resolved, NameError>> + Send + 'a>> {
+            let asked_at = clock::now();
+            self.asked_at.lock().expect("no panic").push(asked_at);
+            let answer = self.answers.lock().expect("no panic").pop_front();
+            let resolved = answer.map(|(last, seconds)| Resolved {
+                addresses: vec![[192, 0, 2, last].into()],
+                ttl: Duration::from_secs(seconds),
+            });
+            Box::pin(std::future::ready(resolved.ok_or_else(|| NameError {
+                host: host.to_owned(),
+                reason: "no answer".to_owned(),
+            })))
+        }
+    }
+
+    #[test]
+    fn a_name_is_asked_for_again_when_its_addresses_are_too_old() {
+        run(async {
+            // Too short, as told, too long; then failures.
+            let answers = [(1, 0), (2, 60), (3, 3600)];
+            let resolver = Arc::new(Scripted {
+                answers: Mutex::new(answers.into()),
+                ..Scripted::default()
+            });
+            let names = Names::new(resolver.clone());
+            let server = ServerAddress::Name {
+                host: "a.example".to_owned(),
+                port: 80,
+            };
+            let began_at = clock::now();
+            let endpoints = names.endpoints(&server);
+            assert!(endpoints.addresses().is_empty(), "none before the first");
+            let asked = || -> Vec<_> {
+                let asked_at = resolver.asked_at.lock().expect("no panic");
+                let seconds = |at: &Instant| (*at - began_at).as_secs();
+                asked_at.iter().map(seconds).collect()
+            };
+            for (seconds, last) in [(0, 1), (1, 2), (60, 3), (300, 3), (2, 3), (2, 3)] {
+                pass(Duration::from_secs(seconds)).await;
+                let expected: [IpAddr; 1] = [[192, 0, 2, last].into()];
+                assert_eq!(*endpoints.addresses(), expected, "after {seconds} more");
+            }
+            assert_eq!(asked(), [0, 1, 61, 361, 363, 365]);
+            drop(endpoints);
+            pass(2 * NAME_TTL_MIN + NAME_RETRY).await;
+            assert_eq!(asked().len(), 6, "nobody uses it");
+        });
+    }
+}

@@ -131,7 +131,28 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 #[cfg(test)]
 mod tests {
+    use steppe_testkit::virtual_time;
+
     use super::*;
+
+    #[test]
+    fn files_are_looked_at_every_half_second() {
+        virtual_time::run(async {
+            let path = std::env::temp_dir().join(format!("steppe-watched-{}", std::process::id()));
+            std::fs::write(&path, "a").expect("writes");
+            let mut watch = Watch::new([path.clone()]);
+            let watching = tokio::spawn(async move { watch.changed().await });
+            virtual_time::pass(Duration::from_secs(5)).await;
+            assert!(!watching.is_finished(), "it is as it was");
+            std::fs::write(&path, "ab").expect("writes");
+            // One look to see it, one to see it at rest.
+            virtual_time::pass(2 * EVERY - Duration::from_millis(10)).await;
+            assert!(!watching.is_finished(), "it may still be written");
+            virtual_time::pass(Duration::from_millis(20)).await;
+            assert!(watching.is_finished());
+            std::fs::remove_file(&path).expect("removes");
+        });
+    }
 
     #[test]
     fn a_change_is_told_once_when_it_has_come_to_rest() {

@@ -71,3 +71,63 @@ impl<S> Changes<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use steppe_testkit::virtual_time::{pass, run};
+    use tokio::task::spawn_local;
+
+    use super::*;
+
+    #[test]
+    fn workers_that_are_stuck_are_waited_for_once_and_together() {
+        run(async {
+            let changes = Arc::new(Changes::<()>::new(3));
+            let mut prompt = changes.take_receiver(0);
+            spawn_local(async move {
+                while let Some(change) = prompt.recv().await {
+                    let _ = change.done.send(());
+                }
+            });
+            let _stuck = [1, 2].map(|worker| changes.take_receiver(worker));
+            let sockets = (0..3).map(|_| BoundSockets::default()).collect();
+            let telling = Arc::clone(&changes);
+            let told = spawn_local(async move { telling.send(&Arc::new(()), sockets).await });
+            pass(CHANGE_TIME_MAX - Duration::from_millis(10)).await;
+            assert!(!told.is_finished());
+            pass(Duration::from_millis(20)).await;
+            assert!(told.is_finished());
+        });
+    }
+
+    #[test]
+    fn workers_that_change_are_not_waited_for_longer() {
+        run(async {
+            let changes = Arc::new(Changes::<()>::new(1));
+            let mut prompt = changes.take_receiver(0);
+            spawn_local(async move {
+                while let Some(change) = prompt.recv().await {
+                    tokio::time::sleep(CHANGE_TIME_MAX / 2).await;
+                    let _ = change.done.send(());
+                }
+            });
+            let began_at = Instant::now();
+            let telling = Arc::clone(&changes);
+            let told = spawn_local(async move {
+                telling
+                    .send(&Arc::new(()), vec![BoundSockets::default()])
+                    .await;
+                Instant::now() - began_at
+            });
+            pass(CHANGE_TIME_MAX).await;
+            assert!(told.is_finished());
+            let took = told.await.expect("it ends");
+            assert!(
+                took < CHANGE_TIME_MAX / 2 + Duration::from_millis(20),
+                "{took:?}"
+            );
+        });
+    }
+}

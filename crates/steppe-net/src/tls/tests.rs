@@ -1,5 +1,7 @@
 //! Sessions between our own two sides: what is agreed, moved, resumed and refused.
 
+mod late;
+
 use std::fs;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
