@@ -5,6 +5,7 @@ use std::future::{pending, poll_fn};
 use std::time::Duration;
 
 use steppe_mem::Budget;
+use steppe_testkit::virtual_time;
 use tokio::task::{LocalSet, yield_now};
 
 use super::*;
@@ -133,11 +134,14 @@ fn a_set_is_charged_with_what_its_keys_take_beside_its_text() {
 struct Server {
     answers: Mutex<VecDeque<Result<Vec<u8>, String>>>,
     asked: AtomicUsize,
+    /// When it was asked last.
+    asked_at: Mutex<Option<Instant>>,
 }
 
 impl FetchKeys for Server {
     fn fetch(&self, _: &JwksUrl, _: usize) -> LocalFuture<Result<Vec<u8>, String>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        *self.asked_at.lock().expect("no panic") = Some(clock::now());
         let answer = self.answers.lock().expect("no panic").pop_front();
         Box::pin(async move {
             yield_now().await;
@@ -186,6 +190,43 @@ fn a_set_is_fetched_at_once_and_again_when_a_request_asks() {
             assert_eq!(server.asked.load(Ordering::Relaxed), number);
             assert!(!set.flight().is_under_way);
         }
+    });
+}
+
+#[test]
+fn a_set_is_fetched_at_its_refresh_and_sooner_after_a_failure() {
+    virtual_time::run(async {
+        let away = || Err("away".to_owned());
+        let answers = [away(), away(), Ok(rsa().into()), Ok(rsa().into()), away()];
+        let server = Arc::new(Server {
+            answers: Mutex::new(answers.into()),
+            ..Server::default()
+        });
+        let fetch: Arc<dyn FetchKeys> = server.clone();
+        let set = Arc::new(set(Duration::from_secs(30)));
+        let began_at = clock::now();
+        tokio::task::spawn_local(Arc::clone(&set).keep_current(fetch));
+        let fetched = || {
+            let asked_at = server.asked_at.lock().expect("no panic");
+            let at = asked_at.expect("it was asked") - began_at;
+            (server.asked.load(Ordering::Relaxed), at.as_secs())
+        };
+        let step = Duration::from_millis(10);
+        // A cooldown after a failure, a refresh after a set.
+        for (count, due) in (1..).zip([0, 30, 60, 360, 660, 690]) {
+            if due > 0 {
+                let just_before = Duration::from_secs(due) - step;
+                virtual_time::pass(began_at + just_before - clock::now()).await;
+                assert_eq!(fetched().0, count - 1, "not before {due}");
+            }
+            if [30, 60, 690].contains(&due) {
+                let asked = set.ask(set.known().generation, clock::now());
+                assert!(matches!(asked, Asked::Cooling), "before {due}");
+            }
+            virtual_time::pass(2 * step).await;
+            assert_eq!(fetched(), (count, due));
+        }
+        assert_eq!(set.report().failed, 3);
     });
 }
 
