@@ -66,8 +66,34 @@ pub fn check(manifests: &[&str]) -> Result<Outcome> {
         let found = findings(&packages, &lists);
         wrong.extend(found.iter().map(|finding| format!("{manifest}: {finding}")));
     }
+    if node_features()?.contains(STOPS_THE_CLOCK) {
+        wrong.push(format!(
+            "package steppe: tokio has `{STOPS_THE_CLOCK}`, which is for test programs (ADR 0031)"
+        ));
+    }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(Outcome::Passed)
+}
+
+/// A feature of tokio by which programs stop its clock, and with which it takes a lock to read it.
+const STOPS_THE_CLOCK: &str = "test-util";
+
+/// What asks for tokio in the node, and with which features.
+fn node_features() -> Result<String> {
+    let arguments = [
+        "tree",
+        "--locked",
+        "--package",
+        "steppe",
+        "--invert",
+        "tokio",
+    ];
+    let text = process::output(process::cargo(&arguments).arg("--edges=normal,features"))?;
+    ensure!(
+        text.contains("tokio feature"),
+        "cargo tree names no feature"
+    );
+    Ok(text)
 }
 
 fn packages(manifest: &str, targets: &[String]) -> Result<BTreeSet<Package>> {

@@ -481,9 +481,53 @@ const LISTED: &[Place] = &[
 /// What reads the clock.
 const READS: [&str; 3] = ["clock::now", "Instant::now", ".elapsed()"];
 
+/// Crates that read the clock of their runtime, which tests stop: `clock::now` of `steppe-net` (ADR 0031).
+const STOPPABLE: [&str; 2] = ["crates/steppe-net/", "crates/steppe-http/"];
+
+/// What reads the real time there all the same.
+const REAL: &[Place] = &[
+    Place {
+        file: "steppe-net/src/clock.rs",
+        function: "now",
+        reason: "it is the runtime's `Instant`",
+    },
+    Place {
+        file: "steppe-net/src/names.rs",
+        function: "resolve",
+        reason: "the resolver's library says by the real time until when an answer is valid",
+    },
+    Place {
+        file: "steppe-net/src/service/changes.rs",
+        function: "send",
+        reason: "it is the runtime's `Instant`",
+    },
+    Place {
+        file: "steppe-http/src/upstream/uptime.rs",
+        function: "millis",
+        reason: "an origin that is before the times of all clocks of a process",
+    },
+];
+
 /// Checks every function.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    check_against(tree, THIS_FILE, LISTED, clock_reads)
+    let mut findings = check_against(tree, THIS_FILE, LISTED, clock_reads);
+    findings.extend(check_against(tree, THIS_FILE, REAL, real_reads));
+    findings
+}
+
+/// The lines of the crates in [`STOPPABLE`] that read another clock than theirs.
+fn real_reads(module: &Module) -> Vec<(String, Finding)> {
+    if !STOPPABLE.iter().any(|name| module.path.starts_with(name)) {
+        return Vec::new();
+    }
+    let is_real = |line: &str| !line.contains("clock::now");
+    let reads = reads(module, is_real).into_iter();
+    let found = reads.map(|(function, number)| {
+        let message =
+            format!("`{function}` reads a clock that tests can't stop: use `steppe_net::clock`");
+        (function, Finding::new(&module.path, number, message))
+    });
+    found.collect()
 }
 
 fn finding(path: &str, line: usize, function: &str) -> Finding {
@@ -496,15 +540,25 @@ fn finding(path: &str, line: usize, function: &str) -> Finding {
 
 /// The lines that read the clock, each with the function around it.
 fn clock_reads(module: &Module) -> Vec<(String, Finding)> {
+    let found = reads(module, |_| true)
+        .into_iter()
+        .map(|(function, number)| {
+            let finding = finding(&module.path, number, &function);
+            (function, finding)
+        });
+    found.collect()
+}
+
+/// Such lines of those that read the clock, with the functions around them.
+fn reads(module: &Module, is_one: impl Fn(&str) -> bool) -> Vec<(String, usize)> {
     let mut function = String::new();
     let mut found = Vec::new();
     for (number, line) in numbered(&module.code) {
         if let Some(name) = function_name(line) {
             name.clone_into(&mut function);
         }
-        if READS.iter().any(|read| line.contains(read)) {
-            let finding = finding(&module.path, number, &function);
-            found.push((function.clone(), finding));
+        if READS.iter().any(|read| line.contains(read)) && is_one(line) {
+            found.push((function.clone(), number));
         }
     }
     found
@@ -544,6 +598,17 @@ mod tests {
         ] {
             assert_eq!(found(code, &[]).len(), 1, "{code}");
         }
+    }
+
+    #[test]
+    fn a_read_of_the_real_time_is_found_where_tests_stop_the_clock() {
+        let found = |code: &str, list: &[Place]| {
+            printed(&check_against(&tree_of(code), THIS_FILE, list, real_reads))
+        };
+        assert_eq!(found("fn f() { clock::now(); }", &[]), Vec::<String>::new());
+        let real = found(CODE, &[]);
+        assert!(real[0].contains("a.rs:6: `g` reads a clock"), "{real:?}");
+        assert_eq!(found(CODE, &[listed("g")]), Vec::<String>::new());
     }
 
     #[test]
