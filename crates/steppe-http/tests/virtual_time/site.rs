@@ -126,7 +126,6 @@ impl Plan {
                 ..Route::of("all", path, Target::Upstream(0))
             }],
             filters: self.filters,
-            ..config::Gateway::default()
         }
     }
 }
