@@ -1,5 +1,6 @@
 //! A node whose forwarder of DNS is under test.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use crate::{Authority, Issued, Leaf, Port, Steppe, SteppeBuilder};
@@ -54,13 +55,13 @@ impl SteppeBuilder<'_> {
     /// # Panics
     /// As [`SteppeBuilder::start`].
     #[track_caller]
-    pub fn start_forwarder(self, tables: &str) -> Forwarder {
+    pub fn start_forwarder(self, tables: impl Display) -> Forwarder {
         let plain = Port::free().keep();
         // The first of several that have a name counts.
         let builder = self.with("workers", 2).with("budget", "96MiB");
         let node = builder
             .with("plain", plain)
-            .start(&[PLAIN, tables].concat());
+            .start(format!("{PLAIN}{tables}"));
         Forwarder { node, plain }
     }
 
@@ -75,7 +76,7 @@ impl SteppeBuilder<'_> {
         self,
         authority: &Authority,
         host: &str,
-        tables: &str,
+        tables: impl Display,
     ) -> SecureForwarder {
         let certificate = authority.issue(&Leaf::named(&[host, "127.0.0.1"]));
         let [dot, doh] = [(); 2].map(|()| Port::free().keep());
@@ -86,7 +87,7 @@ impl SteppeBuilder<'_> {
             .with_file("dns.key", &certificate.key)
             .with_file("ca.pem", &authority.pem())
             .with_file("other.pem", &Authority::new("other").pem());
-        let Forwarder { node, plain } = builder.start_forwarder(&[SECURE, tables].concat());
+        let Forwarder { node, plain } = builder.start_forwarder(format!("{SECURE}{tables}"));
         SecureForwarder {
             node,
             plain,

@@ -1,6 +1,7 @@
 //! The node under test.
 
 use std::env;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -10,7 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::peer::PATIENCE;
-use crate::{Cgroup, Message, Metrics, NameServer, Peer, Port, Process, Scratch, Wire, callgrind};
+use crate::{
+    Cgroup, Message, Metrics, NameServer, NodeConfig, Peer, Port, Process, Scratch, Wire, callgrind,
+};
 
 /// A running node, with a configuration and ports of its own.
 #[derive(Debug)]
@@ -19,6 +22,7 @@ pub struct Steppe {
     gateway: Port,
     admin: Port,
     _held: Vec<Port>,
+    placeholders: Placeholders,
     scratch: Scratch,
 }
 
@@ -35,6 +39,14 @@ pub struct SteppeBuilder<'a> {
     is_counted: bool,
     environment: Vec<(String, String)>,
     scratch: Scratch,
+}
+
+/// Values of `{name}`s in a configuration.
+#[derive(Debug)]
+struct Placeholders {
+    gateway: SocketAddr,
+    /// In the order in which they are replaced; the first of several that have a name counts.
+    values: Vec<(String, String)>,
 }
 
 /// The configuration's file, in the scratch directory.
@@ -98,9 +110,11 @@ impl<'a> SteppeBuilder<'a> {
     /// # Panics
     /// When it doesn't end in time.
     #[track_caller]
-    pub fn run(self, args: &[&str], toml: &str) -> (ExitStatus, String) {
+    pub fn run(self, args: &[&str], config: impl Display) -> (ExitStatus, String) {
         let (gateway, admin) = (Port::free(), Port::free());
-        let config = self.write_config(toml, &gateway, &admin);
+        let config = self
+            .placeholders(&gateway, &admin)
+            .write(config, &self.scratch);
         let mut command = self.command();
         command.args(args).arg(config);
         let mut process = Process::start("steppe", command);
@@ -108,14 +122,15 @@ impl<'a> SteppeBuilder<'a> {
         (status, process.said())
     }
 
-    /// Starts the node and waits until it is ready.
+    /// Starts the node with a [`NodeConfig`] or raw TOML and waits until it is ready.
     ///
     /// # Panics
     /// When it ends or doesn't get ready in time.
     #[track_caller]
-    pub fn start(self, toml: &str) -> Steppe {
+    pub fn start(self, config: impl Display) -> Steppe {
         let (gateway, admin) = (Port::free(), Port::free());
-        let config = self.write_config(toml, &gateway, &admin);
+        let placeholders = self.placeholders(&gateway, &admin);
+        let config = placeholders.write(config, &self.scratch);
         let mut command = self.command();
         command.arg("run").arg("-c").arg(&config);
         let process = Process::start("steppe", command);
@@ -131,6 +146,7 @@ impl<'a> SteppeBuilder<'a> {
             gateway,
             admin,
             _held: self.held,
+            placeholders,
             scratch,
         };
         node.await_ready(patience);
@@ -160,22 +176,40 @@ impl<'a> SteppeBuilder<'a> {
         }
     }
 
-    fn write_config(&self, toml: &str, gateway: &Port, admin: &Port) -> PathBuf {
-        let mut text = toml
-            .replace("{gateway}", &gateway.address().to_string())
-            .replace("{admin}", &admin.address().to_string())
-            .replace("{scratch}", &self.scratch.path().to_string_lossy());
-        for (name, value) in &self.names {
-            text = text.replace(name, value);
+    fn placeholders(&self, gateway: &Port, admin: &Port) -> Placeholders {
+        let mut values = vec![
+            ("{gateway}".to_owned(), gateway.address().to_string()),
+            ("{admin}".to_owned(), admin.address().to_string()),
+            (
+                "{scratch}".to_owned(),
+                self.scratch.path().to_string_lossy().into_owned(),
+            ),
+        ];
+        values.extend_from_slice(&self.names);
+        Placeholders {
+            gateway: gateway.address(),
+            values,
         }
+    }
+}
+
+impl Placeholders {
+    /// Writes the configuration's file with their values, and with the keys that TLS takes where the run has it.
+    fn write(&self, config: impl Display, scratch: &Scratch) -> PathBuf {
+        let text = config.to_string();
+        let fill = |text: String, (name, value): &(String, String)| text.replace(name, value);
+        let mut text = self.values.iter().fold(text, fill);
         if let Some(wire) = Wire::of_run().credentials() {
-            let directory = self.scratch.path().to_string_lossy();
-            text = wire.add_keys(&text, gateway.address(), &directory);
-            self.scratch.write("wire.pem", &wire.node.cert);
-            self.scratch.write("wire.key", &wire.node.key);
-            self.scratch.write("wire-ca.pem", &wire.ca);
+            let directory = scratch.path().to_string_lossy();
+            text = wire.add_keys(text, self.gateway, &directory);
+            scratch.write("wire.pem", &wire.node.cert);
+            scratch.write("wire.key", &wire.node.key);
+            scratch.write("wire-ca.pem", &wire.ca);
         }
-        self.scratch.write(CONFIG, text)
+        let draft = scratch.write("steppe.toml.new", text);
+        let file = scratch.join(CONFIG);
+        std::fs::rename(draft, &file).expect("it can be replaced");
+        file
     }
 }
 
@@ -212,13 +246,14 @@ impl Steppe {
         }
     }
 
-    /// One worker, one listener, one route, in front of `origin`.
+    /// A node with [`NodeConfig::plain`] in front of `origin`.
     #[track_caller]
     pub fn in_front_of(origin: impl ToString) -> Self {
-        Self::builder().with("origin", origin).start(Self::PLAIN)
+        let builder = Self::builder().with("origin", origin);
+        builder.start(NodeConfig::plain())
     }
 
-    /// The configuration of [`Steppe::in_front_of`]; tests append sections to it.
+    /// The configuration of [`Steppe::in_front_of`] as text; tests append sections to it.
     pub const PLAIN: &'static str = r#"
 [node]
 workers = 1
@@ -374,14 +409,13 @@ upstream = "origin"
         std::fs::read_to_string(self.scratch.join(CONFIG)).expect("it is there")
     }
 
-    /// Replaces its configuration's file, as an editor does: whole.
+    /// Replaces its configuration's file, as an editor does: whole. `{name}`s stand for the same as at its start.
     ///
     /// # Panics
     /// When the file can't be written.
     #[track_caller]
-    pub fn set_config(&self, text: &str) {
-        let draft = self.scratch.write("steppe.toml.new", text);
-        std::fs::rename(draft, self.scratch.join(CONFIG)).expect("it can be replaced");
+    pub fn set_config(&self, config: impl Display) {
+        self.placeholders.write(config, &self.scratch);
     }
 
     /// Asks it to read its configuration again (SIGHUP), and doesn't wait.

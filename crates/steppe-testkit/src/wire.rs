@@ -7,10 +7,13 @@
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use toml::{Table, Value};
+
 use crate::authority::{Authority, Issued, Leaf};
 use crate::peer::Peer;
 use crate::tls_client::TlsClient;
 use crate::tls_server::TlsServer;
+use crate::{Section, Setting};
 
 /// What connections are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,52 +93,105 @@ impl Credentials {
         origins.push(address);
     }
 
-    /// The configuration `toml` with the keys of TLS, for files in `directory`.
-    pub(crate) fn add_keys(&self, toml: &str, gateway: SocketAddr, directory: &str) -> String {
-        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        let listen = format!("listen = \"{gateway}\"");
-        let line = |line: &str| {
-            let keys = if line.trim() == listen {
-                format!(
-                    "tls = {{ certificates = [{{ cert = \"{directory}/wire.pem\", \
-                     key = \"{directory}/wire.key\" }}] }}\n"
-                )
-            } else if is_of(line, &origins) {
-                format!("protocol = \"h1s\"\ntls = {{ ca = \"{directory}/wire-ca.pem\" }}\n")
-            } else {
-                String::new()
-            };
-            format!("{line}\n{keys}")
+    /// The configuration `text` with the keys of TLS, for files in `directory`. Keys that it has stay, and so does
+    /// a text that is no TOML.
+    pub(crate) fn add_keys(&self, text: String, gateway: SocketAddr, directory: &str) -> String {
+        let Ok(mut root) = text.parse::<Table>() else {
+            return text;
         };
-        toml.lines().map(line).collect()
+        let Some(http) = root.get_mut("http").and_then(Value::as_table_mut) else {
+            return text;
+        };
+        let gateway = gateway.to_string();
+        let listeners = http.get_mut("listener").and_then(Value::as_array_mut);
+        for listener in tables(listeners.into_iter().flatten()) {
+            if listener.get("listen").and_then(Value::as_str) == Some(&gateway) {
+                let shown = Section::new()
+                    .set("cert", format!("{directory}/wire.pem"))
+                    .set("key", format!("{directory}/wire.key"));
+                add_key(listener, "tls", Section::new().set("certificates", [shown]));
+            }
+        }
+        let upstreams = http.get_mut("upstream").and_then(Value::as_table_mut);
+        let upstreams = upstreams.into_iter().flat_map(Table::iter_mut);
+        for upstream in tables(upstreams.map(|(_, upstream)| upstream)) {
+            if self.is_scripted(upstream) {
+                add_key(upstream, "protocol", "h1s");
+                let ca = format!("{directory}/wire-ca.pem");
+                add_key(upstream, "tls", Section::new().set("ca", ca));
+            }
+        }
+        root.to_string()
+    }
+
+    /// Whether one of the upstream's servers is a scripted origin.
+    fn is_scripted(&self, upstream: &Table) -> bool {
+        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = upstream.get("servers").and_then(Value::as_array);
+        let mut addresses = servers.into_iter().flatten().filter_map(|server| {
+            let address = server
+                .as_table()
+                .map_or(Some(server), |server| server.get("address"));
+            address?.as_str()
+        });
+        addresses.any(|server| origins.iter().any(|origin| origin.to_string() == server))
     }
 }
 
-/// Whether `line` names servers, and one of them is among `origins`.
-fn is_of(line: &str, origins: &[SocketAddr]) -> bool {
-    let Some(list) = line.trim().strip_prefix("servers = [") else {
-        return false;
-    };
-    let mut servers = list.split('"').skip(1).step_by(2);
-    servers.any(|server| origins.iter().any(|origin| origin.to_string() == server))
+fn tables<'a>(values: impl Iterator<Item = &'a mut Value>) -> impl Iterator<Item = &'a mut Table> {
+    values.filter_map(Value::as_table_mut)
+}
+
+fn add_key(table: &mut Table, key: &str, value: impl Into<Setting>) {
+    table.entry(key).or_insert(value.into().into());
 }
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect;
+
     use super::*;
+    use crate::NodeConfig;
 
     #[test]
     fn keys_are_added_to_listeners_and_to_scripted_origins() {
         let gateway = "127.0.0.1:1".parse().expect("an address");
         let credentials = Credentials::new();
         credentials.add_origin("127.0.0.1:2".parse().expect("an address"));
-        let toml = "listen = \"127.0.0.1:1\"\n[a]\nservers = [\"127.0.0.1:3\", \"127.0.0.1:2\"]\n\
-                    [b]\nservers = [\"127.0.0.1:3\"]\n";
-        let added = credentials.add_keys(toml, gateway, "/x");
-        let expected = "listen = \"127.0.0.1:1\"\ntls = { certificates = [{ cert = \"/x/wire.pem\", \
-                        key = \"/x/wire.key\" }] }\n[a]\nservers = [\"127.0.0.1:3\", \"127.0.0.1:2\"]\n\
-                        protocol = \"h1s\"\ntls = { ca = \"/x/wire-ca.pem\" }\n\
-                        [b]\nservers = [\"127.0.0.1:3\"]\n";
-        assert_eq!(added, expected);
+        let servers = |servers: &'static [&str]| move |u: Section| u.servers(servers);
+        let config = NodeConfig::default()
+            .add_listener("127.0.0.1:1", |l| l)
+            .add_listener("127.0.0.1:4", |l| l)
+            .add_upstream("a", servers(&["127.0.0.1:3", "127.0.0.1:2"]))
+            .add_upstream("b", servers(&["127.0.0.1:3"]));
+        let added = credentials.add_keys(config.to_string(), gateway, "/x");
+        expect![[r#"
+            [[http.listener]]
+            listen = "127.0.0.1:1"
+
+            [[http.listener.tls.certificates]]
+            cert = "/x/wire.pem"
+            key = "/x/wire.key"
+
+            [[http.listener]]
+            listen = "127.0.0.1:4"
+
+            [http.upstream.a]
+            servers = ["127.0.0.1:3", "127.0.0.1:2"]
+            protocol = "h1s"
+
+            [http.upstream.a.tls]
+            ca = "/x/wire-ca.pem"
+
+            [http.upstream.b]
+            servers = ["127.0.0.1:3"]
+        "#]]
+        .assert_eq(&added);
+        let again = credentials.add_keys(added.clone(), gateway, "/x");
+        assert_eq!(again, added);
+        for untouched in ["[http", "[node]\n# a comment\n"] {
+            let text = credentials.add_keys(untouched.to_owned(), gateway, "/x");
+            assert_eq!(text, untouched);
+        }
     }
 }
