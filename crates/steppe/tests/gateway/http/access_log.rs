@@ -6,20 +6,24 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use steppe_testkit::{Curl, Load, Nginx, Peer, RawOrigin, Steppe, Wrk, eventually, heavy};
+use steppe_testkit::{
+    Curl, Load, Nginx, NodeConfig, Peer, RawOrigin, Section, Steppe, Wrk, eventually, heavy,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// A configuration that logs so.
-fn logging(access: &str) -> String {
-    Steppe::PLAIN.replace("[log]\n", &format!("[log]\naccess = {access}\n"))
+/// A configuration that logs in this format, to a file that [`logged`] reads.
+fn logging(format: &str) -> NodeConfig {
+    NodeConfig::plain()
+        .set("log.access.file", "{scratch}/access.log")
+        .set("log.access.format", format)
 }
 
-const COMBINED: &str = r#"{ file = "{scratch}/access.log", format = "combined" }"#;
-const JSON: &str = r#"{ file = "{scratch}/access.log", format = "json" }"#;
+const COMBINED: &str = "combined";
+const JSON: &str = "json";
 
-fn node(origin: impl ToString, toml: &str) -> Steppe {
-    Steppe::builder().with("origin", origin).start(toml)
+fn node(origin: impl ToString, config: &NodeConfig) -> Steppe {
+    Steppe::builder().with("origin", origin).start(config)
 }
 
 fn lines(path: impl AsRef<Path>) -> Vec<String> {
@@ -72,11 +76,8 @@ fn a_line_of_combined_says_what_happened() {
 #[test]
 fn a_line_of_json_says_what_happened() {
     let origin = RawOrigin::answering(OK);
-    let toml = format!(
-        "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n{}",
-        logging(JSON)
-    );
-    let node = node(origin.address(), &toml);
+    let config = logging(JSON).set("http.trusted_proxies", ["127.0.0.0/8"]);
+    let node = node(origin.address(), &config);
     node.exchange(
         "POST /p?q=1 HTTP/1.1\r\nHost: Shop.example:80\r\nX-Forwarded-For: 192.0.2.9\r\n\
          X-Request-Id: id-7\r\nUser-Agent: \u{fc}\r\nContent-Length: 5\r\n\r\nhello",
@@ -111,10 +112,9 @@ fn a_line_of_json_says_what_happened() {
 
 #[test]
 fn the_chosen_fields_are_logged_and_no_others() {
-    let access =
-        r#"{ file = "{scratch}/access.log", format = "json", fields = ["status", "host"] }"#;
+    let config = logging(JSON).set("log.access.fields", ["status", "host"]);
     let origin = RawOrigin::answering(OK);
-    let node = node(origin.address(), &logging(access));
+    let node = node(origin.address(), &config);
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(logged(&node, 1), [r#"{"status":200,"host":"a"}"#]);
 }
@@ -122,8 +122,8 @@ fn the_chosen_fields_are_logged_and_no_others() {
 /// Requests that no server saw are logged too, with the reason.
 #[test]
 fn what_is_refused_is_logged() {
-    let toml = logging(JSON).replace("path = \"/{rest*}\"", "path = \"/in\"");
-    let node = node("127.0.0.1:1", &toml);
+    let config = logging(JSON).route("all", |r| r.path("/in"));
+    let node = node("127.0.0.1:1", &config);
     for (request, status, path, reason) in [
         ("GET /out HTTP/1.1\r\nHost: a\r\n\r\n", 404, "/out", None),
         (
@@ -165,7 +165,7 @@ fn what_is_refused_is_logged() {
 #[test]
 fn without_the_key_nothing_is_logged() {
     let origin = RawOrigin::answering(OK);
-    let node = node(origin.address(), Steppe::PLAIN);
+    let node = node(origin.address(), &NodeConfig::plain());
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let metrics = node.metrics();
     let names = metrics.names();
@@ -174,12 +174,11 @@ fn without_the_key_nothing_is_logged() {
 
 #[test]
 fn standard_output_takes_lines_too() {
-    for (access, start) in [
-        (r#""stdout""#, "127.0.0.1 - - ["),
-        (r#"{ file = "/dev/stdout", format = "json" }"#, "{\"time\":"),
-    ] {
+    let by_name = NodeConfig::plain().set("log.access", "stdout");
+    let by_path = logging(JSON).set("log.access.file", "/dev/stdout");
+    for (config, start) in [(by_name, "127.0.0.1 - - ["), (by_path, "{\"time\":")] {
         let origin = RawOrigin::answering(OK);
-        let node = node(origin.address(), &logging(access));
+        let node = node(origin.address(), &config);
         node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         eventually("the line is there", || {
             node.said().lines().any(|line| line.starts_with(start))
@@ -193,8 +192,7 @@ fn standard_output_takes_lines_too() {
 fn every_request_has_its_line() {
     let _one = heavy();
     let nginx = Nginx::start("location / { return 200 0123456789; }");
-    let toml = logging(COMBINED).replace("workers = 1", "workers = 2");
-    let node = node(nginx.address(), &toml);
+    let node = node(nginx.address(), &logging(COMBINED).workers(2));
     let run = Wrk::new(&node.url("/load"), 64, 3).run();
     assert_eq!((run.errors, run.refused), (0, 0), "{}", run.text);
     // Clients that wrk left alone at its end have left, or their response is out.
@@ -290,8 +288,8 @@ fn a_log_that_takes_nothing_costs_lines_and_no_request() {
     // Both ends, so that neither is waited for; nobody reads.
     let held = fs::OpenOptions::new().read(true).write(true).open(&pipe);
     let held = held.expect("a pipe");
-    let access = format!("{{ file = \"{}\" }}", pipe.display());
-    let node = node(nginx.address(), &logging(&access));
+    let config = NodeConfig::plain().set("log.access.file", &*pipe);
+    let node = node(nginx.address(), &config);
     let mut run = Wrk::new(&node.url("/"), 32, 2).run();
     while count(&node, "steppe_access_log_dropped_total") == 0 {
         run = Wrk::new(&node.url("/"), 32, 2).run();
@@ -313,10 +311,12 @@ fn folder(name: &str) -> std::path::PathBuf {
 fn a_file_that_cannot_be_opened_keeps_the_node_from_starting() {
     let folder = folder("start");
     let config = folder.join("steppe.toml");
-    let text = logging(r#"{ file = "no/such/folder/access.log" }"#)
-        .replace("{gateway}", "127.0.0.1:0")
-        .replace("{admin}", "unix:admin.sock")
-        .replace("{origin}", "127.0.0.1:1");
+    let text = NodeConfig::plain()
+        .set("log.access.file", "no/such/folder/access.log")
+        .listener(|l| l.set("listen", "127.0.0.1:0"))
+        .set("admin.listen", "unix:admin.sock")
+        .upstream("origin", |u| u.servers(["127.0.0.1:1"]))
+        .to_string();
     fs::write(&config, text).expect("a file");
     let output = Steppe::command().arg("run").arg("-c").arg(&config).output();
     let output = output.expect("it runs");
@@ -372,20 +372,28 @@ fn fields_of_tls_say_what_was_agreed_and_who_the_client_is() {
     let builder = Steppe::builder().with("origin", origin.address());
     let scratch = steppe_testkit::Scratch::new("clients");
     let [ca, cert, key] = client_of_an_authority(&scratch);
-    let fields = "\"tls_version\", \"tls_cipher\", \"tls_group\", \"tls_sni\", \"tls_alpn\", \
-                  \"tls_resumed\", \"client_subject\", \"client_fingerprint\", \"status\"";
-    let access = JSON.replace(" }", &format!(", fields = [{fields}] }}"));
-    let tls = format!(
-        "\ntls = {{ certificates = [{{ cert = \"{cert}\", key = \"{key}\" }}], \
-         client_auth = \"optional\", client_ca = \"{ca}\" }}"
-    );
+    let fields = [
+        "tls_version",
+        "tls_cipher",
+        "tls_group",
+        "tls_sni",
+        "tls_alpn",
+        "tls_resumed",
+        "client_subject",
+        "client_fingerprint",
+        "status",
+    ];
     let (builder, port) = builder.with_port("plain");
-    let toml = logging(&access).replace(
-        "protocols = [\"h1\"]",
-        &format!("protocols = [\"h1\"]{tls}"),
-    );
-    let plain = "[[http.listener]]\nlisten = \"127.0.0.1:{plain}\"\n[http.upstream";
-    let node = builder.start(&toml.replacen("[http.upstream", plain, 1));
+    let shown = Section::new().set("cert", &cert).set("key", &key);
+    let config = logging(JSON)
+        .set("log.access.fields", fields)
+        .listener(|l| {
+            l.set("tls.certificates", [shown])
+                .set("tls.client_auth", "optional")
+                .set("tls.client_ca", &ca)
+        })
+        .add_listener("127.0.0.1:{plain}", |l| l);
+    let node = builder.start(&config);
     let url = format!("https://localhost:{}/", node.gateway().port());
     let curl = || Curl::new(&url).args(["--cacert", &ca, "--ipv4"]);
     let got = curl().args(["--cert", &cert, "--key", &key]).run();

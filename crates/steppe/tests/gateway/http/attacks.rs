@@ -2,19 +2,13 @@
 
 use std::net::SocketAddr;
 
-use steppe_testkit::{FullQueue, Head, RawOrigin, Steppe, TcpStates, eventually};
+use steppe_testkit::{FullQueue, Head, NodeConfig, RawOrigin, Steppe, TcpStates, eventually};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A node with these lines in its listener's table and in its upstream's.
-fn node(origin: SocketAddr, listener: &str, upstream: &str) -> Steppe {
-    let listener = format!("protocols = [\"h1\"]\n{listener}\n");
-    let upstream = format!("servers = [\"{{origin}}\"]\n{upstream}\n");
-    let toml = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]\n", &listener)
-        .replace("servers = [\"{origin}\"]\n", &upstream);
-    Steppe::builder().with("origin", origin).start(&toml)
+fn start(origin: SocketAddr, config: &NodeConfig) -> Steppe {
+    Steppe::builder().with("origin", origin).start(config)
 }
 
 /// Short fields cost more in the list of lines than in the bytes that they lie in.
@@ -24,11 +18,10 @@ fn a_thousand_short_fields_are_charged_with_the_list_of_them() {
     const FIELDS: usize = 991;
     const BYTES_PER_FIELD: usize = 20;
     let hanging = FullQueue::new();
-    let node = node(
-        hanging.address(),
-        "limits = { header_count = 1000 }",
-        "timeouts = { connect = \"1m\" }",
-    );
+    let config = NodeConfig::plain()
+        .listener(|l| l.set("limits.header_count", 1000))
+        .upstream("origin", |u| u.set("timeouts.connect", "1m"));
+    let node = start(hanging.address(), &config);
     let reserved = || {
         let memory = node.admin_json("/memory");
         memory["budget"]["reserved_bytes"].as_u64().expect("there")
@@ -105,13 +98,8 @@ fn nothing_that_an_untrusted_peer_says_of_the_client_is_forwarded() {
 #[test]
 fn what_a_trusted_proxy_says_of_the_client_is_forwarded() {
     let origin = RawOrigin::answering(OK);
-    let toml = format!(
-        "{}\n[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n",
-        Steppe::PLAIN
-    );
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .start(&toml);
+    let config = NodeConfig::plain().set("http.trusted_proxies", ["127.0.0.0/8"]);
+    let node = start(origin.address(), &config);
     let head = forwarded(&node, &origin, &spoofed());
     assert_eq!(head.field("x-forwarded-for"), Some("192.0.2.66, 127.0.0.1"));
     for name in &CLIENT_FIELDS[3..] {
@@ -126,13 +114,14 @@ const UNDERSCORE: &str = "GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 192.0.2.
 fn fields_with_an_underscore_are_dropped_passed_or_refused() {
     let origin = RawOrigin::answering(OK);
     let names = "X_Forwarded_For";
-    for (line, is_forwarded) in [("", false), ("underscores = \"pass\"", true)] {
-        let node = node(origin.address(), line, "");
+    let underscores = |what: &str| NodeConfig::plain().listener(|l| l.set("underscores", what));
+    for (config, is_forwarded) in [(NodeConfig::plain(), false), (underscores("pass"), true)] {
+        let node = start(origin.address(), &config);
         let head = forwarded(&node, &origin, UNDERSCORE);
-        assert_eq!(head.field(names).is_some(), is_forwarded, "{line}");
+        assert_eq!(head.field(names).is_some(), is_forwarded, "{config}");
         assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.1"));
     }
-    let node = node(origin.address(), "underscores = \"refuse\"", "");
+    let node = start(origin.address(), &underscores("refuse"));
     origin.forget();
     assert_eq!(node.exchange(UNDERSCORE).status(), 400);
     assert_eq!(origin.received(), "");
@@ -156,13 +145,8 @@ fn trailers_with_an_underscore_are_dropped() {
 #[test]
 fn a_list_of_hosts_is_refused() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "path = \"/{rest*}\"",
-        "host = \"*.wild.example\"\npath = \"/{rest*}\"",
-    );
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .start(&toml);
+    let config = NodeConfig::plain().route("all", |r| r.set("host", "*.wild.example"));
+    let node = start(origin.address(), &config);
     let get = |host: &str| {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
         node.exchange(request).status()

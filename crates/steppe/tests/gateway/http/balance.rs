@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use steppe_testkit::{Message, Peer, RawOrigin, Steppe};
+use steppe_testkit::{Message, NodeConfig, Peer, RawOrigin, Section, Setting, Steppe};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -16,13 +16,11 @@ fn named(name: &str) -> RawOrigin {
     ))
 }
 
-/// A node in front of `origins`, with these further lines.
-fn node(origins: &[RawOrigin], lines: &str) -> Steppe {
-    let servers: Vec<_> = origins.iter().map(|o| o.address().to_string()).collect();
-    let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
-    Steppe::builder()
-        .with("origin", servers.join("\", \""))
-        .start(&toml)
+/// A node in front of `origins`, with this change to its upstream.
+fn node(origins: &[RawOrigin], change: impl FnOnce(Section) -> Section) -> Steppe {
+    let servers: Vec<_> = origins.iter().map(RawOrigin::address).collect();
+    let config = NodeConfig::plain().upstream("origin", |u| change(u.servers(servers)));
+    Steppe::builder().start(&config)
 }
 
 fn three() -> [RawOrigin; 3] {
@@ -46,15 +44,12 @@ fn gets(node: &Steppe, count: usize) -> impl Iterator<Item = Message> {
 #[test]
 fn round_robin_follows_the_weights_exactly() {
     let origins = ["a", "b"].map(named);
-    let toml = Steppe::PLAIN.replace(
-        "servers = [\"{origin}\"]",
-        &format!(
-            "servers = [{{ address = \"{}\", weight = 3 }}, \"{}\"]",
-            origins[0].address(),
-            origins[1].address()
-        ),
-    );
-    let node = Steppe::builder().start(&toml);
+    let [heavy, light] = origins.each_ref().map(RawOrigin::address);
+    let heavy = Section::new().set("address", heavy).set("weight", 3);
+    let config = NodeConfig::plain().upstream("origin", |u| {
+        u.servers([Setting::from(heavy), light.into()])
+    });
+    let node = Steppe::builder().start(&config);
     let counts = counts(gets(&node, 40));
     assert_eq!([counts["a"], counts["b"]], [30, 10]);
 }
@@ -71,7 +66,7 @@ fn the_least_busy_server_is_asked() {
         }
     });
     let origins = [stuck, named("b")];
-    let node = node(&origins, "balance = \"least-request\"");
+    let node = node(&origins, |u| u.set("balance", "least-request"));
     let mut waiting = node.connect();
     waiting.send(GET);
     let mut other = node.connect();
@@ -89,7 +84,7 @@ fn the_fast_server_is_preferred() {
         b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nslow".to_vec()
     });
     let origins = [slow, named("fast")];
-    let node = node(&origins, "balance = \"p2c-ewma\"");
+    let node = node(&origins, |u| u.set("balance", "p2c-ewma"));
     let counts = counts(gets(&node, 20));
     assert!(counts["fast"] >= 18, "{counts:?}");
 }
@@ -97,7 +92,7 @@ fn the_fast_server_is_preferred() {
 #[test]
 fn random_is_neither_in_turn_nor_one_sided() {
     let origins = ["a", "b"].map(named);
-    let node = node(&origins, "balance = \"random\"");
+    let node = node(&origins, |u| u.set("balance", "random"));
     let turns: Vec<_> = gets(&node, 64).map(|answer| answer.text()).collect();
     let repeats = turns.windows(2).filter(|pair| pair[0] == pair[1]).count();
     // Either happens once in 2^40 runs or less.
@@ -118,8 +113,9 @@ fn is_hashed(kinds: usize, mut ask: impl FnMut(usize) -> Message) {
 
 fn hashing(on: &str) -> ([RawOrigin; 3], Steppe) {
     let origins = three();
-    let lines = format!("balance = \"ring-hash\"\nhash_on = \"{on}\"");
-    let node = node(&origins, &lines);
+    let node = node(&origins, |u| {
+        u.set("balance", "ring-hash").set("hash_on", on)
+    });
     (origins, node)
 }
 
@@ -182,7 +178,7 @@ fn pair(answer: &Message) -> String {
 #[test]
 fn a_cookie_keeps_a_client_at_its_server() {
     let origins = three();
-    let sticky = "sticky = { cookie = \"server\", ttl = \"90m\" }";
+    let sticky = |u: Section| u.set("sticky.cookie", "server").set("sticky.ttl", "90m");
     let node = node(&origins, sticky);
     let first = node.exchange(GET);
     let line = first.field("set-cookie").expect("a cookie is set");
@@ -205,7 +201,7 @@ fn a_cookie_keeps_a_client_at_its_server() {
 #[test]
 fn a_cookie_whose_server_is_out_of_service_is_replaced() {
     let origins = three();
-    let node = node(&origins, "sticky = { cookie = \"server\" }");
+    let node = node(&origins, |u| u.set("sticky.cookie", "server"));
     let first = node.exchange(GET);
     let server = origins[usize::from(first.text().as_bytes()[0] - b'a')].address();
     let path = format!("/upstreams/origin/{server}/drain");

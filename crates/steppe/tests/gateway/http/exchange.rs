@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Curl, MemoryMeter, Nginx, RawOrigin, Scratch, Steppe, heavy, websocket_connect, websocket_echo,
+    Curl, MemoryMeter, Nginx, NodeConfig, RawOrigin, Scratch, Steppe, heavy, websocket_connect,
+    websocket_echo,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -372,11 +373,10 @@ fn a_body_that_ends_by_close_is_told_apart_from_the_connection() {
 fn measured_hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
     let _alone = heavy();
     let nginx = Nginx::start("location / { root {root}; dav_methods PUT; }");
-    let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"200MiB\" }";
-    let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]", limits);
+    let config = NodeConfig::plain().listener(|l| l.set("limits.body_bytes", "200MiB"));
     let node = Steppe::builder()
         .with("origin", nginx.address())
-        .start(&toml);
+        .start(&config);
     let scratch = Scratch::new("large");
     let noise: Vec<u8> = (0..1_u32 << 20)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0])
@@ -418,11 +418,10 @@ fn measured_a_slow_origin_stalls_the_client() {
         peer.head();
         std::thread::sleep(Duration::from_secs(60));
     });
-    let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"200MiB\" }";
-    let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]", limits);
+    let config = NodeConfig::plain().listener(|l| l.set("limits.body_bytes", "200MiB"));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let meter = MemoryMeter::watch(node.id());
     let mut peer = node.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 104857600\r\n\r\n");

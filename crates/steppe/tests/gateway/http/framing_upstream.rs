@@ -4,7 +4,7 @@
 //! an upgrade, break off. What a client may do through it: name our own fields
 //! in `Connection`, ask for h2c. RFC 9112, RFC 9110 §7.6.1 and §7.8.
 
-use steppe_testkit::{Message, RawOrigin, Steppe, Wire};
+use steppe_testkit::{Message, NodeConfig, RawOrigin, Steppe, Wire};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -226,16 +226,16 @@ fn an_origin_that_agrees_to_h2c_unasked_gets_no_tunnel() {
 #[test]
 fn an_early_request_behind_a_declined_upgrade_is_routed_on_its_own() {
     let (app, secret) = (RawOrigin::answering(OK), RawOrigin::answering(OK));
+    let config = NodeConfig::plain()
+        .add_upstream("denied", |u| {
+            u.set("respond.status", 403).set("respond.body", "no")
+        })
+        .add_route("admin", |r| r.path("/admin").upstream("denied"))
+        .add_upstream("secret", |u| u.servers([secret.address()]))
+        .add_route("s", |r| r.path("/s").upstream("secret"));
     let node = Steppe::builder()
         .with("origin", app.address())
-        .with("secret", secret.address())
-        .start(
-            &(Steppe::PLAIN.to_owned()
-                + "[http.upstream.denied]\nrespond = { status = 403, body = \"no\" }\n\
-                   [[http.route]]\nname = \"admin\"\npath = \"/admin\"\nupstream = \"denied\"\n\
-                   [http.upstream.secret]\nservers = [\"{secret}\"]\n\
-                   [[http.route]]\nname = \"s\"\npath = \"/s\"\nupstream = \"secret\"\n"),
-        );
+        .start(&config);
     let mut peer = node.connect();
     peer.send(
         "GET /up HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\
@@ -256,13 +256,16 @@ fn an_early_request_behind_a_declined_upgrade_is_routed_on_its_own() {
 #[test]
 fn connection_cannot_name_away_what_the_gateway_says() {
     let origin = RawOrigin::answering(OK);
-    let node = Steppe::builder().with("origin", origin.address()).start(
-        &(Steppe::PLAIN.replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"ours\"]",
-        ) + "[http.filter.ours]\nkind = \"transform\"\n\
-               request_headers = { set = { authorization = \"ours\", x-gateway = \"steppe\" } }\n"),
-    );
+    let config = NodeConfig::plain()
+        .route("all", |r| r.filters(["ours"]))
+        .add_filter("ours", |f| {
+            f.set("kind", "transform")
+                .set("request_headers.set.authorization", "ours")
+                .set("request_headers.set.x-gateway", "steppe")
+        });
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&config);
     let answer = node.exchange(
         "POST /hop HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nX-Hop: gone\r\nX-Kept: here\r\n\
          Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nTE: trailers\r\n\

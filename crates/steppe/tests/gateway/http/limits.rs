@@ -2,25 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Curl, Peer, RawOrigin, Steppe};
+use steppe_testkit::{Curl, NodeConfig, Peer, RawOrigin, Section, Steppe};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A node whose listener has these further lines.
-fn node(origin: &RawOrigin, lines: &str) -> Steppe {
-    let listener = format!("protocols = [\"h1\"]\n{lines}\n");
-    let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]\n", &listener);
+/// A node with this change to its listener.
+fn node(origin: &RawOrigin, change: impl FnOnce(Section) -> Section) -> Steppe {
+    let config = NodeConfig::plain().listener(change);
     Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml)
+        .start(&config)
 }
 
 /// The head must come within its deadline as a whole, however steadily its bytes drip.
 #[test]
 fn a_dripping_head_gets_408() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "timeouts = { header = \"1s\", idle = \"60s\" }");
+    let node = node(&origin, |l| {
+        l.set("timeouts.header", "1s").set("timeouts.idle", "60s")
+    });
     let mut peer = node.connect();
     peer.send("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
     let started = Instant::now();
@@ -38,7 +39,9 @@ fn a_dripping_head_gets_408() {
 #[test]
 fn a_head_that_stops_gets_408_and_the_close() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "timeouts = { header = \"2s\", idle = \"60s\" }");
+    let node = node(&origin, |l| {
+        l.set("timeouts.header", "2s").set("timeouts.idle", "60s")
+    });
     let mut peer = node.connect();
     let answer = peer.send("GET / HTTP/1.1\r\nHost: a\r\n").response();
     assert_eq!(
@@ -53,14 +56,12 @@ fn a_head_that_stops_gets_408_and_the_close() {
 #[test]
 fn each_listener_waits_for_heads_as_long_as_it_is_told() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "protocols = [\"h1\"]\n",
-        "protocols = [\"h1\"]\ntimeouts = { header = \"500ms\" }\n\
-         [[http.listener]]\nlisten = \"127.0.0.1:{patient}\"\ntimeouts = { header = \"1m\" }\n",
-    );
+    let config = NodeConfig::plain()
+        .listener(|l| l.set("timeouts.header", "500ms"))
+        .add_listener("127.0.0.1:{patient}", |l| l.set("timeouts.header", "1m"));
     let builder = Steppe::builder().with("origin", origin.address());
     let (builder, patient) = builder.with_port("patient");
-    let node = builder.start(&toml);
+    let node = builder.start(&config);
     let half = "GET / HTTP/1.1\r\nHost: a\r\n";
     let mut patient = Peer::connect(([127, 0, 0, 1], patient).into());
     patient.send(half);
@@ -71,7 +72,7 @@ fn each_listener_waits_for_heads_as_long_as_it_is_told() {
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "timeouts = { idle = \"500ms\" }");
+    let node = node(&origin, |l| l.set("timeouts.idle", "500ms"));
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).response().text(), "ok");
     peer.expect_close();
@@ -80,7 +81,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 #[test]
 fn a_body_that_stops_is_cut_at_the_idle_deadline() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "timeouts = { idle = \"500ms\" }");
+    let node = node(&origin, |l| l.set("timeouts.idle", "500ms"));
     let mut peer = node.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
     let rest = String::from_utf8_lossy(&peer.rest()).into_owned();
@@ -94,7 +95,7 @@ fn a_body_that_stops_is_cut_at_the_idle_deadline() {
 #[test]
 fn a_declared_body_over_the_limit_gets_413_unforwarded() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "limits = { body_bytes = \"1KiB\" }");
+    let node = node(&origin, |l| l.set("limits.body_bytes", "1KiB"));
     let at = format!(
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1024\r\n\r\n{:x<1024}",
         ""
@@ -111,7 +112,7 @@ fn a_declared_body_over_the_limit_gets_413_unforwarded() {
 #[test]
 fn chunks_over_the_limit_get_413_and_never_look_whole() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "limits = { body_bytes = \"1KiB\" }");
+    let node = node(&origin, |l| l.set("limits.body_bytes", "1KiB"));
     let mut peer = node.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     for _ in 0..32 {
@@ -137,10 +138,10 @@ fn chunks_over_the_limit_get_413_and_never_look_whole() {
 #[test]
 fn a_head_over_the_limits_gets_431_and_a_request_line_414() {
     let origin = RawOrigin::answering(OK);
-    let node = node(
-        &origin,
-        "limits = { header_bytes = \"2KiB\", header_count = 10 }",
-    );
+    let node = node(&origin, |l| {
+        l.set("limits.header_bytes", "2KiB")
+            .set("limits.header_count", 10)
+    });
     let status = |request: String| {
         let mut peer = node.connect();
         let _ = peer.try_send(request.as_bytes());
@@ -194,10 +195,10 @@ fn a_head_over_the_limits_gets_431_and_a_request_line_414() {
 #[test]
 fn trailers_count_against_the_limits() {
     let origin = RawOrigin::answering(OK);
-    let node = node(
-        &origin,
-        "limits = { header_bytes = \"2KiB\", header_count = 10 }",
-    );
+    let node = node(&origin, |l| {
+        l.set("limits.header_bytes", "2KiB")
+            .set("limits.header_count", 10)
+    });
     let mut peer = node.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n");
     for number in 0..500 {
@@ -217,7 +218,7 @@ fn trailers_count_against_the_limits() {
 #[test]
 fn connections_over_the_limit_get_503_and_the_others_go_on() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "limits = { connections = 3 }");
+    let node = node(&origin, |l| l.set("limits.connections", 3));
     let mut held: Vec<Peer> = (0..3).map(|_| node.connect()).collect();
     for peer in &mut held {
         assert_eq!(peer.send(GET).response().text(), "ok");
@@ -254,10 +255,10 @@ fn a_reader_that_stops_is_closed_at_the_write_deadline() {
         while peer.try_send(chunk.as_bytes()).is_ok() {}
         peer.drain();
     });
-    let node = node(
-        &origin,
-        "timeouts = { write_stall = \"1s\", idle = \"60s\" }",
-    );
+    let node = node(&origin, |l| {
+        l.set("timeouts.write_stall", "1s")
+            .set("timeouts.idle", "60s")
+    });
     let mut peer = node.connect_narrow(8 << 10);
     peer.send(GET);
     origin.wait_until("the response is given up", |origin| {
@@ -273,10 +274,10 @@ fn a_reader_that_is_only_slow_is_served() {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n");
         [head.into_bytes(), vec![b'x'; LENGTH]].concat()
     });
-    let node = node(
-        &origin,
-        "timeouts = { write_stall = \"3s\", idle = \"60s\" }",
-    );
+    let node = node(&origin, |l| {
+        l.set("timeouts.write_stall", "3s")
+            .set("timeouts.idle", "60s")
+    });
     let mut peer = node.connect_narrow(8 << 10);
     assert!(peer.send(GET).head().is_some());
     let mut got = 0;
@@ -292,13 +293,11 @@ fn a_reader_that_is_only_slow_is_served() {
 #[test]
 fn a_unix_socket_serves_and_goes_away_with_the_node() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "[[http.listener]]",
-        "[[http.listener]]\nlisten = \"unix:{scratch}/h1.sock\"\nprotocols = [\"h1\"]\n[[http.listener]]",
-    );
+    let config =
+        NodeConfig::plain().add_listener("unix:{scratch}/h1.sock", |l| l.protocols(["h1"]));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let path = node.scratch().join("h1.sock");
     let socket = path.to_string_lossy();
     let got = Curl::new("http://a.example/")
@@ -317,18 +316,23 @@ fn a_unix_socket_serves_and_goes_away_with_the_node() {
 #[test]
 fn an_origin_behind_a_unix_socket_is_reached() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "[http.upstream.origin]",
-        "[[http.listener]]\nlisten = \"unix:{scratch}/inner.sock\"\nprotocols = [\"h1\"]\n\
-         [http.upstream.inner]\nservers = [\"unix:{scratch}/inner.sock\"]\n\
-         [[http.route]]\nname = \"outer\"\npath = \"/outer\"\nupstream = \"inner\"\n\
-         headers = { x-outer = \"1\" }\nfilters = [\"once\"]\n\
-         [http.filter.once]\nkind = \"transform\"\nrequest_headers = { remove = [\"x-outer\"] }\n\
-         [http.upstream.origin]",
-    );
+    let socket = "unix:{scratch}/inner.sock";
+    let config = NodeConfig::plain()
+        .add_listener(socket, |l| l.protocols(["h1"]))
+        .add_upstream("inner", |u| u.servers([socket]))
+        .add_route("outer", |r| {
+            r.path("/outer")
+                .upstream("inner")
+                .set("headers.x-outer", "1")
+                .filters(["once"])
+        })
+        .add_filter("once", |f| {
+            f.set("kind", "transform")
+                .set("request_headers.remove", ["x-outer"])
+        });
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let answer = node.exchange("GET /outer HTTP/1.1\r\nHost: a\r\nX-Outer: 1\r\n\r\n");
     assert_eq!(answer.text(), "ok", "{answer:?}");
     let via = origin.received().to_ascii_lowercase();
@@ -342,12 +346,10 @@ fn ipv6_and_dual_stack_listeners_serve() {
         .with("origin", origin.address())
         .with_port("dual");
     let (builder, only) = builder.with_port("only");
-    let toml = Steppe::PLAIN.replace(
-        "[http.upstream.origin]",
-        "[[http.listener]]\nlisten = \"[::]:{dual}\"\nprotocols = [\"h1\"]\n\
-         [[http.listener]]\nlisten = \"[::1]:{only}\"\nprotocols = [\"h1\"]\n[http.upstream.origin]",
-    );
-    let _node = builder.start(&toml);
+    let config = NodeConfig::plain()
+        .add_listener("[::]:{dual}", |l| l.protocols(["h1"]))
+        .add_listener("[::1]:{only}", |l| l.protocols(["h1"]));
+    let _node = builder.start(&config);
     let text = |address: String| {
         let address = address.parse().expect("an address");
         Peer::connect(address).send(GET).response().text()

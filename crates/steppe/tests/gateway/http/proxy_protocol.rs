@@ -5,7 +5,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Curl, Nginx, Peer, Port, RawOrigin, Steppe, eventually};
+use steppe_testkit::{Curl, Nginx, NodeConfig, Peer, Port, RawOrigin, Section, Steppe, eventually};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -17,19 +17,17 @@ fn listening(origin: impl ToString) -> Steppe {
 
 /// One that waits so long for it.
 fn listening_for(timeout: &str, origin: impl ToString) -> Steppe {
-    let toml = Steppe::PLAIN
-        .replace(
-            "[[http.listener]]\n",
-            &format!(
-                "[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
-                 [[http.listener]]\nproxy_protocol = true\ntimeouts.header = \"{timeout}\"\n"
-            ),
-        )
-        .replace(
-            "[log]\n",
-            "[log]\naccess = { file = \"{scratch}/access.log\" }\n",
-        );
-    Steppe::builder().with("origin", origin).start(&toml)
+    let config = behind_a_proxy()
+        .listener(|l| l.set("timeouts.header", timeout))
+        .set("log.access.file", "{scratch}/access.log");
+    Steppe::builder().with("origin", origin).start(&config)
+}
+
+/// A listener that asks proxies of this machine for a header.
+fn behind_a_proxy() -> NodeConfig {
+    NodeConfig::plain()
+        .set("http.trusted_proxies", ["127.0.0.1/32"])
+        .listener(|l| l.set("proxy_protocol", true))
 }
 
 /// nginx that asks for a header, and answers with what it says.
@@ -43,13 +41,15 @@ fn nginx() -> (Nginx, Port) {
     (Nginx::start(&server), port)
 }
 
-fn telling(origin: impl ToString, version: &str, lines: &str) -> Steppe {
-    let toml = Steppe::PLAIN.replace(
-        "[[http.route]]",
-        &format!("proxy_protocol = \"{version}\"\n{lines}\n[[http.route]]"),
-    );
-    let toml = format!("[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n{toml}");
-    Steppe::builder().with("origin", origin).start(&toml)
+fn telling(
+    origin: impl ToString,
+    version: &str,
+    change: impl FnOnce(Section) -> Section,
+) -> Steppe {
+    let config = NodeConfig::plain()
+        .set("http.trusted_proxies", ["127.0.0.1/32"])
+        .upstream("origin", |u| change(u.set("proxy_protocol", version)));
+    Steppe::builder().with("origin", origin).start(&config)
 }
 
 /// A connection is counted when its task has ended, which its peer may see before.
@@ -168,7 +168,7 @@ fn a_peer_that_is_not_trusted_is_turned_away() {
 fn nginx_is_told_who_the_client_is() {
     for version in ["v1", "v2"] {
         let (_nginx, port) = nginx();
-        let node = telling(port.address(), version, "");
+        let node = telling(port.address(), version, |u| u);
         let mut peer = node.connect();
         let client = peer.stream().local_addr().expect("connected");
         let gateway = node.gateway();
@@ -188,15 +188,10 @@ fn nginx_is_told_who_the_client_is() {
 #[test]
 fn both_ends_are_passed_on() {
     let (_nginx, port) = nginx();
-    let toml = Steppe::PLAIN
-        .replace(
-            "[[http.listener]]\n",
-            "[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n[[http.listener]]\nproxy_protocol = true\n",
-        )
-        .replace("[[http.route]]", "proxy_protocol = \"v2\"\n[[http.route]]");
+    let config = behind_a_proxy().upstream("origin", |u| u.set("proxy_protocol", "v2"));
     let node = Steppe::builder()
         .with("origin", port.address())
-        .start(&toml);
+        .start(&config);
     let request = format!("PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\n{GET}");
     let answer = node.exchange(request);
     assert_eq!(answer.text(), "192.0.2.1 1234 198.51.100.2 443");
@@ -206,10 +201,13 @@ fn both_ends_are_passed_on() {
 #[test]
 fn probes_have_a_header_too() {
     let (_nginx, port) = nginx();
-    let health =
-        "health = { path = \"/\", interval = \"50ms\", healthy_after = 1, unhealthy_after = 1 }";
     for version in ["v1", "v2"] {
-        let node = telling(port.address(), version, health);
+        let node = telling(port.address(), version, |u| {
+            u.set("health.path", "/")
+                .set("health.interval", "50ms")
+                .set("health.healthy_after", 1)
+                .set("health.unhealthy_after", 1)
+        });
         std::thread::sleep(Duration::from_millis(300));
         let upstreams = node.admin_json("/upstreams").to_string();
         assert!(upstreams.contains("\"healthy\""), "{upstreams}");

@@ -1,20 +1,18 @@
 //! Which request goes where, through the whole node.
 
-use steppe_testkit::{Message, RawOrigin, Steppe};
+use steppe_testkit::{Message, NodeConfig, RawOrigin, Steppe};
 
 /// Routes that answer with their own name, as `name: other keys`.
 fn node(routes: &[(&str, &str)]) -> Steppe {
-    let mut toml: String = Steppe::PLAIN
-        .split_inclusive("protocols = [\"h1\"]\n")
-        .take(1)
-        .collect();
-    for (name, keys) in routes {
-        toml += &format!(
-            "[http.upstream.{name}]\nrespond = {{ status = 200, body = \"{name}\" }}\n\
-             [[http.route]]\nname = \"{name}\"\nupstream = \"{name}\"\n{keys}\n"
-        );
-    }
-    Steppe::builder().start(&toml)
+    let add = |config: NodeConfig, (name, keys): &(&str, &str)| {
+        config
+            .add_upstream(name, |u| {
+                u.set("respond.status", 200).set("respond.body", *name)
+            })
+            .add_route(name, |r| r.upstream(name).add(keys))
+    };
+    let config = routes.iter().fold(NodeConfig::bare(), add);
+    Steppe::builder().start(&config)
 }
 
 /// Asserts which route answers `METHOD target host [more fields]`; `-` stands for a plain 404.
@@ -139,13 +137,15 @@ fn another_method_gets_405_and_allow() {
 #[test]
 fn no_spelling_gets_around_a_route() {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nopen");
-    let toml = Steppe::PLAIN.to_owned()
-        + "[http.upstream.no]\nrespond = { status = 403, body = \"no\" }\n\
-           [[http.route]]\nname = \"admin\"\npath = \"/admin\"\nupstream = \"no\"\n\
-           [[http.route]]\nname = \"inner\"\npath = \"/admin/{rest*}\"\nupstream = \"no\"\n";
+    let config = NodeConfig::plain()
+        .add_upstream("no", |u| {
+            u.set("respond.status", 403).set("respond.body", "no")
+        })
+        .add_route("admin", |r| r.path("/admin").upstream("no"))
+        .add_route("inner", |r| r.path("/admin/{rest*}").upstream("no"));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let ways = [
         "/admin",
         "/admin/",
@@ -239,22 +239,23 @@ fn a_transform_edits_fields_both_ways_in_the_order_of_the_route() {
     let origin = RawOrigin::answering(
         "HTTP/1.1 200 OK\r\nServer: secret\r\nVary: accept\r\nContent-Length: 2\r\n\r\nok",
     );
-    let toml = Steppe::PLAIN.replace(
-        "upstream = \"origin\"\n",
-        "upstream = \"origin\"\nfilters = [\"first\", \"second\"]\n",
-    ) + r#"
-[http.filter.first]
+    let first = r#"
 kind = "transform"
 request_headers = { set = { x-who = "first" }, append = { x-list = "one" }, remove = ["x-debug"] }
 response_headers = { set = { x-back = "first" }, append = { vary = "x-user" }, remove = ["server"] }
-[http.filter.second]
+"#;
+    let second = r#"
 kind = "transform"
 request_headers = { set = { x-who = "second" }, append = { x-list = "two" } }
 response_headers = { set = { x-back = "second" } }
 "#;
+    let config = NodeConfig::plain()
+        .route("all", |r| r.filters(["first", "second"]))
+        .add_filter("first", |f| f.add(first))
+        .add_filter("second", |f| f.add(second));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let answer = node.exchange(
         "GET / HTTP/1.1\r\nHost: a\r\nX-Who: client\r\nX-List: zero\r\nX-Debug: 1\r\nx-debug: 2\r\n\r\n",
     );
@@ -273,16 +274,14 @@ response_headers = { set = { x-back = "second" } }
 
 #[test]
 fn a_canned_response_has_its_status_fields_and_content() {
-    let toml: String = Steppe::PLAIN
-        .split_inclusive("protocols = [\"h1\"]\n")
-        .take(1)
-        .collect();
-    let node = Steppe::builder().start(
-        &(toml
-            + "[http.upstream.sorry]\n\
-               respond = { status = 503, body = \"back soon\\n\", headers = { retry-after = \"5\" } }\n\
-               [[http.route]]\nname = \"all\"\npath = \"/{rest*}\"\nupstream = \"sorry\"\n"),
-    );
+    let config = NodeConfig::bare()
+        .add_upstream("sorry", |u| {
+            u.set("respond.status", 503)
+                .set("respond.body", "back soon\n")
+                .set("respond.headers.retry-after", "5")
+        })
+        .add_route("all", |r| r.path("/{rest*}").upstream("sorry"));
+    let node = Steppe::builder().start(&config);
     let mut peer = node.connect();
     for _ in 0..2 {
         let put = "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";

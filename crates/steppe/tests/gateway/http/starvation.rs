@@ -4,21 +4,13 @@ mod measured;
 
 use std::time::Duration;
 
-use steppe_testkit::{FullQueue, Peer, RawOrigin, Steppe, eventually};
+use steppe_testkit::{FullQueue, NodeConfig, Peer, RawOrigin, Steppe, eventually};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A node with this budget, whose listener and upstream have these further lines.
-fn node(server: impl ToString, budget: &str, listener: &str, upstream: &str) -> Steppe {
-    let toml = Steppe::PLAIN
-        .replace("64MiB", budget)
-        .replace(
-            "protocols = [\"h1\"]\n",
-            &format!("protocols = [\"h1\"]\n{listener}\n"),
-        )
-        .replace("[[http.route]]", &format!("{upstream}\n[[http.route]]"));
-    Steppe::builder().with("origin", server).start(&toml)
+fn start(server: impl ToString, config: &NodeConfig) -> Steppe {
+    Steppe::builder().with("origin", server).start(config)
 }
 
 fn open_connections(node: &Steppe) -> f64 {
@@ -47,13 +39,10 @@ fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
         format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n{content}")
     };
     let server = FullQueue::new();
-    let upstream = "timeouts = { connect = \"600s\" }";
-    let node = node(
-        server.address(),
-        "64MiB",
-        "timeouts = { idle = \"600s\" }",
-        upstream,
-    );
+    let config = NodeConfig::plain()
+        .listener(|l| l.set("timeouts.idle", "600s"))
+        .upstream("origin", |u| u.set("timeouts.connect", "600s"));
+    let node = start(server.address(), &config);
     let requests = [
         ("nothing else", GET.to_owned()),
         ("content to come", post("")),
@@ -91,8 +80,11 @@ fn clients_that_leave_while_a_connect_hangs_hold_nothing() {
 #[test]
 fn a_connect_that_hangs_takes_no_longer_than_its_exchange_may() {
     let server = FullQueue::new();
-    let upstream = "timeouts = { connect = \"600s\", total = \"500ms\" }";
-    let node = node(server.address(), "64MiB", "", upstream);
+    let config = NodeConfig::plain().upstream("origin", |u| {
+        u.set("timeouts.connect", "600s")
+            .set("timeouts.total", "500ms")
+    });
+    let node = start(server.address(), &config);
     assert_eq!(node.exchange(GET).status(), 504);
     let closed = node.metrics();
     let of = |reason| closed.sum("steppe_http_closed_total", &[("reason", reason)]);
@@ -103,8 +95,8 @@ fn a_connect_that_hangs_takes_no_longer_than_its_exchange_may() {
 #[test]
 fn a_slow_head_is_not_held_against_its_server() {
     let origin = RawOrigin::answering(OK);
-    let upstream = "timeouts = { first_byte = \"2s\" }";
-    let node = node(origin.address(), "64MiB", "", upstream);
+    let config = NodeConfig::plain().upstream("origin", |u| u.set("timeouts.first_byte", "2s"));
+    let node = start(origin.address(), &config);
     // A connection to the server is there from now on.
     assert_eq!(node.exchange(GET).status(), 200);
     let mut slow = node.connect();
@@ -134,8 +126,9 @@ fn active(node: &Steppe) -> u64 {
 #[test]
 fn an_empty_line_does_not_start_the_deadline_of_a_head() {
     let origin = RawOrigin::answering(OK);
-    let listener = "timeouts = { header = \"2s\", idle = \"60s\" }";
-    let node = node(origin.address(), "64MiB", listener, "");
+    let config = NodeConfig::plain()
+        .listener(|l| l.set("timeouts.header", "2s").set("timeouts.idle", "60s"));
+    let node = start(origin.address(), &config);
     let mut before = node.connect();
     before.send("\r\n");
     let mut behind = node.connect();
@@ -206,14 +199,16 @@ fn a_switch_to_what_nobody_asked_for_is_502() {
 #[test]
 fn fields_that_a_filter_sets_or_removes_do_not_pass_as_trailers() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "upstream = \"origin\"\n",
-        "upstream = \"origin\"\nfilters = [\"user\"]\n",
-    ) + "[http.filter.user]\nkind = \"transform\"\n\
-           request_headers = { set = { x-user = \"nobody\" }, remove = [\"x-admin\"] }\n";
+    let config = NodeConfig::plain()
+        .route("all", |r| r.filters(["user"]))
+        .add_filter("user", |f| {
+            f.set("kind", "transform")
+                .set("request_headers.set.x-user", "nobody")
+                .set("request_headers.remove", ["x-admin"])
+        });
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let request = "POST / HTTP/1.1\r\nHost: a\r\nX-User: root\r\nTransfer-Encoding: chunked\r\n\
                    Trailer: x-user, x-admin, x-kept\r\n\r\n2\r\nhi\r\n0\r\n\
                    X-User: root\r\nx-ADMIN: yes\r\nX-Kept: yes\r\nx-admin: again\r\n\r\n";

@@ -1,19 +1,20 @@
 //! Towards the origin: pools, replays, timeouts, cancellation, and what it is told of the client.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use steppe_testkit::{
-    FullQueue, Head, Nginx, Port, RawOrigin, Steppe, TcpStates, Wire, eventually,
+    FullQueue, Head, Nginx, NodeConfig, Port, RawOrigin, Section, Steppe, TcpStates, Wire,
+    eventually,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A node whose upstream has these further lines.
-fn node(server: impl ToString, lines: &str) -> Steppe {
-    let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
-    Steppe::builder().with("origin", server).start(&toml)
+/// A node in front of `server`, with this change to its upstream.
+fn node(server: SocketAddr, change: impl FnOnce(Section) -> Section) -> Steppe {
+    let config = NodeConfig::plain().upstream("origin", |u| change(u.servers([server])));
+    Steppe::builder().start(&config)
 }
 
 /// The head of the last request that reached the origin.
@@ -59,13 +60,10 @@ const CLAIMS: &str = "GET / HTTP/1.1\r\nHost: a.example\r\nForwarded: for=192.0.
 #[test]
 fn what_strangers_say_of_the_client_is_replaced() {
     let origin = RawOrigin::answering(OK);
-    let toml = format!(
-        "[http]\ntrusted_proxies = [\"127.0.0.9/32\"]\n{}",
-        Steppe::PLAIN
-    );
+    let config = NodeConfig::plain().set("http.trusted_proxies", ["127.0.0.9/32"]);
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     assert_eq!(node.exchange(CLAIMS).text(), "ok");
     assert!(
         !origin.received().contains("192.0.2.7"),
@@ -96,13 +94,10 @@ fn what_strangers_say_of_the_client_is_replaced() {
 #[test]
 fn what_trusted_proxies_say_of_the_client_is_extended() {
     let origin = RawOrigin::answering(OK);
-    let toml = format!(
-        "[http]\ntrusted_proxies = [\"127.0.0.9/32\"]\n{}",
-        Steppe::PLAIN
-    );
+    let config = NodeConfig::plain().set("http.trusted_proxies", ["127.0.0.9/32"]);
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let mut peer = node.connect_from(Ipv4Addr::new(127, 0, 0, 9).into());
     assert_eq!(peer.send(CLAIMS).response().text(), "ok");
     let head = last_head(&origin);
@@ -242,7 +237,7 @@ fn a_fresh_connection_that_dies_is_no_reason_to_try_again() {
 #[test]
 fn a_refused_connection_is_502() {
     let port = Port::free();
-    let node = node(port.address(), "");
+    let node = Steppe::in_front_of(port.address());
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).response().status(), 502);
     assert_eq!(peer.send(GET).response().status(), 502);
@@ -251,8 +246,8 @@ fn a_refused_connection_is_502() {
 #[test]
 fn requests_take_servers_in_turn() {
     let (one, two) = (RawOrigin::answering(OK), RawOrigin::answering(OK));
-    let servers = format!("{}\", \"{}", one.address(), two.address());
-    let node = node(servers, "");
+    let servers = [one.address(), two.address()];
+    let node = node(servers[0], |u| u.servers(servers));
     for _ in 0..10 {
         assert_eq!(node.exchange(GET).text(), "ok");
     }
@@ -263,7 +258,8 @@ fn requests_take_servers_in_turn() {
 #[test]
 fn a_dead_server_among_several_is_passed_over() {
     let (port, live) = (Port::free(), RawOrigin::answering(OK));
-    let node = node(format!("{}\", \"{}", port.address(), live.address()), "");
+    let servers = [port.address(), live.address()];
+    let node = node(servers[0], |u| u.servers(servers));
     for _ in 0..6 {
         assert_eq!(node.exchange(GET).text(), "ok");
     }
@@ -275,12 +271,13 @@ fn a_connection_that_never_stands_is_504() {
     let full = FullQueue::new();
     let address = full.address();
     // Of two requests, the one that began first still waits when the other is given up.
-    let patient = format!(
-        "timeouts = {{ connect = \"300ms\" }}\n\
-         [http.upstream.patient]\nservers = [\"{address}\"]\ntimeouts = {{ connect = \"1m\" }}\n\
-         [[http.route]]\nname = \"patient\"\npath = \"/patient\"\nupstream = \"patient\"\n"
-    );
-    let node = node(address, &patient);
+    let config = NodeConfig::plain()
+        .upstream("origin", |u| u.set("timeouts.connect", "300ms"))
+        .add_upstream("patient", |u| {
+            u.servers([address]).set("timeouts.connect", "1m")
+        })
+        .add_route("patient", |r| r.path("/patient").upstream("patient"));
+    let node = Steppe::builder().with("origin", address).start(&config);
     let mut patient = node.connect();
     patient.send(GET.replacen("/", "/patient", 1));
     assert_eq!(node.exchange(GET).status(), 504);
@@ -293,7 +290,7 @@ fn a_connection_that_never_stands_is_504() {
 #[test]
 fn an_origin_that_never_answers_is_504() {
     let origin = RawOrigin::start(|peer| peer.drain());
-    let node = node(origin.address(), "timeouts = { first_byte = \"300ms\" }");
+    let node = node(origin.address(), |u| u.set("timeouts.first_byte", "300ms"));
     assert_eq!(node.exchange(GET).status(), 504);
     origin.wait_until("the request is given up", |origin| {
         origin.closed() == [true]
@@ -307,7 +304,7 @@ fn an_origin_that_stops_within_a_response_is_cut_at_the_idle_deadline() {
         peer.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
         peer.drain();
     });
-    let node = node(origin.address(), "timeouts = { idle = \"300ms\" }");
+    let node = node(origin.address(), |u| u.set("timeouts.idle", "300ms"));
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).head().map(|head| head.status()), Some(200));
     assert_eq!(peer.rest(), b"hello");
@@ -334,10 +331,10 @@ fn drips(kind: &'static str) -> RawOrigin {
 #[test]
 fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
     let origin = drips("");
-    let node = node(
-        origin.address(),
-        "timeouts = { total = \"1500ms\", idle = \"10s\" }",
-    );
+    let node = node(origin.address(), |u| {
+        u.set("timeouts.total", "1500ms")
+            .set("timeouts.idle", "10s")
+    });
     let mut peer = node.connect();
     peer.send(GET);
     let text = String::from_utf8_lossy(&peer.rest()).into_owned();
@@ -345,44 +342,43 @@ fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
         text.starts_with("HTTP/1.1 200 ") && !text.contains("0\r\n\r\n"),
         "{text}"
     );
-    let toml = Steppe::PLAIN.replace(
-        "[[http.route]]",
-        "timeouts = { total = \"500ms\" }\n[[http.route]]",
-    ) + "timeouts = { total = \"60s\" }\n";
+    let config = NodeConfig::plain()
+        .upstream("origin", |u| u.set("timeouts.total", "500ms"))
+        .route("all", |r| r.set("timeouts.total", "60s"));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
 }
 
 #[test]
 fn a_total_deadline_before_the_response_is_504() {
     let origin = RawOrigin::start(|peer| peer.drain());
-    let node = node(
-        origin.address(),
-        "timeouts = { total = \"300ms\", first_byte = \"10s\" }",
-    );
+    let node = node(origin.address(), |u| {
+        u.set("timeouts.total", "300ms")
+            .set("timeouts.first_byte", "10s")
+    });
     assert_eq!(node.exchange(GET).status(), 504);
 }
 
 #[test]
 fn event_streams_and_tunnels_have_no_total_deadline() {
     let origin = drips("content-type: text/event-stream\r\n");
-    let node = node(
-        origin.address(),
-        "timeouts = { total = \"1500ms\", idle = \"10s\" }",
-    );
+    let node = node(origin.address(), |u| {
+        u.set("timeouts.total", "1500ms")
+            .set("timeouts.idle", "10s")
+    });
     assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
 }
 
 #[test]
 fn an_idle_connection_is_kept_no_longer_than_told() {
     let origin = RawOrigin::answering(OK);
-    let kept = node(origin.address(), "timeouts = { idle = \"300ms\" }");
+    let kept = node(origin.address(), |u| u.set("timeouts.idle", "300ms"));
     assert_eq!(kept.exchange(GET).text(), "ok");
     origin.wait_until("the pool closes it", |origin| origin.closed() == [true]);
     let other = RawOrigin::answering(OK);
-    let none = node(other.address(), "keepalive = 0");
+    let none = node(other.address(), |u| u.set("keepalive", 0));
     assert_eq!(none.exchange(GET).text(), "ok");
     other.wait_until("nothing is pooled", |other| other.closed() == [true]);
 }
@@ -390,11 +386,11 @@ fn an_idle_connection_is_kept_no_longer_than_told() {
 #[test]
 fn a_server_may_be_a_name() {
     let nginx = Nginx::start("return 200 hello;");
-    let node = node(format!("localhost:{}", nginx.address().port()), "");
+    let node = Steppe::in_front_of(format!("localhost:{}", nginx.address().port()));
     for _ in 0..3 {
         assert_eq!(node.exchange(GET).text(), "hello");
     }
-    let unknown = self::node("nothing.invalid:80", "");
+    let unknown = Steppe::in_front_of("nothing.invalid:80");
     let status = unknown.exchange(GET).status();
     assert!([502, 503, 504].contains(&status), "{status}");
 }

@@ -9,16 +9,15 @@ mod retries;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use steppe_testkit::{PATIENCE, RawOrigin, Steppe};
+use steppe_testkit::{NodeConfig, PATIENCE, RawOrigin, Section, Steppe};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-fn node(servers: &[String], lines: &str) -> Steppe {
-    let toml = Steppe::PLAIN.replace("[[http.route]]", &format!("{lines}\n[[http.route]]"));
-    Steppe::builder()
-        .with("origin", servers.join("\", \""))
-        .start(&toml)
+/// A node in front of `servers`, with this change to its upstream.
+fn node(servers: &[String], change: impl FnOnce(Section) -> Section) -> Steppe {
+    let config = NodeConfig::plain().upstream("origin", |u| change(u.servers(servers)));
+    Steppe::builder().start(&config)
 }
 
 fn address(origin: &RawOrigin) -> String {

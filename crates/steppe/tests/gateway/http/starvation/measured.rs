@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{PATIENCE, WorkerTime, heavy, raise_file_limit, skip};
+use steppe_testkit::{NodeConfig, PATIENCE, WorkerTime, heavy, raise_file_limit, skip};
 
 use super::*;
 
@@ -53,9 +53,12 @@ fn one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full() {
         return;
     }
     let origin = RawOrigin::answering(OK);
-    let listener = "limits = { connections = 7000 }\n\
-                    timeouts = { header = \"60s\", idle = \"600s\" }";
-    let node = node(origin.address(), "16MiB", listener, "");
+    let config = NodeConfig::plain().memory_budget("16MiB").listener(|l| {
+        l.set("limits.connections", 7000)
+            .set("timeouts.header", "60s")
+            .set("timeouts.idle", "600s")
+    });
+    let node = start(origin.address(), &config);
     let window = Duration::from_secs(2);
     let alone = worker_time_of(&node, window);
     let mut idle = fill_with_idle(&node, 7_000);
@@ -100,9 +103,13 @@ fn memory_of_half_heads_comes_back_when_their_clients_leave() {
         return;
     }
     let origin = RawOrigin::answering(OK);
-    let listener = "limits = { connections = 7000, header_bytes = \"16KiB\" }\n\
-                    timeouts = { header = \"120s\", idle = \"120s\" }";
-    let node = node(origin.address(), "16MiB", listener, "");
+    let config = NodeConfig::plain().memory_budget("16MiB").listener(|l| {
+        l.set("limits.connections", 7000)
+            .set("limits.header_bytes", "16KiB")
+            .set("timeouts.header", "120s")
+            .set("timeouts.idle", "120s")
+    });
+    let node = start(origin.address(), &config);
     let half = half_head(5 << 10);
     let mut crowd: Vec<Peer> = (0..CROWD)
         .filter_map(|_| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use steppe_testkit::{Port, RawOrigin, Steppe, eventually};
+use steppe_testkit::{NodeConfig, Port, RawOrigin, Section, Steppe, eventually};
 
 use super::GET;
 
@@ -36,18 +36,21 @@ impl Sick {
         }
     }
 
-    fn node(&self, keys: &str, more: &str) -> Steppe {
-        let toml = Steppe::PLAIN.replace("workers = 1", "workers = 2").replace(
-            "[http.upstream.origin]\n",
-            &format!("[http.upstream.origin]\ncircuit_breaker = {{ {keys} }}\n"),
-        );
+    fn node(&self, config: &NodeConfig) -> Steppe {
         let builder = Steppe::builder().with("origin", self.origin.address());
-        builder.start(&(toml + more))
+        builder.start(config)
     }
 
     fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
+}
+
+/// A configuration with two workers, whose upstream has this circuit breaker.
+fn breaking(breaker: impl FnOnce(Section) -> Section) -> NodeConfig {
+    let breaker = breaker(Section::new());
+    let upstream = |u: Section| u.set("circuit_breaker", breaker);
+    NodeConfig::plain().workers(2).upstream("origin", upstream)
 }
 
 /// Each on a connection of its own: the kernel deals them to the workers.
@@ -61,16 +64,19 @@ fn circuit(node: &Steppe) -> String {
     circuit.expect("it has a circuit breaker").to_owned()
 }
 
-const SORRY: &str = "[http.upstream.sorry]\n\
-    respond = { status = 503, body = \"back soon\", headers = { retry-after = \"7\" } }\n";
-
 #[test]
 fn servers_that_fail_are_left_alone_by_the_whole_node() {
     let sick = Sick::start();
-    let node = sick.node(
-        "min_requests = 10, open_for = \"1m\", fallback = \"sorry\"",
-        SORRY,
-    );
+    let config = breaking(|b| {
+        b.set("min_requests", 10)
+            .set("open_for", "1m")
+            .set("fallback", "sorry")
+    });
+    let node = sick.node(&config.add_upstream("sorry", |u| {
+        u.set("respond.status", 503)
+            .set("respond.body", "back soon")
+            .set("respond.headers.retry-after", "7")
+    }));
     assert_eq!(statuses(&node, 40), [503; 40]);
     assert_eq!(sick.asked(), 10);
     assert_eq!(circuit(&node), "open");
@@ -86,7 +92,9 @@ fn servers_that_fail_are_left_alone_by_the_whole_node() {
 #[test]
 fn one_request_at_a_time_tells_whether_they_are_well_again() {
     let sick = Sick::start();
-    let node = sick.node("min_requests = 4, open_for = \"1s\"", "");
+    let node = sick.node(&breaking(|b| {
+        b.set("min_requests", 4).set("open_for", "1s")
+    }));
     assert_eq!(statuses(&node, 4), [503; 4]);
     let answer = node.exchange(GET);
     assert_eq!(
@@ -111,7 +119,8 @@ fn one_request_at_a_time_tells_whether_they_are_well_again() {
 #[test]
 fn a_client_that_dawdles_does_not_keep_it_open() {
     let sick = Sick::start();
-    let node = sick.node("min_requests = 4, open_for = \"300ms\"", "");
+    let config = breaking(|b| b.set("min_requests", 4).set("open_for", "300ms"));
+    let node = sick.node(&config);
     assert_eq!(statuses(&node, 4), [503; 4]);
     sick.fails.store(false, Ordering::SeqCst);
     eventually("it is half-open", || circuit(&node) == "half-open");
@@ -144,15 +153,19 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
             ));
         }
     });
-    let toml = Steppe::PLAIN.replace(
-        "[http.upstream.origin]\n",
-        "[http.upstream.origin]\ncircuit_breaker = { min_requests = 2, open_for = \"1m\" }\n",
-    ) + "[[http.route]]\nname = \"edited\"\npath = \"/edited\"\nupstream = \"origin\"\nfilters = [\"edit\"]\n\
-         [http.filter.edit]\nkind = \"transform\"\n\
-         response_json = { remove = [\"a\"], max_bytes = \"1KiB\" }\n";
+    let config = breaking(|b| b.set("min_requests", 2).set("open_for", "1m"))
+        .workers(1)
+        .add_route("edited", |r| {
+            r.path("/edited").upstream("origin").filters(["edit"])
+        })
+        .add_filter("edit", |f| {
+            f.set("kind", "transform")
+                .set("response_json.remove", ["a"])
+                .set("response_json.max_bytes", "1KiB")
+        });
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     for _ in 0..3 {
         let slow = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab";
         assert_eq!(node.exchange(slow).status(), 502);
@@ -170,13 +183,14 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
 #[test]
 fn a_circuit_is_open_for_as_long_as_it_is_told() {
     let (long, short) = (Sick::start(), Sick::start());
-    let more = format!(
-        "[http.upstream.short]\nservers = [\"{}\"]\n\
-         circuit_breaker = {{ min_requests = 4, open_for = \"100ms\" }}\n\
-         [[http.route]]\nname = \"short\"\npath = \"/short\"\nupstream = \"short\"\n",
-        short.origin.address()
-    );
-    let node = long.node("min_requests = 4, open_for = \"1m\"", &more);
+    let config = breaking(|b| b.set("min_requests", 4).set("open_for", "1m"))
+        .add_upstream("short", |u| {
+            u.servers([short.origin.address()])
+                .set("circuit_breaker.min_requests", 4)
+                .set("circuit_breaker.open_for", "100ms")
+        })
+        .add_route("short", |r| r.path("/short").upstream("short"));
+    let node = long.node(&config);
     let ask = |path: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         node.exchange(request).status()
@@ -196,10 +210,11 @@ fn a_circuit_is_open_for_as_long_as_it_is_told() {
 #[test]
 fn few_failures_and_few_requests_open_nothing() {
     let sick = Sick::start();
-    let node = sick.node(
-        "min_requests = 10, failure_ratio = \"60%\", open_for = \"1m\"",
-        "",
-    );
+    let node = sick.node(&breaking(|b| {
+        b.set("min_requests", 10)
+            .set("failure_ratio", "60%")
+            .set("open_for", "1m")
+    }));
     assert_eq!(statuses(&node, 9), [503; 9]);
     assert_eq!(circuit(&node), "closed");
     sick.fails.store(false, Ordering::SeqCst);
@@ -216,13 +231,10 @@ fn few_failures_and_few_requests_open_nothing() {
 #[test]
 fn servers_that_take_no_connection_open_it() {
     let port = Port::free();
-    let toml = Steppe::PLAIN.replace(
-        "[http.upstream.origin]\n",
-        "[http.upstream.origin]\ncircuit_breaker = { min_requests = 3, open_for = \"1m\" }\n",
-    );
+    let config = breaking(|b| b.set("min_requests", 3).set("open_for", "1m")).workers(1);
     let node = Steppe::builder()
         .with("origin", port.address())
-        .start(&toml);
+        .start(&config);
     assert_eq!(statuses(&node, 6), [502, 502, 502, 503, 503, 503]);
     let metrics = node.admin_get("/metrics").text();
     assert!(
@@ -235,7 +247,11 @@ fn servers_that_take_no_connection_open_it() {
 #[test]
 fn failures_are_counted_in_a_window() {
     let sick = Sick::start();
-    let node = sick.node("window = \"1s\", min_requests = 6, open_for = \"1m\"", "");
+    let node = sick.node(&breaking(|b| {
+        b.set("window", "1s")
+            .set("min_requests", 6)
+            .set("open_for", "1m")
+    }));
     assert_eq!(statuses(&node, 5), [503; 5]);
     sleep(Duration::from_millis(1200));
     assert_eq!(statuses(&node, 1), [503]);

@@ -30,7 +30,7 @@ fn a_drained_server_ends_what_it_has_and_gets_no_more() {
         }
     });
     let other = RawOrigin::answering(OK);
-    let node = node(&[address(&slow), address(&other)], "");
+    let node = node(&[address(&slow), address(&other)], |u| u);
     let mut under_way = node.connect();
     under_way.send(GET);
     slow.wait_until("it arrives", |origin| !origin.received().is_empty());
@@ -64,7 +64,7 @@ fn a_drained_server_ends_what_it_has_and_gets_no_more() {
 #[test]
 fn a_drain_names_a_server_and_comes_from_no_page_of_another_site() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&[address(&origin)], "");
+    let node = node(&[address(&origin)], |u| u);
     let path = format!("/upstreams/origin/{}/drain", address(&origin));
     for elsewhere in [
         "/upstreams/other/a:1/drain",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{Nginx, Port, RawOrigin, Wrk};
+use steppe_testkit::{Nginx, Port, RawOrigin, Section, Wrk};
 
 use super::{address, answering, failures, node, servers, servers_requests, states, wait_until};
 
@@ -12,7 +12,7 @@ use super::{address, answering, failures, node, servers, servers_requests, state
 fn a_dead_server_of_three_costs_no_client_an_error_and_is_ejected() {
     let (port, live) = (Port::free(), [answering(200), answering(200)]);
     let dead = port.address().to_string();
-    let node = node(&[address(&live[0]), dead, address(&live[1])], "");
+    let node = node(&[address(&live[0]), dead, address(&live[1])], |u| u);
     assert_eq!(failures(&node, 60), 0);
     assert_eq!(states(&node), ["healthy", "ejected", "healthy"]);
     let dead = &servers(&node)[1];
@@ -39,10 +39,10 @@ fn a_server_that_dies_under_load_costs_no_client_an_error() {
         .iter()
         .map(|each| each.address().to_string())
         .collect();
-    let node = node(
-        &servers,
-        "retry = { on = [\"connect\", \"reset\"] }\noutlier = {}",
-    );
+    let node = node(&servers, |u| {
+        u.set("retry.on", ["connect", "reset"])
+            .set("outlier", Section::new())
+    });
     let url = node.url("/");
     let load = std::thread::spawn(move || Wrk::new(&url, 32, 3).run());
     std::thread::sleep(Duration::from_secs(1));
@@ -57,12 +57,12 @@ fn a_server_that_dies_under_load_costs_no_client_an_error() {
 fn a_server_that_hangs_is_ejected_and_returns() {
     let nginx = [0; 2].map(|_| Nginx::start("location / { return 200 hello; }"));
     let servers = nginx.each_ref().map(|each| each.address().to_string());
-    let node = node(
-        &servers,
-        "timeouts = { first_byte = \"2s\" }\n\
-         outlier = { consecutive_failures = 2, ejection = \"1s\" }\n\
-         retry = { on = [\"timeout\"] }",
-    );
+    let node = node(&servers, |u| {
+        u.set("timeouts.first_byte", "2s")
+            .set("outlier.consecutive_failures", 2)
+            .set("outlier.ejection", "1s")
+            .set("retry.on", ["timeout"])
+    });
     assert_eq!(failures(&node, 4), 0);
     nginx[0].hang();
     assert_eq!(failures(&node, 12), 0, "another server lives");
@@ -85,10 +85,10 @@ fn a_server_that_hangs_is_ejected_and_returns() {
 fn so_many_failures_in_a_row_eject() {
     let origins = [answering(503), answering(200)];
     let servers = origins.each_ref().map(address);
-    let node = node(
-        &servers,
-        "outlier = { consecutive_failures = 3, ejection = \"1h\" }",
-    );
+    let node = node(&servers, |u| {
+        u.set("outlier.consecutive_failures", 3)
+            .set("outlier.ejection", "1h")
+    });
     assert_eq!(failures(&node, 4), 2);
     assert_eq!(states(&node), ["healthy"; 2]);
     assert_eq!(failures(&node, 10), 1);
@@ -104,7 +104,7 @@ fn so_many_failures_in_a_row_eject() {
 #[test]
 fn without_outlier_a_status_ejects_nobody() {
     let origins = [answering(503), answering(200)];
-    let node = node(&origins.each_ref().map(address), "");
+    let node = node(&origins.each_ref().map(address), |u| u);
     assert_eq!(failures(&node, 40), 20);
     assert_eq!(states(&node), ["healthy"; 2]);
 }
@@ -114,10 +114,11 @@ fn no_more_than_the_share_is_ejected() {
     for (share, ejected) in [("25%", 1), ("75%", 3)] {
         let origins = [0; 4].map(|_| answering(502));
         let servers = origins.each_ref().map(address);
-        let lines = format!(
-            "outlier = {{ consecutive_failures = 1, ejection = \"1h\", max_ejected = \"{share}\" }}"
-        );
-        let node = node(&servers, &lines);
+        let node = node(&servers, |u| {
+            u.set("outlier.consecutive_failures", 1)
+                .set("outlier.ejection", "1h")
+                .set("outlier.max_ejected", share)
+        });
         assert_eq!(failures(&node, 12), 12);
         let states = states(&node);
         let count = states.iter().filter(|state| *state == "ejected").count();
@@ -142,11 +143,17 @@ fn switched() -> (RawOrigin, Arc<AtomicBool>) {
 
 #[test]
 fn a_server_that_returns_starts_slowly() {
-    for (lines, is_slow) in [("", false), ("slow_start = \"1h\"", true)] {
+    for is_slow in [false, true] {
         let ((origin, is_well), other) = (switched(), answering(200));
-        let lines =
-            format!("{lines}\noutlier = {{ consecutive_failures = 1, ejection = \"100ms\" }}");
-        let node = node(&[address(&origin), address(&other)], &lines);
+        let node = node(&[address(&origin), address(&other)], |u| {
+            let u = u
+                .set("outlier.consecutive_failures", 1)
+                .set("outlier.ejection", "100ms");
+            match is_slow {
+                true => u.set("slow_start", "1h"),
+                false => u,
+            }
+        });
         assert_eq!(failures(&node, 2), 1);
         is_well.store(true, Ordering::Release);
         wait_until(&node, "it is back", |servers| {

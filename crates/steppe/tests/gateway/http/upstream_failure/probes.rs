@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{PATIENCE, RawOrigin, Steppe, eventually};
+use steppe_testkit::{PATIENCE, RawOrigin, Section, Steppe, eventually};
 
 use super::{OK, address, failures, node, servers, wait_until};
 
@@ -34,19 +34,29 @@ fn probed(say: impl Fn(usize) -> u8 + Send + Sync + 'static) -> (RawOrigin, Arc<
 }
 
 /// A node that probes two servers: one that goes by `script`, its last word for good, and one that is always well.
-fn probing(script: &'static str, lines: &str) -> (Steppe, [RawOrigin; 2], Arc<AtomicUsize>) {
+fn probing(
+    script: &'static str,
+    change: impl FnOnce(Section) -> Section,
+) -> (Steppe, [RawOrigin; 2], Arc<AtomicUsize>) {
     let say = |at: usize| script.as_bytes()[at.min(script.len() - 1)];
-    probing_by(say, lines)
+    probing_by(say, change)
 }
 
 fn probing_by(
     say: impl Fn(usize) -> u8 + Send + Sync + 'static,
-    lines: &str,
+    change: impl FnOnce(Section) -> Section,
 ) -> (Steppe, [RawOrigin; 2], Arc<AtomicUsize>) {
     let ((origin, probes), (other, _)) = (probed(say), probed(|_| b'.'));
-    let lines = format!("health = {{ path = \"/probe?x=1\", interval = \"20ms\"{lines} }}");
-    let node = node(&[address(&origin), address(&other)], &lines);
+    let servers = [address(&origin), address(&other)];
+    let node = node(&servers, |u| u.set("health", change(health())));
     (node, [origin, other], probes)
+}
+
+/// Probes in quick succession.
+fn health() -> Section {
+    Section::new()
+        .set("path", "/probe?x=1")
+        .set("interval", "20ms")
 }
 
 fn wait_for_probes(probes: &AtomicUsize, count: usize) {
@@ -67,7 +77,7 @@ fn probes_mark_a_server_unhealthy_and_back() {
             false => b'.',
         }
     };
-    let (node, origins, _) = probing_by(say, "");
+    let (node, origins, _) = probing_by(say, |health| health);
     wait_until(&node, "it is out", |servers| {
         servers[0]["state"] == "unhealthy"
     });
@@ -103,19 +113,19 @@ const BACK: &str = "server is healthy again";
 
 #[test]
 fn so_many_probes_in_a_row_decide() {
-    let (node, _origins, probes) = probing("!!.!!.!!!.", ", unhealthy_after = 4");
+    let (node, _origins, probes) = probing("!!.!!.!!!.", |h| h.set("unhealthy_after", 4));
     wait_for_probes(&probes, 14);
     assert!(!node.said().contains(OUT), "{}", node.said());
-    let (node, _origins, probes) = probing("!!.!!.!!!.", ", unhealthy_after = 3");
+    let (node, _origins, probes) = probing("!!.!!.!!!.", |h| h.set("unhealthy_after", 3));
     wait_for_probes(&probes, 14);
     eventually("it was out, and is back", || {
         node.said().contains(OUT) && node.said().contains(BACK)
     });
-    let (node, _origins, probes) = probing("!!!..!...!..!...!", ", healthy_after = 4");
+    let (node, _origins, probes) = probing("!!!..!...!..!...!", |h| h.set("healthy_after", 4));
     wait_for_probes(&probes, 20);
     eventually("it is out", || node.said().contains(OUT));
     assert!(!node.said().contains(BACK), "{}", node.said());
-    let (node, _origins, probes) = probing("!!!..!...!..!...!", ", healthy_after = 3");
+    let (node, _origins, probes) = probing("!!!..!...!..!...!", |h| h.set("healthy_after", 3));
     wait_for_probes(&probes, 20);
     eventually("it is back", || node.said().contains(BACK));
 }
@@ -123,7 +133,7 @@ fn so_many_probes_in_a_row_decide() {
 #[test]
 fn the_statuses_that_are_expected_are_good() {
     for (expect, is_good) in [("2xx", false), ("200-399", true), ("200, 302", true)] {
-        let (node, _origins, probes) = probing("3", &format!(", expect = \"{expect}\""));
+        let (node, _origins, probes) = probing("3", |h| h.set("expect", expect));
         wait_for_probes(&probes, 6);
         if is_good {
             assert!(!node.said().contains(OUT), "{expect}: {}", node.said());
@@ -135,12 +145,12 @@ fn the_statuses_that_are_expected_are_good() {
 
 #[test]
 fn a_probe_waits_as_long_as_told() {
-    let (node, _origins, _) = probing("~", ", timeout = \"50ms\", unhealthy_after = 2");
+    let (node, _origins, _) = probing("~", |h| h.set("timeout", "50ms").set("unhealthy_after", 2));
     wait_until(&node, "it is out", |servers| {
         servers[0]["state"] == "unhealthy"
     });
     assert_eq!(servers(&node)[0]["probe"]["last"], "no answer in time");
-    let (node, _origins, _) = probing("~", ", timeout = \"10s\", unhealthy_after = 1");
+    let (node, _origins, _) = probing("~", |h| h.set("timeout", "10s").set("unhealthy_after", 1));
     wait_until(&node, "it is asked", |servers| {
         servers[0]["probe"]["passed"].as_u64() > Some(2)
     });
@@ -150,8 +160,8 @@ fn a_probe_waits_as_long_as_told() {
 #[test]
 fn where_none_is_well_all_are_asked() {
     let ((one, _), (other, _)) = (probed(|_| b'!'), probed(|_| b'!'));
-    let lines = "health = { path = \"/probe?x=1\", interval = \"20ms\" }";
-    let node = node(&[address(&one), address(&other)], lines);
+    let servers = [address(&one), address(&other)];
+    let node = node(&servers, |u| u.set("health", health()));
     wait_until(&node, "both are out", |servers| {
         servers.iter().all(|server| server["state"] == "unhealthy")
     });

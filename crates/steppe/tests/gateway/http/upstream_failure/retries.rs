@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{Port, RawOrigin, Steppe};
+use steppe_testkit::{NodeConfig, Port, RawOrigin, Section, Steppe};
 
 use super::{
     GET, OK, address, answering, failures, node, resetting, retries, silent, states, statuses,
@@ -25,15 +25,18 @@ fn each_failure_is_retried_where_its_condition_is_listed() {
         let servers = origins.each_ref().map(address);
         // Short where it is to pass; a server that is well must not be late.
         let first_byte = if on == "timeout" { "2s" } else { "20s" };
-        let timeouts = format!("timeouts = {{ first_byte = \"{first_byte}\" }}");
-        let node_of = |on: &str| node(&servers, &format!("{timeouts}\nretry = {{ on = [{on}] }}"));
-        let node = node_of(&format!("\"{on}\""));
+        let node_of = |on: &[&str]| {
+            node(&servers, |u| {
+                u.set("timeouts.first_byte", first_byte).set("retry.on", on)
+            })
+        };
+        let node = node_of(&[on]);
         assert_eq!(statuses(&node, 4), [200; 4], "{on}");
         assert_eq!(retries(&node, "tried"), 2.0, "{on}");
         let others = ["connect", "502", "503", "504", "reset", "timeout"];
         let others = others.iter().filter(|other| **other != on);
-        let others: Vec<_> = others.map(|other| format!("\"{other}\"")).collect();
-        let node = node_of(&others.join(", "));
+        let others: Vec<_> = others.copied().collect();
+        let node = node_of(&others);
         let seen = statuses(&node, 2);
         assert!(
             seen.contains(&status) && seen.contains(&200),
@@ -46,13 +49,13 @@ fn each_failure_is_retried_where_its_condition_is_listed() {
 fn a_refused_connection_is_passed_over_where_its_condition_is_listed() {
     let (port, live) = (Port::free(), RawOrigin::answering(OK));
     let servers = [port.address().to_string(), address(&live)];
-    let with = node(&servers, "retry = { on = [\"connect\"] }");
+    let with = node(&servers, |u| u.set("retry.on", ["connect"]));
     assert_eq!(statuses(&with, 4), [200; 4]);
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
     for _ in 0..2 {
         assert_eq!(with.exchange(post).status(), 200, "nothing of it was sent");
     }
-    let without = node(&servers, "retry = { on = [\"503\"] }");
+    let without = node(&servers, |u| u.set("retry.on", ["503"]));
     assert_eq!(failures(&without, 4), 2);
 }
 
@@ -61,7 +64,7 @@ fn there_are_no_more_tries_than_allowed_and_each_goes_elsewhere() {
     for (attempts, passes) in [(0, false), (1, false), (2, true)] {
         let origins = [answering(503), answering(503), RawOrigin::answering(OK)];
         let servers = origins.each_ref().map(address);
-        let node = node(&servers, &format!("retry = {{ attempts = {attempts} }}"));
+        let node = node(&servers, |u| u.set("retry.attempts", attempts));
         let status = node.exchange(GET).status();
         assert_eq!(status == 200, passes, "{attempts}: {status}");
         let asked = origins.iter().filter(|origin| origin.accepted() == 1);
@@ -107,10 +110,9 @@ fn content_is_sent_again_from_what_was_kept() {
                 [head.as_bytes(), &body].concat()
             });
             let origins = [bad(), good];
-            let node = node(
-                &origins.each_ref().map(address),
-                "retry = { on = [\"503\", \"reset\"] }",
-            );
+            let node = node(&origins.each_ref().map(address), |u| {
+                u.set("retry.on", ["503", "reset"])
+            });
             let sum = if request == chunked { "7" } else { "" };
             for _ in 0..2 {
                 // In two pieces, the second when the first is on its way.
@@ -138,28 +140,25 @@ fn content_that_was_not_kept_is_not_sent_again() {
         format!("{head}{}0\r\n\r\n", chunk.repeat(count))
     };
     for (count, budget, passes) in [
-        (8, "", true),
-        (32, "", false),
-        (8, "budget = \"256KiB\"", false),
+        (8, None, true),
+        (32, None, false),
+        (8, Some("256KiB"), false),
     ] {
         let origins = [answering(503), RawOrigin::answering(OK)];
-        let servers = origins
-            .each_ref()
-            .map(|origin| format!("\"{}\"", address(origin)));
-        let toml = Steppe::PLAIN
-            .replace(
-                "[\"{origin}\"]",
-                &format!("[{}]\nretry = {{}}", servers.join(", ")),
-            )
-            .replace(
-                "upstream = \"origin\"",
-                &format!("upstream = \"origin\"\n{budget}"),
-            );
-        let node = Steppe::builder().start(&toml);
+        let servers = origins.each_ref().map(RawOrigin::address);
+        let config = NodeConfig::plain()
+            .upstream("origin", |u| {
+                u.servers(servers).set("retry", Section::new())
+            })
+            .route("all", |r| match budget {
+                Some(budget) => r.set("budget", budget),
+                None => r,
+            });
+        let node = Steppe::builder().start(&config);
         let seen: Vec<u16> = (0..2)
             .map(|_| node.exchange(chunks(count)).status())
             .collect();
-        assert_eq!(!seen.contains(&503), passes, "{count} {budget}: {seen:?}");
+        assert_eq!(!seen.contains(&503), passes, "{count} {budget:?}: {seen:?}");
         assert!(seen.contains(&200), "{seen:?}");
     }
 }
@@ -167,7 +166,9 @@ fn content_that_was_not_kept_is_not_sent_again() {
 #[test]
 fn what_is_not_idempotent_is_not_sent_again() {
     let origins = [answering(503), answering(503)];
-    let node = node(&origins.each_ref().map(address), "retry = {}");
+    let node = node(&origins.each_ref().map(address), |u| {
+        u.set("retry", Section::new())
+    });
     for request in [
         "POST /once HTTP/1.1\r\nHost: a\r\n\r\n",
         "POST /once HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi",
@@ -192,7 +193,9 @@ fn nothing_is_sent_again_once_the_client_has_seen_some() {
             })
         };
         let origins = [origin(), origin()];
-        let node = node(&origins.each_ref().map(address), "retry = {}");
+        let node = node(&origins.each_ref().map(address), |u| {
+            u.set("retry", Section::new())
+        });
         let answer = node.exchange(GET);
         assert_eq!(answer.interim.len(), 1);
         assert!(answer.status() >= 502, "{answer:?}");
@@ -211,7 +214,9 @@ fn nothing_is_sent_again_once_the_client_has_seen_some() {
         })
     };
     let origins = [cut(), cut()];
-    let node = node(&origins.each_ref().map(address), "retry = {}");
+    let node = node(&origins.each_ref().map(address), |u| {
+        u.set("retry", Section::new())
+    });
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).head().map(|head| head.status()), Some(200));
     let seen = peer.bytes(5);
@@ -226,10 +231,9 @@ fn the_retry_budget_is_never_exceeded() {
     for (budget, least, most) in [("20%", 30.0, 60.0), ("100%", 300.0, 300.0)] {
         let origins = [answering(503), answering(503)];
         let servers = origins.each_ref().map(address);
-        let node = node(
-            &servers,
-            &format!("retry = {{ attempts = 1, budget = \"{budget}\" }}"),
-        );
+        let node = node(&servers, |u| {
+            u.set("retry.attempts", 1).set("retry.budget", budget)
+        });
         let mut peer = node.connect();
         for _ in 0..REQUESTS {
             assert_eq!(peer.send(GET).response().status(), 503);
@@ -253,7 +257,7 @@ fn the_retry_budget_is_never_exceeded() {
 #[test]
 fn who_just_failed_is_not_asked_again_at_once() {
     let only = answering(503);
-    let node = node(&[address(&only)], "retry = { attempts = 3 }");
+    let node = node(&[address(&only)], |u| u.set("retry.attempts", 3));
     assert_eq!(node.exchange(GET).status(), 503);
     assert_eq!(only.received().matches("GET /").count(), 1);
     assert_eq!(
@@ -266,10 +270,14 @@ fn who_just_failed_is_not_asked_again_at_once() {
 #[test]
 fn a_request_whose_time_is_over_is_not_sent_again() {
     let origins = [silent(), RawOrigin::answering(OK), RawOrigin::answering(OK)];
-    let lines = "timeouts = { total = \"2s\" }\n\
-                 outlier = { consecutive_failures = 2, max_ejected = \"100%\" }\n\
-                 retry = { attempts = 3, on = [\"timeout\"], budget = \"100%\" }";
-    let node = node(&origins.each_ref().map(address), lines);
+    let node = node(&origins.each_ref().map(address), |u| {
+        u.set("timeouts.total", "2s")
+            .set("outlier.consecutive_failures", 2)
+            .set("outlier.max_ejected", "100%")
+            .set("retry.attempts", 3)
+            .set("retry.on", ["timeout"])
+            .set("retry.budget", "100%")
+    });
     let mut seen = statuses(&node, 6);
     seen.sort_unstable();
     assert_eq!(seen, [200, 200, 200, 200, 504, 504]);
