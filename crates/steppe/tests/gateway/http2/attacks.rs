@@ -9,8 +9,8 @@ mod injection;
 mod windows;
 
 use steppe_testkit::{
-    FieldSection, H2Answer, H2Frame, H2Peer, MemoryMeter, RawOrigin, Steppe, eventually,
-    resident_bytes,
+    FieldSection, H2Answer, H2Frame, H2Peer, MemoryMeter, NodeConfig, RawOrigin, Section, Steppe,
+    eventually, resident_bytes,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -26,17 +26,20 @@ const BUDGET: u64 = 64 * MIB;
 /// What a node may hold beyond its budget.
 const OVERHEAD: u64 = 24 * MIB;
 
-/// A node whose listener speaks `protocols`, and has these lines too.
-fn node_speaking(protocols: &str, origin: &RawOrigin, lines: &str) -> Steppe {
-    let listener = format!("protocols = {protocols}\n{lines}\n");
-    let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]\n", &listener);
-    let builder = Steppe::builder().with("origin", origin.address());
-    builder.start(&toml)
+/// A node that speaks HTTP/2 without TLS.
+fn node(origin: &RawOrigin) -> Steppe {
+    node_with(origin, |l| l)
 }
 
-/// A node that speaks HTTP/2 without TLS.
-fn node(origin: &RawOrigin, lines: &str) -> Steppe {
-    node_speaking("[\"h2c\"]", origin, lines)
+/// That one with this change to its listener.
+fn node_with(origin: &RawOrigin, change: impl FnOnce(Section) -> Section) -> Steppe {
+    let config = NodeConfig::plain().listener(|l| change(l.protocols(["h2c"])));
+    start(origin, &config)
+}
+
+fn start(origin: &RawOrigin, config: &NodeConfig) -> Steppe {
+    let builder = Steppe::builder().with("origin", origin.address());
+    builder.start(config)
 }
 
 fn connect(node: &Steppe) -> H2Peer {

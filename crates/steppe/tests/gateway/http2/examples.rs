@@ -4,8 +4,8 @@
 use std::net::TcpListener;
 
 use steppe_testkit::{
-    Authority, Curl, CurlOutput, GrpcOrigin, GrpcReply, Issued, Leaf, Port, Steppe, SteppeBuilder,
-    page_example, page_examples,
+    Authority, Curl, CurlOutput, GrpcOrigin, GrpcReply, Issued, Leaf, NodeConfig, Port, Steppe,
+    SteppeBuilder, page_example, page_examples,
 };
 
 /// Speaks HTTP/2 both ways, on addresses of its own.
@@ -28,11 +28,10 @@ upstream = "hello"
 "#;
 
 /// The one of `page` below `heading`, with addresses of the test's own.
-fn example(page: &str, heading: &str) -> String {
-    let toml = page_example(page, heading)
-        .replace("0.0.0.0:8443", "127.0.0.1:{secure}")
-        .replace("0.0.0.0:8080", "{gateway}");
-    format!("[admin]\nlisten = \"{{admin}}\"\n{toml}")
+fn example(page: &str, heading: &str) -> NodeConfig {
+    NodeConfig::parse(&page_example(page, heading))
+        .set("admin.listen", "{admin}")
+        .listener_at("0.0.0.0:8080", |l| l.set("listen", "{gateway}"))
 }
 
 fn authority() -> (Authority, Issued) {
@@ -82,7 +81,9 @@ fn every_configuration_of_the_pages_is_valid() {
 fn clients_agree_on_http2_or_begin_with_it() {
     let issued = authority();
     let (builder, secure) = builder(&issued).with_port("secure");
-    let node = builder.start(&example("http2", "With clients"));
+    let config = example("http2", "With clients")
+        .listener_at("0.0.0.0:8443", |l| l.set("listen", "127.0.0.1:{secure}"));
+    let node = builder.start(&config);
     let ca = node.scratch().join("ca.pem");
     let get = |url: &str, option: &str| {
         let ca = ca.to_string_lossy();
@@ -104,10 +105,10 @@ fn servers_are_spoken_to_by_either() {
     let issued = authority();
     let (backend, plain) = builder(&issued).with_port("plain");
     let backend = backend.start(BACKEND);
-    let toml = example("http2", "With servers")
-        .replace("10.0.0.7:8080", &format!("127.0.0.1:{plain}"))
-        .replace("backend.example.com:8443", &backend.gateway().to_string());
-    let node = builder(&issued).start(&toml);
+    let config = example("http2", "With servers")
+        .upstream("inside", |u| u.servers([format!("127.0.0.1:{plain}")]))
+        .upstream("outside", |u| u.servers([backend.gateway()]));
+    let node = builder(&issued).start(&config);
     for path in ["/inside/a", "/outside"] {
         for (option, spoken) in [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")] {
             let got = Curl::new(&node.url(path)).args([option]).run();
@@ -129,12 +130,9 @@ fn calls_are_answered_as_grpc_has_it() {
     // Takes connections, and says nothing.
     let port = Port::free();
     let hanging = TcpListener::bind(port.address()).expect("it is free");
-    let address = port.address().to_string();
-    let toml = example("grpc", "A server behind the gateway").replace(
-        "\"10.0.0.7:50051\", \"10.0.0.8:50051\"",
-        &format!("{address:?}"),
-    );
-    let node = builder(&issued).start(&toml);
+    let config = example("grpc", "A server behind the gateway")
+        .upstream("shop", |u| u.servers([port.address()]));
+    let node = builder(&issued).start(&config);
     let status = |path: &str, timeout: &str| call(&node, path, ["-H", timeout]);
     let unimplemented = status("/shop.Nothing/Get", "grpc-timeout: 10S");
     assert_eq!(unimplemented.as_deref(), Some("12"));
@@ -148,9 +146,9 @@ fn calls_are_answered_as_grpc_has_it() {
 #[test]
 fn browsers_call_servers_of_grpc() {
     let origin = GrpcOrigin::start(|_| GrpcReply::message(b"order", 0));
-    let address = origin.address().to_string();
-    let toml = example("grpc", "Browsers: gRPC-Web").replace("10.0.0.7:50051", &address);
-    let node = builder(&authority()).start(&toml);
+    let config =
+        example("grpc", "Browsers: gRPC-Web").upstream("shop", |u| u.servers([origin.address()]));
+    let node = builder(&authority()).start(&config);
     let got = Curl::new(&node.url("/shop.Orders/Get"))
         .args(["-H", "content-type: application/grpc-web-text"])
         // A message without content.

@@ -6,40 +6,22 @@ mod web;
 
 use std::net::SocketAddr;
 
-use steppe_testkit::{Curl, CurlOutput, GrpcOrigin, Steppe, grpc_message};
+use steppe_testkit::{Curl, CurlOutput, GrpcOrigin, NodeConfig, Section, Steppe, grpc_message};
 
 /// Speaks HTTP/2 without TLS to everybody, and HTTP/1.1 to clients; `servers` answer all that is
-/// below `/shop.`, as `policy` says.
-fn node(servers: &[SocketAddr], policy: &str) -> Steppe {
-    let toml = format!(
-        r#"
-[node]
-workers = 1
-[admin]
-listen = "{{admin}}"
-[[http.listener]]
-listen = "{{gateway}}"
-protocols = ["h1", "h2c"]
-[http.upstream.shop]
-servers = [{}]
-protocol = "h2c"
-{policy}
-[[http.route]]
-name = "shop"
-path = "/{{service}}/{{method}}"
-upstream = "shop"
-"#,
-        servers
-            .iter()
-            .map(|server| format!("{:?}", server.to_string()))
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
-    Steppe::builder().start(&toml)
+/// below `/shop.`, with this change to their upstream.
+fn node(servers: &[SocketAddr], change: impl FnOnce(Section) -> Section) -> Steppe {
+    let config = NodeConfig::bare()
+        .protocols(["h1", "h2c"])
+        .add_upstream("shop", |u| {
+            change(u.servers(servers).set("protocol", "h2c"))
+        })
+        .add_route("shop", |r| r.path("/{service}/{method}").upstream("shop"));
+    Steppe::builder().start(&config)
 }
 
 fn in_front_of(origin: &GrpcOrigin) -> Steppe {
-    node(&[origin.address()], "")
+    node(&[origin.address()], |u| u)
 }
 
 /// POSTs a message to a method by HTTP/2.

@@ -6,18 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steppe_testkit::{
-    FieldSection, H2Frame, H2Peer, H2Server, Message, RawOrigin, Steppe, eventually, is_long, skip,
+    FieldSection, H2Frame, H2Peer, H2Server, Message, NodeConfig, RawOrigin, Steppe, eventually,
+    is_long, skip,
 };
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
-const ORIGIN: &str = "[http.upstream.origin]\n";
-const ORIGIN_OF_H2: &str = "[http.upstream.origin]\nprotocol = \"h2c\"\n";
+/// The plain configuration, whose server speaks HTTP/2.
+fn config() -> NodeConfig {
+    NodeConfig::plain().upstream("origin", |u| u.set("protocol", "h2c"))
+}
 
 /// A node in front of one server of HTTP/2.
 fn in_front_of(server: SocketAddr) -> Steppe {
-    let toml = Steppe::PLAIN.replace(ORIGIN, ORIGIN_OF_H2);
-    Steppe::builder().with("origin", server).start(&toml)
+    Steppe::builder().with("origin", server).start(config())
 }
 
 /// A server whose connections follow `script`, and how many requests they have taken.
@@ -218,13 +220,9 @@ fn streams_are_counted_while_they_are_open() {
             }
         }
     });
-    let both = "protocols = [\"h1\", \"h2c\"]";
-    let toml = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]", both)
-        .replace(ORIGIN, ORIGIN_OF_H2);
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(config().protocols(["h1", "h2c"]));
     let mut client = H2Peer::connect(node.gateway());
     let streams = [0; 2].map(|_| client.request(&FieldSection::of("GET", "/")));
     eventually("both are taken", || requests.load(Ordering::Relaxed) == 2);

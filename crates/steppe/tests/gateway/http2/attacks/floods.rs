@@ -41,7 +41,7 @@ fn bad() -> FieldSection {
 #[test]
 fn measured_rapid_reset() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let streams = (0..1000).map(|index| 2 * index + 1);
     let pairs = streams.flat_map(|id| [H2Frame::request(id, &bad()), H2Frame::reset(id)]);
     expect_calmed(&node, &[], &bytes(pairs));
@@ -52,7 +52,7 @@ fn measured_rapid_reset() {
 #[test]
 fn measured_patient_reset() {
     let origin = RawOrigin::start(|peer| while peer.request().is_some() {});
-    let node = node(&origin, "");
+    let node = node(&origin);
     let memory = Memory::of(&node);
     let mut peer = connect(&node);
     let mut sent = 0;
@@ -80,7 +80,7 @@ fn measured_patient_reset() {
 #[test]
 fn measured_made_you_reset() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let bad = bad();
     let post = FieldSection::of("GET", "/bad").field("content-length", "2");
     // Of no stream after another, which nobody knows to be an error before it is looked at.
@@ -145,7 +145,7 @@ fn measured_made_you_reset() {
 #[test]
 fn measured_continuations_without_end() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let fields = bad();
     let begun = H2Frame::new(H2Frame::HEADERS, H2Frame::END_STREAM, 1, fields.bytes());
     let more = FieldSection::default().field("x-more", vec![b'a'; 16_000]);
@@ -171,7 +171,7 @@ fn measured_continuations_without_end() {
 #[test]
 fn measured_pings_whose_answers_nobody_reads() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let ping = H2Frame::new(H2Frame::PING, 0, 0, [7; 8]);
     expect_calmed(&node, &[], &ping.bytes().repeat(10_000));
 }
@@ -180,7 +180,7 @@ fn measured_pings_whose_answers_nobody_reads() {
 #[test]
 fn measured_settings_whose_acknowledgements_nobody_reads() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     for settings in [&[][..], &[(4, 1000)]] {
         let flood = H2Frame::settings(settings).bytes().repeat(10_000);
         expect_calmed(&node, &[], &flood);
@@ -191,7 +191,7 @@ fn measured_settings_whose_acknowledgements_nobody_reads() {
 #[test]
 fn measured_priorities_of_streams_that_never_come() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let priority = |index: u32| {
         let payload = [&(index.wrapping_mul(7) | 1).to_be_bytes()[..], &[16]].concat();
         H2Frame::new(H2Frame::PRIORITY, 0, 2 * index + 1, payload)
@@ -203,7 +203,7 @@ fn measured_priorities_of_streams_that_never_come() {
 #[test]
 fn measured_data_without_content() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let post = H2Frame::opening(1, &FieldSection::of("POST", "/bad"));
     let empty = H2Frame::data(1, []).bytes().repeat(10_000);
     expect_calmed(&node, &[post], &empty);
@@ -213,7 +213,7 @@ fn measured_data_without_content() {
 #[test]
 fn measured_frames_that_nobody_knows() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let unknown = H2Frame::new(0xee, 0xff, 0, [7; 8]);
     let mut peer = connect(&node);
     peer.send(&vec![unknown.clone(); 100]);

@@ -14,7 +14,7 @@ const REFUSED_STREAM: u32 = 0x7;
 #[test]
 fn an_upgrade_is_not_one() {
     let origin = RawOrigin::answering(OK);
-    let node = node_speaking("[\"h1\", \"h2c\"]", &origin, "");
+    let node = start(&origin, &NodeConfig::plain().protocols(["h1", "h2c"]));
     for connection in ["Upgrade, HTTP2-Settings", "upgrade"] {
         origin.forget();
         let mut peer = Peer::connect(node.gateway());
@@ -43,8 +43,7 @@ fn an_upgrade_is_not_one() {
 fn more_streams_than_allowed() {
     const ALLOWED: usize = 4;
     let origin = RawOrigin::start(|peer| while peer.request().is_some() {});
-    let lines = format!("limits = {{ streams = {ALLOWED} }}");
-    let node = node(&origin, &lines);
+    let node = node_with(&origin, |l| l.set("limits.streams", ALLOWED));
     let mut peer = connect(&node);
     let fields = FieldSection::of("GET", "/bad");
     let ids: Vec<u32> = (0..10).map(|_| peer.stream()).collect();
@@ -65,7 +64,7 @@ fn more_streams_than_allowed() {
 #[test]
 fn prefaces_that_are_none() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     for bytes in [
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\rX",
@@ -85,7 +84,7 @@ fn prefaces_that_are_none() {
 #[test]
 fn frames_out_of_place() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let get = FieldSection::of("GET", "/bad");
     let frame = |kind, flags, stream, payload: &[u8]| H2Frame::new(kind, flags, stream, payload);
     let large = [0; 16_385];
@@ -203,7 +202,7 @@ fn measured_a_hundred_thousand_small_frames_are_served() {
         }
         peer.send(OK);
     });
-    let node = node(&origin, "");
+    let node = node(&origin);
     let memory = Memory::of(&node);
     let mut peer = connect(&node);
     let stream = peer.stream();

@@ -17,7 +17,7 @@ fn bomb(value_bytes: usize, count: usize) -> FieldSection {
 #[test]
 fn measured_a_bomb_of_one_field() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let value_bytes = TABLE_BYTES - ENTRY_OVERHEAD - 1;
     // 16 KiB, 60 KiB and 40 MiB; the last in 10,000 bytes.
     for count in [4, 15, 10_000] {
@@ -38,7 +38,7 @@ fn measured_a_bomb_of_one_field() {
 #[test]
 fn measured_a_bomb_on_each_stream() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let memory = Memory::of(&node);
     let mut peers: Vec<H2Peer> = (0..20).map(|_| connect(&node)).collect();
     let first = bomb(TABLE_BYTES - ENTRY_OVERHEAD - 1, 15);
@@ -66,7 +66,7 @@ fn measured_a_bomb_on_each_stream() {
 #[test]
 fn measured_a_bomb_of_empty_fields() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let memory = Memory::of(&node);
     let mut peer = connect(&node);
     let fields = FieldSection::of("GET", "/bad")
@@ -87,7 +87,7 @@ fn measured_a_bomb_of_empty_fields() {
 #[test]
 fn a_table_that_is_made_larger() {
     let origin = RawOrigin::answering(OK);
-    let node = node(&origin, "");
+    let node = node(&origin);
     let mut peer = connect(&node);
     // RFC 7541 §6.3: its size becomes 1 MiB.
     let update = [0x3f, 0xe1, 0xff, 0x3f];
@@ -124,8 +124,10 @@ fn status(node: &Steppe, count: usize, bytes: usize) -> Option<u16> {
 #[test]
 fn limits_of_heads_are_exact() {
     let origin = RawOrigin::answering(OK);
-    let lines = "limits = { header_bytes = \"8KiB\", header_count = 50 }";
-    let node = node(&origin, lines);
+    let node = node_with(&origin, |l| {
+        l.set("limits.header_bytes", "8KiB")
+            .set("limits.header_count", 50)
+    });
     for (count, bytes, expected) in [
         (1, 8192, 200),
         (1, 8193, 431),

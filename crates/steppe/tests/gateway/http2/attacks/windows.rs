@@ -45,7 +45,7 @@ fn measured_windows_that_never_open() {
     const CONNECTIONS: usize = 3;
     let _alone = heavy();
     let origin = large();
-    let node = node(&origin, "timeouts = { write_stall = \"1s\" }");
+    let node = node_with(&origin, |l| l.set("timeouts.write_stall", "1s"));
     let memory = Memory::of(&node);
     let begin = |_| requests(Peer::connect(node.gateway()), 0);
     let mut peers: Vec<_> = (0..CONNECTIONS).map(begin).collect();
@@ -82,7 +82,7 @@ fn measured_windows_that_never_open() {
 fn measured_a_socket_that_is_never_read() {
     let _alone = heavy();
     let origin = large();
-    let node = node(&origin, "timeouts = { write_stall = \"1s\" }");
+    let node = node_with(&origin, |l| l.set("timeouts.write_stall", "1s"));
     let memory = Memory::of(&node);
     let narrow = Peer::connect_narrow(node.gateway(), 4096);
     let mut peer = requests(narrow, 0x7fff_ffff);
@@ -104,7 +104,7 @@ fn measured_a_socket_that_is_never_read() {
 #[test]
 fn measured_a_byte_at_a_time() {
     let origin = large();
-    let node = node(&origin, "");
+    let node = node(&origin);
     let memory = Memory::of(&node);
     let mut peer = requests(Peer::connect(node.gateway()), 0);
     for round in 1..50 {
@@ -134,7 +134,7 @@ fn measured_content_that_never_comes() {
             }
         }
     });
-    let node = node(&origin, "timeouts = { idle = \"1s\" }");
+    let node = node_with(&origin, |l| l.set("timeouts.idle", "1s"));
     let memory = Memory::of(&node);
     let mut peer = connect(&node);
     let fields = FieldSection::of("POST", "/bad");
@@ -171,7 +171,7 @@ fn measured_windows_of_the_node_that_are_filled() {
         Some(head) if head.method() == "GET" => _ = peer.send(OK),
         _ => drop(shared.lock()),
     });
-    let node = node(&origin, "");
+    let node = node(&origin);
     let memory = Memory::of(&node);
     let mut peers: Vec<_> = (0..CONNECTIONS).map(|_| connect(&node)).collect();
     let mut sent = 0;
@@ -211,7 +211,7 @@ fn measured_windows_of_the_node_that_are_filled() {
 #[test]
 fn a_reload_between_uploads_harms_none() {
     let origin = RawOrigin::replying(|_| OK.into());
-    let node = node(&origin, "");
+    let node = node(&origin);
     let mut peer = connect(&node);
     // It may send a whole window, and does not end.
     let endless = FieldSection::of("POST", "/endless");

@@ -54,7 +54,7 @@ fn calls_are_counted_by_service_method_and_status() {
 fn errors_of_the_gateway_count_under_a_name_that_is_known() {
     let origin = GrpcOrigin::start(|_| GrpcReply::message(b"order", 0));
     let address = origin.address();
-    let node = node(&[address], "keepalive = 0");
+    let node = node(&[address], |u| u.set("keepalive", 0));
     assert_eq!(status(&call(&node, "/shop.Orders/Get")), Some("0"));
     drop(origin);
     assert_eq!(status(&call_early(&node, "/shop.Orders/Get")), Some("14"));

@@ -1,6 +1,6 @@
 //! Calls that are sent to another server after a status of the first.
 
-use steppe_testkit::{Curl, GrpcOrigin, GrpcReply, Steppe, grpc_message};
+use steppe_testkit::{Curl, GrpcOrigin, GrpcReply, Section, Steppe, grpc_message};
 
 use super::{call, node, status};
 
@@ -24,9 +24,9 @@ fn echoing() -> GrpcOrigin {
     })
 }
 
-fn between(origins: &[&GrpcOrigin], policy: &str) -> Steppe {
+fn between(origins: &[&GrpcOrigin], change: impl FnOnce(Section) -> Section) -> Steppe {
     let servers: Vec<_> = origins.iter().map(|origin| origin.address()).collect();
-    node(&servers, policy)
+    node(&servers, change)
 }
 
 fn tried(node: &Steppe) -> f64 {
@@ -47,7 +47,7 @@ fn statuses(node: &Steppe) -> [String; 2] {
 fn each_status_is_retried_where_it_is_named() {
     for (on, code) in CODES {
         let (bad, good) = (refusing(code), echoing());
-        let named = between(&[&bad, &good], &format!("retry = {{ on = [\"{on}\"] }}"));
+        let named = between(&[&bad, &good], |u| u.set("retry.on", [on]));
         for _ in 0..2 {
             let got = call(&named, "/shop.Orders/Get");
             assert_eq!(status(&got), Some("0"), "{on}");
@@ -55,9 +55,8 @@ fn each_status_is_retried_where_it_is_named() {
         }
         assert_eq!(tried(&named), 1.0, "{on}");
         let others = CODES.iter().filter(|(other, _)| *other != on);
-        let others: Vec<_> = others.map(|(other, _)| format!("{other:?}")).collect();
-        let policy = format!("retry = {{ on = [{}] }}", others.join(", "));
-        let other = between(&[&bad, &good], &policy);
+        let others: Vec<_> = others.map(|(other, _)| *other).collect();
+        let other = between(&[&bad, &good], |u| u.set("retry.on", others));
         let mut seen = statuses(&other);
         seen.sort();
         assert_eq!(seen, ["0".to_owned(), code.to_string()], "{on}");
@@ -69,8 +68,10 @@ fn retries_keep_to_their_attempts() {
     let origins = [refusing(14), refusing(14), echoing()];
     let origins = origins.each_ref();
     for (attempts, expected) in [(0, "14"), (1, "14"), (2, "0")] {
-        let policy = format!("retry = {{ attempts = {attempts}, on = [\"unavailable\"] }}");
-        let node = between(&origins, &policy);
+        let node = between(&origins, |u| {
+            u.set("retry.attempts", attempts)
+                .set("retry.on", ["unavailable"])
+        });
         assert_eq!(status(&call(&node, "/shop.Orders/Get")), Some(expected));
         assert_eq!(tried(&node), f64::from(attempts));
     }
@@ -81,7 +82,7 @@ fn retries_keep_to_their_attempts() {
 #[test]
 fn nothing_else_is_sent_again() {
     let late = GrpcOrigin::start(|_| GrpcReply::message(b"half", 14));
-    let policy = "retry = { on = [\"unavailable\", \"reset\", \"503\"] }";
+    let policy = |u: Section| u.set("retry.on", ["unavailable", "reset", "503"]);
     let node_of = |bad: &GrpcOrigin| {
         let good = echoing();
         let node = between(&[bad, &good], policy);
@@ -108,7 +109,7 @@ fn nothing_else_is_sent_again() {
 #[test]
 fn a_long_call_keeps_its_first_status() {
     let (bad, good) = (refusing(14), echoing());
-    let node = between(&[&bad, &good], "retry = { on = [\"unavailable\"] }");
+    let node = between(&[&bad, &good], |u| u.set("retry.on", ["unavailable"]));
     let file = (node.scratch()).write("long", grpc_message(&vec![b'x'; 200 << 10]));
     let data = format!("@{}", file.display());
     let mut seen: Vec<_> = (0..2)

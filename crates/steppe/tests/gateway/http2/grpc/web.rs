@@ -143,7 +143,7 @@ fn errors_of_the_gateway_are_in_the_head() {
         }
     }
     drop((origin, live));
-    let dead = node(&[address], "");
+    let dead = node(&[address], |u| u);
     for protocol in PROTOCOLS {
         let got = post(&dead, protocol, "application/grpc-web", b"");
         assert_eq!(got.head.field("grpc-status"), Some("14"));
@@ -160,7 +160,7 @@ fn a_call_is_sent_again_as_one_of_grpc() {
         echoing(),
     );
     let servers = [bad.address(), good.address()];
-    let node = node(&servers, "retry = { on = [\"unavailable\"] }");
+    let node = node(&servers, |u| u.set("retry.on", ["unavailable"]));
     let ask = grpc_message(b"ask");
     for _ in 0..2 {
         let text = base64(&ask);

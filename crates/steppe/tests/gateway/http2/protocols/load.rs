@@ -48,16 +48,17 @@ fn reloads_fail_no_stream() {
         return;
     };
     let _alone = heavy();
-    let one = site.node.config();
-    let other = one.replace("keepalive = 100", "keepalive = 50");
-    assert_ne!(one, other);
+    let one = site.config.clone();
+    let other = Upstream::ALL.iter().fold(one.clone(), |config, up| {
+        config.upstream(up.protocol(), |u| u.set("keepalive", 50))
+    });
     for pair in pairs() {
         let requests = if is_long() { 5_000 } else { 2_000 };
         let mut load = load(&site, pair, requests);
         let mut reloads = 0;
         while load.is_running() {
-            let text = if reloads % 2 == 0 { &other } else { &one };
-            site.node.set_config(text);
+            let config = if reloads % 2 == 0 { &other } else { &one };
+            site.node.set_config(config);
             let answer = site.node.admin_post("/reload");
             assert_eq!(answer.status(), 200, "{}", answer.text());
             reloads += 1;

@@ -1,6 +1,6 @@
 //! The order of responses where the connection takes less than there is (RFC 9218).
 
-use steppe_testkit::{FieldSection, H2Frame, H2Peer, Peer, RawOrigin, Steppe};
+use steppe_testkit::{FieldSection, H2Frame, H2Peer, NodeConfig, Peer, RawOrigin, Steppe};
 
 const CONTENT_BYTES: usize = 3_000_000;
 /// RFC 9113 §6.5.2.
@@ -56,10 +56,9 @@ fn client(node: &Steppe) -> H2Peer {
 #[test]
 fn the_most_urgent_goes_first_and_equals_share() {
     let site = site();
-    let toml = Steppe::PLAIN.replace(r#"protocols = ["h1"]"#, r#"protocols = ["h2c"]"#);
     let node = Steppe::builder()
         .with("origin", site.address())
-        .start(&toml);
+        .start(NodeConfig::plain().protocols(["h2c"]));
     for (path, said) in [("/", Some("u=0")), ("/u=1", None), ("/u=2,i", Some("u=7"))] {
         let mut peer = client(&node);
         let equals = [(); 4].map(|()| ask(&mut peer, "/", None));

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use steppe_testkit::{Authority, Leaf, Message, Peer, Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{
+    Authority, Leaf, Message, NodeConfig, Peer, Port, Process, Scratch, Section, Steppe, eventually,
+};
 
 use super::*;
 
@@ -16,51 +18,54 @@ struct Origin {
 
 pub struct Site {
     pub node: Steppe,
+    pub config: NodeConfig,
     origin: Origin,
     tls_port: u16,
 }
 
-const CONFIG: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-drain_timeout = "10s"
-[admin]
-listen = "{admin}"
-[[http.listener]]
-listen = "{gateway}"
-protocols = ["h1", "h2c"]
-limits.body_bytes = "977KiB"
-[[http.listener]]
-listen = "127.0.0.1:{tls}"
-protocols = ["h1", "h2"]
-tls.certificates = [{ cert = "{scratch}/cert.pem", key = "{scratch}/key.pem" }]
-limits.body_bytes = "977KiB"
-[[http.route]]
-name = "read-only"
-host = "get.example"
-methods = ["GET", "HEAD"]
-upstream = "h1"
-[[http.route]]
-name = "by-address"
-host = "127.0.0.1"
-upstream = "h1"
-"#;
+fn config() -> NodeConfig {
+    let shown = Section::new()
+        .set("cert", "{scratch}/cert.pem")
+        .set("key", "{scratch}/key.pem");
+    NodeConfig::bare()
+        .listener(|l| {
+            l.protocols(["h1", "h2c"])
+                .set("limits.body_bytes", "977KiB")
+        })
+        .add_listener("127.0.0.1:{tls}", |l| {
+            l.protocols(["h1", "h2"])
+                .set("tls.certificates", [shown])
+                .set("limits.body_bytes", "977KiB")
+        })
+        .add_route("read-only", |r| {
+            r.set("host", "get.example")
+                .set("methods", ["GET", "HEAD"])
+                .upstream("h1")
+        })
+        .add_route("by-address", |r| r.set("host", "127.0.0.1").upstream("h1"))
+}
 
-/// Handshakes may take their time: machines of tests stall.
-fn upstream(up: Upstream, port: &Port) -> String {
-    let (name, host, address) = (up.protocol(), up.host(), port.address());
-    let tls = match up {
-        Upstream::H1s | Upstream::H2 => "tls = { ca = \"{scratch}/ca.pem\" }\n",
-        Upstream::H1 | Upstream::H2c => "",
-    };
-    format!(
-        "[http.upstream.{name}]\nservers = [\"{address}\"]\nprotocol = \"{name}\"\n{tls}\
-         timeouts = {{ connect = \"15s\" }}\nkeepalive = 100\n\
-         [[http.route]]\nname = \"{name}\"\nhost = \"{host}\"\nupstream = \"{name}\"\n\
-         [[http.route]]\nname = \"tunnels-{name}\"\nhost = \"{host}\"\nmethods = [\"CONNECT\"]\n\
-         upstream = \"{name}\"\n"
-    )
+/// Adds an upstream and its routes. Handshakes may take their time: machines of tests stall.
+fn add_upstream(config: NodeConfig, (&up, port): (&Upstream, &Port)) -> NodeConfig {
+    let (name, host) = (up.protocol(), up.host());
+    config
+        .add_upstream(name, |u| {
+            let u = u
+                .servers([port.address()])
+                .set("protocol", name)
+                .set("timeouts.connect", "15s")
+                .set("keepalive", 100);
+            match up {
+                Upstream::H1s | Upstream::H2 => u.set("tls.ca", "{scratch}/ca.pem"),
+                Upstream::H1 | Upstream::H2c => u,
+            }
+        })
+        .add_route(name, |r| r.set("host", &host).upstream(name))
+        .add_route(&format!("tunnels-{name}"), |r| {
+            r.set("host", &host)
+                .set("methods", ["CONNECT"])
+                .upstream(name)
+        })
 }
 
 impl Origin {
@@ -106,9 +111,10 @@ impl Site {
             .with_file("key.pem", &issued.key);
         let (builder, tls_port) = builder.with_port("tls");
         let upstreams = Upstream::ALL.iter().zip(&origin.ports);
-        let upstreams: String = upstreams.map(|(&up, port)| upstream(up, port)).collect();
+        let config = upstreams.fold(config(), add_upstream);
         Self {
-            node: builder.start(&format!("{CONFIG}{upstreams}")),
+            node: builder.start(&config),
+            config,
             origin,
             tls_port,
         }
