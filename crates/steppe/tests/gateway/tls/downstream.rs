@@ -12,7 +12,9 @@ mod records;
 mod resumption;
 mod scanners;
 
-use steppe_testkit::{Issued, Metrics, Steppe, SteppeBuilder, eventually, is_long};
+use steppe_testkit::{
+    Issued, Metrics, NodeConfig, Section, Steppe, SteppeBuilder, eventually, is_long,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// The name in the certificate of most tests.
@@ -23,10 +25,8 @@ const GET_AND_CLOSE: &str = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: cl
 /// A node whose listener speaks TLS, before it is started.
 struct Site {
     builder: SteppeBuilder<'static>,
-    certificates: Vec<String>,
-    lines: Vec<String>,
-    protocols: &'static str,
-    config: String,
+    certificates: Vec<Section>,
+    config: NodeConfig,
 }
 
 impl Site {
@@ -35,34 +35,41 @@ impl Site {
         let site = Self {
             builder: Steppe::builder(),
             certificates: Vec::new(),
-            lines: Vec::new(),
-            protocols: r#"["h1"]"#,
-            config: Steppe::PLAIN.to_owned(),
+            config: NodeConfig::plain(),
         };
-        site.and(certificate, "")
+        site.and(certificate)
     }
 
-    /// It has this certificate too; `further` is what else its table has.
-    fn and(mut self, certificate: &Issued, further: &str) -> Self {
+    /// It has this certificate too.
+    fn and(self, certificate: &Issued) -> Self {
+        self.and_with(certificate, |table| table)
+    }
+
+    /// It has this certificate too, and this change in its table.
+    fn and_with(mut self, certificate: &Issued, change: impl FnOnce(Section) -> Section) -> Self {
         let number = self.certificates.len();
         let (cert, key) = (format!("{number}.crt"), format!("{number}.key"));
         let builder = self.builder.with_file(&cert, &certificate.cert);
         self.builder = builder.with_file(&key, &certificate.key);
-        self.certificates.push(format!(
-            "{{ cert = \"{{scratch}}/{cert}\", key = \"{{scratch}}/{key}\"{further} }}"
-        ));
-        self
+        let table = Section::new()
+            .set("cert", format!("{{scratch}}/{cert}"))
+            .set("key", format!("{{scratch}}/{key}"));
+        self.certificates.push(change(table));
+        let all = self.certificates.clone();
+        self.listener(|l| l.set("tls.certificates", all))
     }
 
-    /// Its listener speaks these.
-    fn speaking(self, protocols: &'static str) -> Self {
-        Self { protocols, ..self }
+    /// Changes the listener.
+    fn listener(self, change: impl FnOnce(Section) -> Section) -> Self {
+        self.configured(|config| config.listener(change))
     }
 
-    /// A line of the listener.
-    fn line(mut self, line: &str) -> Self {
-        self.lines.push(line.to_owned());
-        self
+    /// Changes the configuration.
+    fn configured(self, change: impl FnOnce(NodeConfig) -> NodeConfig) -> Self {
+        Self {
+            config: change(self.config),
+            ..self
+        }
     }
 
     fn file(mut self, name: &str, content: &str) -> Self {
@@ -72,28 +79,15 @@ impl Site {
 
     /// Asks clients for a certificate of the authority whose certificate this is.
     fn asking(self, policy: &str, ca: &str) -> Self {
-        self.file("ca.crt", ca)
-            .line("tls.client_ca = \"{scratch}/ca.crt\"")
-            .line(&format!("tls.client_auth = \"{policy}\""))
-    }
-
-    /// Replaces a part of the configuration.
-    fn replace(mut self, from: &str, to: &str) -> Self {
-        assert!(self.config.contains(from), "{from} is no part of it");
-        self.config = self.config.replace(from, to);
-        self
+        self.file("ca.crt", ca).listener(|l| {
+            l.set("tls.client_ca", "{scratch}/ca.crt")
+                .set("tls.client_auth", policy)
+        })
     }
 
     #[track_caller]
     fn start(self, origin: impl ToString) -> Steppe {
-        let listener = format!(
-            "protocols = {}\ntls.certificates = [{}]\n{}\n",
-            self.protocols,
-            self.certificates.join(", "),
-            self.lines.join("\n")
-        );
-        let config = self.config.replace("protocols = [\"h1\"]\n", &listener);
-        self.builder.with("origin", origin).start(&config)
+        self.builder.with("origin", origin).start(&self.config)
     }
 }
 

@@ -2,16 +2,18 @@
 //! files are a test's own.
 
 use steppe_testkit::{
-    Authority, Issued, Leaf, Peer, RawOrigin, Steppe, SteppeBuilder, TlsClient, TlsServer,
-    Validity, page_example, page_examples,
+    Authority, Issued, Leaf, NodeConfig, Peer, RawOrigin, Steppe, SteppeBuilder, TlsClient,
+    TlsServer, Validity, page_example, page_examples,
 };
 
-/// The one below `heading`, with addresses of the test's own.
-fn example(heading: &str) -> String {
-    let toml = page_example("tls", heading)
-        .replace("0.0.0.0:8443", "{gateway}")
-        .replace("0.0.0.0:8080", "127.0.0.1:{plain}");
-    format!("[admin]\nlisten = \"{{admin}}\"\n{toml}")
+/// The one below `heading`, with an admin.
+fn example(heading: &str) -> NodeConfig {
+    NodeConfig::parse(&page_example("tls", heading)).set("admin.listen", "{admin}")
+}
+
+/// That one, where its clients speak TLS at `{gateway}`.
+fn secure_example(heading: &str) -> NodeConfig {
+    example(heading).listener_at("0.0.0.0:8443", |l| l.set("listen", "{gateway}"))
 }
 
 /// Whoever issues the certificates of the page.
@@ -52,8 +54,6 @@ impl Files {
             .with_file("internal-ca.pem", &self.ca.pem())
             .with_file("revoked.crl", &revoked)
             .with_file("tickets.keys", &format!("{}\n", "5a".repeat(32)))
-            .with_port("plain")
-            .0
     }
 }
 
@@ -81,9 +81,10 @@ fn every_configuration_of_the_page_is_valid() {
 #[test]
 fn a_site_has_two_names() {
     let files = Files::new();
-    let toml = example("A site with two names");
-    let (builder, plain) = files.builder().with_port("elsewhere");
-    let node = builder.start(&toml.replace("{plain}", "{elsewhere}"));
+    let (builder, plain) = files.builder().with_port("plain");
+    let config = secure_example("A site with two names")
+        .listener_at("0.0.0.0:8080", |l| l.set("listen", "127.0.0.1:{plain}"));
+    let node = builder.start(&config);
     let client = TlsClient::new();
     let mut peer = client.connect(node.gateway(), "www.example.com");
     assert_eq!(peer.server_certificate(), files.www.der);
@@ -110,7 +111,7 @@ fn services_know_each_other() {
     let files = Files::new();
     let node = files
         .builder()
-        .start(&example("Mutual TLS between services"));
+        .start(secure_example("Mutual TLS between services"));
     let status = |client: &TlsClient, path: &str| {
         let mut peer = client.connect(node.gateway(), "www.example.com");
         peer.send(get("www.example.com", path)).response().status()
@@ -146,17 +147,11 @@ fn a_private_authority_vouches_for_servers() {
             peer.send(ok);
         }
     });
-    let toml = example("Upstreams with a private CA");
-    let servers = "\"127.0.0.1:9443\", \"127.0.0.2:9443\"";
-    assert!(toml.contains(servers), "{toml}");
-    let (builder, plain) = files.builder().with_port("elsewhere");
-    let node = builder.with("origin", origin.address());
-    let node = node.start(
-        &toml
-            .replace(servers, "\"{origin}\"")
-            .replace("{plain}", "{elsewhere}"),
-    );
-    let mut peer = Peer::connect(([127, 0, 0, 1], plain).into());
+    let config = example("Upstreams with a private CA")
+        .listener_at("0.0.0.0:8080", |l| l.set("listen", "{gateway}"))
+        .upstream("ledger", |u| u.servers([origin.address()]));
+    let node = files.builder().start(&config);
+    let mut peer = Peer::connect(node.gateway());
     assert_eq!(peer.send(get("a", "/")).response().text(), "ledger\n");
     drop(node);
 }
@@ -166,8 +161,9 @@ fn a_private_authority_vouches_for_servers() {
 fn nodes_share_their_tickets() {
     let files = Files::new();
     let (builder, port) = files.builder().with_port("shared");
-    let toml = example("Tickets shared between nodes").replace("{gateway}", "127.0.0.1:{shared}");
-    let first = builder.start(&toml);
+    let config = example("Tickets shared between nodes")
+        .listener_at("0.0.0.0:8443", |l| l.set("listen", "127.0.0.1:{shared}"));
+    let first = builder.start(&config);
     let address = ([127, 0, 0, 1], port).into();
     let client = TlsClient::new();
     let ask = || {
@@ -177,10 +173,10 @@ fn nodes_share_their_tickets() {
     };
     assert_eq!([ask(), ask()], [false, true]);
     drop(first);
-    let _second = files.builder().with("shared", port).start(&toml);
+    let _second = files.builder().with("shared", port).start(&config);
     assert!(ask(), "its key is the same");
     drop(_second);
-    let own = toml.replace("ticket_keys", "# ticket_keys");
+    let own = config.listener_at("127.0.0.1:{shared}", |l| l.remove("tls.ticket_keys"));
     let _third = files.builder().with("shared", port).start(&own);
     assert!(!ask(), "its key is its own");
 }

@@ -2,28 +2,18 @@
 
 use std::fs;
 
-use steppe_testkit::{Curl, Issued, Load, Scratch, Steppe, eventually};
+use steppe_testkit::{Curl, Issued, Load, NodeConfig, Scratch, Section, Steppe, eventually};
 
-const CONFIG: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[log]
-level = "info"
-format = "text"
-[[http.listener]]
-listen = "{gateway}"
-[http.listener.tls]
-certificates = [{ cert = "{scratch}/site.crt", key = "{scratch}/site.key" }]
-[http.upstream.hello]
-respond.body = "hello"
-[[http.route]]
-name = "all"
-path = "/{rest*}"
-upstream = "hello"
-"#;
+/// A configuration that shows the certificate of this name.
+fn showing(name: &str) -> NodeConfig {
+    let shown = Section::new()
+        .set("cert", format!("{{scratch}}/{name}.crt"))
+        .set("key", format!("{{scratch}}/{name}.key"));
+    NodeConfig::bare()
+        .listener(|l| l.set("tls.certificates", [shown]))
+        .add_upstream("hello", |u| u.set("respond.body", "hello"))
+        .add_route("all", |r| r.path("/{rest*}").upstream("hello"))
+}
 
 /// Puts both where the node looks, each in one step.
 fn put_pair(scratch: &Scratch, pair: &Issued) {
@@ -40,7 +30,7 @@ fn start(pair: &Issued) -> Steppe {
     Steppe::builder()
         .with_file("site.crt", &pair.cert)
         .with_file("site.key", &pair.key)
-        .start(CONFIG)
+        .start(showing("site"))
 }
 
 fn url(node: &Steppe) -> String {
@@ -123,8 +113,7 @@ fn a_new_configuration_ends_what_the_last_one_looked_at() {
     let scratch = node.scratch();
     put(scratch, "other.crt", &second.cert);
     put(scratch, "other.key", &second.key);
-    let config = fs::read_to_string(scratch.join("steppe.toml")).expect("it is there");
-    put(scratch, "steppe.toml", &config.replace("/site.", "/other."));
+    node.set_config(showing("other"));
     eventually("the other files", || is_shown(&node, &second));
     // Were the first files looked at, they would be told of.
     put(scratch, "site.key", "none");

@@ -9,7 +9,9 @@ mod trust;
 
 use std::net::SocketAddr;
 
-use steppe_testkit::{Authority, Issued, Leaf, Message, Nginx, Port, Scratch, Steppe, eventually};
+use steppe_testkit::{
+    Authority, Issued, Leaf, Message, Nginx, NodeConfig, Port, Scratch, Setting, Steppe, eventually,
+};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -66,27 +68,30 @@ impl TlsNginx {
     }
 }
 
-/// A node whose upstream speaks TLS with these keys, and has these further lines.
+/// A node whose upstream speaks TLS with these keys of its `tls`, and has these further ones.
 ///
 /// `{scratch}` has `ca.pem` of `authority`.
-fn node(authority: &Authority, server: impl ToString, (tls, lines): (&str, &str)) -> Steppe {
-    let toml = config(tls, lines);
-    let builder = Steppe::builder()
-        .with("origin", server)
-        .with_file("ca.pem", &authority.pem());
-    builder.start(&toml)
+fn node(authority: &Authority, server: impl Into<Setting>, (tls, further): (&str, &str)) -> Steppe {
+    start(authority, [server], &config(tls, further))
+}
+
+fn start(authority: &Authority, servers: impl Into<Setting>, config: &NodeConfig) -> Steppe {
+    let config = config.clone().upstream("origin", |u| u.servers(servers));
+    let builder = Steppe::builder().with_file("ca.pem", &authority.pem());
+    builder.start(&config)
 }
 
 /// Handshakes may take their time: machines of tests stall.
-fn config(tls: &str, lines: &str) -> String {
-    let patient = if lines.contains("timeouts") {
-        ""
-    } else {
-        "timeouts = { connect = \"15s\" }"
-    };
-    let upstream =
-        format!("protocol = \"h1s\"\ntls = {{ {tls} }}\n{lines}\n{patient}\n[[http.route]]");
-    Steppe::PLAIN.replace("[[http.route]]", &upstream)
+fn config(tls: &str, further: &str) -> NodeConfig {
+    NodeConfig::plain().upstream("origin", |u| {
+        let u = u
+            .set("protocol", "h1s")
+            .add(&format!("tls = {{ {tls} }}\n{further}"));
+        match further.contains("timeouts") {
+            true => u,
+            false => u.set("timeouts.connect", "15s"),
+        }
+    })
 }
 
 const CA: &str = "ca = \"{scratch}/ca.pem\"";

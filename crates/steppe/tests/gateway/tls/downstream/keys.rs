@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Authority, Curl, KeyKind, Leaf, Peer, RawOrigin, SClient, Scratch, Steppe, TlsClient, Validity,
-    eventually,
+    Authority, Curl, KeyKind, Leaf, NodeConfig, Peer, RawOrigin, SClient, Scratch, Setting, Steppe,
+    TlsClient, Validity, eventually,
 };
 
 use super::{GET, GET_AND_CLOSE, NAME, OK, Site, expect_count, expect_outcome, handshakes};
@@ -31,7 +31,7 @@ fn certificates_are_chosen_by_the_name_that_is_asked_for() {
     let other = authority.issue(&Leaf::named(&["b.example"]));
     let wild = authority.issue(&Leaf::named(&["*.a.example"]));
     let origin = RawOrigin::answering(OK);
-    let site = Site::serving(&exact).and(&other, "").and(&wild, "");
+    let site = Site::serving(&exact).and(&other).and(&wild);
     let node = site.start(origin.address());
     for (name, expected) in [
         ("a.example", &exact),
@@ -56,7 +56,7 @@ fn a_client_gets_the_certificate_whose_kind_of_key_it_can_verify() {
     let ec = authority.issue(&Leaf::named(&[NAME]));
     let rsa = authority.issue(&Leaf::named(&[NAME]).key(KeyKind::Rsa2048));
     let origin = RawOrigin::answering(OK);
-    let node = Site::serving(&ec).and(&rsa, "").start(origin.address());
+    let node = Site::serving(&ec).and(&rsa).start(origin.address());
     let peer = TlsClient::new().connect(node.gateway(), NAME);
     assert!(peer.server_certificate() == ec.der);
     for client in [
@@ -94,7 +94,7 @@ fn min_version_refuses_older_ones() {
     let origin = RawOrigin::answering(OK);
     let node = Site::serving(&certificate).start(origin.address());
     assert_eq!(status(&node, &TlsClient::of_1_2()), 200);
-    let site = Site::serving(&certificate).line("tls.min_version = \"1.3\"");
+    let site = Site::serving(&certificate).listener(|l| l.set("tls.min_version", "1.3"));
     let node = site.start(origin.address());
     let refused = refusal(&node, &TlsClient::of_1_2());
     assert!(refused.contains("ProtocolVersion"), "{refused}");
@@ -169,7 +169,7 @@ fn client_crl_revokes() {
     let site = Site::serving(&certificate)
         .asking("required", &clients.pem())
         .file("revoked.crl", &list)
-        .line("tls.client_crl = [\"{scratch}/revoked.crl\"]");
+        .listener(|l| l.set("tls.client_crl", ["{scratch}/revoked.crl"]));
     let node = site.start(origin.address());
     assert_eq!(status(&node, &TlsClient::new().showing(&good)), 200);
     let refused = refusal(&node, &TlsClient::new().showing(&revoked));
@@ -188,8 +188,8 @@ fn crl_expired_says_what_an_old_list_is_worth() {
         let site = Site::serving(&certificate)
             .asking("required", &clients.pem())
             .file("old.crl", &list)
-            .line("tls.client_crl = [\"{scratch}/old.crl\"]");
-        site.line(line).start(origin.address())
+            .listener(|l| l.set("tls.client_crl", ["{scratch}/old.crl"]));
+        site.listener(|l| l.add(line)).start(origin.address())
     };
     let node = start("");
     assert!(!refusal(&node, &client).is_empty());
@@ -208,8 +208,8 @@ fn crl_unknown_says_what_no_list_is_worth() {
         let site = Site::serving(&certificate)
             .asking("required", &(clients.pem() + &others.pem()))
             .file("others.crl", &list)
-            .line("tls.client_crl = [\"{scratch}/others.crl\"]");
-        site.line(line).start(origin.address())
+            .listener(|l| l.set("tls.client_crl", ["{scratch}/others.crl"]));
+        site.listener(|l| l.add(line)).start(origin.address())
     };
     let node = start("");
     assert!(!refusal(&node, &client).is_empty());
@@ -225,10 +225,11 @@ fn strict_transport_security_is_in_every_response() {
     let answer = "HTTP/1.1 200 OK\r\nstrict-transport-security: max-age=1\r\n\
                   content-length: 2\r\n\r\nok";
     let origin = RawOrigin::answering(answer);
-    let line = format!("tls.strict_transport_security = \"{VALUE}\"");
-    let site = Site::serving(&certificate).and(&other, "").line(&line);
-    let site = site.replace("path = \"/{rest*}\"", "path = \"/\"");
-    let node = site.start(origin.address());
+    let node = Site::serving(&certificate)
+        .and(&other)
+        .listener(|l| l.set("tls.strict_transport_security", VALUE))
+        .configured(|config| config.route("all", |r| r.path("/")))
+        .start(origin.address());
     let mut peer = TlsClient::new().connect(node.gateway(), NAME);
     for (request, status) in [
         ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", 200),
@@ -250,13 +251,10 @@ fn strict_transport_security_is_in_every_response() {
 #[test]
 fn redirect_https_sends_clients_there() {
     let origin = RawOrigin::answering(OK);
-    for (line, port) in [("true", ""), ("8443", ":8443")] {
-        let toml = Steppe::PLAIN.replace(
-            "protocols = [\"h1\"]\n",
-            &format!("protocols = [\"h1\"]\nredirect_https = {line}\n"),
-        );
+    for (redirect, port) in [(Setting::from(true), ""), (8443.into(), ":8443")] {
+        let config = NodeConfig::plain().listener(|l| l.set("redirect_https", redirect));
         let builder = Steppe::builder().with("origin", origin.address());
-        let node = builder.start(&toml);
+        let node = builder.start(&config);
         let answer = Curl::new(&node.url("/p?q=1"))
             .args(["-H", "Host: a.example:80"])
             .run();
@@ -271,7 +269,7 @@ fn redirect_https_sends_clients_there() {
 fn limits_handshakes_ends_the_oldest() {
     let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
     let origin = RawOrigin::answering(OK);
-    let site = Site::serving(&certificate).line("limits.handshakes = 3");
+    let site = Site::serving(&certificate).listener(|l| l.set("limits.handshakes", 3));
     let node = site.start(origin.address());
     let mut silent: Vec<Peer> = Vec::new();
     for count in 1..=5_usize {
@@ -296,7 +294,7 @@ fn limits_handshakes_ends_the_oldest() {
 fn timeouts_handshake_ends_those_that_dawdle() {
     let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
     let origin = RawOrigin::answering(OK);
-    let site = Site::serving(&certificate).line("timeouts.handshake = \"2s\"");
+    let site = Site::serving(&certificate).listener(|l| l.set("timeouts.handshake", "2s"));
     let node = site.start(origin.address());
     let mut silent = node.connect();
     let mut half_open = node.connect();
@@ -339,10 +337,9 @@ fn ocsp_is_stapled() {
         String::from_utf8_lossy(&made.stderr)
     );
     let origin = RawOrigin::answering(OK);
-    let staple = format!(", ocsp = \"{}\"", response.display());
     let plain = authority.issue(&Leaf::named(&["b.example"]));
     let node = Site::serving(&plain)
-        .and(&certificate, &staple)
+        .and_with(&certificate, |table| table.set("ocsp", &*response))
         .start(origin.address());
     for (name, is_stapled) in [(NAME, true), ("b.example", false)] {
         let said = SClient::new(node.gateway())
@@ -369,32 +366,27 @@ fn routes_are_taken_by_what_the_client_certificate_says() {
         format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n{path}").into_bytes()
     });
     let predicates = [
-        ("subject", "subject = \"CN=the api\"".to_owned()),
-        ("san", "san = \"api.example\"".to_owned()),
-        ("fingerprint", format!("fingerprint = \"{fingerprint}\"")),
+        ("subject", "CN=the api"),
+        ("san", "api.example"),
+        ("fingerprint", &*fingerprint),
     ];
-    let routes: String = predicates
-        .iter()
-        .map(|(name, predicate)| {
-            format!(
-                "[[http.route]]\nname = \"{name}\"\npath = \"/{{rest*}}\"\nupstream = \"origin\"\n\
-                 client_cert = {{ {predicate} }}\nfilters = [\"mark-{name}\"]\n"
-            )
-        })
-        .collect();
-    let filters: String = predicates
-        .iter()
-        .map(|(name, _)| {
-            format!(
-                "[http.filter.mark-{name}]\nkind = \"transform\"\n\
-                 response_headers.set = {{ x-route = \"{name}\" }}\n"
-            )
-        })
-        .collect();
-    let site = Site::serving(&certificate).asking("optional", &clients.pem());
-    let all = "[[http.route]]\nname = \"all\"\npath = \"/{rest*}\"\nupstream = \"origin\"\n";
-    let node = site
-        .replace(all, &format!("{filters}{routes}{all}"))
+    let add = |config: NodeConfig, (name, value): (&str, &str)| {
+        let filter = format!("mark-{name}");
+        config
+            .add_filter(&filter, |f| {
+                f.set("kind", "transform")
+                    .set("response_headers.set.x-route", name)
+            })
+            .add_route(name, |r| {
+                r.path("/{rest*}")
+                    .upstream("origin")
+                    .set(&format!("client_cert.{name}"), value)
+                    .filters([&*filter])
+            })
+    };
+    let node = Site::serving(&certificate)
+        .asking("optional", &clients.pem())
+        .configured(|config| predicates.into_iter().fold(config, add))
         .start(origin.address());
     let taken = |client: TlsClient| {
         let mut peer = client.connect(node.gateway(), NAME);

@@ -17,7 +17,7 @@ fn site() -> Site {
     let wild = authority.issue(&Leaf::named(&["*.a.example"]));
     let b = authority.issue(&Leaf::named(&["b.example"]));
     let b_rsa = authority.issue(&Leaf::named(&["b.example"]).key(KeyKind::Rsa2048));
-    Site::serving(&a).and(&wild, "").and(&b, "").and(&b_rsa, "")
+    Site::serving(&a).and(&wild).and(&b).and(&b_rsa)
 }
 
 fn statuses(peer: &mut Peer, hosts: &[&str]) -> Vec<u16> {
@@ -107,7 +107,9 @@ fn a_resumed_session_is_held_against_the_name_of_its_own_hello() {
 #[test]
 fn coalesced_requests_are_held_against_the_certificate() {
     let origin = RawOrigin::answering(OK);
-    let node = site().speaking(r#"["h1", "h2"]"#).start(origin.address());
+    let node = site()
+        .listener(|l| l.protocols(["h1", "h2"]))
+        .start(origin.address());
     let client = TlsClient::new().alpn(&["h2"]);
     let peer = client.connect(node.gateway(), "a.example");
     let mut peer = H2Peer::begin(peer, &[]);

@@ -253,7 +253,7 @@ fn an_end_after_a_whole_exchange_is_a_normal_one() {
 fn the_node_says_that_it_closes() {
     let origin = RawOrigin::answering(OK);
     let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
-    let site = Site::serving(&certificate).line("timeouts.idle = \"300ms\"");
+    let site = Site::serving(&certificate).listener(|l| l.set("timeouts.idle", "300ms"));
     let node = site.start(origin.address());
     // A connection that is idle for too long, before a request and after one.
     let mut new = TlsClient::new().connect(node.gateway(), NAME);

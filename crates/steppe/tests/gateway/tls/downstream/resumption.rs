@@ -58,12 +58,16 @@ impl Clients {
 
     /// A node that asks for certificates and has an empty revocation list.
     fn node(&self, origin: &RawOrigin) -> Steppe {
+        self.site().start(origin.address())
+    }
+
+    /// That node before it is started.
+    fn site(&self) -> Site {
         let list = self.authority.revocation_list(&[], Validity::Current);
         Site::serving(&self.server)
             .asking("required", &self.authority.pem())
             .file("clients.crl", &list)
-            .line("tls.client_crl = [\"{scratch}/clients.crl\"]")
-            .start(origin.address())
+            .listener(|l| l.set("tls.client_crl", ["{scratch}/clients.crl"]))
     }
 }
 
@@ -71,15 +75,16 @@ impl Clients {
 fn a_reload_that_changes_nothing_keeps_tickets() {
     let all = Clients::new();
     let origin = RawOrigin::answering(OK);
-    let node = all.node(&origin);
+    let site = all.site();
+    let config = site.config.clone();
+    let node = site.start(origin.address());
     let clients = with_tickets(&node, |client| client.showing(&all.client));
     reload(&node);
     for client in &clients {
         assert_eq!(visit(client, node.gateway()), Ok(true));
     }
     // Nor does a change of what tickets are not bound to.
-    let config = node.config();
-    node.set_config(&config.replace("[[http.route]]", "keepalive = 8\n[[http.route]]"));
+    node.set_config(config.upstream("origin", |u| u.set("keepalive", 8)));
     reload(&node);
     for client in &clients {
         assert_eq!(visit(client, node.gateway()), Ok(true));
@@ -128,15 +133,13 @@ fn a_ticket_from_before_clients_were_asked_does_not_open() {
     let all = Clients::new();
     let origin = RawOrigin::answering(OK);
     let site = Site::serving(&all.server).file("ca.crt", &all.authority.pem());
+    let config = site.config.clone();
     let node = site.start(origin.address());
     let clients = with_tickets(&node, |client| client);
-    let asking = "tls.client_ca = \"{scratch}/ca.crt\"\ntls.client_auth = \"required\"\n"
-        .replace("{scratch}", &node.scratch().path().to_string_lossy());
-    let section = "[http.upstream.origin]";
-    let config = node
-        .config()
-        .replace(section, &format!("{asking}{section}"));
-    node.set_config(&config);
+    node.set_config(config.listener(|l| {
+        l.set("tls.client_ca", "{scratch}/ca.crt")
+            .set("tls.client_auth", "required")
+    }));
     reload(&node);
     for client in &clients {
         let refused = visit(client, node.gateway()).expect_err("it shows no certificate");
@@ -152,16 +155,17 @@ fn a_ticket_of_one_listener_does_not_open_at_another() {
     let secrets = format!("{}\n", "5e".repeat(32));
     let site = Site::serving(&all.server)
         .file("tickets", &secrets)
-        .line("tls.ticket_keys = \"{scratch}/tickets\"");
+        .listener(|l| l.set("tls.ticket_keys", "{scratch}/tickets"));
     let (builder, port) = site.builder.with_port("other");
-    let mut site = Site { builder, ..site };
-    let other = format!(
-        "[[http.listener]]\nlisten = \"127.0.0.1:{{other}}\"\ntls.certificates = [{}]\n\
-         tls.ticket_keys = \"{{scratch}}/tickets\"\n[http.upstream.origin]",
-        site.certificates[0]
-    );
-    site = site.replace("[http.upstream.origin]", &other);
-    let node = site.start(origin.address());
+    let certificates = site.certificates.clone();
+    let node = Site { builder, ..site }
+        .configured(|config| {
+            config.add_listener("127.0.0.1:{other}", |l| {
+                l.set("tls.certificates", certificates)
+                    .set("tls.ticket_keys", "{scratch}/tickets")
+            })
+        })
+        .start(origin.address());
     let other = SocketAddr::from(([127, 0, 0, 1], port));
     let clients = with_tickets(&node, |client| client);
     for client in &clients {
@@ -192,16 +196,15 @@ fn nodes_that_share_ticket_keys_resume_each_others_sessions() {
     let origin = RawOrigin::answering(OK);
     let port = Port::free();
     let start = |secrets: &str| {
-        let site = Site::serving(&all.server).replace(
-            "listen = \"{gateway}\"",
-            &format!("listen = \"{}\"", port.address()),
-        );
-        let keys = "tls.ticket_keys = \"{scratch}/tickets\"";
+        let site = Site::serving(&all.server);
         let site = match secrets {
             "" => site,
-            secrets => site.file("tickets", secrets).line(keys),
+            secrets => site
+                .file("tickets", secrets)
+                .listener(|l| l.set("tls.ticket_keys", "{scratch}/tickets")),
         };
-        site.start(origin.address())
+        site.listener(|l| l.set("listen", port.address()))
+            .start(origin.address())
     };
     let [old, new] = ["5e", "77"].map(|byte| byte.repeat(32) + "\n");
     let scratch = Scratch::new("session");

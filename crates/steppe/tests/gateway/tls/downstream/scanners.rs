@@ -61,8 +61,11 @@ fn node(origin: &RawOrigin) -> Steppe {
     let ec = authority.issue(&Leaf::named(&[HOST]));
     let rsa = authority.issue(&Leaf::named(&[HOST]).key(KeyKind::Rsa2048).serial(2));
     Site::serving(&ec)
-        .and(&rsa, "")
-        .line("tls.strict_transport_security = \"max-age=63072000; includeSubDomains\"")
+        .and(&rsa)
+        .listener(|l| {
+            let policy = "max-age=63072000; includeSubDomains";
+            l.set("tls.strict_transport_security", policy)
+        })
         .start(origin.address())
 }
 

@@ -70,9 +70,9 @@ fn a_request_goes_on_to_a_server_whose_tls_is_well() {
     let old = authority.issue(&local().valid(Validity::Expired));
     let bad = TlsNginx::start(&authority, &old, "return 200 bad;");
     let good = TlsNginx::start(&authority, &authority.issue(&local()), "return 200 good;");
-    let servers = format!("{}\", \"{}", bad.address(), good.address());
+    let servers = [bad.address(), good.address()];
     for retry in ["", "retry = { attempts = 1, on = [\"connect\"] }"] {
-        let node = node(&authority, &servers, (CA, retry));
+        let node = start(&authority, servers, &config(CA, retry));
         let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
         for request in [GET, post, GET, post] {
             assert_eq!(node.exchange(request).text(), "good", "{retry}");
@@ -92,8 +92,8 @@ fn a_server_without_tls_is_ejected_in_the_end() {
     let authority = Authority::new("one");
     let good = TlsNginx::start(&authority, &authority.issue(&local()), "return 200 good;");
     let plain = Nginx::start("return 200 plain;");
-    let servers = format!("{}\", \"{}", plain.address(), good.address());
-    let node = node(&authority, servers, (CA, ""));
+    let servers = [plain.address(), good.address()];
+    let node = start(&authority, servers, &config(CA, ""));
     eventually("it is ejected", || {
         assert_eq!(get(&node).text(), "good");
         server(&node)["state"] == "ejected"

@@ -1,24 +1,29 @@
 //! The PROXY protocol below TLS, both ways.
 
-use steppe_testkit::{Curl, RawOrigin};
+use steppe_testkit::{Curl, NodeConfig, RawOrigin, Section};
 
 use super::*;
-
-const LISTENER: &str = "[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n[[http.listener]]\n\
-    proxy_protocol = true\n\
-    tls = { certificates = [{ cert = \"{scratch}/cert.pem\", key = \"{scratch}/key.pem\" }] }\n";
 
 #[test]
 fn a_client_says_who_it_is_before_its_handshake() {
     let authority = Authority::new("one");
     let issued = authority.issue(&local());
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let shown = Section::new()
+        .set("cert", "{scratch}/cert.pem")
+        .set("key", "{scratch}/key.pem");
+    let config = NodeConfig::plain()
+        .set("http.trusted_proxies", ["127.0.0.1/32"])
+        .listener(|l| {
+            l.set("proxy_protocol", true)
+                .set("tls.certificates", [shown])
+        });
     let node = Steppe::builder()
         .with("origin", origin.address())
         .with_file("cert.pem", &issued.cert)
         .with_file("key.pem", &issued.key)
         .with_file("ca.pem", &authority.pem())
-        .start(&Steppe::PLAIN.replace("[[http.listener]]\n", LISTENER));
+        .start(&config);
     let url = format!("https://{}/", node.gateway());
     let ca = node.scratch().join("ca.pem");
     let ca = ca.to_string_lossy();
