@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use steppe_testkit::{Message, RawOrigin, Steppe};
+use steppe_testkit::{Message, NodeConfig, RawOrigin, Steppe};
 
 /// "open sesame", by bcrypt.
 const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
@@ -12,16 +12,24 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// A node whose one route has the filter `f` of these keys, and its origin.
 fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
     let origin = RawOrigin::answering(response);
-    let toml = Steppe::PLAIN.replace(
-        "upstream = \"origin\"",
-        "upstream = \"origin\"\nfilters = [\"f\"]",
-    ) + &format!("[http.filter.f]\n{keys}\n");
+    let node = started(&origin, filtering(keys));
+    (origin, node)
+}
+
+/// A configuration whose one route has the filter `f` of these keys.
+fn filtering(keys: &str) -> NodeConfig {
+    NodeConfig::plain()
+        .route("all", |r| r.filters(["f"]))
+        .add_filter("f", |f| f.add(keys))
+}
+
+/// A node in front of `origin`, with files that filters read.
+fn started(origin: &RawOrigin, config: NodeConfig) -> Steppe {
     let builder = Steppe::builder().with("origin", origin.address());
     let builder = builder.with_file("hs256.key", "a secret that is long enough for HS256");
     let builder = builder.with_file("users.htpasswd", USERS);
     let builder = builder.with_file("busy.html", "<p>Back in a minute.\n");
-    let node = builder.start(&toml);
-    (origin, node)
+    builder.start(&config)
 }
 
 fn ask(node: &Steppe, line: &str, fields: &str) -> Message {
@@ -127,14 +135,12 @@ fn every_origin_may_read_without_credentials() {
 #[test]
 fn a_preflight_finds_a_route_that_asks_for_more_than_it_has() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "upstream = \"origin\"",
-        "upstream = \"origin\"\nfilters = [\"f\"]\nmethods = [\"PUT\"]\n\
-         headers = { x-version = \"2\" }\nquery = { preview = \"true\" }",
-    ) + &format!("[http.filter.f]\n{CORS}\n");
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .start(&toml);
+    let config = filtering(CORS).route("all", |r| {
+        r.set("methods", ["PUT"])
+            .set("headers.x-version", "2")
+            .set("query.preview", "true")
+    });
+    let node = started(&origin, config);
     assert_eq!(ask(&node, "OPTIONS /x", PREFLIGHT).status(), 204);
     // Of a method that the route does not take, and what is no preflight.
     assert_eq!(
@@ -183,13 +189,8 @@ fn a_burst_passes_and_the_rest_is_told_when_to_come_back() {
 #[test]
 fn a_limit_is_the_nodes_and_outlives_a_reload() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace("workers = 1", "workers = 2").replace(
-        "upstream = \"origin\"",
-        "upstream = \"origin\"\nfilters = [\"f\"]",
-    ) + "[http.filter.f]\nkind = \"rate-limit\"\nrate = 1\nper = \"1h\"\nburst = 10\nkey = \"route\"\n";
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .start(&toml);
+    let limit = "kind = \"rate-limit\"\nrate = 1\nper = \"1h\"\nburst = 10\nkey = \"route\"";
+    let node = started(&origin, filtering(limit).workers(2));
     let passed = |count: usize| {
         // Each its own connection: the kernel deals them to the workers.
         let answers = (0..count).map(|_| ask(&node, "GET /", "").status());
@@ -356,7 +357,9 @@ fn the_pages_configurations_run() {
             .and_then(|rest| rest.split("```").next());
         let toml = toml.unwrap_or_else(|| panic!("{name} has no configuration"));
         assert!(toml.contains(&format!("kind = \"{name}\"")), "{name}");
-        let (_origin, node) = filtered(OK, &toml.replace("[http.filter.f]\n", ""));
+        let origin = RawOrigin::answering(OK);
+        let config = NodeConfig::plain().route("all", |r| r.filters(["f"]));
+        let node = started(&origin, config.add(toml));
         let config = node.admin_json("/config");
         assert_eq!(config["http"]["filter"]["f"]["kind"], name.as_str());
         seen.push(name);

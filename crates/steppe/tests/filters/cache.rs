@@ -12,7 +12,7 @@ mod validation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steppe_testkit::{Curl, CurlOutput, Message, RawOrigin, Steppe};
+use steppe_testkit::{Curl, CurlOutput, Message, NodeConfig, RawOrigin, Steppe};
 
 /// Of "open sesame", by bcrypt.
 const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
@@ -29,6 +29,16 @@ struct Site {
     origin: RawOrigin,
     node: Steppe,
     protocol: Protocol,
+    config: NodeConfig,
+}
+
+/// Two workers, and a cache for the one route.
+fn config() -> NodeConfig {
+    NodeConfig::plain()
+        .workers(2)
+        .protocols(["h1", "h2c"])
+        .route("all", |r| r.filters(["store"]))
+        .add_filter("store", |f| f.set("kind", "cache").set("bytes", "16MiB"))
 }
 
 /// Runs `test` with a site for each protocol: `keys` are of the filter, and `answer` is what its origin
@@ -49,24 +59,11 @@ fn with_each(
 
 impl Site {
     fn start(origin: RawOrigin, protocol: Protocol, keys: &str, more: &str) -> Self {
-        Self::start_with(origin, protocol, keys, more, "[\"store\"]")
+        let config = config().filter("store", |f| f.add(keys)).add(more);
+        Self::start_with(origin, protocol, config)
     }
 
-    fn start_with(
-        origin: RawOrigin,
-        protocol: Protocol,
-        keys: &str,
-        more: &str,
-        filters: &str,
-    ) -> Self {
-        let toml = Steppe::PLAIN
-            .replace(
-                "upstream = \"origin\"\n",
-                &format!("upstream = \"origin\"\nfilters = {filters}\n"),
-            )
-            .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
-            .replace("workers = 1", "workers = 2")
-            + &format!("[http.filter.store]\nkind = \"cache\"\nbytes = \"16MiB\"\n{keys}\n{more}");
+    fn start_with(origin: RawOrigin, protocol: Protocol, config: NodeConfig) -> Self {
         let node = Steppe::builder()
             .with("origin", origin.address())
             .with_file("hs256.key", "a secret that is long enough for HS256")
@@ -76,12 +73,20 @@ impl Site {
                     .map(|user| format!("{user}:{HASH}\n"))
                     .concat(),
             )
-            .start(&toml);
+            .start(&config);
         Self {
             origin,
             node,
             protocol,
+            config,
         }
+    }
+
+    /// Loads the configuration with this change.
+    #[track_caller]
+    fn reload(&self, change: impl FnOnce(NodeConfig) -> NodeConfig) {
+        self.node.set_config(change(self.config.clone()));
+        assert_eq!(self.node.admin_post("/reload").status(), 200);
     }
 
     fn curl(&self, path: &str) -> Curl {

@@ -9,7 +9,7 @@ mod pressure;
 mod transform;
 mod unused;
 
-use steppe_testkit::{Curl, CurlOutput, RawOrigin, Steppe};
+use steppe_testkit::{Curl, CurlOutput, NodeConfig, RawOrigin, Steppe};
 
 /// How a client speaks.
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
@@ -17,29 +17,26 @@ const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 /// A node whose one route has the filter `f` of these keys, in front of `origin`.
 #[track_caller]
 fn filtered(origin: &RawOrigin, keys: &str) -> Steppe {
-    filtered_behind(origin, "protocols = [\"h1\", \"h2c\"]", keys)
-}
-
-/// The same, with a listener of these keys.
-#[track_caller]
-fn filtered_behind(origin: &RawOrigin, listener: &str, keys: &str) -> Steppe {
-    let toml = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]", listener)
-        .replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"f\"]",
-        );
     Steppe::builder()
         .with("origin", origin.address())
-        .start(&format!("{toml}\n[http.filter.f]\n{keys}\n"))
+        .start(filtering(keys))
+}
+
+/// A configuration whose one route has the filter `f` of these keys.
+#[track_caller]
+fn filtering(keys: &str) -> NodeConfig {
+    NodeConfig::plain()
+        .protocols(["h1", "h2c"])
+        .route("all", |r| r.filters(["f"]))
+        .add_filter("f", |f| f.add(keys))
 }
 
 /// What `steppe check` says of a filter with these keys, which are wrong.
 #[track_caller]
 fn refused(keys: &str) -> String {
-    let toml = format!("{}[http.filter.f]\n{keys}\n", Steppe::PLAIN);
+    let config = NodeConfig::plain().add_filter("f", |f| f.add(keys));
     let builder = Steppe::builder().with("origin", "127.0.0.1:1");
-    let (status, said) = builder.run(&["check"], &toml);
+    let (status, said) = builder.run(&["check"], &config);
     assert!(!status.success(), "{keys}: {said}");
     said
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use steppe_testkit::{Curl, Message, Nginx, Scratch, Steppe};
+use steppe_testkit::{Curl, Message, Nginx, NodeConfig, Scratch, Section, Steppe};
 
 /// A folder, and a node that serves it.
 struct Site {
@@ -13,25 +13,21 @@ struct Site {
     node: Steppe,
 }
 
+/// A configuration whose one route is this folder.
+fn serving(root: &Path) -> NodeConfig {
+    NodeConfig::bare().add_route("all", |r| r.path("/{rest*}").set("files.root", root))
+}
+
 impl Site {
     fn new() -> Self {
-        Self::at("/{rest*}", "")
+        Self::with(|route| route)
     }
 
-    /// At this path, with further keys of `files`.
-    fn at(path: &str, keys: &str) -> Self {
+    /// With this change to the route.
+    fn with(change: impl FnOnce(Section) -> Section) -> Self {
         let folder = Scratch::new("site");
-        let toml = Steppe::PLAIN
-            .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
-            .replace(
-                "upstream = \"origin\"",
-                "files = { root = \"{root}\"{keys} }",
-            )
-            .replace("path = \"/{rest*}\"", &format!("path = \"{path}\""));
-        let node = Steppe::builder()
-            .with("root", folder.path().display())
-            .with("keys", keys)
-            .start(&toml);
+        let config = serving(folder.path()).route("all", change);
+        let node = Steppe::builder().start(&config);
         Self { folder, node }
     }
 
@@ -105,7 +101,7 @@ fn a_file_is_served_with_its_fields() {
 
 #[test]
 fn the_rest_of_the_path_lies_below_the_folder() {
-    let site = Site::at("/static/{rest*}", ", index = \"main.html\"");
+    let site = Site::with(|r| r.path("/static/{rest*}").set("files.index", "main.html"));
     site.write("a.txt", "a");
     site.write("main.html", "main");
     site.write("static/b.txt", "b");
@@ -224,18 +220,13 @@ fn content_of_a_get_is_not_taken_for_the_next_request() {
 fn filters_see_files() {
     let folder = Scratch::new("site");
     folder.write("a.txt", "a");
-    let toml = Steppe::PLAIN
-        .replace(
-            "[http.upstream.origin]\nservers = [\"{origin}\"]\n",
-            "[http.filter.mark]\nkind = \"transform\"\nresponse_headers = { set = { x-mark = \"1\" } }\n",
-        )
-        .replace(
-            "upstream = \"origin\"",
-            "filters = [\"mark\"]\nfiles = { root = \"{root}\" }",
-        );
-    let node = Steppe::builder()
-        .with("root", folder.path().display())
-        .start(&toml);
+    let config = serving(folder.path())
+        .route("all", |r| r.filters(["mark"]))
+        .add_filter("mark", |f| {
+            f.set("kind", "transform")
+                .set("response_headers.set.x-mark", "1")
+        });
+    let node = Steppe::builder().start(&config);
     for path in ["/a.txt", "/missing"] {
         let answer = node.exchange(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(answer.field("x-mark"), Some("1"), "{path}");
@@ -368,10 +359,7 @@ fn answers_are_those_of_nginx() {
             .expect("it is there");
         file.set_modified(long_ago()).expect("it is ours");
     }
-    let toml = Steppe::PLAIN
-        .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
-        .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
-    let node = Steppe::builder().with("root", root.display()).start(&toml);
+    let node = Steppe::builder().start(serving(&root));
     let since = format!("if-modified-since: {LONG_AGO}");
     let until = "if-unmodified-since: Sun, 06 Nov 1994 08:49:36 GMT";
     let same = format!("if-range: {LONG_AGO}");
@@ -447,7 +435,7 @@ fn said(answer: &Message) -> Said {
 
 #[test]
 fn encoded_forms_are_sent_to_those_who_take_them() {
-    let site = Site::at("/{rest*}", ", precompressed = [\"br\", \"gzip\"]");
+    let site = Site::with(|r| r.set("files.precompressed", ["br", "gzip"]));
     let plain = "p { color: red }\n".repeat(100);
     let path = site.write("site.css", &plain);
     let zipped = std::process::Command::new("gzip")

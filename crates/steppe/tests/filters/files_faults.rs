@@ -3,18 +3,21 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, symlink};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{Curl, MemoryMeter, Peer, Scratch, Steppe, Wrk, skip, thread_count};
+use steppe_testkit::{
+    Curl, MemoryMeter, NodeConfig, Peer, Scratch, Steppe, Wrk, skip, thread_count,
+};
 
 fn serving(folder: &Scratch) -> Steppe {
-    let toml = Steppe::PLAIN
-        .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
-        .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
-    Steppe::builder()
-        .with("root", folder.path().display())
-        .start(&toml)
+    Steppe::builder().start(config(folder.path()))
+}
+
+/// A configuration whose one route is this folder.
+fn config(root: &Path) -> NodeConfig {
+    NodeConfig::bare().add_route("all", |r| r.path("/{rest*}").set("files.root", root))
 }
 
 fn request(path: &str) -> String {
@@ -173,12 +176,7 @@ fn a_folder_that_is_replaced_is_served_anew() {
         site.write(&format!("{release}/a.txt"), release);
     }
     symlink("one", site.join("current")).expect("a link");
-    let toml = Steppe::PLAIN
-        .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
-        .replace("upstream = \"origin\"", "files = { root = \"{root}\" }");
-    let node = Steppe::builder()
-        .with("root", site.join("current").display())
-        .start(&toml);
+    let node = Steppe::builder().start(config(&site.join("current")));
     assert_eq!(node.exchange(request("/a.txt")).text(), "one");
     symlink("two", site.join("next")).expect("a link");
     fs::rename(site.join("next"), site.join("current")).expect("it can be replaced");
@@ -197,20 +195,15 @@ fn a_reload_changes_folders_or_is_refused() {
         fs::create_dir(folder.join(name)).expect("a folder");
         folder.write(&format!("{name}/a.txt"), name);
     }
-    let toml = Steppe::PLAIN
-        .replace("[http.upstream.origin]\nservers = [\"{origin}\"]\n", "")
-        .replace("upstream = \"origin\"", "files = { root = \"{root}/one\" }");
-    let node = Steppe::builder()
-        .with("root", folder.path().display())
-        .start(&toml);
+    let node = Steppe::builder().start(config(&folder.join("one")));
     let mut peer = node.connect();
     assert_eq!(peer.send(request("/a.txt")).response().text(), "one");
-    node.set_config(&node.config().replace("/one", "/three"));
+    node.set_config(config(&folder.join("three")));
     let refused = node.admin_post("/reload");
     assert_ne!(refused.status(), 200);
     assert!(refused.text().contains("/three"), "{}", refused.text());
     assert_eq!(peer.send(request("/a.txt")).response().text(), "one");
-    node.set_config(&node.config().replace("/three", "/two"));
+    node.set_config(config(&folder.join("two")));
     assert_eq!(node.admin_post("/reload").status(), 200);
     assert_eq!(peer.send(request("/a.txt")).response().text(), "two");
 }

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
-use steppe_testkit::{Curl, Message, RawOrigin, Scratch, Steppe};
+use steppe_testkit::{Curl, Message, NodeConfig, RawOrigin, Scratch, Steppe};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const SECRET: &str = "a secret that is long enough for HS256";
@@ -35,6 +35,7 @@ struct Site {
     scratch: Scratch,
     origin: RawOrigin,
     node: Steppe,
+    config: NodeConfig,
 }
 
 impl Site {
@@ -52,12 +53,14 @@ impl Site {
                 key_pair(&folder, name, algorithm);
             }
         }
-        let node = start(&origin, &folder, keys, more, filters);
+        let config = guarded_by(&format!("{keys}\n{more}"), filters);
+        let node = start(&origin, &folder, &config);
         Self {
             protocol,
             scratch,
             origin,
             node,
+            config,
         }
     }
 
@@ -79,23 +82,23 @@ impl Site {
     }
 }
 
-fn start(origin: &RawOrigin, folder: &str, keys: &str, more: &str, filters: &str) -> Steppe {
-    let names: Vec<_> = filters
+/// A configuration with a `jwt` filter of these keys, and these filters behind it. `{folder}` has its keys.
+fn guarded_by(keys: &str, filters: &str) -> NodeConfig {
+    let further = filters
         .split("[http.filter.")
         .skip(1)
-        .filter_map(|rest| rest.split(']').next())
-        .collect();
-    let names = names
-        .iter()
-        .map(|name| format!(", \"{name}\""))
-        .collect::<String>();
-    let plain = Steppe::PLAIN.replace("[\"h1\"]", "[\"h1\", \"h2c\"]");
-    let toml = plain.replace(
-        "upstream = \"origin\"",
-        &format!("upstream = \"origin\"\nfilters = [\"jwt\"{names}]"),
-    ) + &format!("[http.filter.jwt]\nkind = \"jwt\"\n{keys}\n{more}\n{filters}");
+        .filter_map(|rest| rest.split(']').next());
+    let names: Vec<&str> = ["jwt"].into_iter().chain(further).collect();
+    NodeConfig::plain()
+        .protocols(["h1", "h2c"])
+        .route("all", |r| r.filters(names))
+        .add_filter("jwt", |f| f.set("kind", "jwt").add(keys))
+        .add(filters)
+}
+
+fn start(origin: &RawOrigin, folder: &str, config: &NodeConfig) -> Steppe {
     let builder = Steppe::builder().with("origin", origin.address());
-    builder.start(&toml.replace("DIR", folder))
+    builder.with("folder", folder).start(config)
 }
 
 fn key_pair(folder: &str, name: &str, kind: &str) {
@@ -190,7 +193,8 @@ fn sign(header: &Header, mut claims: Value, key: &EncodingKey) -> String {
     encode(header, &claims, key).expect("a token")
 }
 
-const HS: &str = "keys = [{ id = \"local\", algorithm = \"HS256\", secret_file = \"DIR/hs.key\" }]";
+const HS: &str =
+    "keys = [{ id = \"local\", algorithm = \"HS256\", secret_file = \"{folder}/hs.key\" }]";
 
 #[test]
 fn a_valid_token_passes_and_no_token_is_asked_for() {
@@ -281,10 +285,10 @@ fn a_token_without_an_end_is_none() {
 fn every_kind_of_key_verifies_its_own_tokens_alone() {
     over_each(|protocol| {
         let keys = "keys = [\
-        { id = \"r\", algorithm = \"RS256\", public_key_file = \"DIR/rsa.pub\" }, \
-        { id = \"p\", algorithm = \"PS256\", public_key_file = \"DIR/rsa.pub\" }, \
-        { id = \"e\", algorithm = \"ES256\", public_key_file = \"DIR/ec.pub\" }, \
-        { id = \"d\", algorithm = \"EdDSA\", public_key_file = \"DIR/ed.pub\" }]";
+        { id = \"r\", algorithm = \"RS256\", public_key_file = \"{folder}/rsa.pub\" }, \
+        { id = \"p\", algorithm = \"PS256\", public_key_file = \"{folder}/rsa.pub\" }, \
+        { id = \"e\", algorithm = \"ES256\", public_key_file = \"{folder}/ec.pub\" }, \
+        { id = \"d\", algorithm = \"EdDSA\", public_key_file = \"{folder}/ed.pub\" }]";
         let site = Site::start(protocol, keys, "", "");
         let rsa = EncodingKey::from_rsa_pem(&site.private("rsa")).expect("a key");
         let ec = EncodingKey::from_ec_pem(&site.private("ec")).expect("a key");
@@ -464,13 +468,8 @@ fn keys_of_a_set_are_read_again_by_a_reload() {
             sign(&header, json!({ "sub": "ann" }), &key)
         };
         let first = set("one", "1");
-        let node = start(
-            &origin,
-            &folder,
-            "jwks = { file = \"DIR/jwks.json\" }",
-            "",
-            "",
-        );
+        let config = guarded_by("jwks.file = \"{folder}/jwks.json\"", "");
+        let node = start(&origin, &folder, &config);
         let status = |token: &str| ask(&node, protocol, "GET", "/", &bearer(token)).status();
         assert_eq!(status(&first), 200);
         let second = set("two", "2");

@@ -99,7 +99,7 @@ fn what_came_with_authorization_is_for_nobody_else() {
 
 /// Two users whom the filters of `auth` let in by the field that `who` makes of their name: what their
 /// server does not say is for others is for neither of them.
-fn each_user_has_their_own(auth: &str, filters: &str, who: impl Fn(&str) -> String) {
+fn each_user_has_their_own(auth: &str, filters: &[&str], who: impl Fn(&str) -> String) {
     for protocol in [Protocol::H1, Protocol::H2] {
         let origin = RawOrigin::replying(|request| {
             let control = match request.target() {
@@ -111,7 +111,8 @@ fn each_user_has_their_own(auth: &str, filters: &str, who: impl Fn(&str) -> Stri
             let user = request.field("x-user").unwrap_or("nobody");
             ok(&format!("cache-control: {control}\r\n"), user).into_bytes()
         });
-        let site = Site::start_with(origin, protocol, "", auth, filters);
+        let config = config().add(auth).route("all", |r| r.filters(filters));
+        let site = Site::start_with(origin, protocol, config);
         assert_eq!(site.get("/a").head.status(), 401);
         for (before, user) in ["ann", "bob", "ann"].into_iter().enumerate() {
             let got = site.get_with("/a", [&who(user)]);
@@ -134,7 +135,7 @@ fn what_a_token_lets_in_is_for_nobody_else() {
     let jwt = "[http.filter.auth]\nkind = \"jwt\"\nfrom = [\"cookie:session\"]\n\
         forward_claims = { sub = \"x-user\" }\n\
         keys = [{ algorithm = \"HS256\", secret_file = \"{scratch}/hs256.key\" }]\n";
-    each_user_has_their_own(jwt, "[\"auth\", \"store\"]", |user| {
+    each_user_has_their_own(jwt, &["auth", "store"], |user| {
         format!("Cookie: session={}", token(user))
     });
 }
@@ -146,8 +147,7 @@ fn what_a_password_lets_in_is_for_nobody_else() {
     let basic = "[http.filter.auth]\nkind = \"basic-auth\"\nusers_file = \"{scratch}/users\"\n\
         forward_user = \"x-user\"\n\
         [http.filter.strip]\nkind = \"transform\"\nrequest_headers = { remove = [\"authorization\"] }\n";
-    let filters = "[\"auth\", \"strip\", \"store\"]";
-    each_user_has_their_own(basic, filters, |user| {
+    each_user_has_their_own(basic, &["auth", "strip", "store"], |user| {
         let password = format!("{user}:open sesame");
         let credentials = base64::engine::general_purpose::STANDARD.encode(password);
         format!("Authorization: Basic {credentials}")
@@ -169,7 +169,7 @@ fn what_a_service_lets_in_is_for_nobody_else() {
          [http.filter.auth]\nkind = \"forward-auth\"\nupstream = \"decides\"\nresponse_headers = [\"x-user\"]\n",
         decides.address()
     );
-    each_user_has_their_own(&asks, "[\"auth\", \"store\"]", |user| {
+    each_user_has_their_own(&asks, &["auth", "store"], |user| {
         format!("Cookie: session={user}")
     });
 }

@@ -3,13 +3,14 @@
 use super::*;
 
 /// An origin that says what it was asked for, and a site with `filters` in front of it.
-fn telling(protocol: Protocol, more: &str, filters: &str) -> Site {
+fn telling(protocol: Protocol, more: &str, filters: &[&str]) -> Site {
     let origin = RawOrigin::replying(|request| {
         let told = |name| request.field(name).unwrap_or_default().to_owned();
         let content = format!("{} {}", told("host"), told("x-forwarded-proto"));
         ok(FRESH, &content).into_bytes()
     });
-    Site::start_with(origin, protocol, "", more, filters)
+    let config = config().add(more).route("all", |r| r.filters(filters));
+    Site::start_with(origin, protocol, config)
 }
 
 #[test]
@@ -21,7 +22,7 @@ path = [{ pattern = "^/t/[^/]+", to = "" }]
 request_headers.rewrite = [{ header = "host", from = "path", pattern = "^/t/(?<t>[^/]+)/", to = "${t}.internal" }]
 "#;
     for protocol in [Protocol::H1, Protocol::H2] {
-        let site = telling(protocol, TENANT, "[\"tenant\", \"store\"]");
+        let site = telling(protocol, TENANT, &["tenant", "store"]);
         for tenant in ["alice", "bob"] {
             let path = format!("/t/{tenant}/a");
             let first = site.get(&path);
@@ -43,7 +44,7 @@ fn the_scheme_is_what_a_trusted_proxy_says() {
     for protocol in [Protocol::H1, Protocol::H2] {
         let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
         for (more, is_believed) in [(trusted, true), ("", false)] {
-            let site = telling(protocol, more, "[\"store\"]");
+            let site = telling(protocol, more, &["store"]);
             let get = |scheme: &str| site.get_with("/a", [&format!("x-forwarded-proto: {scheme}")]);
             assert!(!is_hit(&get("http")));
             assert_eq!(is_hit(&get("https")), !is_believed);
@@ -56,7 +57,7 @@ fn the_scheme_is_what_a_trusted_proxy_says() {
 fn what_came_with_a_client_certificate_is_for_nobody_else() {
     let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
     for protocol in [Protocol::H1, Protocol::H2] {
-        let site = telling(protocol, trusted, "[\"store\"]");
+        let site = telling(protocol, trusted, &["store"]);
         for _ in 0..2 {
             assert!(!is_hit(&site.get_with("/a", ["client-cert: :AA==:"])));
         }
@@ -67,7 +68,7 @@ fn what_came_with_a_client_certificate_is_for_nobody_else() {
 
 #[test]
 fn operators_name_paths_as_clients_do() {
-    let site = telling(Protocol::H1, "", "[\"store\"]");
+    let site = telling(Protocol::H1, "", &["store"]);
     site.get("/a/%7eb/caf%c3%a9");
     let uri = site.node.url("/a/%257eb/caf%25c3%25a9");
     assert_eq!(site.purge(&format!("uri={uri}")), 1);

@@ -98,21 +98,16 @@ fn metrics_and_admin_tell_what_it_does() {
 fn the_access_log_says_where_a_response_is_from() {
     let scratch = Scratch::new("cache-log");
     let file = scratch.join("access.log");
-    let log = format!(
-        "format = \"text\"\naccess = {{ file = \"{}\", format = \"json\", fields = [\"path\", \"cache\"] }}",
-        file.display()
-    );
     let origin = RawOrigin::answering(ok(FRESH, "content"));
-    let toml = Steppe::PLAIN
-        .replace(
-            "upstream = \"origin\"\n",
-            "upstream = \"origin\"\nfilters = [\"store\"]\n",
-        )
-        .replace("format = \"text\"", &log)
-        + "[http.filter.store]\nkind = \"cache\"\n";
+    let config = NodeConfig::plain()
+        .set("log.access.file", &*file)
+        .set("log.access.format", "json")
+        .set("log.access.fields", ["path", "cache"])
+        .route("all", |r| r.filters(["store"]))
+        .add_filter("store", |f| f.set("kind", "cache"));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     for request in ["GET", "GET", "POST"] {
         let mut peer = node.connect();
         peer.send(format!(
@@ -133,12 +128,7 @@ fn a_full_cache_gives_way_first() {
     let answer = move |_: &Message, _| whole.clone();
     let origin = RawOrigin::replying(move |request| answer(request, 0).into_bytes());
     let site = Site::start(origin, Protocol::H1, "", "");
-    let config = site
-        .node
-        .config()
-        .replace("bytes = \"16MiB\"", "bytes = \"60MiB\"");
-    site.node.set_config(&config);
-    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    site.reload(|config| config.filter("store", |f| f.set("bytes", "60MiB")));
     let bytes = || site.node.metrics().sum("steppe_http_cache_bytes", &[]);
     let mut peer = site.node.connect();
     let ask = |peer: &mut steppe_testkit::Peer, at: usize| {
@@ -177,9 +167,7 @@ fn a_cache_takes_no_more_than_it_may() {
     let whole = ok(FRESH, &"x".repeat(200_000));
     let origin = RawOrigin::replying(move |_| whole.clone().into_bytes());
     let site = Site::start(origin, Protocol::H1, "max_object_bytes = \"1MiB\"", "");
-    let config = site.node.config().replace("\"16MiB\"", "\"4MiB\"");
-    site.node.set_config(&config);
-    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    site.reload(|config| config.filter("store", |f| f.set("bytes", "4MiB")));
     (0..100).for_each(|at| assert_eq!(site.get(&format!("/{at}")).head.status(), 200));
     let metrics = site.node.metrics();
     let bytes = metrics.sum("steppe_http_cache_bytes", &[]);
@@ -192,10 +180,11 @@ fn what_is_stored_outlives_a_reload() {
     let origin = RawOrigin::answering(ok(FRESH, "content"));
     let site = Site::start(origin, Protocol::H1, "", "");
     site.get("/a");
-    let config = site.node.config() + "[http.filter.more]\nkind = \"request-id\"\n";
-    let config = config.replace("filters = [\"store\"]", "filters = [\"more\", \"store\"]");
-    site.node.set_config(&config);
-    assert_eq!(site.node.admin_post("/reload").status(), 200);
+    site.reload(|config| {
+        config
+            .add_filter("more", |f| f.set("kind", "request-id"))
+            .route("all", |r| r.filters(["more", "store"]))
+    });
     assert!(is_hit(&site.get("/a")));
     assert_eq!(site.asked("/a"), 1);
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{FieldSection, H2Frame, H2Peer, PATIENCE, RawOrigin, Steppe};
+use steppe_testkit::{FieldSection, H2Frame, H2Peer, NodeConfig, PATIENCE, RawOrigin, Steppe};
 
-use super::{VERSIONS, filtered, get, records, refused, response};
+use super::{VERSIONS, filtered, filtering, get, records, refused, response};
 
 const KEYS: &str = "kind = \"compress\"\nbreach = \"off\"";
 const JSON: &str = "content-type: application/json\r\n";
@@ -451,19 +451,19 @@ fn an_event_goes_on_when_it_came() {
 #[test]
 fn files_that_are_compressed_already_stay_so() {
     let content = records(10 << 10, 5);
-    let toml = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
-        .replace(
-            "upstream = \"origin\"",
-            "filters = [\"f\"]\nfiles = { root = \"{scratch}\", precompressed = [\"br\"] }",
-        )
-        .replace("servers = [\"{origin}\"]", "respond = {}");
+    let config = filtering(KEYS)
+        .remove("http.upstream.origin")
+        .route("all", |r| {
+            r.remove("upstream")
+                .set("files.root", "{scratch}")
+                .set("files.precompressed", ["br"])
+        });
     let text = String::from_utf8(content.clone()).expect("it is text");
     let node = Steppe::builder()
         .with_file("a.json", &text)
         .with_file("a.json.br", "whatever br says")
         .with_file("b.json", &text)
-        .start(&format!("{toml}[http.filter.f]\n{KEYS}\n"));
+        .start(&config);
     for version in VERSIONS {
         let got = get(
             &node,
@@ -553,28 +553,29 @@ fn strict_leaves_what_may_vary_by_a_secret() {
 fn strict_leaves_what_a_filter_has_let_somebody_in_for() {
     let origin = RawOrigin::answering(response(JSON, &records(10 << 10, 7)));
     let service = RawOrigin::answering("HTTP/1.1 204 No Content\r\n\r\n");
-    let more = format!(
-        "[http.filter.pack]\nkind = \"compress\"\nbreach = \"strict\"\n\
-         [http.filter.ask]\nkind = \"forward-auth\"\nupstream = \"service\"\npath = \"/\"\n\
-         [http.upstream.service]\nservers = [\"{}\"]\n",
-        service.address()
-    );
-    let node = |filters: &str| {
-        let toml = Steppe::PLAIN.replace(
-            "upstream = \"origin\"",
-            &format!("upstream = \"origin\"\nfilters = [{filters}]"),
-        );
+    let config = NodeConfig::plain()
+        .add_filter("pack", |f| {
+            f.set("kind", "compress").set("breach", "strict")
+        })
+        .add_filter("ask", |f| {
+            f.set("kind", "forward-auth")
+                .set("upstream", "service")
+                .set("path", "/")
+        })
+        .add_upstream("service", |u| u.servers([service.address()]));
+    let node = |filters: &[&str]| {
+        let config = config.clone().route("all", |r| r.filters(filters));
         Steppe::builder()
             .with("origin", origin.address())
-            .start(&(toml + &more))
+            .start(&config)
     };
     for (filters, coding) in [
-        ("\"pack\"", Some("gzip")),
-        ("\"pack\", \"ask\"", None),
-        ("\"ask\", \"pack\"", None),
+        (&["pack"][..], Some("gzip")),
+        (&["pack", "ask"], None),
+        (&["ask", "pack"], None),
     ] {
         let got = get(&node(filters), "/", &["-H", "accept-encoding: gzip"]);
-        assert_eq!(got.head.field("content-encoding"), coding, "{filters}");
+        assert_eq!(got.head.field("content-encoding"), coding, "{filters:?}");
     }
 }
 

@@ -6,24 +6,23 @@ use super::*;
 
 const BUSY: &str = "<!doctype html><title>Busy</title><p>Back in a minute.\n";
 
-/// A node whose one route has the filters `names`, `f` among them, in front of `origin`.
-fn started(origin: &RawOrigin, names: &str, toml: &str) -> Steppe {
-    let plain = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
-        .replace(
-            "upstream = \"origin\"",
-            &format!("upstream = \"origin\"\nfilters = {names}"),
-        );
+/// A node whose one route has these filters, in front of `origin`; `f` is the one of `PAGES`.
+fn started(origin: &RawOrigin, filters: &[&str], config: NodeConfig) -> Steppe {
     Steppe::builder()
         .with("origin", origin.address())
         .with_file("busy.html", BUSY)
         .with_file("hs256.key", "a secret that is long enough for HS256")
-        .start(&format!("{plain}{toml}"))
+        .start(config.route("all", |r| r.filters(filters)))
+}
+
+/// A configuration with the filter `f`.
+fn pages() -> NodeConfig {
+    NodeConfig::plain()
+        .protocols(["h1", "h2c"])
+        .add_filter("f", |f| f.set("kind", "error-pages").add(PAGES))
 }
 
 const PAGES: &str = r#"
-[http.filter.f]
-kind = "error-pages"
 pages = [
   { status = "500, 502-504", file = "{scratch}/busy.html" },
   { status = "404", body = '{"error":"not here"}', content_type = "application/problem+json" },
@@ -61,7 +60,7 @@ fn answers(node: &Steppe) -> f64 {
 fn what_the_node_fails_with_is_said_by_a_page() {
     // It takes connections and says nothing that could be read.
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
-    let node = started(&origin, "[\"f\"]", PAGES);
+    let node = started(&origin, &["f"], pages());
     let length = BUSY.len().to_string();
     for (at, version) in VERSIONS.into_iter().enumerate() {
         let got = get(&node, "/", &[version]);
@@ -79,7 +78,7 @@ fn what_the_node_fails_with_is_said_by_a_page() {
 #[test]
 fn a_connection_goes_on_behind_a_page() {
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
-    let node = started(&origin, "[\"f\"]", PAGES);
+    let node = started(&origin, &["f"], pages());
     let mut peer = node.connect();
     for method in ["GET", "HEAD", "GET"] {
         peer.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -94,7 +93,7 @@ fn a_connection_goes_on_behind_a_page() {
 fn what_filters_refuse_keeps_its_status_and_fields() {
     let origin = RawOrigin::answering(response("", b"ok"));
     let limit = "[http.filter.limit]\nkind = \"rate-limit\"\nrate = 1\nper = \"1h\"\nburst = 1\n";
-    let node = started(&origin, "[\"f\", \"limit\"]", &format!("{PAGES}{limit}"));
+    let node = started(&origin, &["f", "limit"], pages().add(limit));
     assert_eq!(text(&get(&node, "/", &[VERSIONS[0]])), "ok");
     for version in VERSIONS {
         let refused = get(&node, "/", &[version]);
@@ -104,7 +103,7 @@ fn what_filters_refuse_keeps_its_status_and_fields() {
     }
     let jwt = "[http.filter.jwt]\nkind = \"jwt\"\n\
                keys = [{ algorithm = \"HS256\", secret_file = \"{scratch}/hs256.key\" }]\n";
-    let node = started(&origin, "[\"f\", \"jwt\"]", &format!("{PAGES}{jwt}"));
+    let node = started(&origin, &["f", "jwt"], pages().add(jwt));
     for version in VERSIONS {
         let refused = get(&node, "/", &[version]);
         assert_eq!(said(&refused), (401, TEXT, "no".to_owned()), "{version}");
@@ -114,7 +113,7 @@ fn what_filters_refuse_keeps_its_status_and_fields() {
         assert_eq!(head.head.all("content-length"), ["2"]);
     }
     // What stands before it is not its own.
-    let node = started(&origin, "[\"jwt\", \"f\"]", &format!("{PAGES}{jwt}"));
+    let node = started(&origin, &["jwt", "f"], pages().add(jwt));
     assert_ne!(text(&get(&node, "/", &[VERSIONS[0]])), "no");
 }
 
@@ -129,14 +128,14 @@ fn a_server_has_its_own_words_unless_all_are_replaced() {
         (_, "/empty") => empty.into(),
         _ => response("", b"ok"),
     });
-    let node = started(&origin, "[\"f\"]", PAGES);
+    let node = started(&origin, &["f"], pages());
     for version in VERSIONS {
         let got = get(&node, "/gone", &[version]);
         assert_eq!(said(&got), (404, Some("text/html"), "server".to_owned()));
         assert_eq!(got.head.field("etag"), Some("\"1\""));
     }
-    let all = PAGES.replace("pages =", "of = \"all\"\npages =");
-    let node = started(&origin, "[\"f\"]", &all);
+    let all = pages().filter("f", |f| f.set("of", "all"));
+    let node = started(&origin, &["f"], all);
     let before = origin.accepted();
     for version in VERSIONS {
         let got = get(&node, "/gone", &[version]);
@@ -167,8 +166,8 @@ fn an_upstream_that_is_words_is_a_server() {
     let sorry = "[http.upstream.sorry]\nrespond = { status = 503, body = \"sorry\" }\n\
                  [[http.route]]\nname = \"sorry\"\npath = \"/sorry\"\nupstream = \"sorry\"\nfilters = [\"f\"]\n";
     for (of, expected) in [("gateway", "sorry"), ("all", BUSY)] {
-        let pages = PAGES.replace("pages =", &format!("of = \"{of}\"\npages ="));
-        let node = started(&origin, "[\"f\"]", &format!("{pages}{sorry}"));
+        let config = pages().filter("f", |f| f.set("of", of)).add(sorry);
+        let node = started(&origin, &["f"], config);
         for version in VERSIONS {
             assert_eq!(text(&get(&node, "/sorry", &[version])), expected, "{of}");
         }
@@ -182,7 +181,7 @@ fn a_file_that_is_not_there_is_said_by_a_page_which_is_compressed() {
         types = [\"application/problem+json\"]\n\
         [[http.route]]\nname = \"files\"\npath = \"/files/{rest*}\"\nfilters = [\"pack\", \"f\"]\n\
         files = { root = \"{scratch}\" }\n";
-    let node = started(&origin, "[\"f\"]", &format!("{PAGES}{folder}"));
+    let node = started(&origin, &["f"], pages().add(folder));
     for version in VERSIONS {
         let found = get(&node, "/files/busy.html", &[version]);
         assert_eq!(text(&found), BUSY);
@@ -196,7 +195,7 @@ fn a_file_that_is_not_there_is_said_by_a_page_which_is_compressed() {
 #[test]
 fn a_call_is_told_of_errors_in_its_own_way() {
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
-    let node = started(&origin, "[\"f\"]", PAGES);
+    let node = started(&origin, &["f"], pages());
     let args = ["-H", "content-type: application/grpc", "-d", "x"];
     let got = get(&node, "/a.B/C", &[&[VERSIONS[1]], &args[..]].concat());
     assert_eq!((got.head.status(), text(&got)), (200, String::new()));
@@ -206,7 +205,7 @@ fn a_call_is_told_of_errors_in_its_own_way() {
 #[test]
 fn a_file_is_read_again_by_a_reload() {
     let origin = RawOrigin::answering("nonsense\r\n\r\n");
-    let node = started(&origin, "[\"f\"]", PAGES);
+    let node = started(&origin, &["f"], pages());
     assert_eq!(text(&get(&node, "/", &[])), BUSY);
     // Of the largest size that there is, which comes whole.
     let large = "x".repeat(64 << 10);
@@ -228,11 +227,8 @@ fn a_page_that_can_not_be_used_is_named() {
         let builder = Steppe::builder()
             .with("origin", "127.0.0.1:1")
             .with_file("busy.html", &content.repeat(65_537));
-        let toml = Steppe::PLAIN.replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"f\"]",
-        ) + PAGES;
-        let (status, said) = builder.run(&["check"], &toml);
+        let config = pages().route("all", |r| r.filters(["f"]));
+        let (status, said) = builder.run(&["check"], &config);
         assert!(!status.success() && said.contains(says), "{said}");
     }
 }

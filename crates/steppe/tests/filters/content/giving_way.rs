@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use steppe_testkit::{
-    Carrier, Cgroup, FlowOrigin, FlowPlan, MemoryMeter, Peer, RawOrigin, Steppe, heavy, is_long,
-    raise_file_limit, upload,
+    Carrier, Cgroup, FlowOrigin, FlowPlan, MemoryMeter, NodeConfig, Peer, RawOrigin, Steppe, heavy,
+    is_long, raise_file_limit, upload,
 };
 
 use super::{noise, records, response};
@@ -79,9 +79,10 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
         None => builder,
     };
     // Readers that stop are what is tested, and not that they are noticed.
-    let patient = "protocols = [\"h1\"]\ntimeouts = { write_stall = \"5m\" }";
-    let toml = Steppe::PLAIN.replace("protocols = [\"h1\"]", patient);
-    let mut node = builder.start(&format!("{toml}{FURTHER}"));
+    let config = NodeConfig::plain()
+        .listener(|l| l.set("timeouts.write_stall", "5m"))
+        .add(FURTHER);
+    let mut node = builder.start(&config);
     let meter = MemoryMeter::watch(node.id());
     fill(&node);
     let before = told(&node);
@@ -136,7 +137,7 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     drop(peers);
 }
 
-/// Beside the route of `Steppe::PLAIN`, which no request takes.
+/// Beside the route of [`NodeConfig::plain`], which no request takes.
 const FURTHER: &str = r#"
 [http.upstream.sink]
 servers = ["{sink}"]

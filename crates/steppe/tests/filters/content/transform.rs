@@ -3,16 +3,22 @@
 use std::io::Write;
 use std::time::Duration;
 
-use steppe_testkit::{Curl, Message, RawOrigin, Steppe};
+use steppe_testkit::{Curl, Message, NodeConfig, RawOrigin, Steppe};
 
 use super::compress::decoded;
-use super::{VERSIONS, filtered, filtered_behind, get, refused, response};
+use super::{VERSIONS, filtered, filtering, get, refused, response};
 
 const JSON: &str = "content-type: application/json\r\n";
 
 /// An origin that answers with the request that it got, as text.
 fn mirror() -> RawOrigin {
     RawOrigin::replying(|request| response("content-type: text/plain\r\n", &told(request)))
+}
+
+fn start(origin: &RawOrigin, config: &NodeConfig) -> Steppe {
+    Steppe::builder()
+        .with("origin", origin.address())
+        .start(config)
 }
 
 fn told(request: &Message) -> Vec<u8> {
@@ -61,25 +67,25 @@ fn sent(node: &Steppe, version: &str, content: &[u8], args: &[&str]) -> (u16, St
 }
 
 const REWRITES: &str = r#"kind = "transform"
-[[http.filter.f.request_headers.rewrite]]
+[[request_headers.rewrite]]
 header = "x-user"
 pattern = "^(?<name>[a-z]+)@.*$"
 to = "${name}"
-[[http.filter.f.request_headers.rewrite]]
+[[request_headers.rewrite]]
 header = "x-tenant"
 from = "path"
 pattern = "^/t/(?<tenant>[^/]*)/(?<rest>.*)$"
 to = "${tenant}-${rest}"
-[[http.filter.f.request_headers.rewrite]]
+[[request_headers.rewrite]]
 header = "x-long"
 from = "header:x-text"
 pattern = "(a+)+$"
 to = "found ${0}"
-[[http.filter.f.response_headers.rewrite]]
+[[response_headers.rewrite]]
 header = "location"
 pattern = "^http://internal(?<path>/.*)$"
 to = "https://www.example.com${path}"
-[[http.filter.f.response_headers.rewrite]]
+[[response_headers.rewrite]]
 header = "x-origin"
 from = "header:server"
 pattern = "^(?<name>\\w+)/"
@@ -165,8 +171,9 @@ fn what_a_group_matched_ends_no_field_and_no_line() {
 #[test]
 fn a_pattern_takes_time_in_proportion() {
     let origin = mirror();
-    let listener = "protocols = [\"h1\"]\nlimits = { header_bytes = \"128KiB\" }";
-    let node = filtered_behind(&origin, listener, REWRITES);
+    let config =
+        filtering(REWRITES).listener(|l| l.protocols(["h1"]).set("limits.header_bytes", "128KiB"));
+    let node = start(&origin, &config);
     let long = "a".repeat(50_000);
     let field = format!("x-text: {long}!");
     let got = get(&node, "/", &["-H", &field]);
@@ -445,11 +452,11 @@ fn responses_that_can_not_be_edited_are_refused_before_a_byte() {
         let got = get(&node, "/text", &[version]);
         assert_eq!(got.body, b"{\"a\":1", "it does not say that it is JSON");
     }
-    let lenient = EDITS.replace(
-        "max_bytes = \"64KiB\"",
-        "max_bytes = \"64KiB\", unreadable = \"pass\"",
-    );
-    let node = filtered(&origin, &lenient);
+    let lenient = filtering(EDITS).filter("f", |f| {
+        f.set("request_json.unreadable", "pass")
+            .set("response_json.unreadable", "pass")
+    });
+    let node = start(&origin, &lenient);
     for version in VERSIONS {
         let got = get(&node, "/broken", &[version]);
         assert_eq!((got.head.status(), &got.body[..]), (200, &b"{\"a\":1"[..]));
@@ -461,16 +468,10 @@ fn responses_that_can_not_be_edited_are_refused_before_a_byte() {
 fn what_was_edited_is_compressed_by_a_filter_before() {
     let text = format!("{{\"old\":1,\"pad\":\"{}\"}}", "ab ".repeat(2000));
     let origin = RawOrigin::answering(response(JSON, text.as_bytes()));
-    let toml = Steppe::PLAIN
-        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
-        .replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"pack\", \"f\"]",
-        );
-    let pack = "[http.filter.pack]\nkind = \"compress\"\nbreach = \"off\"\n";
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .start(&format!("{toml}{pack}[http.filter.f]\n{EDITS}\n"));
+    let config = filtering(EDITS)
+        .add_filter("pack", |f| f.set("kind", "compress").set("breach", "off"))
+        .route("all", |r| r.filters(["pack", "f"]));
+    let node = start(&origin, &config);
     for version in VERSIONS {
         let got = get(
             &node,
@@ -513,8 +514,8 @@ fn an_edited_request_is_sent_again_whole() {
 #[test]
 fn a_client_that_stalls_within_its_content_is_told_so() {
     let origin = mirror();
-    let listener = "protocols = [\"h1\"]\ntimeouts = { idle = \"200ms\" }";
-    let node = filtered_behind(&origin, listener, EDITS);
+    let config = filtering(EDITS).listener(|l| l.protocols(["h1"]).set("timeouts.idle", "200ms"));
+    let node = start(&origin, &config);
     let mut peer = node.connect();
     peer.patience(Duration::from_secs(20));
     peer.send(

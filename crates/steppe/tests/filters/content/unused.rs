@@ -4,7 +4,7 @@
 //! machine: the counts of two nodes differ by less than an instruction a request, or by a few where the machine is
 //! busy, which the gateway's own timers take. A branch for each kind of filter would be two dozen. Allocations are counted by steppe-http's `allocations`.
 
-use steppe_testkit::{Nginx, Steppe};
+use steppe_testkit::{Nginx, NodeConfig, Steppe};
 
 const REQUESTS: u64 = 500;
 /// Functions that count.
@@ -13,8 +13,10 @@ const GATEWAY: &str = "steppe_http::";
 #[test]
 fn measured_filters_of_other_routes_cost_a_request_no_instruction() {
     let origin = Nginx::start("location / { return 200 0123456789; }");
-    let without = counted(&origin, "");
-    let beside = counted(&origin, &format!("filters = [{ALL}]\n{EACH_KIND}"));
+    let plain = NodeConfig::plain().add(ROUTES);
+    let without = counted(&origin, &plain);
+    let all = plain.add(EACH_KIND).route("filtered", |r| r.filters(ALL));
+    let beside = counted(&origin, &all);
     println!(
         "instructions of {REQUESTS} requests: {without:?} without filters, {beside:?} beside a route with all of them"
     );
@@ -36,15 +38,14 @@ struct Counts {
     with_one: u64,
 }
 
-/// Counts requests to a node whose last route has these keys.
-fn counted(origin: &Nginx, keys: &str) -> Counts {
-    let toml = format!("{}{ROUTES}{keys}", Steppe::PLAIN);
+/// Counts requests to a node.
+fn counted(origin: &Nginx, config: &NodeConfig) -> Counts {
     let node = Steppe::builder()
         .with("origin", origin.address())
         .with_file("users", USERS)
         .with_file("key", "a key of tests, which has to be long enough")
         .counted()
-        .start(&toml);
+        .start(config);
     let of = |path: &str| {
         let mut peer = node.connect();
         let mut ask = |times| {
@@ -68,8 +69,22 @@ fn counted(origin: &Nginx, keys: &str) -> Counts {
 const USERS: &str = "alice:$6$steppetest$NeAb8r87SkriJPa0xEbyUL134eiC9.JqHu7sPwOAs.lQ7N0qe/hHUAvOzeKkzAY/w2P1LYGxziHvHU3KYt1GM.\n";
 
 /// One of each kind.
-const ALL: &str = r#""cors", "authorize", "basic", "compress", "forward", "pages", "ip", "jwt", "cache", "limit", "redirect",
-"id", "headers", "transform""#;
+const ALL: &[&str] = &[
+    "cors",
+    "authorize",
+    "basic",
+    "compress",
+    "forward",
+    "pages",
+    "ip",
+    "jwt",
+    "cache",
+    "limit",
+    "redirect",
+    "id",
+    "headers",
+    "transform",
+];
 
 const ROUTES: &str = r#"
 [http.filter.passing]

@@ -1,28 +1,27 @@
 //! The whole examples of `examples/`, as they stand there: only addresses are others.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::json;
-use steppe_testkit::{Curl, CurlOutput, Nginx, RawOrigin, Steppe, eventually};
+use steppe_testkit::{Curl, CurlOutput, Nginx, NodeConfig, RawOrigin, Steppe, eventually};
 
 const SECRET: &str = "a secret that is long enough for HS256";
 
-fn example(name: &str, servers: &[(&str, String)]) -> Steppe {
+fn example(name: &str, upstream: &str, servers: &[SocketAddr]) -> Steppe {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let text = std::fs::read_to_string(folder.join(name)).expect("an example");
-    let mut toml = text
-        .replace("127.0.0.1:8080", "{gateway}")
-        .replace("127.0.0.1:9900", "{admin}");
-    for (known, address) in servers {
-        toml = toml.replace(known, address);
-    }
+    let config = NodeConfig::parse(&text)
+        .set("admin.listen", "{admin}")
+        .listener_at("127.0.0.1:8080", |l| l.set("listen", "{gateway}"))
+        .upstream(upstream, |u| u.servers(servers));
     Steppe::builder()
         .with_file("api.key", SECRET)
         .with_file("models.key", SECRET)
-        .start(&toml)
+        .start(&config)
 }
 
 fn text(answer: &CurlOutput) -> String {
@@ -52,11 +51,8 @@ fn get(node: &Steppe, path: &str, token: &str, version: &str) -> CurlOutput {
 fn an_api_with_tokens_and_limits() {
     let server = "location / { return 200 \"$http_x_user\"; }";
     let servers = [Nginx::start(server), Nginx::start(server)];
-    let [one, other] = servers.each_ref().map(|nginx| nginx.address().to_string());
-    let node = example(
-        "api.toml",
-        &[("127.0.0.1:9001", one), ("127.0.0.1:9002", other)],
-    );
+    let addresses = servers.each_ref().map(Nginx::address);
+    let node = example("api.toml", "api", &addresses);
     let reader = token("ann", "api", "read");
     for version in ["--http1.1", "--http2-prior-knowledge"] {
         let answer = get(&node, "/v1/things", &reader, version);
@@ -118,10 +114,7 @@ fn a_site_with_cache_and_compression() {
         );
         (head + &content).into_bytes()
     });
-    let node = example(
-        "site.toml",
-        &[("127.0.0.1:9001", server.address().to_string())],
-    );
+    let node = example("site.toml", "pages", &[server.address()]);
     for version in ["--http1.1", "--http2-prior-knowledge"] {
         for _ in 0..2 {
             let encoded = Curl::new(&node.url("/"))
@@ -165,10 +158,7 @@ fn an_inference_server_behind_tokens_and_limits() {
             peer.send("9\r\ndata: b\n\n\r\n0\r\n\r\n");
         }
     });
-    let node = example(
-        "inference.toml",
-        &[("127.0.0.1:9001", model.address().to_string())],
-    );
+    let node = example("inference.toml", "model", &[model.address()]);
     let bearer = format!("Authorization: Bearer {}", token("ann", "models", ""));
     let ask = || {
         Curl::new(&node.url("/v1/chat/completions")).args([

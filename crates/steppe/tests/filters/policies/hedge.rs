@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually};
+use steppe_testkit::{
+    FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Section, Steppe, eventually,
+};
 
 use super::ask;
 
@@ -31,18 +33,18 @@ impl Pair {
     }
 
     /// The stuck server is the first.
-    fn node(&self, keys: &str) -> Steppe {
-        let toml = Steppe::PLAIN
-            .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
-            .replace(
-                "servers = [\"{origin}\"]",
-                &format!("servers = [\"{{origin}}\", \"{{quick}}\"]\n{keys}"),
-            );
-        Steppe::builder()
-            .with("origin", self.stuck.address())
-            .with("quick", self.quick.address())
-            .start(&toml)
+    fn node(&self, further: &str) -> Steppe {
+        start(&[&self.stuck, &self.quick], |u| u.add(further))
     }
+}
+
+/// A node in front of `servers`, whose upstream is changed so.
+fn start(servers: &[&RawOrigin], change: impl FnOnce(Section) -> Section) -> Steppe {
+    let servers: Vec<_> = servers.iter().map(|server| server.address()).collect();
+    let config = NodeConfig::plain()
+        .protocols(["h1", "h2c"])
+        .upstream("origin", |u| change(u.servers(servers)));
+    Steppe::builder().start(&config)
 }
 
 fn hedges(node: &Steppe, outcome: &str) -> f64 {
@@ -107,14 +109,7 @@ fn servers_of_http2_are_hedged_by_the_stream() {
             server.send(&[H2Frame::ok(stream), H2Frame::last_data(stream, "quick")]);
         }
     });
-    let toml = Steppe::PLAIN.replace(
-        "servers = [\"{origin}\"]",
-        &format!("servers = [\"{{origin}}\", \"{{quick}}\"]\nprotocol = \"h2c\"\n{SOON}"),
-    );
-    let node = Steppe::builder()
-        .with("origin", stuck.address())
-        .with("quick", quick.address())
-        .start(&toml);
+    let node = start(&[&stuck, &quick], |u| u.set("protocol", "h2c").add(SOON));
     for _ in 0..8 {
         assert_eq!(ask(&node, "GET /", "").text(), "quick");
     }
@@ -213,14 +208,7 @@ fn the_second_takes_the_place_of_a_first_that_fails() {
             at_dying.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let toml = Steppe::PLAIN.replace(
-        "servers = [\"{origin}\"]",
-        &format!("servers = [\"{{origin}}\", \"{{second}}\"]\n{SOON}"),
-    );
-    let node = Steppe::builder()
-        .with("origin", first.address())
-        .with("second", second.address())
-        .start(&toml);
+    let node = start(&[&first, &second], |u| u.add(SOON));
     assert_eq!(ask(&node, "GET /", "").text(), "second");
     assert_eq!(hedges(&node, "sent"), 1.0);
     // What it was asked is what was answered: it is not asked again.
@@ -240,14 +228,9 @@ fn a_percentile_of_the_answers_is_waited_for() {
             }
         }
     });
-    let toml = Steppe::PLAIN.replace(
-        "servers = [\"{origin}\"]",
-        "servers = [\"{origin}\", \"{quick}\"]\nhedge = { after = \"p90\", budget = \"100%\" }",
-    );
-    let node = Steppe::builder()
-        .with("origin", sometimes.address())
-        .with("quick", pair.quick.address())
-        .start(&toml);
+    let node = start(&[&sometimes, &pair.quick], |u| {
+        u.set("hedge.after", "p90").set("hedge.budget", "100%")
+    });
     // It is computed four times a second.
     let began_at = Instant::now();
     let mut answers = 0;
@@ -270,13 +253,9 @@ fn one_server_and_max_0_hedge_nothing() {
     let mut statuses: Vec<_> = (0..2).map(|_| ask(&node, "GET /", "").status()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 504]);
-    let toml = Steppe::PLAIN.replace(
-        "servers = [\"{origin}\"]",
-        &format!("servers = [\"{{origin}}\"]\n{SOON}\ntimeouts = {{ first_byte = \"200ms\" }}"),
-    );
-    let alone = Steppe::builder()
-        .with("origin", pair.stuck.address())
-        .start(&toml);
+    let alone = start(&[&pair.stuck], |u| {
+        u.add(SOON).set("timeouts.first_byte", "200ms")
+    });
     assert_eq!(ask(&alone, "GET /", "").status(), 504);
     assert_eq!(hedges(&alone, "sent"), 0.0);
 }

@@ -3,19 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use steppe_testkit::{H2Peer, Peer, RawOrigin, RedisServer, Steppe, eventually};
+use steppe_testkit::{H2Peer, NodeConfig, Peer, RawOrigin, RedisServer, Steppe, eventually};
 
 use super::{OK, ask};
 
-fn limited(limit: &str) -> String {
-    Steppe::PLAIN
-        .replace("workers = 1", "workers = 2")
-        .replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]")
-        .replace(
-            "upstream = \"origin\"",
-            "upstream = \"origin\"\nfilters = [\"limit\"]",
-        )
-        + &format!("[http.filter.limit]\nkind = \"rate-limit\"\n{limit}\n")
+fn limited(limit: &str) -> NodeConfig {
+    NodeConfig::plain()
+        .workers(2)
+        .protocols(["h1", "h2c"])
+        .route("all", |r| r.filters(["limit"]))
+        .add_filter("limit", |f| f.set("kind", "rate-limit").add(limit))
 }
 
 fn start(origin: &RawOrigin, limit: &str) -> Steppe {

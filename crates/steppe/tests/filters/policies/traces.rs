@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use steppe_testkit::{
-    FieldSection, H2Frame, H2Peer, H2Server, RawOrigin, Steppe, eventually, page_example,
+    FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Steppe, eventually,
+    page_example,
 };
 
 use super::{OK, ask};
@@ -62,17 +63,17 @@ fn attribute<'a>(of: &'a Value, name: &str) -> &'a Value {
 
 const TAKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
 
-fn traced(collector: &RawOrigin, sample: &str, toml: &str) -> String {
+fn traced(collector: &RawOrigin, sample: &str) -> NodeConfig {
     let otlp = collector.address();
-    format!("[trace]\notlp = \"http://{otlp}\"\nsample = \"{sample}\"\n{toml}")
+    NodeConfig::plain()
+        .set("trace.otlp", format!("http://{otlp}"))
+        .set("trace.sample", sample)
 }
 
 fn start(collector: &Collector, origin: &RawOrigin, sample: &str) -> Steppe {
-    let toml = traced(&collector.origin, sample, Steppe::PLAIN);
-    let toml = toml.replace("protocols = [\"h1\"]", "protocols = [\"h1\", \"h2c\"]");
     Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml)
+        .start(traced(&collector.origin, sample).protocols(["h1", "h2c"]))
 }
 
 /// The `traceparent` that the origin's last request had, in its parts.
@@ -194,15 +195,12 @@ fn a_trace_goes_on_over_http2_on_both_sides() {
             server.send(&[H2Frame::ok(stream), H2Frame::last_data(stream, "ok")]);
         }
     });
-    let toml = traced(&collector.origin, "1%", Steppe::PLAIN)
-        .replace("protocols = [\"h1\"]", "protocols = [\"h2c\"]")
-        .replace(
-            "[http.upstream.origin]\n",
-            "[http.upstream.origin]\nprotocol = \"h2c\"\n",
-        );
+    let config = traced(&collector.origin, "1%")
+        .protocols(["h2c"])
+        .upstream("origin", |u| u.set("protocol", "h2c"));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let mut client = H2Peer::connect(node.gateway());
     let traceparent = format!("00-{TRACE}-{SPAN}-01");
     let fields = FieldSection::of("GET", "/b").field("traceparent", traceparent);
@@ -216,16 +214,15 @@ fn a_trace_goes_on_over_http2_on_both_sides() {
 #[test]
 fn a_span_names_the_filter_that_answered_and_so_does_the_access_log() {
     let (collector, origin) = (Collector::start(TAKEN), RawOrigin::answering(OK));
-    let toml = traced(&collector.origin, "100%", Steppe::PLAIN)
-        .replace(
-            "format = \"text\"",
-            "format = \"text\"\naccess = { file = \"access.log\", format = \"json\", fields = [\"status\", \"filter\"] }",
-        )
-        .replace("upstream = \"origin\"", "upstream = \"origin\"\nfilters = [\"door\"]")
-        + "[http.filter.door]\nkind = \"ip\"\ndeny = [\"127.0.0.1\"]\n";
+    let config = traced(&collector.origin, "100%")
+        .set("log.access.file", "access.log")
+        .set("log.access.format", "json")
+        .set("log.access.fields", ["status", "filter"])
+        .route("all", |r| r.filters(["door"]))
+        .add_filter("door", |f| f.set("kind", "ip").set("deny", ["127.0.0.1"]));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     assert_eq!(ask(&node, "GET /", "").status(), 403);
     let span = &collector.await_spans(1)[0];
     assert_eq!(attribute(span, "steppe.filter"), "door");
@@ -242,15 +239,13 @@ fn a_span_names_the_filter_that_answered_and_so_does_the_access_log() {
 fn a_span_says_what_went_wrong() {
     let collector = Collector::start(TAKEN);
     let origin = RawOrigin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
-    let toml = traced(&collector.origin, "100%", Steppe::PLAIN).replace(
-        "servers = [\"{origin}\"]",
-        "servers = [\"{origin}\", \"{other}\"]\nretry = { attempts = 1, on = [\"503\"] }",
-    );
     let other = RawOrigin::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .with("other", other.address())
-        .start(&toml);
+    let config = traced(&collector.origin, "100%").upstream("origin", |u| {
+        u.servers([origin.address(), other.address()])
+            .set("retry.attempts", 1)
+            .set("retry.on", ["503"])
+    });
+    let node = Steppe::builder().start(&config);
     assert_eq!(ask(&node, "GET /", "").status(), 503);
     let span = &collector.await_spans(1)[0];
     assert_eq!(span["status"]["code"], 2);
@@ -295,11 +290,13 @@ fn the_last_spans_are_sent() {
 fn the_pages_configuration_sends_spans() {
     let collector = Collector::start(TAKEN);
     let origin = RawOrigin::answering(OK);
-    let toml = page_example("traces", "A collector")
-        .replace("127.0.0.1:4318", &collector.origin.address().to_string())
-        .replace("127.0.0.1:8080", "{gateway}")
-        .replace("127.0.0.1:9001", &origin.address().to_string());
-    let node = Steppe::builder().start(&format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"));
+    let otlp = format!("http://{}", collector.origin.address());
+    let config = NodeConfig::parse(&page_example("traces", "A collector"))
+        .set("admin.listen", "{admin}")
+        .set("trace.otlp", otlp)
+        .listener_at("127.0.0.1:8080", |l| l.set("listen", "{gateway}"))
+        .upstream("api", |u| u.servers([origin.address()]));
+    let node = Steppe::builder().start(&config);
     assert_eq!(node.admin_json("/config")["trace"]["sample"], "1%");
     assert_eq!(ask(&node, "GET /a", &parent("01")).status(), 200);
     let spans = collector.await_spans(1);

@@ -48,7 +48,7 @@ fn every_algorithm_verifies_its_own_tokens_and_no_other_ones() {
             "hs.key" => "secret_file",
             _ => "public_key_file",
         };
-        format!("{{ id = \"{name}\", algorithm = \"{name}\", {key} = \"DIR/{file}\" }}")
+        format!("{{ id = \"{name}\", algorithm = \"{name}\", {key} = \"{{folder}}/{file}\" }}")
     });
     let keys = format!("keys = [{}]", keys.join(", "));
     over_each(|protocol| {
@@ -72,9 +72,9 @@ fn keys_of_sets_say_their_algorithm_or_have_the_usual_one() {
     let folder = Scratch::new("sets");
     let site = Site::start(
         Protocol::H1,
-        "keys = [{ algorithm = \"ES256\", public_key_file = \"DIR/ec.pub\" }, \
-         { algorithm = \"ES384\", public_key_file = \"DIR/ec384.pub\" }, \
-         { algorithm = \"RS256\", public_key_file = \"DIR/rsa.pub\" }]",
+        "keys = [{ algorithm = \"ES256\", public_key_file = \"{folder}/ec.pub\" }, \
+         { algorithm = \"ES384\", public_key_file = \"{folder}/ec384.pub\" }, \
+         { algorithm = \"RS256\", public_key_file = \"{folder}/rsa.pub\" }]",
         "",
         "",
     );

@@ -50,7 +50,7 @@ fn an_unsigned_token_is_none() {
 
 #[test]
 fn a_public_key_is_no_secret() {
-    let keys = "keys = [{ algorithm = \"RS256\", public_key_file = \"DIR/rsa.pub\" }]";
+    let keys = "keys = [{ algorithm = \"RS256\", public_key_file = \"{folder}/rsa.pub\" }]";
     let site = Site::start(Protocol::H1, keys, "", "");
     let public = site.public("rsa");
     // With and without what an editor adds.
@@ -99,7 +99,7 @@ fn a_key_that_a_token_brings_along_is_nobodys() {
 
 #[test]
 fn a_signature_of_zeros_is_none() {
-    let keys = "keys = [{ algorithm = \"ES256\", public_key_file = \"DIR/ec.pub\" }]";
+    let keys = "keys = [{ algorithm = \"ES256\", public_key_file = \"{folder}/ec.pub\" }]";
     let site = Site::start(Protocol::H1, keys, "", "");
     for signature in [
         "A".repeat(86),

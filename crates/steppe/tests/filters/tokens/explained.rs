@@ -157,9 +157,12 @@ fn a_token_is_verified_as_the_node_does() {
 /// Their set is not fetched for this: what it has is not known.
 #[test]
 fn keys_behind_a_url_may_answer() {
-    let keys = "keys = [{ id = \"local\", algorithm = \"HS256\", secret_file = \"hs.key\" }]";
-    assert!(CONFIG.contains(keys));
-    let by_url = CONFIG.replace(keys, "jwks = { url = \"http://127.0.0.1:1/jwks.json\" }");
+    let by_url = NodeConfig::parse(CONFIG)
+        .filter("token", |f| {
+            f.remove("keys")
+                .set("jwks.url", "http://127.0.0.1:1/jwks.json")
+        })
+        .to_string();
     let of_set = format!("{}.e30.AAAA", URL_SAFE_NO_PAD.encode("{\"alg\":\"ES256\"}"));
     for (token, expected) in [
         (&*of_set, "token (jwt) may answer: keys behind a URL decide"),

@@ -59,8 +59,11 @@ impl Issuer {
 
     /// The keys of a `jwt` filter that trusts it.
     fn trusted(&self, more: &str) -> String {
-        let address = self.server.address();
-        format!("jwks = {{ url = \"http://{address}/jwks.json\"{more} }}")
+        format!("jwks = {{ url = \"{}\"{more} }}", self.url("/jwks.json"))
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.server.address())
     }
 }
 
@@ -197,13 +200,13 @@ fn a_set_that_a_reload_takes_away_is_not_waited_for() {
     let keys = issuer.trusted(", refresh = \"1h\", cooldown = \"1s\"");
     let edit = "[http.filter.edit]\nkind = \"transform\"\nrequest_json = { remove = [\"a\"] }\n";
     let site = Site::start(Protocol::H1, &keys, "", edit);
-    let reload = |from: &str, to: &str| {
-        let config = site.node.config();
-        assert!(config.contains(from), "{config}");
-        site.node.set_config(&config.replace(from, to));
+    let reload = |config: &NodeConfig| {
+        site.node.set_config(config);
         assert_eq!(site.node.admin_post("/reload").status(), 200);
     };
-    reload("[\"jwt\", \"edit\"]", "[\"edit\", \"jwt\"]");
+    let edited_first = site.config.clone();
+    let edited_first = edited_first.route("all", |r| r.filters(["edit", "jwt"]));
+    reload(&edited_first);
     eventually("the set is there", || fetches(&site.node, "changed") == 1.0);
     // It has its filters, and comes to the one that has the set after the next reload.
     let mut client = site.node.connect();
@@ -214,7 +217,7 @@ fn a_set_that_a_reload_takes_away_is_not_waited_for() {
     ));
     let go_on = client.head().expect("it is asked for its content");
     assert!(go_on.start.contains(" 100 "), "{go_on:?}");
-    reload("/jwks.json", "/other.json");
+    reload(&edited_first.filter("jwt", |f| f.set("jwks.url", issuer.url("/other.json"))));
     // For the cooldown, after which it would be asked for again.
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     client.send("{}");

@@ -2,22 +2,31 @@
 
 use std::net::SocketAddr;
 
-use steppe_testkit::{FullQueue, Port};
+use steppe_testkit::{FullQueue, NodeConfig, Port};
 
 use super::*;
 
 /// A node with one filter, which may ask an upstream `decides`.
 fn start(origin: &RawOrigin, filter: &str, decides: Option<SocketAddr>) -> Steppe {
-    let plain = Steppe::PLAIN.replace("[\"h1\"]", "[\"h1\", \"h2c\"]");
-    let toml = plain.replace(
-        "upstream = \"origin\"",
-        "upstream = \"origin\"\nfilters = [\"f\"]",
-    );
-    let decides =
-        decides.map(|decides| format!("[http.upstream.decides]\nservers = [\"{decides}\"]\n"));
-    let toml = toml + &decides.unwrap_or_default() + "[http.filter.f]\n" + filter;
+    let config = filtering(filter);
+    let config = match decides {
+        Some(server) => config.add_upstream("decides", |u| u.servers([server])),
+        None => config,
+    };
+    start_with(origin, &config)
+}
+
+/// A configuration whose one route has the filter `f` of these keys.
+fn filtering(filter: &str) -> NodeConfig {
+    NodeConfig::plain()
+        .protocols(["h1", "h2c"])
+        .route("all", |r| r.filters(["f"]))
+        .add_filter("f", |f| f.add(filter))
+}
+
+fn start_with(origin: &RawOrigin, config: &NodeConfig) -> Steppe {
     let builder = Steppe::builder().with("origin", origin.address());
-    builder.start(&toml)
+    builder.start(config)
 }
 
 fn basic(credentials: &str) -> String {
@@ -205,12 +214,12 @@ fn a_service_decides_about_each_request() {
 fn its_time_is_for_the_connection_as_well() {
     let full = FullQueue::new();
     let origin = RawOrigin::answering(OK);
-    let more = format!(
-        "[http.upstream.unheard]\nservers = [\"{}\"]\ntimeouts = {{ connect = \"10m\" }}\n",
-        full.address()
-    );
-    let keys = ASKS.replace("10s", "200ms").replace("decides", "unheard");
-    let node = start(&origin, &format!("{keys}{more}"), None);
+    let config = filtering(ASKS)
+        .filter("f", |f| f.set("timeout", "200ms").upstream("unheard"))
+        .add_upstream("unheard", |u| {
+            u.servers([full.address()]).set("timeouts.connect", "10m")
+        });
+    let node = start_with(&origin, &config);
     assert_eq!(ask(&node, Protocol::H1, "GET", "/", "").status(), 504);
     assert_eq!(origin.accepted(), 0);
 }
@@ -221,11 +230,10 @@ fn without_an_answer_nobody_passes() {
         let origin = RawOrigin::answering(OK);
         // It never answers.
         let silent = RawOrigin::start(|peer| while peer.request().is_some() {});
-        let node = start(
-            &origin,
-            &ASKS.replace("10s", "200ms"),
-            Some(silent.address()),
-        );
+        let config = filtering(ASKS)
+            .filter("f", |f| f.set("timeout", "200ms"))
+            .add_upstream("decides", |u| u.servers([silent.address()]));
+        let node = start_with(&origin, &config);
         assert_eq!(ask(&node, protocol, "GET", "/", "").status(), 504);
         // It says too much.
         let long = format!(
