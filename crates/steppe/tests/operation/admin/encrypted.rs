@@ -3,24 +3,18 @@
 use std::fs;
 use std::process::Output;
 
-use steppe_testkit::{Curl, CurlOutput, Issued, Peer, Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{
+    Curl, CurlOutput, Issued, NodeConfig, Peer, Port, Process, Scratch, Steppe, eventually,
+};
 
-const CONFIG: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-tls = { cert = "{scratch}/admin.crt", key = "{scratch}/admin.key" }
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.hello]
-respond.body = "hello"
-[[http.route]]
-name = "all"
-path = "/{rest*}"
-upstream = "hello"
-"#;
+/// A configuration whose admin has TLS.
+fn config() -> NodeConfig {
+    NodeConfig::bare()
+        .set("admin.tls.cert", "{scratch}/admin.crt")
+        .set("admin.tls.key", "{scratch}/admin.key")
+        .add_upstream("hello", |u| u.set("respond.body", "hello"))
+        .add_route("all", |r| r.path("/{rest*}").upstream("hello"))
+}
 
 /// A node whose admin has TLS.
 struct Node {
@@ -42,13 +36,14 @@ impl Node {
         let ca = scratch.write("ca.crt", &cert);
         let ports = [Port::free(), Port::free()];
         let [gateway, admin] = ports.each_ref().map(Port::address);
-        let config = CONFIG
-            .replace("{gateway}", &gateway.to_string())
-            .replace("{admin}", &admin.to_string())
-            .replace("{scratch}", &scratch.path().to_string_lossy());
+        let config = config()
+            .listener(|l| l.set("listen", gateway))
+            .set("admin.listen", admin)
+            .set("admin.tls.cert", &*scratch.join("admin.crt"))
+            .set("admin.tls.key", &*scratch.join("admin.key"));
         let mut command = Steppe::command();
         command.arg("run").arg("-c");
-        command.arg(scratch.write("steppe.toml", config));
+        command.arg(scratch.write("steppe.toml", config.to_string()));
         let node = Self {
             _process: Process::start("steppe", command),
             _ports: ports,
@@ -94,11 +89,13 @@ fn admin_answers_over_tls_and_to_nobody_without() {
 fn probes_that_stand_apart_stand_without_tls() {
     let Issued { cert, key, .. } = Issued::self_signed("127.0.0.1");
     let (builder, port) = Steppe::builder().with_port("port");
-    let apart = "listen = \"127.0.0.1:{port}\"\nprobes = \"{admin}\"";
+    let apart = config()
+        .set("admin.listen", "127.0.0.1:{port}")
+        .set("admin.probes", "{admin}");
     let node = builder
         .with_file("admin.crt", &cert)
         .with_file("admin.key", &key)
-        .start(&CONFIG.replace("listen = \"{admin}\"", apart));
+        .start(&apart);
     assert_eq!(node.admin_get("/healthz").status(), 200);
     let page = Curl::new(&format!("https://127.0.0.1:{port}/")).args(["-k"]);
     assert_eq!(page.run().head.status(), 200);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use steppe_testkit::{Metrics, Nginx, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
+use steppe_testkit::{Metrics, Nginx, NodeConfig, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -68,13 +68,10 @@ fn requests_are_counted_by_route_status_and_upstream() {
 #[test]
 fn what_ends_early_is_counted_by_its_reason() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "protocols = [\"h1\"]",
-        "protocols = [\"h1\"]\ntimeouts = { header = \"2s\" }",
-    );
+    let config = NodeConfig::plain().listener(|l| l.set("timeouts.header", "2s"));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     let mut peer = node.connect();
     assert_eq!(peer.send("GET / HTTP/1.1\r\n").response().status(), 408);
     let closed = |reason: &'static str| {
@@ -102,17 +99,21 @@ fn scrape_until(node: &Steppe, enough: impl Fn(&Metrics) -> bool) -> Metrics {
     }
 }
 
+/// A configuration whose admin listens at a port of its own, and its probes where it else does.
+fn with_probes_apart() -> NodeConfig {
+    NodeConfig::plain()
+        .set("admin.listen", "127.0.0.1:{page}")
+        .set("admin.probes", "{admin}")
+}
+
 #[test]
 fn probes_can_stand_alone() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "listen = \"{admin}\"",
-        "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"",
-    );
+    let config = with_probes_apart();
     let (builder, page) = Steppe::builder()
         .with("origin", origin.address())
         .with_port("page");
-    let node = builder.start(&toml);
+    let node = builder.start(&config);
     assert_eq!(node.admin_get("/readyz").status(), 200);
     assert_eq!(node.admin_get("/healthz").status(), 200);
     for path in ["/metrics", "/memory", "/config"] {
@@ -184,15 +185,12 @@ fn pages_of_other_sites_open_no_event_stream_and_open_ones_lock_nobody_out() {
 #[test]
 fn a_token_guards_everything_but_the_probes() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "listen = \"{admin}\"",
-        "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
-    );
+    let config = with_probes_apart().set("admin.token_file", "{scratch}/token");
     let (builder, page) = Steppe::builder()
         .with("origin", origin.address())
         .with_file("token", "s3cret-t0ken-of-some-length\n")
         .with_port("page");
-    let node = builder.start(&toml);
+    let node = builder.start(&config);
     let get = |fields: &str| {
         let request = format!(
             "GET /metrics HTTP/1.1\r\nhost: localhost\r\n{fields}connection: close\r\n\r\n"
@@ -229,11 +227,11 @@ fn a_token_guards_everything_but_the_probes() {
 fn admin_beyond_loopback_is_refused_without_a_token() {
     let scratch = Scratch::new("check");
     let check = |listen: &str| {
-        let toml = Steppe::PLAIN
-            .replace("{admin}", listen)
-            .replace("{gateway}", "127.0.0.1:8080")
-            .replace("{origin}", "127.0.0.1:9001");
-        let file = scratch.write("steppe.toml", toml);
+        let config = NodeConfig::plain()
+            .set("admin.listen", listen)
+            .listener(|l| l.set("listen", "127.0.0.1:8080"))
+            .upstream("origin", |u| u.servers(["127.0.0.1:9001"]));
+        let file = scratch.write("steppe.toml", config.to_string());
         let output = Steppe::command().arg("check").arg(file).output();
         let output = output.expect("the binary runs");
         let said = [output.stdout, output.stderr].concat();
@@ -403,10 +401,9 @@ fn a_drain_ends_at_its_timeout() {
         peer.request();
         peer.drain();
     });
-    let toml = Steppe::PLAIN.replace("drain_timeout = \"10s\"", "drain_timeout = \"500ms\"");
     let mut node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(NodeConfig::plain().set("node.drain_timeout", "500ms"));
     let mut stuck = node.connect();
     stuck.send(GET);
     origin.wait_until("it is in flight", |origin| !origin.received().is_empty());
@@ -445,11 +442,11 @@ fn a_taken_port_is_named() {
         .to_string();
     let scratch = Scratch::new("taken");
     let admin = steppe_testkit::Port::free();
-    let toml = Steppe::PLAIN
-        .replace("{gateway}", &address)
-        .replace("{admin}", &admin.address().to_string())
-        .replace("{origin}", "127.0.0.1:9");
-    let file = scratch.write("steppe.toml", toml);
+    let config = NodeConfig::plain()
+        .set("admin.listen", admin.address())
+        .listener(|l| l.set("listen", &address))
+        .upstream("origin", |u| u.servers(["127.0.0.1:9"]));
+    let file = scratch.write("steppe.toml", config.to_string());
     let mut command = Steppe::command();
     command.arg("run").arg("-c").arg(file);
     let mut process = steppe_testkit::Process::start("steppe", command);
@@ -461,10 +458,9 @@ fn a_taken_port_is_named() {
 fn as_many_workers_run_as_are_asked_for() {
     let origin = RawOrigin::answering(OK);
     for count in [1, 3] {
-        let toml = Steppe::PLAIN.replace("workers = 1", &format!("workers = {count}"));
         let node = Steppe::builder()
             .with("origin", origin.address())
-            .start(&toml);
+            .start(NodeConfig::plain().workers(count));
         let tasks = std::fs::read_dir(format!("/proc/{}/task", node.id())).expect("it runs");
         let names = tasks.map(|task| {
             let path = task.expect("a thread").path().join("comm");
@@ -479,10 +475,9 @@ fn as_many_workers_run_as_are_asked_for() {
 fn a_level_leaves_out_what_is_below_it() {
     let origin = RawOrigin::answering(OK);
     let said = |level: &str| {
-        let toml = Steppe::PLAIN.replace("level = \"info\"", &format!("level = \"{level}\""));
         let mut node = Steppe::builder()
             .with("origin", origin.address())
-            .start(&toml);
+            .start(NodeConfig::plain().set("log.level", level));
         node.terminate();
         node.wait();
         node.said()
@@ -494,10 +489,9 @@ fn a_level_leaves_out_what_is_below_it() {
 #[test]
 fn logs_are_json_with_a_level_where_that_is_asked() {
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace("format = \"text\"", "format = \"json\"");
     let mut node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(NodeConfig::plain().set("log.format", "json"));
     node.terminate();
     node.wait();
     let said = node.said();

@@ -3,20 +3,20 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use steppe_testkit::{Chromium, RawOrigin, Steppe, skip};
+use steppe_testkit::{Chromium, NodeConfig, RawOrigin, Steppe, skip};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TOKEN: &str = "s3cret-t0ken-of-some-length";
 
 fn with_token(origin: &RawOrigin) -> Steppe {
-    let toml = Steppe::PLAIN.replace(
-        "listen = \"{admin}\"",
-        "listen = \"unix:{scratch}/admin.sock\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
-    );
+    let config = NodeConfig::plain()
+        .set("admin.listen", "unix:{scratch}/admin.sock")
+        .set("admin.probes", "{admin}")
+        .set("admin.token_file", "{scratch}/token");
     Steppe::builder()
         .with("origin", origin.address())
         .with_file("token", TOKEN)
-        .start(&toml)
+        .start(&config)
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn bytes_of_the_node_never_become_markup() {
     };
     let origin = RawOrigin::answering(OK);
     let name = "<img src=x onerror=alert(1)>";
-    let toml = Steppe::PLAIN.replace("name = \"all\"", &format!("name = \"{name}\""));
+    let config = NodeConfig::plain().route("all", |r| r.set("name", name));
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&config);
     browser.go(&format!("http://{}/", node.admin()));
     let shown = format!("byId('accounts')?.innerText.includes({})", json!(name));
     browser.await_true(&format!("Boolean({shown})"));
@@ -125,15 +125,15 @@ fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
         Err(reason) => return skip("the_page_asks_for_the_token", &reason),
     };
     let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace(
-        "listen = \"{admin}\"",
-        "listen = \"127.0.0.1:{page}\"\nprobes = \"{admin}\"\ntoken_file = \"{scratch}/token\"",
-    );
+    let config = NodeConfig::plain()
+        .set("admin.listen", "127.0.0.1:{page}")
+        .set("admin.probes", "{admin}")
+        .set("admin.token_file", "{scratch}/token");
     let (builder, page) = Steppe::builder()
         .with("origin", origin.address())
         .with_file("token", TOKEN)
         .with_port("page");
-    let _node = builder.start(&toml);
+    let _node = builder.start(&config);
     browser.go(&format!("http://127.0.0.1:{page}/"));
     let enter = |token: &str| {
         format!("byId('token').value = '{token}'; byId('token-form').requestSubmit()")
@@ -201,11 +201,7 @@ fn top_says_that_nothing_answers() {
 
 #[test]
 fn a_warning_of_the_log_is_among_the_events() {
-    let origin = RawOrigin::answering(OK);
-    let toml = Steppe::PLAIN.replace("{origin}", "no-such-host.invalid:80");
-    let node = Steppe::builder()
-        .with("origin", origin.address())
-        .start(&toml);
+    let node = Steppe::in_front_of("no-such-host.invalid:80");
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let end = std::time::Instant::now() + steppe_testkit::PATIENCE;
     let admin = node.admin().to_string();

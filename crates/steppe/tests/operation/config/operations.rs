@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use steppe_node::{admin, config};
-use steppe_testkit::{RawOrigin, Steppe};
+use steppe_testkit::{NodeConfig, RawOrigin, Steppe};
 
 /// Rows of the tables of one section, their cells without backquotes.
 fn rows(heading: &str) -> Vec<Vec<String>> {
@@ -88,10 +88,12 @@ fn names(sample: &str) -> BTreeSet<String> {
 #[test]
 fn every_metric_is_in_the_page_with_its_type_and_labels() {
     let origin = RawOrigin::permissive();
-    let access = "[trace]\notlp = \"http://127.0.0.1:9\"\n[log]\naccess = { file = \"{scratch}/access.log\" }\n";
+    let config = NodeConfig::plain()
+        .set("trace.otlp", "http://127.0.0.1:9")
+        .set("log.access.file", "{scratch}/access.log");
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&Steppe::PLAIN.replace("[log]\n", access));
+        .start(&config);
     let answer = node.exchange("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
     assert_eq!(answer.status(), 200);
     let exposition = node.metrics().text().to_owned();

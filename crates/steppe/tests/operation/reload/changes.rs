@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Load, Port, RawOrigin, Steppe, Wire, eventually, heavy, is_long, websocket_connect,
+    Load, NodeConfig, Port, RawOrigin, Steppe, Wire, eventually, heavy, is_long, websocket_connect,
     websocket_echo,
 };
 
@@ -17,8 +17,8 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[track_caller]
-fn reload(node: &Steppe, text: &str) {
-    node.set_config(text);
+fn reload(node: &Steppe, config: &NodeConfig) {
+    node.set_config(config);
     let answer = node.admin_post("/reload");
     assert_eq!(answer.status(), 200, "{}", answer.text());
 }
@@ -34,17 +34,14 @@ fn reloads_under_load_lose_no_request() {
     let _alone = heavy();
     let origin = RawOrigin::answering(OK);
     let port = Port::free();
-    let toml = Steppe::PLAIN.replace("workers = 1", "workers = 2");
+    let plain = NodeConfig::plain().workers(2);
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
-    let plain = node.config();
-    let listener = format!(
-        "[[http.listener]]\nlisten = \"{}\"\nprotocols = [\"h1\"]\n[[http.route]]\nname = \"more\"\n\
-         path = \"/more\"\nupstream = \"origin\"\n",
-        port.address()
-    );
-    let more = format!("{plain}{listener}");
+        .start(&plain);
+    let more = plain
+        .clone()
+        .add_listener(&port.address().to_string(), |l| l.protocols(["h1"]))
+        .add_route("more", |r| r.path("/more").upstream("origin"));
     let reloads = if is_long() { 30 } else { 5 };
     let load = Load::start(&node.url("/"), 64);
     for number in 0..reloads {
@@ -67,12 +64,8 @@ fn reloads_under_load_lose_no_request() {
 fn a_file_that_is_wrong_changes_nothing_and_is_told_until_it_is_mended() {
     let origin = RawOrigin::answering(OK);
     let node = Steppe::in_front_of(origin.address());
-    let good = node.config();
-    node.set_config(
-        &good
-            .replace("keepalive", "")
-            .replace("upstream = \"origin\"", "upstream = \"orgin\""),
-    );
+    let good = NodeConfig::plain();
+    node.set_config(good.clone().route("all", |r| r.upstream("orgin")));
     let answer = node.admin_post("/reload");
     assert_eq!(answer.status(), 422);
     assert!(answer.text().contains("orgin"), "{}", answer.text());
@@ -104,19 +97,18 @@ fn a_file_that_is_wrong_changes_nothing_and_is_told_until_it_is_mended() {
 fn what_takes_a_restart_is_refused_by_name() {
     let origin = RawOrigin::answering(OK);
     let node = Steppe::in_front_of(origin.address());
-    let good = node.config();
-    for (from, to, key) in [
-        ("workers = 1", "workers = 2", "node.workers"),
-        ("\"64MiB\"", "\"65MiB\"", "node.memory_budget"),
-        ("level = \"info\"", "level = \"debug\"", "log"),
+    let good = NodeConfig::plain();
+    for (changed, key) in [
+        (good.clone().workers(2), "node.workers"),
+        (good.clone().memory_budget("65MiB"), "node.memory_budget"),
+        (good.clone().set("log.level", "debug"), "log"),
     ] {
-        node.set_config(&good.replace(from, to));
+        node.set_config(&changed);
         let answer = node.admin_post("/reload");
         assert_eq!(answer.status(), 422, "{key}");
         assert!(answer.text().starts_with(key), "{}", answer.text());
     }
-    let drain = good.replace("drain_timeout = \"10s\"", "drain_timeout = \"9s\"");
-    reload(&node, &drain);
+    reload(&node, &good.set("node.drain_timeout", "9s"));
     let config = node.admin_json("/config");
     assert_eq!(config["node"]["drain_timeout"], "9s");
 }
@@ -125,8 +117,7 @@ fn what_takes_a_restart_is_refused_by_name() {
 fn a_signal_and_a_changed_file_are_enough() {
     let origin = RawOrigin::answering(OK);
     let node = Steppe::in_front_of(origin.address());
-    let good = node.config();
-    node.set_config(&good.replace("/{rest*}", "/only"));
+    node.set_config(NodeConfig::plain().route("all", |r| r.path("/only")));
     eventually("the file is watched", || node.exchange(GET).status() == 404);
     // The routes are published a moment before the generation is.
     eventually("it is told", || generation(&node) == 2);
@@ -142,20 +133,17 @@ fn listeners_come_and_go_and_tunnels_stay() {
     }
     let origin = websocket_echo();
     let (first, second) = (Port::free(), Port::free());
-    let toml = Steppe::PLAIN.replace(
-        "[http.upstream.origin]",
-        "[[http.listener]]\nlisten = \"{first}\"\nprotocols = [\"h1\"]\n[http.upstream.origin]",
-    );
+    let with = |port: &Port| {
+        let address = port.address().to_string();
+        NodeConfig::plain().add_listener(&address, |l| l.protocols(["h1"]))
+    };
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .with("first", first.address())
-        .start(&toml);
-    let before = node.config();
+        .start(with(&first));
     let (mut socket, _) = websocket_connect(first.address(), "/chat");
     let mut idle = steppe_testkit::Peer::connect(first.address());
     let waiting = idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").response();
-    let after = before.replace(&first.address().to_string(), &second.address().to_string());
-    reload(&node, &after);
+    reload(&node, &with(&second));
     // Whatever the origin answered to a plain GET, the connection is kept no longer.
     assert!(waiting.status() >= 200);
     idle.expect_close();
@@ -172,7 +160,7 @@ fn listeners_come_and_go_and_tunnels_stay() {
         .expect("the tunnel is open");
     let echo = socket.read().expect("the tunnel is open");
     assert_eq!(echo.into_text().expect("text").as_str(), "still there?");
-    reload(&node, &before);
+    reload(&node, &with(&first));
     assert!(
         std::net::TcpStream::connect(first.address()).is_ok(),
         "it is back"
@@ -199,22 +187,17 @@ fn listeners_that_change_places_keep_their_sockets_and_limits() {
     }
     let origin = RawOrigin::answering(OK);
     let (strict, more) = (Port::free(), Port::free());
-    let strict_toml = |port: &Port| {
-        format!(
-            "[[http.listener]]\nlisten = \"{}\"\nlimits = {{ body_bytes = \"1KiB\" }}\n",
-            port.address()
-        )
+    let lax = NodeConfig::plain().workers(2);
+    let add_strict = |config: NodeConfig, port: &Port| {
+        let address = port.address().to_string();
+        config.add_listener(&address, |l| l.set("limits.body_bytes", "1KiB"))
     };
-    let toml = Steppe::PLAIN
-        .replace("workers = 1", "workers = 2")
-        .replacen(
-            "[[http.listener]]",
-            &format!("{}[[http.listener]]", strict_toml(&strict)),
-            1,
-        );
+    let strict_first = add_strict(lax.clone().remove_listener("{gateway}"), &strict)
+        .add_listener("{gateway}", |l| l.protocols(["h1"]));
+    let lax_first = add_strict(add_strict(lax, &strict), &more);
     let node = Steppe::builder()
         .with("origin", origin.address())
-        .start(&toml);
+        .start(&strict_first);
     let gateway = node.gateway();
     let sockets = || [strict.number(), gateway.port()].map(|port| listening(&node, port));
     let at_start = sockets();
@@ -229,21 +212,12 @@ fn listeners_that_change_places_keep_their_sockets_and_limits() {
             .response();
         response.status()
     };
-    let strict_first = node.config();
-    let lax_first = strict_first.replace(&strict_toml(&strict), "").replace(
-        "[http.upstream",
-        &format!(
-            "{}{}[http.upstream",
-            strict_toml(&strict),
-            strict_toml(&more)
-        ),
-    );
-    for toml in [None, Some(&lax_first), Some(&strict_first)] {
-        toml.into_iter().for_each(|toml| reload(&node, toml));
+    for config in [None, Some(&lax_first), Some(&strict_first)] {
+        config.into_iter().for_each(|config| reload(&node, config));
         assert_eq!(status(strict.address()), 413);
         assert_eq!(status(gateway), 200);
         assert_eq!(sockets(), at_start, "nothing was bound again");
-        if toml == Some(&lax_first) {
+        if config == Some(&lax_first) {
             // Its socket is the only new one, and its listener the last.
             assert_eq!(status(more.address()), 413);
         }
@@ -256,10 +230,9 @@ fn a_port_that_is_taken_refuses_the_whole_file() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = taken.local_addr().expect("bound");
     let node = Steppe::in_front_of(origin.address());
-    let wrong = format!(
-        "{}[[http.listener]]\nlisten = \"{address}\"\nprotocols = [\"h1\"]\n",
-        node.config().replace("/{rest*}", "/only")
-    );
+    let wrong = NodeConfig::plain()
+        .route("all", |r| r.path("/only"))
+        .add_listener(&address.to_string(), |l| l.protocols(["h1"]));
     node.set_config(&wrong);
     let answer = node.admin_post("/reload");
     assert_eq!(answer.status(), 422);
@@ -277,11 +250,8 @@ fn limits_hold_for_connections_that_are_open_already() {
     let node = Steppe::in_front_of(origin.address());
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).response().status(), 200);
-    let limits = "protocols = [\"h1\"]\nlimits = { body_bytes = \"1KiB\" }";
-    reload(
-        &node,
-        &node.config().replace("protocols = [\"h1\"]", limits),
-    );
+    let strict = NodeConfig::plain().listener(|l| l.set("limits.body_bytes", "1KiB"));
+    reload(&node, &strict);
     assert_eq!(
         peer.send(GET).response().status(),
         200,

@@ -2,10 +2,9 @@
 //!
 //! A thousand, ten thousand with `STEPPE_LONG=1`. `STEPPE_SEED` chooses others.
 
-use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream};
 
-use steppe_testkit::{Load, Port, Steppe, is_long, resident_bytes};
+use steppe_testkit::{Load, NodeConfig, Port, Section, Steppe, is_long, resident_bytes};
 
 /// Ports on which listeners come and go.
 const PORTS: usize = 6;
@@ -49,7 +48,7 @@ struct Draft {
 /// The node's own configuration, and what is added to it.
 struct Drafts {
     random: Random,
-    plain: String,
+    plain: NodeConfig,
     ports: [Port; PORTS],
     /// Somebody else listens here.
     taken: TcpListener,
@@ -58,15 +57,18 @@ struct Drafts {
 impl Drafts {
     fn next(&mut self) -> Draft {
         let listeners = std::array::from_fn(|_| self.random.below(4) == 0);
-        let mut text = self.plain.clone();
+        let mut config = self.plain.clone();
         for (port, _) in self.ports.iter().zip(listeners).filter(|(_, is_on)| *is_on) {
-            text.push_str(&listener(port.address()));
+            config = config.add_listener(&port.address().to_string(), |l| l);
         }
-        (0..self.random.below(6)).for_each(|route| self.add_route(route, &mut text));
+        for route in 0..self.random.below(6) {
+            config = self.add_route(route, config);
+        }
         let is_good = self.random.below(5) >= 2;
-        if !is_good {
-            text = self.broken(&text);
-        }
+        let text = match is_good {
+            true => config.to_string(),
+            false => self.broken(config),
+        };
         Draft {
             text,
             listeners,
@@ -74,74 +76,68 @@ impl Drafts {
         }
     }
 
-    fn add_route(&mut self, route: usize, text: &mut String) {
+    fn add_route(&mut self, route: usize, config: NodeConfig) -> NodeConfig {
         let random = &mut self.random;
         // Some names come back, most do not: neither may cost memory.
         let name = format!("u{route}x{}", random.below(50));
         let balance = random.one_of(&["round-robin", "least-request", "random", "p2c-ewma"]);
-        let keys = match random.below(4) {
-            0 => format!("respond = {{ body = \"{name}\" }}"),
-            1 => "servers = [\"localhost:9\"]\nretry = {}".to_owned(),
-            2 => format!("servers = [\"127.0.0.1:9\"]\nbalance = \"{balance}\"\noutlier = {{}}"),
-            _ => format!(
-                "servers = [\"127.0.0.1:{}\", \"127.0.0.1:9\"]\nkeepalive = {}\n\
-                 health = {{ path = \"/\", interval = \"100ms\" }}",
-                10 + random.below(10),
-                random.below(9)
-            ),
-        };
+        let config = config.add_upstream(&name, |u| match random.below(4) {
+            0 => u.set("respond.body", &name),
+            1 => u.servers(["localhost:9"]).set("retry", Section::new()),
+            2 => u
+                .servers(["127.0.0.1:9"])
+                .set("balance", balance)
+                .set("outlier", Section::new()),
+            _ => u
+                .servers([
+                    format!("127.0.0.1:{}", 10 + random.below(10)),
+                    "127.0.0.1:9".to_owned(),
+                ])
+                .set("keepalive", random.below(9))
+                .set("health.path", "/")
+                .set("health.interval", "100ms"),
+        });
         let budget = 8 + random.below(24);
-        write!(
-            text,
-            "[http.upstream.{name}]\n{keys}\n[[http.route]]\nname = \"{name}\"\n\
-             path = \"/{name}/{{rest*}}\"\nupstream = \"{name}\"\nbudget = \"{budget}MiB\"\n"
-        )
-        .expect("a string takes it");
+        config.add_route(&name, |r| {
+            r.path(&format!("/{name}/{{rest*}}"))
+                .upstream(&name)
+                .set("budget", format!("{budget}MiB"))
+        })
     }
 
-    fn broken(&mut self, text: &str) -> String {
-        match self.random.below(6) {
-            0 => text.replace("upstream = \"plain\"", "upstream = \"plane\""),
-            1 => format!("{text}\n[[["),
-            2 => text.replace("workers = 2", "workers = 3"),
-            3 => text.replace("respond", "respnod"),
-            4 => text.replace("\"64MiB\"", "64"),
+    fn broken(&mut self, config: NodeConfig) -> String {
+        let broken = match self.random.below(6) {
+            0 => config.route("plain", |r| r.upstream("plane")),
+            1 => return format!("{config}\n[[["),
+            2 => config.workers(3),
+            3 => config.upstream("plain", |u| {
+                u.remove("respond").set("respnod.body", "hello")
+            }),
+            4 => config.set("node.memory_budget", 64),
             _ => {
                 let taken = self.taken.local_addr().expect("it is bound");
-                format!("{text}{}", listener(taken))
+                config.add_listener(&taken.to_string(), |l| l)
             }
-        }
+        };
+        broken.to_string()
     }
 }
 
-fn listener(address: std::net::SocketAddr) -> String {
-    format!("[[http.listener]]\nlisten = \"{address}\"\n")
+fn plain() -> NodeConfig {
+    NodeConfig::bare()
+        .workers(2)
+        .add_upstream("plain", |u| u.set("respond.body", "hello"))
+        .add_route("plain", |r| r.path("/{rest*}").upstream("plain"))
 }
-
-const PLAIN: &str = r#"
-[node]
-workers = 2
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.plain]
-respond = { body = "hello" }
-[[http.route]]
-name = "plain"
-path = "/{rest*}"
-upstream = "plain"
-"#;
 
 #[test]
 fn measured_random_configurations_leave_memory_flat_and_no_listener_lost() {
-    let node = Steppe::builder().start(PLAIN);
+    let node = Steppe::builder().start(plain());
     let count = if is_long() { 10_000 } else { 1000 };
     let seed = std::env::var("STEPPE_SEED").map_or(7, |seed| seed.parse().expect("a number"));
     let mut drafts = Drafts {
         random: Random(seed),
-        plain: node.config(),
+        plain: plain(),
         ports: std::array::from_fn(|_| Port::free()),
         taken: TcpListener::bind("127.0.0.1:0").expect("loopback"),
     };
