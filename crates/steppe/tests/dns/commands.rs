@@ -5,7 +5,9 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use steppe_testkit::{Chromium, DnsServer, Forwarder, Port, Steppe, ask_dns, eventually, skip};
+use steppe_testkit::{
+    Chromium, DnsServer, Forwarder, NodeConfig, Port, Section, Steppe, ask_dns, eventually, skip,
+};
 
 /// A server that says 192.0.2.7 to everything, for an hour, and how often it was asked.
 fn server() -> (DnsServer, Arc<AtomicU32>) {
@@ -19,10 +21,10 @@ fn server() -> (DnsServer, Arc<AtomicU32>) {
 }
 
 fn start(server: &DnsServer) -> Forwarder {
-    start_with(server, CONFIG)
+    start_with(server, &config())
 }
 
-fn start_with(server: &DnsServer, config: &str) -> Forwarder {
+fn start_with(server: &DnsServer, config: &NodeConfig) -> Forwarder {
     Steppe::builder()
         .with("server", server.address())
         .start_forwarder(config)
@@ -82,11 +84,13 @@ fn a_server_that_is_not_there_and_a_wrong_command_have_codes_of_their_own() {
 fn names_are_forgotten_alone_with_those_below_and_all_together() {
     let (server, asked) = server();
     // Nobody hedges: a server that is late is not asked again while it is waited for.
-    let patient = "policy = \"race\"\ntimeout = \"20s\"\nservers =";
+    let patient = config()
+        .set("dns.upstream.real.policy", "race")
+        .set("dns.upstream.real.timeout", "20s");
     let Forwarder {
         node,
         plain: listen,
-    } = start_with(&server, &CONFIG.replace("servers =", patient));
+    } = start_with(&server, &patient);
     let admin = format!("http://{}", node.admin());
     let at = format!("@{listen}");
     let names = ["a.example.org", "b.example.org", "example.net"];
@@ -112,15 +116,21 @@ fn names_are_forgotten_alone_with_those_below_and_all_together() {
     assert_eq!(ask_all(), 3);
 }
 
-const CONFIG: &str = r#"
-[dns.upstream.real]
-servers = ["udp://{server}"]
-[[dns.rule]]
-name = "blocked.example.org"
-block = "nxdomain"
-[[dns.rule]]
-forward = "real"
-"#;
+/// Tables of a forwarder that asks `{server}`.
+fn config() -> NodeConfig {
+    let rules = [
+        Section::new()
+            .set("name", "blocked.example.org")
+            .set("block", "nxdomain"),
+        Section::new().set("forward", "real"),
+    ];
+    NodeConfig::default()
+        .set(
+            "dns.upstream",
+            Section::new().set("real.servers", ["udp://{server}"]),
+        )
+        .set("dns.rule", rules)
+}
 
 #[test]
 fn the_page_and_its_json_tell_what_the_forwarder_does() {

@@ -4,32 +4,37 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use steppe_testkit::{
-    Authority, DnsServer, Leaf, Port, Steppe, SteppeBuilder, ask_dns, dns_query, page_example,
-    page_examples,
+    Authority, DnsServer, Leaf, NodeConfig, Port, Steppe, SteppeBuilder, ask_dns, dns_query,
+    page_example, page_examples,
 };
 
 const NO_ERROR: u8 = 0;
 const NAME_ERROR: u8 = 3;
 
-/// A node with every file that the page names beside its configuration, where it answers, and the text.
-fn node(toml: &str) -> (SteppeBuilder<'static>, SocketAddr, String) {
+/// A node with every file that the page names beside its configuration.
+fn builder() -> SteppeBuilder<'static> {
     let issued = Authority::new("ca").issue(&Leaf::named(&["dns.example.com"]));
-    let (listen, over_tls) = (Port::free().keep(), Port::free().keep());
-    let toml = toml
-        .replace("0.0.0.0:5300", &listen.to_string())
-        .replace("127.0.0.1:5300", &listen.to_string())
-        .replace("0.0.0.0:8853", &over_tls.to_string())
-        .replace("127.0.0.1:9900", "{admin}");
-    let toml = match toml.contains("[admin]") {
-        true => toml,
-        false => format!("[admin]\nlisten = \"{{admin}}\"\n{toml}"),
-    };
-    let builder = Steppe::builder()
+    Steppe::builder()
         .with_file("dns.pem", &issued.cert)
         .with_file("dns.key", &issued.key)
         .with_file("ads.txt", "tracker.example\n")
-        .with_file("malware.txt", "0.0.0.0 malware.example\n");
-    (builder, listen, toml)
+        .with_file("malware.txt", "0.0.0.0 malware.example\n")
+}
+
+/// The configuration below `heading` with addresses of the test's own, and where it answers.
+fn example(heading: &str) -> (NodeConfig, SocketAddr) {
+    let (plain, over_tls) = (Port::free().keep(), Port::free().keep());
+    let config = NodeConfig::parse(&page_example("dns", heading))
+        .set("admin.listen", "{admin}")
+        .each("dns.listener", |l| {
+            let address = match l.text("listen") {
+                "0.0.0.0:5300" | "127.0.0.1:5300" => plain,
+                "0.0.0.0:8853" => over_tls,
+                other => panic!("{heading} listens at {other}"),
+            };
+            l.set("listen", address)
+        });
+    (config, plain)
 }
 
 /// Response code, and addresses of a name.
@@ -47,16 +52,15 @@ fn every_configuration_of_the_page_is_valid() {
     let examples = page_examples("dns");
     assert!(examples.len() >= 3, "{examples:?}");
     for (heading, toml) in examples {
-        let (builder, _, toml) = node(&toml);
-        let (status, said) = builder.run(&["check"], &toml);
+        let (status, said) = builder().run(&["check"], &toml);
         assert!(status.success(), "{heading}: {said}");
     }
 }
 
 #[test]
 fn a_home_has_names_and_blocks_what_its_list_has() {
-    let (builder, listen, toml) = node(&page_example("dns", "A home"));
-    let _node = builder.start(&toml);
+    let (config, listen) = example("A home");
+    let _node = builder().start(&config);
     let printer = Ipv4Addr::new(192, 168, 7, 9);
     assert_eq!(ask(listen, "printer.home.arpa"), (NO_ERROR, vec![printer]));
     assert_eq!(ask(listen, "other.home.arpa"), (NAME_ERROR, vec![]));
@@ -67,22 +71,23 @@ fn a_home_has_names_and_blocks_what_its_list_has() {
 
 #[test]
 fn an_office_blocks_what_its_list_has() {
-    let (builder, listen, toml) = node(&page_example("dns", "An office"));
-    let _node = builder.start(&toml);
+    let (config, listen) = example("An office");
+    let _node = builder().start(&config);
     assert_eq!(ask(listen, "malware.example"), (NAME_ERROR, vec![]));
 }
 
 #[test]
 fn a_node_of_kubernetes_asks_both_of_its_upstreams() {
-    let heading = "A cache on every node of Kubernetes";
-    let (builder, listen, toml) = node(&page_example("dns", heading));
+    let (config, listen) = example("A cache on every node of Kubernetes");
     let [cluster, public] = [1, 2].map(|last| {
         let address = Ipv4Addr::new(10, 96, 0, last);
         DnsServer::start(move |_| Some((address, 60)))
     });
-    let toml = toml.replace("tcp://10.96.0.10", &format!("udp://{}", cluster.address()));
-    let toml = toml.replace("10.0.0.2", &public.address().to_string());
-    let _node = builder.start(&toml);
+    let at = |server: &DnsServer| [format!("udp://{}", server.address())];
+    let config = config
+        .set("dns.upstream.cluster.servers", at(&cluster))
+        .set("dns.upstream.public.servers", at(&public));
+    let _node = builder().start(&config);
     let of_cluster = Ipv4Addr::new(10, 96, 0, 1);
     assert_eq!(
         ask(listen, "api.default.svc.cluster.local"),

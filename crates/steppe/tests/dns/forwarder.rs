@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use expect_test::expect;
 use steppe_testkit::{
-    Authority, Forwarder, Leaf, Port, Process, Scratch, Steppe, ask_dns, eventually,
+    Authority, Forwarder, Leaf, NodeConfig, Port, Process, Scratch, Section, Steppe, ask_dns,
+    eventually,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -79,7 +80,13 @@ fn a_real_server_answers_through_it_and_a_reload_changes_its_rules() {
     let metrics = node.metrics();
     let blocked = metrics.sum("steppe_dns_events_total", &[("event", "blocked")]);
     assert!((blocked - 1.0).abs() < f64::EPSILON);
-    node.set_config(&node.config().replace("suffix = \"ads.", "suffix = \"www."));
+    let rules = [
+        Section::new()
+            .set("suffix", "www.example.org")
+            .set("block", "nxdomain"),
+        Section::new().set("forward", "real"),
+    ];
+    node.set_config(NodeConfig::parse(&node.config()).set("dns.rule", rules));
     assert_eq!(node.admin_post("/reload").status(), 200);
     assert_eq!(ask(listen, "www.example.org"), (3, 0));
     assert!(node.stop().success());

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use steppe_testkit::{
-    Authority, Curl, CurlOutput, Issued, Peer, Port, SecureForwarder, Steppe, TlsClient, dns_query,
-    eventually,
+    Authority, Curl, CurlOutput, Issued, NodeConfig, Peer, Port, SecureForwarder, Steppe,
+    TlsClient, dns_query, eventually,
 };
 
 const TABLES: &str = r#"
@@ -227,10 +227,7 @@ fn a_route_of_the_gateway_leads_to_the_forwarder() {
     assert_eq!(other.body, b"the gateway's");
     assert_eq!(get(&forwarder, "/resolve").head.status(), 404);
     // Without a listener too.
-    let text = forwarder.node.config();
-    let listeners = text.find("[[dns.listener]]").expect("there are some");
-    let rest = text.find("[[http.listener]]").expect("it follows");
-    let without = [&text[..listeners], &text[rest..]].concat();
+    let without = NodeConfig::parse(&forwarder.node.config()).remove("dns.listener");
     forwarder.node.set_config(&without);
     assert_eq!(forwarder.node.admin_post("/reload").status(), 200);
     let got = Curl::new(&url(&format!("/resolve?dns={IN_TARGET}"))).run();

@@ -3,18 +3,23 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use steppe_testkit::{Load, Nginx, PATIENCE, Steppe, SteppeBuilder, WrkOutput};
+use steppe_testkit::{
+    Load, Nginx, NodeConfig, PATIENCE, Section, Steppe, SteppeBuilder, WrkOutput,
+};
 
 /// What wrk keeps under way.
 const CONNECTIONS: usize = 32;
 
-/// What [`Bench::start`] tells the upstream besides its servers: short times, so that a server
+/// Keys that [`Bench::start`] gives the upstream besides its servers: short times, so that a server
 /// is left out and back within seconds.
-pub const SETTINGS: &str = "\
-timeouts = { connect = \"500ms\", first_byte = \"500ms\" }
-retry = { on = [\"connect\", \"reset\", \"timeout\"] }
-outlier = { consecutive_failures = 3, ejection = \"500ms\" }
-";
+pub fn settings(upstream: Section) -> Section {
+    upstream
+        .set("timeouts.connect", "500ms")
+        .set("timeouts.first_byte", "500ms")
+        .set("retry.on", ["connect", "reset", "timeout"])
+        .set("outlier.consecutive_failures", 3)
+        .set("outlier.ejection", "500ms")
+}
 
 /// A node and its load.
 pub struct Bench {
@@ -29,22 +34,25 @@ pub fn good() -> Nginx {
 }
 
 impl Bench {
-    /// Loads a node in front of `servers`, with [`SETTINGS`].
+    /// Loads a node in front of `servers`, with [`settings`].
     #[track_caller]
     pub fn start(servers: &[String]) -> Self {
-        let bench = Self::load(Steppe::builder(), servers, SETTINGS);
+        let bench = Self::load(Steppe::builder(), servers, settings);
         bench.wait_until_busy();
         bench
     }
 
-    /// Loads a node in front of `servers`; `settings` are further keys of the upstream.
+    /// Loads a node in front of `servers`, whose upstream has these settings.
     #[track_caller]
-    pub fn load(builder: SteppeBuilder<'_>, servers: &[String], settings: &str) -> Self {
-        let toml = Steppe::PLAIN
-            .replace("workers = 1", "workers = 2")
-            .replace("[[http.route]]", &format!("{settings}[[http.route]]"));
-        let servers = servers.join("\", \"");
-        let node = builder.with("origin", servers).start(&toml);
+    pub fn load(
+        builder: SteppeBuilder<'_>,
+        servers: &[String],
+        settings: impl FnOnce(Section) -> Section,
+    ) -> Self {
+        let config = NodeConfig::plain()
+            .workers(2)
+            .upstream("origin", |u| settings(u.servers(servers)));
+        let node = builder.start(&config);
         Self {
             load: Load::start(&node.url("/"), CONNECTIONS),
             node,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use steppe_testkit::{NameServer, Nginx, PATIENCE, Port, Steppe, heavy, skip};
 
-use crate::bench::{Bench, SETTINGS};
+use crate::bench::{Bench, settings};
 
 const NAME: &str = "app.steppe.test";
 const ONE: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
@@ -19,7 +19,7 @@ fn name_server(test: &str, hosts: &[(&str, Ipv4Addr)]) -> Option<NameServer> {
 }
 
 fn load(names: &NameServer, servers: &[String]) -> Bench {
-    Bench::load(Steppe::builder().asking(names), servers, SETTINGS)
+    Bench::load(Steppe::builder().asking(names), servers, settings)
 }
 
 /// Waits until the servers are at these addresses, each healthy and asked so often at least.

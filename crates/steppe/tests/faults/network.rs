@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use steppe_testkit::{Namespace, Nginx, PATIENCE, Steppe, heavy, skip};
 
-use crate::bench::{Bench, SETTINGS, good, retries};
+use crate::bench::{Bench, good, retries, settings};
 
 /// A server in a namespace, and two here.
 struct Far {
@@ -38,10 +38,11 @@ fn a_server_becomes_slow() {
         return;
     };
     // Less than the line will take, and more than a server does that is well.
-    let settings = SETTINGS
-        .replace("connect = \"500ms\"", "connect = \"10s\"")
-        .replace("first_byte = \"500ms\"", "first_byte = \"1s\"");
-    let bench = Bench::load(Steppe::builder(), &servers.servers(), &settings);
+    let bench = Bench::load(Steppe::builder(), &servers.servers(), |u| {
+        settings(u)
+            .set("timeouts.connect", "10s")
+            .set("timeouts.first_byte", "1s")
+    });
     bench.wait_until_busy();
     servers.line.delay(Duration::from_millis(1500));
     bench.wait_until_ejected(1, "in time");
@@ -57,8 +58,12 @@ fn a_server_that_is_slow_in_time_serves() {
     let Some(mut servers) = Far::start("a_server_that_is_slow_in_time_serves") else {
         return;
     };
-    let settings = SETTINGS.replace("500ms", "5s");
-    let bench = Bench::load(Steppe::builder(), &servers.servers(), &settings);
+    let bench = Bench::load(Steppe::builder(), &servers.servers(), |u| {
+        settings(u)
+            .set("timeouts.connect", "5s")
+            .set("timeouts.first_byte", "5s")
+            .set("outlier.ejection", "5s")
+    });
     bench.wait_until_busy();
     servers.line.delay(Duration::from_millis(300));
     bench.wait_until("it is seen to be slow", |servers| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use steppe_testkit::{H2Frame, H2Server, OriginPeer, RawOrigin, Steppe, Wrk, eventually, heavy};
 
-use crate::bench::{Bench, SETTINGS, good, retries};
+use crate::bench::{Bench, good, retries, settings};
 
 /// What a [`moody`] server does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,8 +147,9 @@ fn a_server_leaves_within_the_content() {
     let (nginx, moody) = ([good(), good()], Moody::start());
     let [one, other] = nginx.each_ref().map(|each| each.address().to_string());
     let servers = [one, moody.origin.address().to_string(), other];
-    let settings = SETTINGS.replace("ejection = \"500ms\"", "ejection = \"1h\"");
-    let bench = Bench::load(Steppe::builder(), &servers, &settings);
+    let bench = Bench::load(Steppe::builder(), &servers, |u| {
+        settings(u).set("outlier.ejection", "1h")
+    });
     bench.wait_until_busy();
     moody.be(Mood::Cut);
     bench.wait_until_ejected(1, "ended early");

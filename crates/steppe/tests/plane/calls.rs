@@ -11,22 +11,23 @@ use std::thread::{self, JoinHandle};
 use steppe_mem::Budget;
 use steppe_plane::frame::Payment;
 use steppe_plane::{Failure, Memory, Request, Status, Target, Worker, WorkerStatus};
-use steppe_testkit::{Chromium, Curl, Port, Process, Scratch, Steppe, eventually, skip};
+use steppe_testkit::{
+    Chromium, Curl, NodeConfig, Port, Process, Scratch, Steppe, eventually, skip,
+};
 use tokio::sync::{oneshot, watch};
 
 const MIB: u64 = 1 << 20;
 
 /// A node with the configuration that people copy, but for addresses, and what `edit` changes; where its plane
 /// listens.
-fn node(edit: impl FnOnce(String) -> String) -> (Steppe, SocketAddr) {
+fn node(edit: impl FnOnce(NodeConfig) -> NodeConfig) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
-    let toml = edit(include_str!("../../../../examples/plane.toml").to_owned());
-    let toml = toml
-        .replace("127.0.0.1:7700", &plane.to_string())
-        .replace("127.0.0.1:8080", "{gateway}")
-        .replace("127.0.0.1:9900", "{admin}")
-        .replace("workers = \"auto\"", "workers = 2");
-    (Steppe::builder().start(&toml), plane)
+    let config = NodeConfig::parse(include_str!("../../../../examples/plane.toml"))
+        .workers(2)
+        .set("admin.listen", "{admin}")
+        .each("plane.listener", |l| l.set("listen", plane))
+        .listener_at("127.0.0.1:8080", |l| l.set("listen", "{gateway}"));
+    (Steppe::builder().start(edit(config)), plane)
 }
 
 fn echo(plane: SocketAddr, arguments: &[&str]) -> Process {
@@ -67,8 +68,7 @@ fn workers_of_the_configuration_are_dialed() {
         process
     };
     let first = start();
-    let services = format!("services = {{ echo = [\"{port}\"] }}");
-    let (node, plane) = node(|toml| toml.replace("services = {}", &services));
+    let (node, plane) = node(|config| config.set("discovery.services.echo", [port]));
     let is_there = || {
         let report = node.admin_json("/plane").to_string();
         report.contains(&port.to_string())
@@ -140,7 +140,7 @@ async fn stream_back(mut request: Request) -> Result<(), Failure> {
 
 #[test]
 fn callers_and_the_gateway_reach_a_worker_by_the_relay() {
-    let (mut node, plane) = node(|toml| toml);
+    let (mut node, plane) = node(|config| config);
     let _echo = echo(plane, &[]);
     let answer = call(plane, &["echo", "--text", "hello"]);
     assert_eq!(answer.stdout, b"hello", "{answer:?}");
@@ -169,13 +169,12 @@ fn callers_and_the_gateway_reach_a_worker_by_the_relay() {
 
 #[test]
 fn a_body_of_100_mb_goes_there_and_back_within_32_mib() {
-    let (node, plane) = node(|toml| {
-        let listener = "protocols = [\"h1\"]";
-        let limits = format!("{listener}\nlimits.body_bytes = \"256MiB\"");
-        toml.replace("\"96MiB\"", "\"32MiB\"")
-            .replace("budget = \"64MiB\"", "budget = \"24MiB\"")
-            .replace("bytes = \"16MiB\"", "bytes = \"4MiB\"")
-            .replace(listener, &limits)
+    let (node, plane) = node(|config| {
+        config
+            .memory_budget("32MiB")
+            .set("plane.budget", "24MiB")
+            .set("plane.queue.bytes", "4MiB")
+            .listener(|l| l.set("limits.body_bytes", "256MiB"))
     });
     let _worker = Serving::start(plane, 16 * MIB, stream_back);
     let scratch = Scratch::new("plane");
@@ -195,7 +194,7 @@ fn a_body_of_100_mb_goes_there_and_back_within_32_mib() {
 #[test]
 fn a_trace_crosses_all_hops() {
     const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let (node, plane) = node(|toml| toml);
+    let (node, plane) = node(|config| config);
     let _worker = Serving::start(plane, 16 * MIB, |request: Request| async move {
         let trace = request.trace_parent.map(|trace| trace.to_string());
         let said = trace.unwrap_or_else(|| "none".to_owned());
@@ -214,9 +213,10 @@ fn a_trace_crosses_all_hops() {
 
 #[test]
 fn what_goes_wrong_has_a_status() {
-    let (node, plane) = node(|toml| {
-        toml.replace("wait = \"5s\"", "wait = \"200ms\"")
-            .replace("max_payload = \"256MiB\"", "max_payload = \"1MiB\"")
+    let (node, plane) = node(|config| {
+        config
+            .set("plane.queue.wait", "200ms")
+            .set("plane.max_payload", "1MiB")
     });
     let scratch = Scratch::new("plane");
     let got = post(&node, &scratch, b"x").run();
@@ -280,7 +280,7 @@ fn what_goes_wrong_has_a_status() {
 /// What became of calls, in `/plane`, in metrics and on the page.
 #[test]
 fn outcomes_are_counted_and_shown() {
-    let (node, plane) = node(|toml| toml);
+    let (node, plane) = node(|config| config);
     let at = plane.to_string();
     let worker = echo(plane, &["--hold", "20ms"]);
     for _ in 0..3 {

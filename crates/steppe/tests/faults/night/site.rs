@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Authority, Leaf, NameServer, Namespace, Nginx, PATIENCE, Port, SteadyClient, SteadyLoad,
-    SteadyProtocol, Steppe, TlsClient, Wire, skip,
+    Authority, Leaf, NameServer, Namespace, Nginx, NodeConfig, PATIENCE, Port, Section,
+    SteadyClient, SteadyLoad, SteadyProtocol, Steppe, TlsClient, Wire, skip,
 };
 
-use crate::bench::{good, servers};
+use crate::bench::{good, servers, settings};
 use crate::peers::{Mood, Moody};
 
 pub const CONTENT: &str = "hello";
@@ -59,8 +59,7 @@ impl Fault {
 
 pub struct Site {
     pub node: Steppe,
-    /// The text of its configuration.
-    plain: String,
+    plain: NodeConfig,
     /// Over TLS.
     secure: SocketAddr,
     moody: Moody,
@@ -76,34 +75,28 @@ pub struct Site {
     _port: Port,
 }
 
-const SETTINGS: &str = "\
-balance = \"least-request\"
-timeouts = { connect = \"500ms\", first_byte = \"500ms\" }
-retry = { on = [\"connect\", \"reset\", \"timeout\"] }
-outlier = { consecutive_failures = 3, ejection = \"500ms\" }
-";
-
-/// Beside what the run says.
-const SECURE: &str = r#"
-[[http.listener]]
-listen = "127.0.0.1:{secure}"
-protocols = ["h1", "h2"]
-tls = { certificates = [{ cert = "{scratch}/night.crt", key = "{scratch}/night.key" }] }
-"#;
-
-/// Servers of HTTP/2.
-const STREAMS: &str = r#"
-[http.upstream.streams]
-protocol = "h2c"
-servers = ["{of_h2}"]
-"#;
-
-const STREAMS_ROUTE: &str = r#"
-[[http.route]]
-name = "streams"
-path = "/streams"
-upstream = "streams"
-"#;
+/// A configuration with upstreams of both versions, and a listener of TLS beside the one that the run says.
+fn config(servers: Vec<String>, servers_of_h2: [SocketAddr; 3]) -> NodeConfig {
+    let settings = |u: Section| settings(u).set("balance", "least-request");
+    let shown = Section::new()
+        .set("cert", "{scratch}/night.crt")
+        .set("key", "{scratch}/night.key");
+    let version_2 = match Wire::of_run() {
+        Wire::Plain => "h2c",
+        Wire::Tls => "h2",
+    };
+    NodeConfig::plain()
+        .workers(2)
+        .protocols(["h1", version_2])
+        .add_listener("127.0.0.1:{secure}", |l| {
+            l.protocols(["h1", "h2"]).set("tls.certificates", [shown])
+        })
+        .upstream("origin", |u| settings(u.servers(servers)))
+        .add_upstream("streams", |u| {
+            settings(u.servers(servers_of_h2)).set("protocol", "h2c")
+        })
+        .add_route("streams", |r| r.path("/streams").upstream("streams"))
+}
 
 impl Site {
     /// Builds it; what can't be had here is left out, and said.
@@ -127,37 +120,24 @@ impl Site {
             other_h2.address(),
             moody_h2.origin.address(),
         ];
-        let of_h2: Vec<_> = of_h2.iter().map(ToString::to_string).collect();
         let mut addresses = vec![ill.address(), other.address(), moody.origin.address()];
         addresses.extend(far.iter().map(Nginx::address));
         let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         if names.is_some() {
             addresses.push(format!("{NAME}:{}", port.number()));
         }
-        let protocols = match Wire::of_run() {
-            Wire::Plain => r#"protocols = ["h1", "h2c"]"#,
-            Wire::Tls => r#"protocols = ["h1", "h2"]"#,
-        };
-        let toml = Steppe::PLAIN
-            .replace("workers = 1", "workers = 2")
-            .replace(r#"protocols = ["h1"]"#, &format!("{protocols}{SECURE}"))
-            .replace(
-                "[[http.route]]",
-                &format!("{SETTINGS}{STREAMS}{SETTINGS}{STREAMS_ROUTE}[[http.route]]"),
-            );
+        let plain = config(addresses, of_h2);
         let issued = Authority::new("night").issue(&Leaf::named(&["localhost"]));
         let builder = Steppe::builder()
-            .with("origin", addresses.join("\", \""))
-            .with("of_h2", of_h2.join("\", \""))
             .with_file("night.crt", &issued.cert)
             .with_file("night.key", &issued.key);
         let (mut builder, secure) = builder.with_port("secure");
         if let Some(names) = &names {
             builder = builder.asking(names);
         }
-        let node = builder.start(&toml);
+        let node = builder.start(&plain);
         Self {
-            plain: node.config(),
+            plain,
             node,
             secure: (Ipv4Addr::LOCALHOST, secure).into(),
             moody,
@@ -183,7 +163,10 @@ impl Site {
             Fault::StreamsRefused => self.moody_h2.be(Mood::Refuse),
             Fault::GoingAway => self.moody_h2.be(Mood::GoAway),
             Fault::Reload => self.reload(&self.other_routes(), 200),
-            Fault::BrokenReload => self.reload(&self.plain.replace("\"origin\"", "\"orgin\""), 422),
+            Fault::BrokenReload => {
+                let broken = self.plain.clone();
+                self.reload(&broken.route("all", |r| r.upstream("orgin")), 422);
+            }
             Fault::Slow | Fault::Lossy => {
                 let Some(line) = &mut self.line else {
                     return false;
@@ -245,13 +228,13 @@ impl Site {
         clients
     }
 
-    fn other_routes(&self) -> String {
-        let more = "[[http.route]]\nname = \"more\"\npath = \"/more\"\nupstream = \"origin\"\n";
-        format!("{}{more}", self.plain)
+    fn other_routes(&self) -> NodeConfig {
+        let plain = self.plain.clone();
+        plain.add_route("more", |r| r.path("/more").upstream("origin"))
     }
 
-    fn reload(&self, text: &str, status: u16) {
-        self.node.set_config(text);
+    fn reload(&self, config: &NodeConfig, status: u16) {
+        self.node.set_config(config);
         let answer = self.node.admin_post("/reload");
         assert_eq!(answer.status(), status, "{}", answer.text());
     }

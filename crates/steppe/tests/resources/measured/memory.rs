@@ -15,8 +15,8 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, Steppe, Wire, download, heavy,
-    is_long, raise_file_limit, skip, upload,
+    Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, NodeConfig, Steppe, Wire,
+    download, heavy, is_long, raise_file_limit, skip, upload,
 };
 
 const CONNECTIONS: u64 = 2_000;
@@ -94,19 +94,19 @@ fn expect_served(report: Option<FlowReport>) {
 struct Crowd {
     connections: u64,
     carrier: Carrier,
-    /// What the listener takes over TLS.
-    protocols: &'static str,
+    /// What the listener speaks over TLS.
+    protocol: &'static str,
 }
 
 const HTTP1: Crowd = Crowd {
     connections: CONNECTIONS,
     carrier: Carrier::Http1,
-    protocols: r#"protocols = ["h1"]"#,
+    protocol: "h1",
 };
 const MANY_STREAMS: Crowd = Crowd {
     connections: 20,
     carrier: Carrier::Http2 { streams: 100 },
-    protocols: r#"protocols = ["h2"]"#,
+    protocol: "h2",
 };
 const ONE_STREAM: Crowd = Crowd {
     connections: 500,
@@ -132,15 +132,19 @@ fn run(
         .map_err(|reason| skip(test, &reason))
         .ok()?;
     let origin = FlowOrigin::start(ORIGIN_BYTES_PER_SECOND);
-    let protocols = match Wire::of_run() {
-        Wire::Plain => crowd.protocols.replace("h2", "h2c"),
+    let config = NodeConfig::plain();
+    let config = match (Wire::of_run(), crowd.protocol) {
+        (Wire::Plain, "h2") => config.protocols(["h2c"]),
+        (Wire::Plain, protocol) => config.protocols([protocol]),
         // All come at once, from one address.
-        Wire::Tls => format!("{}\nlimits = {{ handshakes = 4000 }}", crowd.protocols),
+        (Wire::Tls, protocol) => {
+            config.listener(|l| l.protocols([protocol]).set("limits.handshakes", 4000))
+        }
     };
     let mut node = Steppe::builder()
         .with("origin", origin.address())
         .in_cgroup(&cgroup)
-        .start(&Steppe::PLAIN.replace(HTTP1.protocols, &protocols));
+        .start(&config);
     let plan = FlowPlan {
         gateway: node.gateway(),
         connections: crowd.connections,

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    Peer, RawOrigin, Steppe, WebSocket, eventually, heavy, is_long, raise_file_limit,
+    NodeConfig, Peer, RawOrigin, Steppe, WebSocket, eventually, heavy, is_long, raise_file_limit,
     resident_bytes, skip, websocket_connect, websocket_echo,
 };
 
@@ -41,22 +41,19 @@ impl Site {
             skip(test, &format!("{files} open files are too few"));
             return None;
         }
-        let node =
-            Steppe::builder()
-                .with("origin", origin.address())
-                .start(&Steppe::PLAIN.replace(
-                    "[[http.route]]",
-                    "timeouts = { idle = \"600s\" }\n[[http.route]]",
-                ));
-        let plain = node.config();
+        let plain = NodeConfig::plain().upstream("origin", |u| u.set("timeouts.idle", "600s"));
+        let node = Steppe::builder()
+            .with("origin", origin.address())
+            .start(&plain);
         let file = |word: &str| {
-            let routes = (0..ROUTES).map(|number| {
-                format!(
-                    "[[http.route]]\nname = \"route-{number}\"\npath = \"/{word}/{number}/{{rest*}}\"\n\
-                     headers = {{ x-tenant = \"{word}-{number}\" }}\nupstream = \"origin\"\n"
-                )
-            });
-            plain.clone() + &routes.collect::<String>()
+            let add = |config: NodeConfig, number| {
+                config.add_route(&format!("route-{number}"), |r| {
+                    r.path(&format!("/{word}/{number}/{{rest*}}"))
+                        .set("headers.x-tenant", format!("{word}-{number}"))
+                        .upstream("origin")
+                })
+            };
+            (0..ROUTES).fold(plain.clone(), add).to_string()
         };
         let files = [file("even"), file("odd")];
         let mut site = Self {

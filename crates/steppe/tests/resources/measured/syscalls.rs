@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{Nginx, Peer, Steppe, Strace, heavy, skip};
+use steppe_testkit::{Nginx, NodeConfig, Peer, Steppe, Strace, heavy, skip};
 
 const CONNECTIONS: usize = 32;
 const ROUNDS: usize = 60;
@@ -15,22 +15,24 @@ const REQUESTS: u64 = (CONNECTIONS * ROUNDS) as u64;
 
 #[test]
 fn a_request_costs_two_receives_two_sends_and_a_share_of_a_wait() {
-    counts_are_the_least(Steppe::PLAIN);
+    counts_are_the_least(&NodeConfig::plain());
 }
 
 /// Lines are handed over by the buffer, and written by a thread of their own.
 #[test]
 fn the_access_log_adds_none() {
-    let access = "[log]\naccess = { file = \"{scratch}/access.log\", format = \"json\" }\n";
-    counts_are_the_least(&Steppe::PLAIN.replace("[log]\n", access));
+    let config = NodeConfig::plain()
+        .set("log.access.file", "{scratch}/access.log")
+        .set("log.access.format", "json");
+    counts_are_the_least(&config);
 }
 
-fn counts_are_the_least(toml: &str) {
+fn counts_are_the_least(config: &NodeConfig) {
     let _alone = heavy();
     let nginx = Nginx::start("location / { return 200 0123456789; }");
     let node = Steppe::builder()
         .with("origin", nginx.address())
-        .start(toml);
+        .start(config);
     let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| node.connect()).collect();
     // Connections on both sides stand, and buffers have their size, before anything is counted.
     rounds(&mut peers, 5);
