@@ -253,28 +253,6 @@ impl Steppe {
         builder.start(NodeConfig::plain())
     }
 
-    /// The configuration of [`Steppe::in_front_of`] as text; tests append sections to it.
-    pub const PLAIN: &'static str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-drain_timeout = "10s"
-[admin]
-listen = "{admin}"
-[log]
-level = "info"
-format = "text"
-[[http.listener]]
-listen = "{gateway}"
-protocols = ["h1"]
-[http.upstream.origin]
-servers = ["{origin}"]
-[[http.route]]
-name = "all"
-path = "/{rest*}"
-upstream = "origin"
-"#;
-
     /// Where clients connect.
     pub fn gateway(&self) -> SocketAddr {
         self.gateway.address()
