@@ -97,7 +97,7 @@ pub use strace::Strace;
 pub use tls_client::TlsClient;
 pub use tls_server::TlsServer;
 pub use tools::{Curl, CurlOutput, CurlRun, Load, Wrk, WrkOutput};
-pub use wait::eventually;
+pub use wait::{Gate, eventually, observe_until};
 pub use websocket::{WebSocket, websocket_connect, websocket_echo};
 pub use wire::Wire;
 pub use worker_time::WorkerTime;
