@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use steppe_testkit::{
-    Curl, MemoryMeter, Nginx, NodeConfig, RawOrigin, Scratch, Steppe, heavy, websocket_connect,
-    websocket_echo,
+    Curl, Gate, MemoryMeter, Nginx, NodeConfig, RawOrigin, Scratch, Steppe, heavy,
+    websocket_connect, websocket_echo,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -414,9 +414,11 @@ fn measured_hundred_megabytes_pass_each_way_unchanged_and_memory_stays_flat() {
 /// What the origin doesn't read must stay with the client, not in the node.
 #[test]
 fn measured_a_slow_origin_stalls_the_client() {
-    let origin = RawOrigin::start_narrow(Some(8 << 10), |peer| {
+    let is_over = Gate::new();
+    let gate = is_over.clone();
+    let origin = RawOrigin::start_narrow(Some(8 << 10), move |peer| {
         peer.head();
-        std::thread::sleep(Duration::from_secs(60));
+        gate.wait();
     });
     let config = NodeConfig::plain().listener(|l| l.set("limits.body_bytes", "200MiB"));
     let node = Steppe::builder()
@@ -427,6 +429,7 @@ fn measured_a_slow_origin_stalls_the_client() {
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 104857600\r\n\r\n");
     let sent = peer.send_until_stall(&vec![b'x'; 100 << 20], Duration::from_secs(3));
     let peak = meter.finish();
+    is_over.open();
     // Kernel buffers on the way hold some 4 + 32 MiB at most; beyond them nothing may be taken.
     assert!(sent < 72 << 20, "{sent} bytes were taken");
     assert!(peak.high_water_bytes < 48 << 20, "{peak:?}");

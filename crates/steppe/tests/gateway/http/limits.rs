@@ -1,8 +1,8 @@
 //! Limits and deadlines of a listener, and the kinds of sockets that it listens on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use steppe_testkit::{Curl, NodeConfig, Peer, RawOrigin, Section, Steppe};
+use steppe_testkit::{Curl, NodeConfig, Peer, RawOrigin, Section, Steppe, eventually};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -24,13 +24,9 @@ fn a_dripping_head_gets_408() {
     });
     let mut peer = node.connect();
     peer.send("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(20) {
-        if peer.try_send(b"a").is_err() || answered(&peer) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    eventually("it is answered", || {
+        peer.try_send(b"a").is_err() || answers_within(&peer, Duration::from_millis(100))
+    });
     assert_eq!(peer.response().status(), 408);
     peer.drain();
     assert_eq!(origin.accepted(), 0);
@@ -236,11 +232,7 @@ fn connections_over_the_limit_get_503_and_the_others_go_on() {
         assert_eq!(peer.send(GET).response().text(), "ok");
     }
     drop(held);
-    let until = Instant::now() + Duration::from_secs(10);
-    while node.exchange(GET).status() != 200 {
-        assert!(Instant::now() < until, "room never comes back");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("there is room again", || node.exchange(GET).status() == 200);
 }
 
 /// The origin's close is the proof: nothing else ends its endless response.
@@ -285,7 +277,7 @@ fn a_reader_that_is_only_slow_is_served() {
         let part = peer.some();
         assert!(!part.is_empty(), "closed after {got} bytes");
         got += part.len();
-        // Four seconds in all: longer than a stall may be.
+        // Four seconds in all, longer than a stall may be: that it reads slowly is what is tested.
         std::thread::sleep(Duration::from_micros(part.len() as u64 / 2));
     }
 }
@@ -364,11 +356,9 @@ fn ipv6_and_dual_stack_listeners_serve() {
     );
 }
 
-/// Whether bytes or the end wait to be read.
-fn answered(peer: &Peer) -> bool {
+/// Whether bytes or the end come within `timeout`.
+fn answers_within(peer: &Peer, timeout: Duration) -> bool {
     let stream = peer.stream();
-    let _ = stream.set_nonblocking(true);
-    let there = stream.peek(&mut [0]).is_ok();
-    let _ = stream.set_nonblocking(false);
-    there
+    let _ = stream.set_read_timeout(Some(timeout));
+    stream.peek(&mut [0]).is_ok()
 }

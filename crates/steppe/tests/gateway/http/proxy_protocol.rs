@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 use steppe_testkit::{Curl, Nginx, NodeConfig, Peer, Port, RawOrigin, Section, Steppe, eventually};
 
@@ -103,10 +102,7 @@ fn the_client_is_whom_the_header_names() {
         assert_eq!(origin.received().matches(&told).count(), 3, "{client}");
         assert_eq!(origin.received().matches(forwarded).count(), 3, "{client}");
         let logged = || fs::read_to_string(node.scratch().join("access.log")).unwrap_or_default();
-        let end = Instant::now() + Duration::from_secs(20);
-        while logged().lines().count() < 3 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually("three lines are written", || logged().lines().count() >= 3);
         let is_named = |line: &str| line.starts_with(&format!("{client} - - ["));
         assert!(logged().lines().count() == 3 && logged().lines().all(is_named));
     }
@@ -208,7 +204,15 @@ fn probes_have_a_header_too() {
                 .set("health.healthy_after", 1)
                 .set("health.unhealthy_after", 1)
         });
-        std::thread::sleep(Duration::from_millis(300));
+        let probes = |result| {
+            let labels = [("upstream", "origin"), ("result", result)];
+            node.metrics()
+                .sum("steppe_http_upstream_probes_total", &labels)
+        };
+        eventually("three probes are answered", || {
+            probes("passed") + probes("failed") >= 3.0
+        });
+        assert_eq!(probes("failed"), 0.0);
         let upstreams = node.admin_json("/upstreams").to_string();
         assert!(upstreams.contains("\"healthy\""), "{upstreams}");
         assert!(!upstreams.contains("unhealthy\""), "{upstreams}");

@@ -313,14 +313,18 @@ fn an_origin_that_stops_within_a_response_is_cut_at_the_idle_deadline() {
     });
 }
 
-/// Sends a little, again and again: never idle, never done.
-fn drips(kind: &'static str) -> RawOrigin {
+/// Sends a little ten times a second and so often: never idle, and long under way.
+fn drips(kind: &'static str, count: usize) -> RawOrigin {
     RawOrigin::start(move |peer| {
         peer.request();
-        let head = format!("HTTP/1.1 200 OK\r\n{kind}transfer-encoding: chunked\r\n\r\n");
-        let mut going = peer.try_send(head.as_bytes()).is_ok();
-        for _ in 0..30 {
-            going &= going && peer.try_send(b"5\r\nhello\r\n").is_ok();
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\n{kind}transfer-encoding: chunked\r\n\r\n"
+        ));
+        for _ in 0..count {
+            if peer.try_send(b"5\r\nhello\r\n").is_err() {
+                return;
+            }
+            // It outlasts a deadline of `timeouts.total` in small steps, each of which resets that of `idle`.
             std::thread::sleep(Duration::from_millis(100));
         }
         let _ = peer.try_send(b"0\r\n\r\n");
@@ -328,12 +332,14 @@ fn drips(kind: &'static str) -> RawOrigin {
     })
 }
 
+/// Pieces of an exchange that takes a second, twice `timeouts.total` of the tests.
+const PIECES: usize = 10;
+
 #[test]
 fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
-    let origin = drips("");
+    let origin = drips("", usize::MAX);
     let node = node(origin.address(), |u| {
-        u.set("timeouts.total", "1500ms")
-            .set("timeouts.idle", "10s")
+        u.set("timeouts.total", "500ms").set("timeouts.idle", "10s")
     });
     let mut peer = node.connect();
     peer.send(GET);
@@ -342,13 +348,14 @@ fn an_exchange_is_cut_at_its_total_deadline_and_a_routes_own_wins() {
         text.starts_with("HTTP/1.1 200 ") && !text.contains("0\r\n\r\n"),
         "{text}"
     );
+    let origin = drips("", PIECES);
     let config = NodeConfig::plain()
         .upstream("origin", |u| u.set("timeouts.total", "500ms"))
         .route("all", |r| r.set("timeouts.total", "60s"));
     let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&config);
-    assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
+    assert_eq!(node.exchange(GET).text(), "hello".repeat(PIECES));
 }
 
 #[test]
@@ -363,12 +370,11 @@ fn a_total_deadline_before_the_response_is_504() {
 
 #[test]
 fn event_streams_and_tunnels_have_no_total_deadline() {
-    let origin = drips("content-type: text/event-stream\r\n");
+    let origin = drips("content-type: text/event-stream\r\n", PIECES);
     let node = node(origin.address(), |u| {
-        u.set("timeouts.total", "1500ms")
-            .set("timeouts.idle", "10s")
+        u.set("timeouts.total", "500ms").set("timeouts.idle", "10s")
     });
-    assert_eq!(node.exchange(GET).text(), "hello".repeat(30));
+    assert_eq!(node.exchange(GET).text(), "hello".repeat(PIECES));
 }
 
 #[test]

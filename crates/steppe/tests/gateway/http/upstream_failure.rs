@@ -6,10 +6,8 @@ mod ejection;
 mod probes;
 mod retries;
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
-use steppe_testkit::{NodeConfig, PATIENCE, RawOrigin, Section, Steppe};
+use steppe_testkit::{NodeConfig, RawOrigin, Section, Steppe, observe_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -68,15 +66,7 @@ fn states(node: &Steppe) -> Vec<String> {
 
 #[track_caller]
 fn wait_until(node: &Steppe, what: &str, holds: impl Fn(&[Value]) -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds(&servers(node)) {
-        assert!(
-            Instant::now() < end,
-            "not in time: {what}: {:#?}",
-            servers(node)
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    observe_until(what, || servers(node), |servers| holds(servers));
 }
 
 fn servers_requests(node: &Steppe, at: usize) -> u64 {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::sleep;
 use std::time::Duration;
 
 use steppe_testkit::{NodeConfig, Port, RawOrigin, Section, Steppe, eventually};
@@ -103,14 +102,12 @@ fn one_request_at_a_time_tells_whether_they_are_well_again() {
     );
     // Still sick: a probe opens it again.
     let before = sick.asked();
-    while sick.asked() == before {
-        sleep(Duration::from_millis(10));
+    eventually("it is tried again", || {
         assert_eq!(statuses(&node, 1), [503]);
-    }
+        sick.asked() > before
+    });
     sick.fails.store(false, Ordering::SeqCst);
-    while statuses(&node, 1) != [200] {
-        sleep(Duration::from_millis(10));
-    }
+    eventually("it is well again", || statuses(&node, 1) == [200]);
     assert_eq!(circuit(&node), "closed");
     assert_eq!(statuses(&node, 20), [200; 20]);
 }
@@ -143,9 +140,8 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
         let bytes = long.len();
         while let Some(head) = peer.head() {
             if head.start.starts_with("POST") {
-                // Twice what makes its client late.
-                sleep(Duration::from_secs(2));
-                return;
+                // It waits for content for twice as long as makes its client late, and closes.
+                return peer.patience(Duration::from_secs(2)).drain();
             }
             peer.send(format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
@@ -166,9 +162,14 @@ fn what_clients_and_filters_do_is_not_the_servers_failure() {
     let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&config);
-    for _ in 0..3 {
-        let slow = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab";
-        assert_eq!(node.exchange(slow).status(), 502);
+    let slow = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab";
+    let mut slow = [(); 3].map(|()| {
+        let mut peer = node.connect();
+        peer.send(slow);
+        peer
+    });
+    for peer in &mut slow {
+        assert_eq!(peer.response().status(), 502);
         let edited = "GET /edited HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(node.exchange(edited).status(), 502);
     }
@@ -201,9 +202,7 @@ fn a_circuit_is_open_for_as_long_as_it_is_told() {
     for sick in [&long, &short] {
         sick.fails.store(false, Ordering::SeqCst);
     }
-    while ask("/short") != 200 {
-        sleep(Duration::from_millis(10));
-    }
+    eventually("the short one is over", || ask("/short") == 200);
     assert_eq!((ask("/"), long.asked()), (503, 4));
 }
 
@@ -253,7 +252,8 @@ fn failures_are_counted_in_a_window() {
             .set("open_for", "1m")
     }));
     assert_eq!(statuses(&node, 5), [503; 5]);
-    sleep(Duration::from_millis(1200));
+    // Nothing tells that the window is over.
+    std::thread::sleep(Duration::from_millis(1200));
     assert_eq!(statuses(&node, 1), [503]);
     assert_eq!((circuit(&node), sick.asked()), ("closed".to_owned(), 6));
 }

@@ -1,10 +1,6 @@
 //! Servers that are taken out of service.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use steppe_testkit::{Message, Peer, RawOrigin, Steppe};
+use steppe_testkit::{Gate, Message, Peer, RawOrigin, Steppe};
 
 use super::{GET, OK, address, failures, node, servers, servers_requests, states, statuses};
 
@@ -19,13 +15,11 @@ fn admin(node: &Steppe, method: &str, path: &str, more: &str) -> Message {
 
 #[test]
 fn a_drained_server_ends_what_it_has_and_gets_no_more() {
-    let go_on = Arc::new(AtomicBool::new(false));
-    let signal = Arc::clone(&go_on);
+    let go_on = Gate::new();
+    let gate = go_on.clone();
     let slow = RawOrigin::start(move |peer| {
         while peer.request().is_some() {
-            while !signal.load(Ordering::Acquire) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            gate.wait();
             peer.send(OK);
         }
     });
@@ -45,7 +39,7 @@ fn a_drained_server_ends_what_it_has_and_gets_no_more() {
         1,
         "only what was there"
     );
-    go_on.store(true, Ordering::Release);
+    go_on.open();
     assert_eq!(under_way.response().text(), "ok");
     for (method, path) in [
         ("DELETE", format!("{path}/drain")),

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use steppe_testkit::{Nginx, Port, RawOrigin, Section, Wrk};
+use steppe_testkit::{Load, Nginx, Port, RawOrigin, Section};
 
 use super::{address, answering, failures, node, servers, servers_requests, states, wait_until};
 
@@ -43,11 +42,16 @@ fn a_server_that_dies_under_load_costs_no_client_an_error() {
         u.set("retry.on", ["connect", "reset"])
             .set("outlier", Section::new())
     });
-    let url = node.url("/");
-    let load = std::thread::spawn(move || Wrk::new(&url, 32, 3).run());
-    std::thread::sleep(Duration::from_secs(1));
+    let load = Load::start(&node.url("/"), 32);
+    wait_until(&node, "each is asked", |servers| {
+        let mut requests = servers.iter().map(|server| server["requests"].as_u64());
+        requests.all(|count| count >= Some(100))
+    });
     nginx[1].kill();
-    let output = load.join().expect("wrk ends");
+    wait_until(&node, "it is ejected", |servers| {
+        servers[1]["state"] == "ejected"
+    });
+    let output = load.stop();
     assert!(output.requests > 100, "{output:?}");
     assert_eq!((output.refused, output.errors), (0, 0), "{output:?}");
     assert_eq!(states(&node)[1], "ejected");

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use steppe_testkit::{PATIENCE, RawOrigin, Section, Steppe, eventually};
+use steppe_testkit::{RawOrigin, Section, Steppe, eventually};
 
 use super::{OK, address, failures, node, servers, wait_until};
 
@@ -23,10 +23,12 @@ fn probed(say: impl Fn(usize) -> u8 + Send + Sync + 'static) -> (RawOrigin, Arc<
                 b'.' => peer.send(OK),
                 b'!' => peer.send("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"),
                 b'3' => peer.send("HTTP/1.1 302 No\r\ncontent-length: 0\r\n\r\n"),
-                _ => {
-                    std::thread::sleep(Duration::from_millis(300));
+                b'~' => {
+                    // Longer than a probe waits for an answer that has to come soon.
+                    peer.expect_silence(Duration::from_millis(300));
                     peer.send(OK)
                 }
+                _ => return peer.drain(),
             };
         }
     });
@@ -60,11 +62,7 @@ fn health() -> Section {
 }
 
 fn wait_for_probes(probes: &AtomicUsize, count: usize) {
-    let end = Instant::now() + PATIENCE;
-    while probes.load(Ordering::Acquire) < count {
-        assert!(Instant::now() < end, "too few probes");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("so many probes", || probes.load(Ordering::Acquire) >= count);
 }
 
 #[test]
@@ -145,7 +143,7 @@ fn the_statuses_that_are_expected_are_good() {
 
 #[test]
 fn a_probe_waits_as_long_as_told() {
-    let (node, _origins, _) = probing("~", |h| h.set("timeout", "50ms").set("unhealthy_after", 2));
+    let (node, _origins, _) = probing("-", |h| h.set("timeout", "50ms").set("unhealthy_after", 2));
     wait_until(&node, "it is out", |servers| {
         servers[0]["state"] == "unhealthy"
     });

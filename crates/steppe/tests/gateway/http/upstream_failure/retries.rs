@@ -1,10 +1,6 @@
 //! Requests that are sent again: when, how often, and when not.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use steppe_testkit::{NodeConfig, Port, RawOrigin, Section, Steppe};
+use steppe_testkit::{Gate, NodeConfig, Port, RawOrigin, Section, Steppe, eventually};
 
 use super::{
     GET, OK, address, answering, failures, node, resetting, retries, silent, states, statuses,
@@ -118,8 +114,9 @@ fn content_is_sent_again_from_what_was_kept() {
                 // In two pieces, the second when the first is on its way.
                 let mut peer = node.connect();
                 let (first, second) = request.split_at(request.len() - 1);
+                let before = received(&origins);
                 peer.send(first);
-                std::thread::sleep(Duration::from_millis(20));
+                eventually("it is on its way", || received(&origins) > before);
                 let answer = peer.send(second).response();
                 assert_eq!(answer.status(), 200);
                 assert_eq!(answer.text(), format!("{content}{sum}"));
@@ -129,6 +126,11 @@ fn content_is_sent_again_from_what_was_kept() {
             assert_eq!(ends, if request == chunked { 2 } else { 0 });
         }
     }
+}
+
+/// Bytes that reached them so far.
+fn received(origins: &[RawOrigin]) -> usize {
+    origins.iter().map(|origin| origin.received().len()).sum()
 }
 
 /// More content than is kept, and content that the budget has no room for.
@@ -201,16 +203,14 @@ fn nothing_is_sent_again_once_the_client_has_seen_some() {
         assert!(answer.status() >= 502, "{answer:?}");
         assert_eq!(origins.iter().map(RawOrigin::accepted).sum::<usize>(), 1);
     }
-    let is_seen = Arc::new(AtomicBool::new(false));
+    let is_seen = Gate::new();
     let cut = || {
-        let is_seen = Arc::clone(&is_seen);
+        let is_seen = is_seen.clone();
         RawOrigin::start(move |peer| {
             peer.request();
             peer.send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello");
             // What nobody saw could be taken back.
-            while !is_seen.load(Ordering::Acquire) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            is_seen.wait();
         })
     };
     let origins = [cut(), cut()];
@@ -220,7 +220,7 @@ fn nothing_is_sent_again_once_the_client_has_seen_some() {
     let mut peer = node.connect();
     assert_eq!(peer.send(GET).head().map(|head| head.status()), Some(200));
     let seen = peer.bytes(5);
-    is_seen.store(true, Ordering::Release);
+    is_seen.open();
     assert_eq!((seen, peer.rest()), (b"hello".to_vec(), Vec::new()));
     assert_eq!(origins.iter().map(RawOrigin::accepted).sum::<usize>(), 1);
 }
