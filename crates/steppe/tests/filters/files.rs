@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use steppe_testkit::{Curl, Message, Nginx, NodeConfig, Scratch, Section, Steppe};
+use steppe_testkit::{Curl, Message, Nginx, NodeConfig, Scratch, Section, Steppe, observe_until};
 
 /// A folder, and a node that serves it.
 struct Site {
@@ -239,11 +239,7 @@ fn filters_see_files() {
             metrics.sum("steppe_http_requests_total", &labels)
         })
     };
-    let are_counted = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        counts() == [1.0, 1.0]
-    });
-    assert!(are_counted, "{:?}", counts());
+    observe_until("they are counted", counts, |counts| *counts == [1.0, 1.0]);
     let memory = node.admin_get("/memory").text();
     assert!(memory.contains("route all"), "{memory}");
 }

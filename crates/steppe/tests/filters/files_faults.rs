@@ -5,10 +5,9 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use steppe_testkit::{
-    Curl, MemoryMeter, NodeConfig, Peer, Scratch, Steppe, Wrk, skip, thread_count,
+    Curl, MemoryMeter, NodeConfig, Peer, Scratch, Steppe, Wrk, eventually, skip, thread_count,
 };
 
 fn serving(folder: &Scratch) -> Steppe {
@@ -85,11 +84,9 @@ fn a_file_that_is_cut_while_it_is_sent_ends_the_connection() {
     assert!(rest.len() < LARGE, "{} bytes", rest.len());
     assert!(rest.iter().all(|&byte| byte == 7), "it was padded");
     let failed = [("reason", "file_failed")];
-    let is_counted = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
+    eventually("it is counted with its reason", || {
         node.metrics().sum("steppe_http_closed_total", &failed) > 0.0
     });
-    assert!(is_counted, "nobody knows why");
     assert_eq!(node.exchange(request("/large")).body.len(), 1000);
 }
 
@@ -180,12 +177,9 @@ fn a_folder_that_is_replaced_is_served_anew() {
     assert_eq!(node.exchange(request("/a.txt")).text(), "one");
     symlink("two", site.join("next")).expect("a link");
     fs::rename(site.join("next"), site.join("current")).expect("it can be replaced");
-    let tries = 500;
-    let is_new = (0..tries).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
+    eventually("the new one is served", || {
         node.exchange(request("/a.txt")).text() == "two"
     });
-    assert!(is_new, "{tries} tries, and still the old one");
 }
 
 #[test]

@@ -1,37 +1,19 @@
 //! One is fetched for all who want it, whoever of them stays.
 
-use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use steppe_testkit::{OriginPeer, eventually};
+use steppe_testkit::{Gate, OriginPeer, eventually};
 
 use super::*;
 
-/// An origin whose script answers each request as far as `gate` lets it.
-struct Gate(Arc<AtomicBool>);
-
-impl Gate {
-    fn new() -> (Self, Arc<AtomicBool>) {
-        let open = Arc::new(AtomicBool::new(false));
-        (Self(Arc::clone(&open)), open)
-    }
-
-    fn open(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-fn wait_for(open: &AtomicBool) {
-    eventually("the gate is open", || open.load(Ordering::SeqCst));
-}
-
 /// Answers with 10 bytes at once, and 10 more when the gate is open.
-fn in_two(peer: &mut OriginPeer, fields: &str, open: &AtomicBool) {
+fn in_two(peer: &mut OriginPeer, fields: &str, open: &Gate) {
     while peer.request().is_some() {
         let head = format!("HTTP/1.1 200 OK\r\n{fields}content-length: 20\r\n\r\n0123456789");
         if peer.try_send(head.as_bytes()).is_err() {
             return;
         }
-        wait_for(open);
+        open.wait();
         if peer.try_send(b"0123456789").is_err() {
             return;
         }
@@ -41,10 +23,11 @@ fn in_two(peer: &mut OriginPeer, fields: &str, open: &AtomicBool) {
 #[test]
 fn a_cold_name_is_fetched_once_whatever_the_number_of_workers() {
     for protocol in [Protocol::H1, Protocol::H2] {
-        let (gate, open) = Gate::new();
+        let gate = Gate::new();
+        let open = gate.clone();
         let origin = RawOrigin::start(move |peer| {
             while peer.request().is_some() {
-                wait_for(&open);
+                open.wait();
                 peer.send(ok(FRESH, "content"));
             }
         });
@@ -70,7 +53,8 @@ fn a_cold_name_is_fetched_once_whatever_the_number_of_workers() {
 #[test]
 fn who_follows_reads_while_it_streams_and_stays_when_others_leave() {
     for protocol in [Protocol::H1, Protocol::H2] {
-        let (gate, open) = Gate::new();
+        let gate = Gate::new();
+        let open = gate.clone();
         let origin = RawOrigin::start(move |peer| in_two(peer, FRESH, &open));
         let site = Site::start(origin, protocol, "", "");
         let leader = site.curl("/a").start();
@@ -92,10 +76,11 @@ fn who_follows_reads_while_it_streams_and_stays_when_others_leave() {
 
 #[test]
 fn what_is_asked_for_and_left_is_stored_all_the_same() {
-    let (gate, open) = Gate::new();
+    let gate = Gate::new();
+    let open = gate.clone();
     let origin = RawOrigin::start(move |peer| {
         while peer.request().is_some() {
-            wait_for(&open);
+            open.wait();
             peer.send(ok(FRESH, "content"));
         }
     });
@@ -120,13 +105,14 @@ fn what_is_asked_for_and_left_is_stored_all_the_same() {
 #[test]
 fn what_is_not_for_others_lets_them_go_on() {
     for protocol in [Protocol::H1, Protocol::H2] {
-        let (gate, open) = Gate::new();
+        let gate = Gate::new();
+        let open = gate.clone();
         let (count, counted) = counter();
         let origin = RawOrigin::start(move |peer| {
             while peer.request().is_some() {
                 let at = counted.fetch_add(1, Ordering::SeqCst);
                 if at == 0 {
-                    wait_for(&open);
+                    open.wait();
                 }
                 peer.send(ok("cache-control: private\r\n", &format!("for {at}")));
             }
@@ -168,12 +154,13 @@ fn who_reads_slowly_holds_nobody_up() {
 fn who_reads_slowly_what_is_too_large_is_left_behind() {
     const PIECES: usize = 1024;
     let piece = [&b"4000\r\n"[..], &[b'x'; 0x4000], b"\r\n"].concat();
-    let (gate, open) = Gate::new();
+    let gate = Gate::new();
+    let open = gate.clone();
     let origin = RawOrigin::start(move |peer| {
         while peer.request().is_some() {
             let head = format!("HTTP/1.1 200 OK\r\n{FRESH}transfer-encoding: chunked\r\n\r\n");
             peer.send([head.as_bytes(), &piece].concat());
-            wait_for(&open);
+            open.wait();
             for _ in 1..PIECES {
                 if peer.try_send(&piece).is_err() {
                     return;
@@ -192,11 +179,11 @@ fn who_reads_slowly_what_is_too_large_is_left_behind() {
         slow
     };
     let (silent, mut slow) = (begin(), begin());
-    let (is_over, over) = Gate::new();
+    let is_over = Gate::new();
+    let over = is_over.clone();
     let slow = std::thread::spawn(move || {
-        while !over.load(Ordering::SeqCst) && slow.try_bytes(4096).is_some() {
-            std::thread::sleep(std::time::Duration::from_millis(300));
-        }
+        let pause = Duration::from_millis(300);
+        while !over.opens_within(pause) && slow.try_bytes(4096).is_some() {}
     });
     let fast = site.curl("/a").start();
     eventually("it has the first piece", || !fast.so_far().body.is_empty());
@@ -214,10 +201,11 @@ fn who_reads_slowly_what_is_too_large_is_left_behind() {
 fn so_many_fetches_go_on_that_nobody_waits_for() {
     const CLIENTS: usize = 100;
     const MOST: usize = 64;
-    let (gate, open) = Gate::new();
+    let gate = Gate::new();
+    let open = gate.clone();
     let origin = RawOrigin::start(move |peer| {
         while peer.request().is_some() {
-            wait_for(&open);
+            open.wait();
             if peer.try_send(ok(FRESH, "content").as_bytes()).is_err() {
                 return;
             }

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use steppe_testkit::{FieldSection, H2Frame, H2Peer, NodeConfig, PATIENCE, RawOrigin, Steppe};
+use steppe_testkit::{
+    FieldSection, H2Frame, H2Peer, NodeConfig, PATIENCE, RawOrigin, Steppe, eventually,
+};
 
 use super::{VERSIONS, filtered, filtering, get, records, refused, response};
 
@@ -432,14 +433,8 @@ fn an_event_goes_on_when_it_came() {
                 let curl = steppe_testkit::Curl::new(&node.url("/"));
                 let curl = curl.args([version, "--compressed", "-H", &accept]).start();
                 for expected in ["data: one\n\n", "data: one\n\ndata: two\n\n"] {
-                    let since = Instant::now();
-                    while curl.so_far().body != expected.as_bytes() {
-                        assert!(
-                            since.elapsed() < PATIENCE,
-                            "{fields} {coding} {version}: {expected:?}"
-                        );
-                        std::thread::sleep(Duration::from_millis(5));
-                    }
+                    let what = format!("{fields} {coding} {version}: {expected:?}");
+                    eventually(&what, || curl.so_far().body == expected.as_bytes());
                     tell.send(()).expect("the origin is there");
                 }
                 assert_eq!(curl.finish().exit, 0, "{fields} {coding} {version}");

@@ -1,9 +1,7 @@
 //! `compress`: short content that becomes gzip all at once, and content that turns out to be none of that.
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
-use steppe_testkit::{FieldSection, H2Frame, H2Peer, PATIENCE, RawOrigin};
+use steppe_testkit::{FieldSection, H2Frame, H2Peer, PATIENCE, RawOrigin, observe_until};
 
 use super::compress::{PYTHON, decoded};
 use super::{VERSIONS, filtered, get, noise, records, response};
@@ -113,15 +111,9 @@ fn what_pauses_goes_on() {
                 let curl = steppe_testkit::Curl::new(&node.url("/"));
                 let accept = [version, "--compressed", "-H", "accept-encoding: gzip"];
                 let curl = curl.args(accept).start();
-                let since = Instant::now();
-                while curl.so_far().body.len() < HALF_BYTES {
-                    assert!(
-                        since.elapsed() < PATIENCE,
-                        "{is_known} {mode} {version}: {} bytes",
-                        curl.so_far().body.len()
-                    );
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                let what = format!("half of it came: {is_known} {mode} {version}");
+                let came = || curl.so_far().body.len();
+                observe_until(&what, came, |bytes| *bytes >= HALF_BYTES);
                 tell.send(()).expect("the origin is there");
                 let got = curl.finish();
                 assert_eq!(got.exit, 0, "{is_known} {mode} {version}");

@@ -3,12 +3,11 @@
 //!
 //! Uploads that pass take little memory, whatever their number; those that are edited are held whole. There are both.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use steppe_testkit::{
-    Carrier, Cgroup, FlowOrigin, FlowPlan, MemoryMeter, NodeConfig, Peer, RawOrigin, Steppe, heavy,
-    is_long, raise_file_limit, upload,
+    Carrier, Cgroup, FlowOrigin, FlowPlan, Gate, MemoryMeter, NodeConfig, Peer, RawOrigin, Steppe,
+    heavy, is_long, raise_file_limit, upload,
 };
 
 use super::{noise, records, response};
@@ -88,7 +87,7 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     let before = told(&node);
     assert_eq!((before.evicted, before.refused), (0.0, 0.0), "{before:?}");
 
-    let over = AtomicBool::new(false);
+    let over = Gate::new();
     let plan = plan(&node, uploads);
     let (report, peers, mut watched) = std::thread::scope(|scope| {
         let ended = End(&over);
@@ -221,19 +220,18 @@ fn plan(node: &Steppe, uploads: u64) -> FlowPlan {
 }
 
 /// Ends the watch, however its scope ends.
-struct End<'a>(&'a AtomicBool);
+struct End<'a>(&'a Gate);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.0.open();
     }
 }
 
-fn watch(node: &Steppe, over: &AtomicBool) -> Vec<Told> {
-    let mut all = Vec::new();
-    while !over.load(Ordering::Acquire) {
+fn watch(node: &Steppe, over: &Gate) -> Vec<Told> {
+    let mut all = vec![told(node)];
+    while !over.opens_within(Duration::from_millis(20)) {
         all.push(told(node));
-        std::thread::sleep(Duration::from_millis(20));
     }
     all
 }

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::json;
-use steppe_testkit::{Curl, CurlOutput, Nginx, NodeConfig, RawOrigin, Steppe, eventually};
+use steppe_testkit::{Curl, CurlOutput, Gate, Nginx, NodeConfig, RawOrigin, Steppe, eventually};
 
 const SECRET: &str = "a secret that is long enough for HS256";
 
@@ -145,16 +145,14 @@ fn a_site_with_cache_and_compression() {
 /// Tokens come as they are made, and a caller's third stream is refused while two last.
 #[test]
 fn an_inference_server_behind_tokens_and_limits() {
-    let may_end = Arc::<AtomicBool>::default();
-    let told = Arc::clone(&may_end);
+    let may_end = Gate::new();
+    let gate = may_end.clone();
     let model = RawOrigin::start(move |peer| {
         while let Some(request) = peer.request() {
             assert_eq!(request.field("x-user"), Some("ann"));
             peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
             peer.send("9\r\ndata: a\n\n\r\n");
-            while !told.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            gate.wait();
             peer.send("9\r\ndata: b\n\n\r\n0\r\n\r\n");
         }
     });
@@ -177,7 +175,7 @@ fn an_inference_server_behind_tokens_and_limits() {
         });
     }
     assert_eq!(ask().run().head.status(), 429);
-    may_end.store(true, Ordering::SeqCst);
+    may_end.open();
     for stream in streams {
         let answer = stream.finish();
         assert_eq!(text(&answer), "data: a\n\ndata: b\n\n");

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Section, Steppe, eventually,
+    FieldSection, Gate, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Section, Steppe,
+    eventually,
 };
 
 use super::ask;
@@ -184,35 +185,33 @@ fn a_second_server_that_fails_is_not_the_answer() {
 /// The first fails while the second is asked: the client waits for the second.
 #[test]
 fn the_second_takes_the_place_of_a_first_that_fails() {
-    let (slow, dying) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let (at_slow, at_dying) = (Arc::clone(&slow), Arc::clone(&dying));
+    let asked = Arc::<AtomicUsize>::default();
+    let (second_is_asked, first_is_over) = (Gate::new(), Gate::new());
     let second = RawOrigin::replying({
-        let dying = Arc::clone(&dying);
+        let (count, is_asked, goes_on) = (
+            Arc::clone(&asked),
+            second_is_asked.clone(),
+            first_is_over.clone(),
+        );
         move |_| {
-            at_slow.fetch_add(1, Ordering::SeqCst);
-            // Until the first has failed.
-            while dying.load(Ordering::SeqCst) < 2 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            count.fetch_add(1, Ordering::SeqCst);
+            is_asked.open();
+            goes_on.wait();
             ok("second")
         }
     });
-    let waits = Arc::clone(&slow);
     let first = RawOrigin::start(move |peer| {
         if peer.request().is_some() {
-            at_dying.fetch_add(1, Ordering::SeqCst);
-            while waits.load(Ordering::SeqCst) == 0 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            second_is_asked.wait();
             peer.reset_at_end();
-            at_dying.fetch_add(1, Ordering::SeqCst);
+            first_is_over.open();
         }
     });
     let node = start(&[&first, &second], |u| u.add(SOON));
     assert_eq!(ask(&node, "GET /", "").text(), "second");
     assert_eq!(hedges(&node, "sent"), 1.0);
     // What it was asked is what was answered: it is not asked again.
-    assert_eq!(slow.load(Ordering::SeqCst), 1);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
 /// A percentile is known once enough answers have come; then it is what is waited for.
