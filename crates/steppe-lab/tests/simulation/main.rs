@@ -461,10 +461,14 @@ fn redrawn_blocks_cover_the_slope_of_most_noise() {
     }
 }
 
-/// As many runs of twenty series, of which each is judged as often: the bounds hold of 20 as of 1,000.
+/// Runs of twenty series where the statistics changed.
+const TWENTY: u64 = 20;
+
+/// Runs of twenty series: each costs as much as twenty draws of one.
 fn seeds_of_twenty() -> u64 {
     match draws(MANY) {
-        FEW => 20,
+        FEW => TWENTY / 2,
+        MANY if !is_long() => TWENTY,
         seeds => seeds,
     }
 }
@@ -644,20 +648,27 @@ fn five_looks_at_twenty_series_are_no_more_often_wrong_than_one() {
 
 /// What runs came to; a row.
 fn row_of_twenty(runs: &[Run], first: Truth, processes: u32) -> String {
-    let stable = percent(runs, |run| run.all_stable);
-    let found = percent(runs, |run| run.first_alarms);
-    let false_alarms = percent(runs, |run| {
+    let all = TWENTY.max(runs.len() as u64);
+    let stable = Share::of(runs, |run| run.all_stable);
+    let found = Share::of(runs, |run| run.first_alarms);
+    let false_alarms = Share::of(runs, |run| {
         let is_leak = matches!(first, Truth::Leak) && run.first_alarms;
         run.alarms > usize::from(is_leak)
     });
-    assert!(false_alarms <= 5.0, "{false_alarms}");
+    assert!(false_alarms.is_at_most(5.0, all), "{false_alarms:?}");
     match first {
-        Truth::Leak => assert!(found >= 90.0 && stable <= 1.0, "{found} {stable}"),
-        _ => assert!(stable >= 80.0, "{stable}"),
+        Truth::Leak => {
+            let is_told = found.is_at_least(90.0, all) && stable.is_at_most(1.0, all);
+            assert!(is_told, "{found:?} {stable:?}");
+        }
+        _ => assert!(stable.is_at_least(80.0, all), "{stable:?}"),
     }
     format!(
-        "{processes:2} process(es), {:7} {stable:9.1}  {false_alarms:15.1}  {found:17.1}",
-        format!("{first:?}")
+        "{processes:2} process(es), {:7} {:9.1}  {:15.1}  {:17.1}",
+        format!("{first:?}"),
+        stable.percent(),
+        false_alarms.percent(),
+        found.percent(),
     )
 }
 
