@@ -1,6 +1,6 @@
 //! Soaks and cycles of programs whose memory is known.
 
-use super::harness::{Lab, among_others, finding, free_port, program, scenario};
+use super::harness::{Lab, alone, among_others, finding, free_port, program, scenario};
 
 const STEADY_LOAD: &str = "connections = 8\nrate_per_s = 1000";
 const SHORT: &str = r#"
@@ -269,8 +269,9 @@ drift = "off"
     lab.in_time("expected", soak).ended_with(0).says("STABLE");
 }
 
+/// Throughput is judged as well.
 #[test]
-fn cycles_run_a_command_to_its_end() {
+fn measured_cycles_run_a_command_to_its_end() {
     let lab = Lab::new("cycle");
     lab.write(
         "load.sh",
@@ -295,7 +296,7 @@ rss_growth_kib_per_cycle = 64
 errors = 0
 "#
     );
-    let _among = among_others();
+    let _alone = alone();
     lab.write("cycles.toml", &text)
         .run(&["cycle", "cycles.toml", "-o", "run"])
         .ended_with(0);
