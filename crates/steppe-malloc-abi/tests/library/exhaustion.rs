@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Program, library, run};
+use crate::support::{Program, is_long, library, run};
 
 /// Runs a program with an address space of so many KB.
 fn limited(kilobytes: u32, words: &[&std::ffi::OsStr]) -> Command {
@@ -31,14 +31,15 @@ fn exhaust(kilobytes: u32, case: &str) {
 
 #[test]
 fn every_size_to_the_end_and_again() {
-    for kilobytes in [150_000, 500_000] {
+    let large = is_long().then_some(500_000);
+    for kilobytes in [150_000].into_iter().chain(large) {
         exhaust(kilobytes, "from_the_start");
     }
 }
 
 #[test]
 fn in_four_threads_at_once() {
-    exhaust(400_000, "threads");
+    exhaust(if is_long() { 400_000 } else { 200_000 }, "threads");
 }
 
 /// The limit comes when the allocator has reserved what it wants: even less than what is mapped.
