@@ -32,9 +32,7 @@ fn tell() {
 /// What the worker has allocated by now: it says so every second.
 fn counted() -> u64 {
     let before = TOLD.load(Ordering::SeqCst);
-    while TOLD.load(Ordering::SeqCst) == before {
-        std::thread::yield_now();
-    }
+    eventually("the worker tells", || TOLD.load(Ordering::SeqCst) > before);
     COUNTED.load(Ordering::SeqCst)
 }
 
