@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_was_not_measured_is_a_dash() {
+    fn a_figure_that_is_missing_is_a_dash() {
         assert_eq!(figure(1.234, 1), "1.2");
         assert_eq!(figure(f64::NAN, 1), "-");
     }

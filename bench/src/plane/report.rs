@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_not_measured_has_a_row() {
+    fn a_contestant_without_figures_has_a_row() {
         let mut record = record(1_000, run(1.0, 2.0, 0), run(1.0, 10.0, 0));
         record.rows[0].runs.clear();
         let table = record.table().to_string();

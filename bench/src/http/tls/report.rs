@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_that_nobody_measured_are_dashes() {
+    fn handshakes_without_a_figure_are_dashes() {
         let table = handshake_table(&outcome().tls).to_string();
         let nginx = table.lines().find(|line| line.starts_with("nginx"));
         let nginx: Vec<&str> = nginx.expect("it is there").split_whitespace().collect();

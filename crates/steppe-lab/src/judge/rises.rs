@@ -64,7 +64,7 @@ mod tests {
     use crate::record::{MetricKind, Reading};
 
     #[test]
-    fn counters_of_one_name_rise_together_and_from_the_first_measured_epoch() {
+    fn counters_of_one_name_rise_together_and_from_the_first_epoch_that_counts() {
         let epoch = |number: u32| Epoch {
             variant: "it".to_owned(),
             epoch: number,

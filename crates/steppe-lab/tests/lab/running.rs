@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use steppe_testkit::{eventually, skip};
+
 use super::harness::{Lab, Said, among_others, finding, program};
-use super::skip::skip;
-use steppe_testkit::eventually;
 
 /// A program of `testdata/` that listens; ended when it is dropped.
 struct Server {
@@ -91,7 +91,7 @@ fn column(lab: &Lab, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_leak_under_load_of_its_own_is_found_and_nothing_driven_is_measured() {
+fn a_leak_under_load_of_its_own_is_found_and_nothing_driven_is_judged() {
     let _among = among_others();
     let lab = Lab::new("pid-leak");
     let mut server = Server::start("leaking", &["4000"]);
