@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use steppe_testkit::skip;
+
 use super::harness::{Lab, alone, free_port, program};
-use super::skip::skip;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github/actions/steppe-lab")

@@ -2,8 +2,9 @@
 
 use std::process::{Command, Stdio};
 
+use steppe_testkit::skip;
+
 use super::harness::{Lab, among_others, scenario};
-use super::skip::skip;
 
 const SHORT: &str = r#"
 [epochs]

@@ -2,8 +2,9 @@
 
 use std::process::{Command, Stdio};
 
+use steppe_testkit::skip;
+
 use super::harness::{Lab, among_others, free_port, program, scenario};
-use super::skip::skip;
 
 #[test]
 fn the_doctor_says_what_can_be_seen() {

@@ -16,6 +16,4 @@ mod metrics;
 mod profiles;
 mod running;
 mod sickness;
-#[path = "../support/skip.rs"]
-mod skip;
 mod try_out;

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use steppe_testkit::skip;
+
 use super::harness::{Lab, Said, among_others, free_port};
-use super::skip::skip;
 
 /// Any growth is over it.
 const REST: &str = "[epochs]\nlength = \"200ms\"\nquiesce = \"40ms\"\ncount = 24\n\

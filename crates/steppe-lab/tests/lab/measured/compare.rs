@@ -1,7 +1,8 @@
 //! A/B and calibration.
 
+use steppe_testkit::{is_long, skip};
+
 use crate::harness::{Lab, alone, free_port, program};
-use crate::skip::skip;
 
 /// Two variants of the steady program: work a request, and as much again by `percent`.
 fn pairs(percent: u32, extra: &str) -> String {
@@ -32,10 +33,6 @@ name = "busier"
 cmd = ["{program}", "127.0.0.1:{port}", "{more}"]
 "#
     )
-}
-
-fn is_long() -> bool {
-    std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
 }
 
 /// Half as much again in short runs, which any machine can tell; with `STEPPE_LONG=1` ten per cent.

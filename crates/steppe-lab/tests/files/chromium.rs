@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-
-use super::skip::skip;
+use steppe_testkit::skip;
 
 /// A page in a browser of its own.
 pub struct Chromium {

@@ -6,8 +6,7 @@ use expect_test::expect;
 use steppe_lab::record::{FolderError, GrowingSite, Interval, LoadedRun, Outcome};
 use steppe_lab::report::{self, Colors, ExplainError, ReportError};
 
-#[path = "support/runs.rs"]
-mod runs;
+use crate::runs;
 
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("steppe-lab-report-{name}-{}", std::process::id()))
@@ -326,7 +325,7 @@ fn explain_a_comparison() {
 }
 
 #[test]
-fn explain_what_could_not_be_measured() {
+fn explain_what_could_not_be_seen() {
     let text = report::explain(&runs::incomplete().run, "rss_growth").unwrap();
     expect![[r#"
         default rss_growth: INCONCLUSIVE
@@ -597,7 +596,7 @@ fn what_is_no_number_is_not_shown_as_one() {
 }
 
 #[test]
-fn a_ratio_without_a_limit_is_measured_and_not_go() {
+fn a_ratio_without_a_limit_is_a_figure_and_not_go() {
     let made = runs::ab();
     let text = report::explain(&made.run, "rss").unwrap();
     assert!(text.starts_with("comparison rss: measured\n"), "{text}");

@@ -14,9 +14,7 @@ use steppe_lab::record::{
 };
 use steppe_lab::report::Timelines;
 
-#[path = "parts.rs"]
 mod parts;
-#[path = "rows.rs"]
 mod rows;
 
 use parts::{figure, growth, interval, manifest, problems, ratio, variant_verdict};

@@ -5,14 +5,8 @@ use std::path::PathBuf;
 use serde_json::json;
 use steppe_lab::report;
 
-#[path = "support/chromium.rs"]
-mod chromium;
-#[path = "support/runs.rs"]
-mod runs;
-#[path = "support/skip.rs"]
-mod skip;
-
-use chromium::Chromium;
+use crate::chromium::Chromium;
+use crate::runs;
 
 /// A page on the disk, gone with the test.
 struct Page(PathBuf);
@@ -87,7 +81,7 @@ fn every_page_is_whole_at_both_widths() {
 }
 
 #[test]
-fn the_page_says_the_verdict_and_draws_what_was_measured() {
+fn the_page_says_the_verdict_and_draws_what_was_seen() {
     let Some(mut browser) = Chromium::start("the_page_says_the_verdict") else {
         return;
     };
