@@ -1,6 +1,6 @@
 //! Soaks that go on until every series is decided.
 
-use super::harness::{Lab, among_others, scenario};
+use super::harness::{Lab, alone, among_others, scenario};
 
 fn plan(until: &str) -> String {
     format!(
@@ -24,9 +24,10 @@ const LOAD: &str = "connections = 4\nrate_per_s = 300";
 /// Of three an epoch, the last is due long before its end: it is not missed by who is late.
 const SPARSE_LOAD: &str = "connections = 4\nrate_per_s = 12";
 
+/// That its load kept its rate is judged as well.
 #[test]
-fn what_is_flat_is_decided_at_an_early_look() {
-    let _among = among_others();
+fn measured_what_is_flat_is_decided_at_an_early_look() {
+    let _alone = alone();
     let lab = Lab::new("decided");
     let text = scenario("steady", "", SPARSE_LOAD, &plan("until = \"decided\""));
     lab.write("soak.toml", &text);

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use steppe_testkit::skip;
 
-use super::harness::{Lab, among_others, free_port, program, scenario};
+use super::harness::{Lab, alone, among_others, free_port, program, scenario};
 
 #[test]
 fn the_doctor_says_what_can_be_seen() {
@@ -23,9 +23,10 @@ fn the_doctor_says_what_can_be_seen() {
     assert!(list.len() > 8, "{list:?}");
 }
 
+/// That its load kept its rate is judged as well.
 #[test]
-fn a_run_is_reported_and_explained() {
-    let _among = among_others();
+fn measured_a_run_is_reported_and_explained() {
+    let _alone = alone();
     let lab = Lab::new("report");
     let rest = "[epochs]\nlength = \"150ms\"\nquiesce = \"30ms\"\ncount = 24\nwarmup = 4\n\
                 [budget]\nrss_growth_kib_per_epoch = 32\nerrors = 0\n\

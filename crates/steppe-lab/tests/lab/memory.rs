@@ -223,8 +223,9 @@ url = "http://127.0.0.1:{port}/"
     );
 }
 
+/// That its load kept its rate is judged as well.
 #[test]
-fn the_worst_variant_is_the_verdict_unless_it_is_expected() {
+fn measured_the_worst_variant_is_the_verdict_unless_it_is_expected() {
     let lab = Lab::new("variants");
     let leaking = program("leaking");
     let port = free_port();
@@ -256,7 +257,7 @@ cgroup_growth_mib_per_day = 100000
 drift = "off"
 "#
     );
-    let _among = among_others();
+    let _alone = alone();
     lab.write("worst.toml", &text.replace("EXPECT", ""));
     lab.run(&["soak", "worst.toml", "-o", "worst"])
         .ended_with(1)
