@@ -106,7 +106,7 @@ impl NodeConfig {
     /// When they aren't TOML, or have a key that stands already.
     #[must_use]
     #[track_caller]
-    pub fn add(mut self, toml: &str) -> Self {
+    pub fn with_toml(mut self, toml: &str) -> Self {
         tree::add(&mut self.root, tree::parse(toml));
         self
     }
@@ -371,7 +371,9 @@ mod tests {
                 u.servers([Setting::from(weighed), "b:1".into()])
             })
             .add_upstream("no", |u| u.set("respond.status", 403))
-            .route("all", |r| r.remove("upstream").add("files.root = \"/x\""))
+            .route("all", |r| {
+                r.remove("upstream").with_toml("files.root = \"/x\"")
+            })
             .add_route("more", |r| r.path("/more").upstream("no").filters(["f"]))
             .add_filter("f", |f| f.set("kind", "cache").set("bytes", "16MiB"))
             .filter("f", |f| f.set("bytes", "4MiB"));
@@ -462,7 +464,7 @@ mod tests {
     #[test]
     fn tables_in_toml_are_added_as_the_end_of_the_file_would_add_them() {
         let by_text = NodeConfig::parse("[[http.route]]\nname = \"a\"\n[log]\nlevel = \"info\"\n")
-            .add("[[http.route]]\nname = \"b\"\n[log.access]\nfile = \"x\"\n");
+            .with_toml("[[http.route]]\nname = \"b\"\n[log.access]\nfile = \"x\"\n");
         let whole = "[[http.route]]\nname = \"a\"\n[log]\nlevel = \"info\"\n\
                      [[http.route]]\nname = \"b\"\n[log.access]\nfile = \"x\"\n";
         assert_eq!(by_text, NodeConfig::parse(whole));
@@ -519,18 +521,18 @@ mod tests {
                 "http.route is no table",
             ),
             (
-                || plain().add("[node]\nworkers = 2"),
+                || plain().with_toml("[node]\nworkers = 2"),
                 "node.workers is there already",
             ),
             (
-                || plain().listener(|l| l.add("protocols = [\"h2\"]")),
+                || plain().listener(|l| l.with_toml("protocols = [\"h2\"]")),
                 "protocols is there already",
             ),
         ];
         for (edit, message) in cases {
             assert_eq!(panic_of(edit), message);
         }
-        let panic = panic_of(|| plain().add("[node"));
+        let panic = panic_of(|| plain().with_toml("[node"));
         assert!(panic.starts_with("TOML parse error"), "{panic}");
     }
 }

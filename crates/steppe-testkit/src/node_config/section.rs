@@ -55,7 +55,7 @@ impl Section {
     /// When they aren't TOML, or one stands already.
     #[must_use]
     #[track_caller]
-    pub fn add(mut self, toml: &str) -> Self {
+    pub fn with_toml(mut self, toml: &str) -> Self {
         tree::add(&mut self.table, tree::parse(toml));
         self
     }

@@ -20,7 +20,7 @@ fn filtered(response: &str, keys: &str) -> (RawOrigin, Steppe) {
 fn filtering(keys: &str) -> NodeConfig {
     NodeConfig::plain()
         .route("all", |r| r.filters(["f"]))
-        .add_filter("f", |f| f.add(keys))
+        .add_filter("f", |f| f.with_toml(keys))
 }
 
 /// A node in front of `origin`, with files that filters read.
@@ -359,7 +359,7 @@ fn the_pages_configurations_run() {
         assert!(toml.contains(&format!("kind = \"{name}\"")), "{name}");
         let origin = RawOrigin::answering(OK);
         let config = NodeConfig::plain().route("all", |r| r.filters(["f"]));
-        let node = started(&origin, config.add(toml));
+        let node = started(&origin, config.with_toml(toml));
         let config = node.admin_json("/config");
         assert_eq!(config["http"]["filter"]["f"]["kind"], name.as_str());
         seen.push(name);

@@ -59,7 +59,9 @@ fn with_each(
 
 impl Site {
     fn start(origin: RawOrigin, protocol: Protocol, keys: &str, more: &str) -> Self {
-        let config = config().filter("store", |f| f.add(keys)).add(more);
+        let config = config()
+            .filter("store", |f| f.with_toml(keys))
+            .with_toml(more);
         Self::start_with(origin, protocol, config)
     }
 

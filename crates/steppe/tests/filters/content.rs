@@ -28,13 +28,13 @@ fn filtering(keys: &str) -> NodeConfig {
     NodeConfig::plain()
         .protocols(["h1", "h2c"])
         .route("all", |r| r.filters(["f"]))
-        .add_filter("f", |f| f.add(keys))
+        .add_filter("f", |f| f.with_toml(keys))
 }
 
 /// What `steppe check` says of a filter with these keys, which are wrong.
 #[track_caller]
 fn refused(keys: &str) -> String {
-    let config = NodeConfig::plain().add_filter("f", |f| f.add(keys));
+    let config = NodeConfig::plain().add_filter("f", |f| f.with_toml(keys));
     let builder = Steppe::builder().with("origin", "127.0.0.1:1");
     let (status, said) = builder.run(&["check"], &config);
     assert!(!status.success(), "{keys}: {said}");

@@ -92,8 +92,8 @@ fn guarded_by(keys: &str, filters: &str) -> NodeConfig {
     NodeConfig::plain()
         .protocols(["h1", "h2c"])
         .route("all", |r| r.filters(names))
-        .add_filter("jwt", |f| f.set("kind", "jwt").add(keys))
-        .add(filters)
+        .add_filter("jwt", |f| f.set("kind", "jwt").with_toml(keys))
+        .with_toml(filters)
 }
 
 fn start(origin: &RawOrigin, folder: &str, config: &NodeConfig) -> Steppe {

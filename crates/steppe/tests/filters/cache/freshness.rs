@@ -111,7 +111,9 @@ fn each_user_has_their_own(auth: &str, filters: &[&str], who: impl Fn(&str) -> S
             let user = request.field("x-user").unwrap_or("nobody");
             ok(&format!("cache-control: {control}\r\n"), user).into_bytes()
         });
-        let config = config().add(auth).route("all", |r| r.filters(filters));
+        let config = config()
+            .with_toml(auth)
+            .route("all", |r| r.filters(filters));
         let site = Site::start_with(origin, protocol, config);
         assert_eq!(site.get("/a").head.status(), 401);
         for (before, user) in ["ann", "bob", "ann"].into_iter().enumerate() {

@@ -9,7 +9,9 @@ fn telling(protocol: Protocol, more: &str, filters: &[&str]) -> Site {
         let content = format!("{} {}", told("host"), told("x-forwarded-proto"));
         ok(FRESH, &content).into_bytes()
     });
-    let config = config().add(more).route("all", |r| r.filters(filters));
+    let config = config()
+        .with_toml(more)
+        .route("all", |r| r.filters(filters));
     Site::start_with(origin, protocol, config)
 }
 

@@ -19,7 +19,7 @@ fn started(origin: &RawOrigin, filters: &[&str], config: NodeConfig) -> Steppe {
 fn pages() -> NodeConfig {
     NodeConfig::plain()
         .protocols(["h1", "h2c"])
-        .add_filter("f", |f| f.set("kind", "error-pages").add(PAGES))
+        .add_filter("f", |f| f.set("kind", "error-pages").with_toml(PAGES))
 }
 
 const PAGES: &str = r#"
@@ -93,7 +93,7 @@ fn a_connection_goes_on_behind_a_page() {
 fn what_filters_refuse_keeps_its_status_and_fields() {
     let origin = RawOrigin::answering(response("", b"ok"));
     let limit = "[http.filter.limit]\nkind = \"rate-limit\"\nrate = 1\nper = \"1h\"\nburst = 1\n";
-    let node = started(&origin, &["f", "limit"], pages().add(limit));
+    let node = started(&origin, &["f", "limit"], pages().with_toml(limit));
     assert_eq!(text(&get(&node, "/", &[VERSIONS[0]])), "ok");
     for version in VERSIONS {
         let refused = get(&node, "/", &[version]);
@@ -103,7 +103,7 @@ fn what_filters_refuse_keeps_its_status_and_fields() {
     }
     let jwt = "[http.filter.jwt]\nkind = \"jwt\"\n\
                keys = [{ algorithm = \"HS256\", secret_file = \"{scratch}/hs256.key\" }]\n";
-    let node = started(&origin, &["f", "jwt"], pages().add(jwt));
+    let node = started(&origin, &["f", "jwt"], pages().with_toml(jwt));
     for version in VERSIONS {
         let refused = get(&node, "/", &[version]);
         assert_eq!(said(&refused), (401, TEXT, "no".to_owned()), "{version}");
@@ -113,7 +113,7 @@ fn what_filters_refuse_keeps_its_status_and_fields() {
         assert_eq!(head.head.all("content-length"), ["2"]);
     }
     // What stands before it is not its own.
-    let node = started(&origin, &["jwt", "f"], pages().add(jwt));
+    let node = started(&origin, &["jwt", "f"], pages().with_toml(jwt));
     assert_ne!(text(&get(&node, "/", &[VERSIONS[0]])), "no");
 }
 
@@ -166,7 +166,7 @@ fn an_upstream_that_is_words_is_a_server() {
     let sorry = "[http.upstream.sorry]\nrespond = { status = 503, body = \"sorry\" }\n\
                  [[http.route]]\nname = \"sorry\"\npath = \"/sorry\"\nupstream = \"sorry\"\nfilters = [\"f\"]\n";
     for (of, expected) in [("gateway", "sorry"), ("all", BUSY)] {
-        let config = pages().filter("f", |f| f.set("of", of)).add(sorry);
+        let config = pages().filter("f", |f| f.set("of", of)).with_toml(sorry);
         let node = started(&origin, &["f"], config);
         for version in VERSIONS {
             assert_eq!(text(&get(&node, "/sorry", &[version])), expected, "{of}");
@@ -181,7 +181,7 @@ fn a_file_that_is_not_there_is_said_by_a_page_which_is_compressed() {
         types = [\"application/problem+json\"]\n\
         [[http.route]]\nname = \"files\"\npath = \"/files/{rest*}\"\nfilters = [\"pack\", \"f\"]\n\
         files = { root = \"{scratch}\" }\n";
-    let node = started(&origin, &["f"], pages().add(folder));
+    let node = started(&origin, &["f"], pages().with_toml(folder));
     for version in VERSIONS {
         let found = get(&node, "/files/busy.html", &[version]);
         assert_eq!(text(&found), BUSY);

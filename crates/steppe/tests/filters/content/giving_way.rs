@@ -80,7 +80,7 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     // Readers that stop are what is tested, and not that they are noticed.
     let config = NodeConfig::plain()
         .listener(|l| l.set("timeouts.write_stall", "5m"))
-        .add(FURTHER);
+        .with_toml(FURTHER);
     let mut node = builder.start(&config);
     let meter = MemoryMeter::watch(node.id());
     fill(&node);

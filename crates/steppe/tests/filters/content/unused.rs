@@ -13,9 +13,11 @@ const GATEWAY: &str = "steppe_http::";
 #[test]
 fn measured_filters_of_other_routes_cost_a_request_no_instruction() {
     let origin = Nginx::start("location / { return 200 0123456789; }");
-    let plain = NodeConfig::plain().add(ROUTES);
+    let plain = NodeConfig::plain().with_toml(ROUTES);
     let without = counted(&origin, &plain);
-    let all = plain.add(EACH_KIND).route("filtered", |r| r.filters(ALL));
+    let all = plain
+        .with_toml(EACH_KIND)
+        .route("filtered", |r| r.filters(ALL));
     let beside = counted(&origin, &all);
     println!(
         "instructions of {REQUESTS} requests: {without:?} without filters, {beside:?} beside a route with all of them"

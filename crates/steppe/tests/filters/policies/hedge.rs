@@ -35,7 +35,7 @@ impl Pair {
 
     /// The stuck server is the first.
     fn node(&self, further: &str) -> Steppe {
-        start(&[&self.stuck, &self.quick], |u| u.add(further))
+        start(&[&self.stuck, &self.quick], |u| u.with_toml(further))
     }
 }
 
@@ -110,7 +110,9 @@ fn servers_of_http2_are_hedged_by_the_stream() {
             server.send(&[H2Frame::ok(stream), H2Frame::last_data(stream, "quick")]);
         }
     });
-    let node = start(&[&stuck, &quick], |u| u.set("protocol", "h2c").add(SOON));
+    let node = start(&[&stuck, &quick], |u| {
+        u.set("protocol", "h2c").with_toml(SOON)
+    });
     for _ in 0..8 {
         assert_eq!(ask(&node, "GET /", "").text(), "quick");
     }
@@ -207,7 +209,7 @@ fn the_second_takes_the_place_of_a_first_that_fails() {
             first_is_over.open();
         }
     });
-    let node = start(&[&first, &second], |u| u.add(SOON));
+    let node = start(&[&first, &second], |u| u.with_toml(SOON));
     assert_eq!(ask(&node, "GET /", "").text(), "second");
     assert_eq!(hedges(&node, "sent"), 1.0);
     // What it was asked is what was answered: it is not asked again.
@@ -253,7 +255,7 @@ fn one_server_and_max_0_hedge_nothing() {
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 504]);
     let alone = start(&[&pair.stuck], |u| {
-        u.add(SOON).set("timeouts.first_byte", "200ms")
+        u.with_toml(SOON).set("timeouts.first_byte", "200ms")
     });
     assert_eq!(ask(&alone, "GET /", "").status(), 504);
     assert_eq!(hedges(&alone, "sent"), 0.0);

@@ -14,12 +14,12 @@ fn limited(limit: &str) -> NodeConfig {
         .workers(2)
         .protocols(["h1", "h2c"])
         .route("all", |r| r.filters(["limit"]))
-        .add_filter("limit", |f| f.set("kind", "rate-limit").add(limit))
+        .add_filter("limit", |f| f.set("kind", "rate-limit").with_toml(limit))
 }
 
 fn start(origin: &RawOrigin, limit: &str) -> Steppe {
     let builder = Steppe::builder().with("origin", origin.address());
-    builder.start(&limited(limit))
+    builder.start(limited(limit))
 }
 
 /// How many of so many requests pass.
@@ -273,7 +273,7 @@ fn a_store_that_is_no_store_is_refused_and_not_shown() {
         ("key = \"ip\"", "rate"),
     ] {
         let builder = Steppe::builder().with("origin", "127.0.0.1:1");
-        let (status, said) = builder.run(&["check"], &limited(limit));
+        let (status, said) = builder.run(&["check"], limited(limit));
         assert!(!status.success(), "{limit}");
         assert!(said.contains(expected), "{limit}: {said}");
     }

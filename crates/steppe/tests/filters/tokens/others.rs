@@ -21,7 +21,7 @@ fn filtering(filter: &str) -> NodeConfig {
     NodeConfig::plain()
         .protocols(["h1", "h2c"])
         .route("all", |r| r.filters(["f"]))
-        .add_filter("f", |f| f.add(filter))
+        .add_filter("f", |f| f.with_toml(filter))
 }
 
 fn start_with(origin: &RawOrigin, config: &NodeConfig) -> Steppe {

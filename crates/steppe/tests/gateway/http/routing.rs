@@ -9,7 +9,7 @@ fn node(routes: &[(&str, &str)]) -> Steppe {
             .add_upstream(name, |u| {
                 u.set("respond.status", 200).set("respond.body", *name)
             })
-            .add_route(name, |r| r.upstream(name).add(keys))
+            .add_route(name, |r| r.upstream(name).with_toml(keys))
     };
     let config = routes.iter().fold(NodeConfig::bare(), add);
     Steppe::builder().start(&config)
@@ -251,8 +251,8 @@ response_headers = { set = { x-back = "second" } }
 "#;
     let config = NodeConfig::plain()
         .route("all", |r| r.filters(["first", "second"]))
-        .add_filter("first", |f| f.add(first))
-        .add_filter("second", |f| f.add(second));
+        .add_filter("first", |f| f.with_toml(first))
+        .add_filter("second", |f| f.with_toml(second));
     let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&config);

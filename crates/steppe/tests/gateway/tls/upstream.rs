@@ -86,7 +86,7 @@ fn config(tls: &str, further: &str) -> NodeConfig {
     NodeConfig::plain().upstream("origin", |u| {
         let u = u
             .set("protocol", "h1s")
-            .add(&format!("tls = {{ {tls} }}\n{further}"));
+            .with_toml(&format!("tls = {{ {tls} }}\n{further}"));
         match further.contains("timeouts") {
             true => u,
             false => u.set("timeouts.connect", "15s"),

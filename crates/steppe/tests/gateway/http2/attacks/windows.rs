@@ -231,7 +231,7 @@ fn a_reload_between_uploads_harms_none() {
         ]);
         let answer = peer.answer(stream);
         assert_eq!((answer.status, answer.reset), (Some(200), None), "{round}");
-        node.set_config(&format!("{}\n# {round}\n", node.config()));
+        node.set_config(format!("{}\n# {round}\n", node.config()));
         assert_eq!(node.admin_post("/reload").status(), 200);
     }
     peer.send(&[H2Frame::reset(opened)]);

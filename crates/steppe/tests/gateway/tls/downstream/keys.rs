@@ -189,7 +189,7 @@ fn crl_expired_says_what_an_old_list_is_worth() {
             .asking("required", &clients.pem())
             .file("old.crl", &list)
             .listener(|l| l.set("tls.client_crl", ["{scratch}/old.crl"]));
-        site.listener(|l| l.add(line)).start(origin.address())
+        site.listener(|l| l.with_toml(line)).start(origin.address())
     };
     let node = start("");
     assert!(!refusal(&node, &client).is_empty());
@@ -209,7 +209,7 @@ fn crl_unknown_says_what_no_list_is_worth() {
             .asking("required", &(clients.pem() + &others.pem()))
             .file("others.crl", &list)
             .listener(|l| l.set("tls.client_crl", ["{scratch}/others.crl"]));
-        site.listener(|l| l.add(line)).start(origin.address())
+        site.listener(|l| l.with_toml(line)).start(origin.address())
     };
     let node = start("");
     assert!(!refusal(&node, &client).is_empty());

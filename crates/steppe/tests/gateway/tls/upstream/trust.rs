@@ -199,7 +199,7 @@ fn a_server_that_asks_for_a_certificate_gets_ours() {
         .with_file("ca.pem", &authority.pem())
         .with_file("own.pem", &ours.cert)
         .with_file("own.key", &ours.key);
-    let node = builder.start(&config(&tls, ""));
+    let node = builder.start(config(&tls, ""));
     assert_eq!(get(&node).text(), "SUCCESS CN=gateway.example");
     let bare = super::node(&authority, nginx.address(), (CA, ""));
     assert_eq!(get(&bare).status(), 400, "nginx asks for one");
