@@ -17,6 +17,7 @@ use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
 use steppe_plane::config::{Listener as PlaneListener, Plane, Queue, Workers as PlaneWorkers};
 use steppe_plane::{DialedWorker, Directory};
+use steppe_testkit::{NodeConfig, Section};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -143,10 +144,11 @@ fn the_first_and_the_embedded_configuration_are_fine() {
 /// The table of keys has the defaults as text, `steppe-http` as values.
 #[test]
 fn defaults_are_those_of_the_gateway() {
-    let text = "[[http.listener]]\nlisten = \"[::]:0\"\n\
-                [http.upstream.a]\nservers = [\"a:1\"]\n\
-                [[http.route]]\nname = \"a\"\nupstream = \"a\"\n";
-    let config = valid("a.toml", text);
+    let least = NodeConfig::default()
+        .add_listener("[::]:0", |l| l)
+        .add_upstream("a", |u| u.servers(["a:1"]))
+        .add_route("a", |r| r.upstream("a"));
+    let config = valid("a.toml", &least.to_string());
     assert_eq!(config.node.workers, Workers::Auto);
     assert_eq!(config.node.memory_budget, MemoryBudget::Share(0.75));
     assert_eq!(config.node.drain_timeout, Duration::from_secs(30));
@@ -159,8 +161,8 @@ fn defaults_are_those_of_the_gateway() {
     };
     assert_eq!(*servers, Servers::of([servers.servers[0].address.clone()]));
     assert_eq!(config.http.routes[0].path.to_string(), "/{rest*}");
-    let text = text.replace("[\"a:1\"]", "[\"a:1\"]\noutlier = {}");
-    let config = valid("a.toml", &text);
+    let with_outlier = least.upstream("a", |u| u.set("outlier", Section::new()));
+    let config = valid("a.toml", &with_outlier.to_string());
     let UpstreamKind::Servers(servers) = &config.http.upstreams[0].kind else {
         panic!("it has servers");
     };
