@@ -56,7 +56,7 @@ fn a_head_is_waited_for_as_a_whole_however_it_drips() {
         pass(millis(100) + LATE).await;
         assert_refused(&mut stopped, 408).await;
         assert_refused(&mut dripping, 408).await;
-        assert!(seen.lock().expect("no panic").requests.is_empty());
+        assert_eq!(seen.lock().expect("no panic").accepted, 0);
         assert_eq!(site.status().await, 200);
     });
 }
@@ -76,6 +76,32 @@ fn the_time_of_a_head_begins_with_its_first_byte() {
         client.send(HALF).await;
         pass(seconds(10) + LATE).await;
         assert_refused(&mut client, 408).await;
+    });
+}
+
+/// Of two half heads, the one that began first is still waited for when the other is given up.
+#[test]
+fn each_listener_waits_for_heads_as_long_as_it_is_told() {
+    run(async {
+        let origin = Origin::bind();
+        let mut plan = Plan::new(&[&origin]);
+        plan.listener.timeouts = timeouts();
+        plan.second = Some(ListenerTimeouts {
+            header: seconds(2),
+            ..timeouts()
+        });
+        let mut site = Site::start(plan, [(origin, saying(OK))]);
+        let mut patient = site.connect_to(0).await;
+        patient.send(HALF).await;
+        let mut other = site.connect_to(1).await;
+        other.send(HALF).await;
+        pass(seconds(2) - LATE).await;
+        assert!(other.is_waiting());
+        pass(2 * LATE).await;
+        assert_refused(&mut other, 408).await;
+        pass(seconds(7)).await;
+        patient.send("\r\n").await;
+        assert_eq!(status(&patient.response().await), 200);
     });
 }
 
@@ -214,6 +240,30 @@ fn a_server_has_its_time_for_a_head_and_for_more_of_its_content() {
     });
 }
 
+/// Neither a head nor content that comes now and then puts the end of the whole exchange off.
+#[test]
+fn an_exchange_has_its_time_as_a_whole() {
+    run(async {
+        let origin = Origin::bind();
+        let mut plan = Plan::new(&[&origin]);
+        plan.servers.timeouts.total = Some(seconds(30));
+        let mut site = Site::start(plan, [(origin, saying(OK))]);
+        let mut client = site.connect().await;
+        client
+            .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+            .await;
+        for _ in 0..5 {
+            pass(seconds(5)).await;
+            client.send("a").await;
+        }
+        pass(seconds(5) - LATE).await;
+        assert!(client.is_waiting());
+        pass(2 * LATE).await;
+        let said = client.response().await;
+        assert_eq!(status(&said), 504, "{said}");
+    });
+}
+
 #[test]
 fn an_idle_connection_to_a_server_is_closed() {
     run(async {
@@ -262,7 +312,9 @@ fn a_header_of_the_proxy_protocol_is_waited_for_as_a_head() {
         plan.listener.timeouts = timeouts();
         plan.listener.proxy_protocol = true;
         let site = Site::start(plan, [(origin, saying(OK))]);
-        let mut socket = TcpStream::connect(site.address).await.expect("it listens");
+        let mut socket = TcpStream::connect(site.addresses[0])
+            .await
+            .expect("it listens");
         pass(seconds(10) - LATE).await;
         let mut said = [0; 1];
         let early = socket.try_read(&mut said);

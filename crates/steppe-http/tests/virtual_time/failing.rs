@@ -3,7 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use steppe_http::config::{Balance, CircuitBreaker, Outlier, Retry, RetryOn};
+use steppe_http::config::{
+    Balance, CircuitBreaker, Filter, FilterKind, JsonEdits, Outlier, Retry, RetryOn, Route, Target,
+    Transform, Unreadable, Upstream, UpstreamKind,
+};
 use steppe_testkit::virtual_time::{pass, run, settle};
 
 use super::site::{GET, OK, Origin, Plan, Reads, Reply, SORRY, Script, Site, saying, status};
@@ -34,6 +37,23 @@ impl Patient {
             asked.set(asked.get() + 1);
             Reply::Say(if is_sick.get() { SORRY } else { OK }.to_owned())
         })
+    }
+}
+
+/// A filter that edits content of so many bytes at most.
+fn edits(max_bytes: u64) -> Filter {
+    Filter {
+        name: "edit".to_owned(),
+        kind: FilterKind::Transform(Transform {
+            response_json: Some(JsonEdits {
+                remove: vec!["a".to_owned()],
+                rename: Vec::new(),
+                set: Vec::new(),
+                max_bytes,
+                unreadable: Unreadable::Refuse,
+            }),
+            ..Transform::default()
+        }),
     }
 }
 
@@ -120,20 +140,74 @@ fn failures_are_counted_in_a_window() {
     });
 }
 
-/// A server that does not wait for content for ever is right.
+/// Of two, the one that opened first is still open when the other is tried again.
 #[test]
-fn what_clients_do_is_not_the_servers_failure() {
+fn each_circuit_is_open_for_as_long_as_it_is_told() {
+    run(async {
+        let (long, short) = (Patient::sick(), Patient::sick());
+        let mut plan = Plan::new(&[&long.origin]);
+        plan.servers.circuit_breaker = Some(breaker(4, 60));
+        let mut servers = Plan::new(&[&short.origin]).servers;
+        servers.circuit_breaker = Some(breaker(4, 5));
+        plan.edit = Box::new(|config| {
+            let path = "/short".parse().expect("valid");
+            config
+                .routes
+                .push(Route::of("short", path, Target::Upstream(1)));
+            config.upstreams.push(Upstream {
+                name: "short".to_owned(),
+                kind: UpstreamKind::Servers(servers),
+            });
+        });
+        let asked = Rc::clone(&long.asked);
+        let sick = [Rc::clone(&long.is_sick), Rc::clone(&short.is_sick)];
+        let scripts = [long.script(), short.script()];
+        let [to_long, to_short] = scripts;
+        let mut site = Site::start(plan, [(long.origin, to_long), (short.origin, to_short)]);
+        let request = GET.replace(" / ", " /short ");
+        for request in [GET, &request] {
+            for _ in 0..4 {
+                assert_eq!(status(&site.ask(request).await), 503);
+            }
+        }
+        sick.iter().for_each(|sick| sick.set(false));
+        pass(seconds(5) - millis(20)).await;
+        assert_eq!(status(&site.ask(&request).await), 503);
+        pass(millis(20)).await;
+        assert_eq!(status(&site.ask(&request).await), 200);
+        assert_eq!((site.status().await, asked.get()), (503, 4));
+    });
+}
+
+/// A server that does not wait for content for ever is right, and one whose response a filter can't edit
+/// has answered.
+#[test]
+fn what_clients_and_filters_do_is_not_the_servers_failure() {
     run(async {
         let origin = Origin::reading(Reads::Head);
         let mut plan = Plan::new(&[&origin]);
         plan.servers.circuit_breaker = Some(breaker(2, 60));
+        plan.edit = Box::new(|config| {
+            let path = "/edited".parse().expect("valid");
+            config.routes.push(Route {
+                filters: vec![0],
+                ..Route::of("edited", path, Target::Upstream(0))
+            });
+            config.filters.push(edits(1024));
+        });
         let script = |request: &str| {
             if request.starts_with("POST") {
                 // Twice what makes its client late.
                 return Reply::CloseAfter(seconds(2));
             }
-            Reply::Say(OK.to_owned())
+            let long = format!("{{\"a\":\"{}\"}}", "x".repeat(3000));
+            let bytes = long.len();
+            Reply::Say(format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+                 content-length: {bytes}\r\n\r\n{long}"
+            ))
         };
+        let edited = GET.replace(" / ", " /edited ");
         let mut site = Site::start(plan, [(origin, Box::new(script))]);
         for _ in 0..3 {
             let mut client = site.connect().await;
@@ -142,13 +216,15 @@ fn what_clients_do_is_not_the_servers_failure() {
                 .await;
             pass(seconds(2)).await;
             assert_eq!(status(&client.response().await), 502);
+            assert_eq!(status(&site.ask(&edited).await), 502);
         }
         assert_eq!(circuit(&site), "closed");
         assert_eq!(site.statuses(3).await, [200; 3]);
         // With all that it was to get, it is.
         let whole = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
         // The first one is sent on a connection that was idle, whose end may have crossed it.
-        for _ in 0..4 {
+        pass(seconds(11)).await;
+        for _ in 0..3 {
             assert_eq!(circuit(&site), "closed");
             let mut client = site.connect().await;
             client.send(whole).await;

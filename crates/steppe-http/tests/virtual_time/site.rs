@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use steppe_http::Gateway;
 use steppe_http::codecs::Codecs;
-use steppe_http::config::{self, H1, Listener, Route, Servers, Target, Upstream, UpstreamKind};
+use steppe_http::config::{
+    self, H1, Listener, ListenerTimeouts, Route, Servers, Target, Upstream, UpstreamKind,
+};
 use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
@@ -25,7 +27,8 @@ use super::memory::{Connected, End, Piped};
 
 /// A gateway whose listener and one upstream are as a test has them.
 pub struct Site {
-    pub address: SocketAddr,
+    /// Of its listeners.
+    pub addresses: Vec<SocketAddr>,
     pub drain: Drain,
     clients: mpsc::Receiver<End>,
     gateway: Arc<Gateway>,
@@ -37,9 +40,14 @@ pub struct Plan {
     /// Its address is that of the socket.
     pub listener: Listener,
     pub servers: Servers,
-    pub others: Vec<Upstream>,
     pub filters: Vec<config::Filter>,
+    /// Another listener with its timeouts; its address is the second of the site.
+    pub second: Option<ListenerTimeouts>,
+    /// Changes the rest of the configuration.
+    pub edit: Edit,
 }
+
+type Edit = Box<dyn FnOnce(&mut config::Gateway)>;
 
 /// A server of a test's own.
 pub struct Origin {
@@ -63,6 +71,8 @@ pub struct Seen {
     pub requests: Vec<Asked>,
     /// Connections that the gateway has closed.
     pub closed: usize,
+    /// Connections that the gateway has made.
+    pub accepted: usize,
 }
 
 /// A request, and when it came.
@@ -103,30 +113,37 @@ impl Plan {
         Self {
             listener: Listener::of(nowhere, vec![H1]),
             servers: Servers::of(servers.into_iter().map(ServerAddress::Ip)),
-            others: Vec::new(),
             filters: Vec::new(),
+            second: None,
+            edit: Box::new(|_| ()),
         }
     }
 
-    fn config(self, listen: ListenAddress) -> config::Gateway {
+    /// Of listeners at these addresses.
+    fn config(self, listen: &[ListenAddress]) -> config::Gateway {
         let path = "/{rest*}".parse().expect("valid");
         let servers = Upstream {
             name: "servers".to_owned(),
             kind: UpstreamKind::Servers(self.servers),
         };
-        config::Gateway {
+        let timeouts = std::iter::once(self.listener.timeouts).chain(self.second);
+        let listener = |(address, timeouts): (&ListenAddress, _)| Listener {
+            address: address.clone(),
+            timeouts,
+            ..self.listener.clone()
+        };
+        let mut config = config::Gateway {
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
-            listeners: vec![Listener {
-                address: listen,
-                ..self.listener
-            }],
-            upstreams: std::iter::once(servers).chain(self.others).collect(),
+            listeners: listen.iter().zip(timeouts).map(listener).collect(),
+            upstreams: vec![servers],
             routes: vec![Route {
                 filters: (0..self.filters.len()).collect(),
                 ..Route::of("all", path, Target::Upstream(0))
             }],
             filters: self.filters,
-        }
+        };
+        (self.edit)(&mut config);
+        config
     }
 }
 
@@ -139,14 +156,20 @@ impl Site {
             spawn_local(origin.run(script, Arc::clone(piped.servers())));
         }
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
-        let bound = bind(&any, 1).expect("binds").pop().expect("one");
-        let ListenAddress::Tcp(address) = *bound.address() else {
-            unreachable!("it was bound to TCP");
-        };
+        let count = 1 + usize::from(plan.second.is_some());
+        let bound: Vec<_> = (0..count)
+            .flat_map(|_| bind(&any, 1).expect("binds"))
+            .collect();
+        let listen: Vec<_> = bound.iter().map(|bound| bound.address().clone()).collect();
+        let addresses = listen.iter().map(|address| match *address {
+            ListenAddress::Tcp(address) => address,
+            _ => unreachable!("it was bound to TCP"),
+        });
+        let addresses = addresses.collect();
         let codecs = Codecs::default()
             .with_downstream(H1, Arc::new(piped.clone()))
             .with_upstream(H1, Arc::new(piped));
-        let config = plan.config(bound.address().clone());
+        let config = plan.config(&listen);
         let budget = Budget::new(64 << 20);
         let names = Names::new(Arc::new(SystemResolver::new().expect("system settings")));
         let context = GatewayContext {
@@ -162,7 +185,9 @@ impl Site {
         let tls = gateway.load_tls(&config, clock::now()).expect("valid");
         let gateway = gateway.next(config, tls);
         let mut sockets = BoundSockets::default();
-        sockets.insert_listener(bound.address().clone(), bound);
+        for (address, bound) in listen.into_iter().zip(bound) {
+            sockets.insert_listener(address, bound);
+        }
         let drain = Drain::default();
         let worker = Worker {
             index: 0,
@@ -182,7 +207,7 @@ impl Site {
             intake,
         ));
         Self {
-            address,
+            addresses,
             drain,
             clients,
             _probes: gateway.start_probes(),
@@ -191,7 +216,13 @@ impl Site {
     }
 
     pub async fn connect(&mut self) -> Client {
-        let socket = TcpStream::connect(self.address).await.expect("it listens");
+        self.connect_to(0).await
+    }
+
+    /// To the listener of this index.
+    pub async fn connect_to(&mut self, listener: usize) -> Client {
+        let address = self.addresses[listener];
+        let socket = TcpStream::connect(address).await.expect("it listens");
         let end = self.clients.recv().await.expect("it serves");
         drop(socket);
         Client {
@@ -273,6 +304,7 @@ impl Origin {
     async fn run(self, script: Script, connected: Arc<Connected>) {
         let script = Rc::new(std::cell::RefCell::new(script));
         while let Ok((_socket, peer)) = self.listener.accept().await {
+            self.seen.lock().expect("no panic").accepted += 1;
             let (seen, script) = (self.seen(), Rc::clone(&script));
             let (connected, reads) = (Arc::clone(&connected), self.reads);
             spawn_local(async move {

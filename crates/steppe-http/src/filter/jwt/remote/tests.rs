@@ -10,6 +10,7 @@ use tokio::task::{LocalSet, yield_now};
 
 use super::*;
 use crate::filter::jwt::keys::tests::rsa_jwk;
+use crate::key_sets::KeySets;
 
 fn set(cooldown: Duration) -> RemoteKeys {
     let source = JwksUrl {
@@ -227,6 +228,34 @@ fn a_set_is_fetched_at_its_refresh_and_sooner_after_a_failure() {
             assert_eq!(fetched(), (count, due));
         }
         assert_eq!(set.report().failed, 3);
+    });
+}
+
+#[test]
+fn a_set_that_a_configuration_drops_is_neither_fetched_nor_waited_for() {
+    virtual_time::run(async {
+        let server = Arc::new(Server {
+            answers: Mutex::new([Ok(rsa().into())].into()),
+            ..Server::default()
+        });
+        let kept = KeySets::new(server.clone());
+        let set = Arc::new(set(Duration::from_secs(10)));
+        kept.replace(&[Arc::clone(&set)]);
+        virtual_time::pass(Duration::from_secs(10)).await;
+        let Asked::Wait(mut wait) = set.ask(1, clock::now()) else {
+            panic!("it has cooled");
+        };
+        virtual_time::settle().await;
+        assert_eq!(server.asked.load(Ordering::Relaxed), 2);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(wait.poll(&mut cx).is_pending());
+        kept.replace(&[]);
+        assert!(wait.poll(&mut cx).is_ready());
+        // For a cooldown, after which it would be asked for again.
+        virtual_time::pass(Duration::from_secs(11)).await;
+        assert!(matches!(set.ask(1, clock::now()), Asked::Cooling));
+        virtual_time::settle().await;
+        assert_eq!(server.asked.load(Ordering::Relaxed), 2);
     });
 }
 

@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::task::Poll;
 
+use steppe_testkit::virtual_time;
+
 use super::*;
 
 /// What the store does when it is asked about a request.
@@ -149,5 +151,36 @@ fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
         assert!(!is_there(&counts) && connected.connection.borrow().is_none());
         // Who connects is told.
         connected.is_lost.notified().await;
+    });
+}
+
+#[test]
+fn a_store_that_is_away_is_looked_for_twice_a_second() {
+    virtual_time::run(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let (counts, asked) = (Arc::<Counts>::default(), Rc::<Cell<u32>>::default());
+        let accepted = Rc::clone(&asked);
+        spawn_local(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                accepted.set(accepted.get() + 1);
+                drop(connection);
+            }
+        });
+        let client = Client::open(format!("redis://{address}/")).expect("a URL");
+        let rate = Rate {
+            requests: 1,
+            per: Duration::from_secs(1),
+            burst: 1,
+        };
+        let line = Rc::new(Line::new(client, &rate, Arc::clone(&counts)));
+        spawn_local(line.keep_connected(Rc::default()));
+        for looks in 1..=20 {
+            virtual_time::pass(STORE_PAUSE / 2).await;
+            assert_eq!(asked.get(), looks);
+            virtual_time::pass(STORE_PAUSE / 2).await;
+        }
+        assert!(!counts.is_store_there.load(Ordering::Relaxed));
     });
 }
