@@ -1,81 +1,76 @@
 //! Servers that are asked whether they are well.
+//!
+//! How often, for how long, and what is made of the answers is tested in virtual time, in `steppe-http`; here,
+//! what the keys do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use steppe_testkit::{RawOrigin, Section, Steppe, eventually};
+use serde_json::Value;
+use steppe_testkit::{RawOrigin, Section, Steppe, eventually, observe_until};
 
 use super::{OK, address, failures, node, servers, wait_until};
 
-/// Answers requests, and each probe, of which it is told the number, by what `say` has for it; counts probes.
-fn probed(say: impl Fn(usize) -> u8 + Send + Sync + 'static) -> (RawOrigin, Arc<AtomicUsize>) {
-    let probes = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&probes);
-    let origin = RawOrigin::start(move |peer| {
+/// What a server does about a probe.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Say(&'static str),
+    /// It takes this long, unless the probe leaves before.
+    After(Duration),
+}
+
+/// Answers requests, and each probe by what `say` has for it.
+fn probed(say: impl Fn() -> Answer + Send + Sync + 'static) -> RawOrigin {
+    RawOrigin::start(move |peer| {
         while let Some(request) = peer.request() {
             if request.head.target() != "/probe?x=1" {
                 peer.send(OK);
                 continue;
             }
             assert_eq!(request.field("user-agent"), Some("steppe-probe"));
-            match say(count.fetch_add(1, Ordering::AcqRel)) {
-                b'.' => peer.send(OK),
-                b'!' => peer.send("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"),
-                b'3' => peer.send("HTTP/1.1 302 No\r\ncontent-length: 0\r\n\r\n"),
-                b'~' => {
-                    // Longer than a probe waits for an answer that has to come soon.
-                    peer.expect_silence(Duration::from_millis(300));
-                    peer.send(OK)
+            match say() {
+                Answer::Say(answer) => peer.send(answer),
+                Answer::After(time) => {
+                    peer.patience(time).drain();
+                    let _ = peer.try_send(OK.as_bytes());
+                    return;
                 }
-                _ => return peer.drain(),
             };
         }
-    });
-    (origin, probes)
+    })
 }
 
-/// A node that probes two servers: one that goes by `script`, its last word for good, and one that is always well.
+/// A node that probes two servers: one that does this while it is sick and that while it is well, which it is told,
+/// and one that is always well.
 fn probing(
-    script: &'static str,
+    [sick, well]: [Answer; 2],
     change: impl FnOnce(Section) -> Section,
-) -> (Steppe, [RawOrigin; 2], Arc<AtomicUsize>) {
-    let say = |at: usize| script.as_bytes()[at.min(script.len() - 1)];
-    probing_by(say, change)
-}
-
-fn probing_by(
-    say: impl Fn(usize) -> u8 + Send + Sync + 'static,
-    change: impl FnOnce(Section) -> Section,
-) -> (Steppe, [RawOrigin; 2], Arc<AtomicUsize>) {
-    let ((origin, probes), (other, _)) = (probed(say), probed(|_| b'.'));
-    let servers = [address(&origin), address(&other)];
-    let node = node(&servers, |u| u.set("health", change(health())));
-    (node, [origin, other], probes)
-}
-
-/// Probes in quick succession.
-fn health() -> Section {
-    Section::new()
+) -> (Steppe, [RawOrigin; 2], Arc<AtomicBool>) {
+    let is_sick = Arc::new(AtomicBool::new(true));
+    let told = Arc::clone(&is_sick);
+    let say = move || {
+        if told.load(Ordering::Acquire) {
+            sick
+        } else {
+            well
+        }
+    };
+    let origins = [probed(say), probed(move || well)];
+    let health = Section::new()
         .set("path", "/probe?x=1")
-        .set("interval", "20ms")
+        .set("interval", "20ms");
+    let servers = origins.each_ref().map(address);
+    let node = node(&servers, |u| u.set("health", change(health)));
+    (node, origins, is_sick)
 }
 
-fn wait_for_probes(probes: &AtomicUsize, count: usize) {
-    eventually("so many probes", || probes.load(Ordering::Acquire) >= count);
-}
+const NO: &str = "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n";
+const FOUND: &str = "HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n";
 
 #[test]
 fn probes_mark_a_server_unhealthy_and_back() {
-    let is_sick = Arc::new(AtomicBool::new(true));
-    let say = {
-        let is_sick = Arc::clone(&is_sick);
-        move |_| match is_sick.load(Ordering::Acquire) {
-            true => b'!',
-            false => b'.',
-        }
-    };
-    let (node, origins, _) = probing_by(say, |health| health);
+    let (node, origins, is_sick) = probing([Answer::Say(NO), Answer::Say(OK)], |health| health);
     wait_until(&node, "it is out", |servers| {
         servers[0]["state"] == "unhealthy"
     });
@@ -104,64 +99,50 @@ fn probes_mark_a_server_unhealthy_and_back() {
         "{}",
         metrics.text()
     );
+    eventually("the log says so", || {
+        let said = node.said();
+        said.contains("server is unhealthy") && said.contains("server is healthy again")
+    });
 }
 
-const OUT: &str = "server is unhealthy";
-const BACK: &str = "server is healthy again";
+/// As many as would take longer than a test waits, by the interval that there is without the key.
+const IN_A_ROW: u16 = 40;
 
 #[test]
 fn so_many_probes_in_a_row_decide() {
-    let (node, _origins, probes) = probing("!!.!!.!!!.", |h| h.set("unhealthy_after", 4));
-    wait_for_probes(&probes, 14);
-    assert!(!node.said().contains(OUT), "{}", node.said());
-    let (node, _origins, probes) = probing("!!.!!.!!!.", |h| h.set("unhealthy_after", 3));
-    wait_for_probes(&probes, 14);
-    eventually("it was out, and is back", || {
-        node.said().contains(OUT) && node.said().contains(BACK)
+    let answers = [Answer::Say(NO), Answer::Say(FOUND)];
+    let (node, _origins, is_sick) = probing(answers, |health| {
+        health
+            .set("expect", "200, 302")
+            .set("unhealthy_after", IN_A_ROW)
+            .set("healthy_after", IN_A_ROW)
     });
-    let (node, _origins, probes) = probing("!!!..!...!..!...!", |h| h.set("healthy_after", 4));
-    wait_for_probes(&probes, 20);
-    eventually("it is out", || node.said().contains(OUT));
-    assert!(!node.said().contains(BACK), "{}", node.said());
-    let (node, _origins, probes) = probing("!!!..!...!..!...!", |h| h.set("healthy_after", 3));
-    wait_for_probes(&probes, 20);
-    eventually("it is back", || node.said().contains(BACK));
+    let is = |state: &'static str| move |server: &Value| server["state"] == state;
+    let first = || servers(&node)[0].clone();
+    let out = observe_until("it is out", first, is("unhealthy"));
+    assert_eq!(out["probe"]["passed"], 0);
+    assert!(
+        out["probe"]["failed"].as_u64() >= Some(IN_A_ROW.into()),
+        "{out}"
+    );
+    is_sick.store(false, Ordering::Release);
+    let back = observe_until("it is back", first, is("healthy"));
+    assert!(
+        back["probe"]["passed"].as_u64() >= Some(IN_A_ROW.into()),
+        "{back}"
+    );
+    assert_eq!(back["probe"]["last"], "302");
 }
 
-#[test]
-fn the_statuses_that_are_expected_are_good() {
-    for (expect, is_good) in [("2xx", false), ("200-399", true), ("200, 302", true)] {
-        let (node, _origins, probes) = probing("3", |h| h.set("expect", expect));
-        wait_for_probes(&probes, 6);
-        if is_good {
-            assert!(!node.said().contains(OUT), "{expect}: {}", node.said());
-        } else {
-            eventually("it is out", || node.said().contains(OUT));
-        }
-    }
-}
-
+/// An answer that comes after the time of a probe is none; without the key it would come in time.
 #[test]
 fn a_probe_waits_as_long_as_told() {
-    let (node, _origins, _) = probing("-", |h| h.set("timeout", "50ms").set("unhealthy_after", 2));
+    let late = Answer::After(Duration::from_millis(300));
+    let (node, _origins, _) = probing([late, Answer::Say(OK)], |health| {
+        health.set("timeout", "50ms").set("unhealthy_after", 2)
+    });
     wait_until(&node, "it is out", |servers| {
         servers[0]["state"] == "unhealthy"
     });
     assert_eq!(servers(&node)[0]["probe"]["last"], "no answer in time");
-    let (node, _origins, _) = probing("~", |h| h.set("timeout", "10s").set("unhealthy_after", 1));
-    wait_until(&node, "it is asked", |servers| {
-        servers[0]["probe"]["passed"].as_u64() > Some(2)
-    });
-    assert!(!node.said().contains(OUT), "{}", node.said());
-}
-
-#[test]
-fn where_none_is_well_all_are_asked() {
-    let ((one, _), (other, _)) = (probed(|_| b'!'), probed(|_| b'!'));
-    let servers = [address(&one), address(&other)];
-    let node = node(&servers, |u| u.set("health", health()));
-    wait_until(&node, "both are out", |servers| {
-        servers.iter().all(|server| server["state"] == "unhealthy")
-    });
-    assert_eq!(failures(&node, 4), 0);
 }
