@@ -158,6 +158,7 @@ fn named_or_all<T: clap::ValueEnum + PartialEq + Clone>(named: &[T]) -> Vec<T> {
 }
 
 /// Each case runs all allocators before the next begins: pairs are as close in time as can be.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 async fn run_round(
     launcher: &Launcher,
     contestants: &[Contestant],

@@ -197,6 +197,7 @@ fn decoded(head: &[u8]) -> Result<Response<()>> {
 }
 
 /// Sends as much at a time as the client's windows take.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 async fn send(stream: &mut SendStream<Bytes>, mut content: Bytes, is_last: bool) -> Result<()> {
     loop {
         stream.reserve_capacity(content.len());

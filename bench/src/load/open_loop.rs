@@ -41,6 +41,7 @@ pub struct Latencies {
 }
 
 /// Sends GETs of `path` at `rate` a second over `connections` connections for `duration`.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub async fn run(
     address: SocketAddr,
     path: &str,

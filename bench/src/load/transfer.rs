@@ -99,6 +99,7 @@ impl Transferred {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 async fn repeat(
     endpoint: &Endpoint,
     direction: Direction,

@@ -157,6 +157,7 @@ pub fn cargo(arguments: &[&str], folder: &Path) -> Result<Vec<u8>> {
     finish(command.args(arguments).arg("--locked").current_dir(folder))
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn compile(
     compiler: &str,
     flags: &str,

@@ -62,6 +62,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When it fails, crashes, takes too long, or says something else than figures.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub async fn run(
         &self,
         contestant: &Contestant,
@@ -77,6 +78,7 @@ impl Launcher {
     }
 
     /// Runs it within another program, such as a tracer, which gets `arguments` first.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn within(&self, program: &Path, arguments: &[&OsStr], case: Case, units: u64) -> Command {
         let mut command = Command::new(program);
         command

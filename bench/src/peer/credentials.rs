@@ -63,6 +63,7 @@ const P256_NAME: &str = "localhost";
 /// Another name, since Caddy chooses by name among all certificates that it has.
 const RSA_NAME: &str = "rsa.localhost";
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn issue(
     folder: &Path,
     file: &str,

@@ -123,6 +123,7 @@ impl Contestant {
     ///
     /// # Errors
     /// When something can't be started, ends, or says something else than figures.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub async fn run(
         self,
         case: Case,
@@ -194,6 +195,7 @@ fn relay_config() -> String {
 
 impl Caller {
     /// Starts it, and waits until it is warm.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     async fn start(
         contestant: Contestant,
         case: Case,

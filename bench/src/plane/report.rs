@@ -138,6 +138,7 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / 1_048_576.0
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub fn print(records: &[Record], programs: &Programs, is_markdown: bool) {
     println!("{}\n", machine::describe());
     println!(

@@ -217,6 +217,10 @@ fn draft(path: &Path) -> PathBuf {
     name.into()
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how old responses are when the file is written or read"
+)]
 fn context<'a>(snapshot: &Snapshot, views: &'a [snapshot::View]) -> Context<'a> {
     Context {
         now: Instant::now(),

@@ -120,6 +120,7 @@ mod tests {
         std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex"))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn checked(secrets: &Secrets, client: &str, server: &str, from: &str, now: u32) -> Checked {
         let server: Vec<u8> = (0..server.len() / 2)
             .map(|at| bytes::<1>(&server[2 * at..])[0])

@@ -8,6 +8,10 @@
 //! Non-goals: recursion, and DNSSEC validation. Terms are those of RFC 9499.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read the clock")
+)]
 
 mod answer;
 pub mod cache;

@@ -115,6 +115,7 @@ impl RateLimiter {
 
     /// A datagram of `len` bytes is about to go to a client. [`Verdict::Beyond`] what a network may get
     /// that may not have asked for it.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn response(&self, client: IpAddr, len: usize, limits: &Limits, now: Instant) -> Verdict {
         let Some(per_second) = limits.unproven_bytes_per_s.map(NonZeroU32::get) else {
             return Verdict::Within;

@@ -181,6 +181,7 @@ impl DnsService {
     }
 
     /// The cache of a configuration: the one in force, unless its size is another.
+    #[expect(clippy::disallowed_methods, reason = "a cache's time begins with it")]
     fn cache(&self, config: &Forwarder) -> Result<Arc<ChargedCache>, OverBudget> {
         let bytes = match config.is_asked() {
             true => config.cache.bytes,
@@ -228,6 +229,10 @@ impl DnsService {
     }
 
     /// TLS of the listeners. Those that stay keep their tickets.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "secrets of tickets have a time from when they are made"
+    )]
     fn load_tls(&self, config: &Forwarder) -> Result<Tls, PrepareError> {
         let in_force = self.in_force();
         let last = |address| {

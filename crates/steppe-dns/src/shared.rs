@@ -59,6 +59,10 @@ impl Shared {
     }
 
     /// What clients and zones have had of this second.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the buckets' time begins with them"
+    )]
     pub(crate) fn rate_limiter(&self) -> &RateLimiter {
         let make = || RateLimiter::new(self.hash_keys[4], Instant::now());
         self.rate_limiter.get_or_init(make)

@@ -1,5 +1,7 @@
 //! Against a real etcd: lists, changes, leases, an outage, what was compacted.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 

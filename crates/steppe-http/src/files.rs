@@ -85,6 +85,10 @@ impl FileResponder {
     ///
     /// # Errors
     /// Where the budget has no room, or the file can't be opened.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how fresh a cached lookup is; once a request for a file"
+    )]
     pub fn new(head: RequestHead, served: &Served, lease: &Lease) -> Result<Self, GatewayError> {
         let variant = Variant {
             is_head: head.method() == b"HEAD",

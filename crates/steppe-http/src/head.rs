@@ -103,6 +103,10 @@ pub struct ResponseHead {
 
 impl Announced {
     /// Of the response `head`, to HEAD or not.
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "a response is to HEAD or not; nothing else of the request matters"
+    )]
     pub(crate) fn of(head: &ResponseHead, is_to_head: bool) -> Self {
         if is_to_head || head.status == 304 {
             Self::Representation

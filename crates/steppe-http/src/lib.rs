@@ -8,6 +8,10 @@
 //! signals (the binary). It never knows DNS or the request plane.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read the clock")
+)]
 
 pub mod access;
 mod age;

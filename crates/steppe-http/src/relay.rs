@@ -226,6 +226,7 @@ impl Relay {
     ///
     /// # Errors
     /// What cut it short: a side, `tap`, or a timeout that `now` is past.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn poll<D, U>(
         &mut self,
         cx: &mut Context<'_>,
@@ -284,6 +285,7 @@ impl Relay {
         self.response == ResponseState::Done && (is_request_over || !self.is_tunnel)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn poll_request<D, U>(
         &mut self,
         cx: &mut Context<'_>,
@@ -336,6 +338,7 @@ impl Relay {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn poll_response<D, U>(
         &mut self,
         cx: &mut Context<'_>,
@@ -410,6 +413,7 @@ impl Relay {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn pass_head<D, U>(
         &mut self,
         mut head: ResponseHead,

@@ -166,6 +166,10 @@ impl HttpService {
 }
 
 impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "secrets of tickets are made then"
+    )]
     fn prepare(
         self: Arc<Self>,
         config: &C,

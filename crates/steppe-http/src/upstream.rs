@@ -123,6 +123,7 @@ pub enum Next {
 impl Pool {
     /// The pool of worker `first`, which has the first turn there, so that workers start
     /// at different servers. `last` is the pool of the same upstream that this one follows.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(crate) fn new(
         upstream: Arc<UpstreamState>,
         connector: Connector,
@@ -237,6 +238,10 @@ impl Pool {
 
     /// Whether a request that failed so may be sent again, to another server than the one that
     /// just `failed`; counts it if so.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the retry budget counts by the second; only failed attempts get here"
+    )]
     pub fn may_retry(
         &self,
         selection: &mut Selection,
@@ -397,6 +402,10 @@ impl Pool {
 
     /// Takes over who may be chosen. Read before: a change meanwhile is seen next time.
     #[cold]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "weights of servers that start slowly grow with time"
+    )]
     fn refresh(&self) {
         self.version.set(self.upstream.version());
         let (candidates, is_growing) = self.upstream.candidates(clock::now());
@@ -405,6 +414,7 @@ impl Pool {
     }
 
     /// A name that was never resolved is worth as long a wait as a connection.
+    #[expect(clippy::disallowed_methods, reason = "a lookup has ended meanwhile")]
     async fn wait_for_names(&self) -> Result<(), GatewayError> {
         if !self.upstream.targets().is_empty() {
             // There are servers, and all of them are out of service.
@@ -459,6 +469,10 @@ impl Pool {
 
     /// A stream on a new connection to a server. What failed is counted and named where it was the
     /// server.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long a connection took to fail, or when it begins"
+    )]
     async fn connect(
         &self,
         state: &Arc<TargetState>,

@@ -2,6 +2,8 @@
 //!
 //! A binary of its own: the allocator counts for the whole process, by thread.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 #[path = "support/in_process.rs"]
 mod in_process;
 

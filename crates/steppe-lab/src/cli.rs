@@ -190,6 +190,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn doctor(json: bool) -> u8 {
     let format = if json {
         doctor::Format::Json
@@ -246,6 +247,7 @@ fn summary(scenario: &Scenario) -> String {
     )
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn show(folder: &Path, html: bool, format: Format) -> u8 {
     if html {
         return match report::write_all(folder) {

@@ -126,6 +126,8 @@ pub fn worst(findings: &[Finding]) -> Outcome {
 }
 
 /// The whole: the worst of its parts, and a sentence.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn whole(
     kind: RunKind,
     complete: bool,
@@ -186,6 +188,8 @@ fn incomplete_exit(word: Outcome, problems: &[Problem]) -> u8 {
     }
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn headline(
     word: Outcome,
     complete: bool,

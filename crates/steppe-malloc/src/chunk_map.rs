@@ -227,6 +227,7 @@ impl ChunkMap {
     ///
     /// # Safety
     /// It is a mapping of [`ChunkMap::map`], whole; if it moves nobody uses the old place again.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub unsafe fn resize(
         &self,
         base: *mut u8,

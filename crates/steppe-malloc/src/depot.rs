@@ -377,6 +377,7 @@ impl Depot {
     }
 
     /// Takes blocks out of a slab's bits, the lowest first, as many as one look at its words gives.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn give_from(
         &self,
         slab: &'static Unit,

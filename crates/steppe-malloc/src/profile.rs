@@ -159,6 +159,7 @@ pub fn huge_pages() -> bool {
 }
 
 /// Sets the use of huge pages by hand, whatever the profile says.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub fn set_huge_pages(wanted: bool) {
     HUGE_PAGES.store(u8::from(wanted) + 1, Ordering::Relaxed);
 }

@@ -141,6 +141,7 @@ pub fn refusals() -> usize {
 
 /// Asks the kernel to back the pages with huge ones, or not to.
 #[cfg(not(miri))]
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub fn advise_huge_pages(base: *mut u8, bytes: usize, wanted: bool) {
     let advice = match wanted {
         true => libc::MADV_HUGEPAGE,

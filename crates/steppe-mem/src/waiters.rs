@@ -158,6 +158,7 @@ impl Waiter {
         self.register(lease, wanted, waker, ticket)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn register(
         &mut self,
         lease: &Lease,
@@ -212,6 +213,7 @@ impl Waiting {
     }
 
     /// Draws what is wanted, or queues the task: its index then.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn register(
         &self,
         lease: &Lease,
@@ -306,6 +308,7 @@ impl Entries {
         &mut self.slab[index as usize]
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn insert(
         &mut self,
         account: &Account,

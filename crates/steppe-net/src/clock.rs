@@ -15,6 +15,7 @@ use std::time::Instant;
 /// The current time.
 #[inline]
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the clock itself")]
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -65,6 +65,10 @@ impl Deadlines {
     }
 
     /// Sweeps until the worker ends.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one task of a worker that finds late deadlines"
+    )]
     pub async fn run(&self) {
         loop {
             if self.0.entries.borrow().is_empty() {

@@ -3,6 +3,11 @@
 //!
 //! Non-goals: protocols above the byte stream.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read the clock")
+)]
+
 mod activation;
 mod address;
 pub mod clock;

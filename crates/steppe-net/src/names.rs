@@ -84,6 +84,10 @@ impl SystemResolver {
 }
 
 impl Resolve for SystemResolver {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an answer's time to live counts from its arrival"
+    )]
     fn resolve<'a>(
         &'a self,
         host: &'a str,

@@ -171,6 +171,7 @@ fn parse_line(line: &[u8]) -> Option<ProxyHeader> {
     }))
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn address(text: &str, is_v6: bool) -> Option<IpAddr> {
     if is_v6 {
         return text.parse().map(IpAddr::V6).ok();

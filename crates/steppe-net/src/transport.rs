@@ -271,6 +271,7 @@ impl Transport {
     ///
     /// # Errors
     /// As [`Transport::poll_read`].
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,

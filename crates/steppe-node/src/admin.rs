@@ -235,6 +235,10 @@ impl Admin {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "secrets of tickets are made then"
+)]
 fn load(files: &CertificateFiles, settings: &Settings) -> Result<Arc<ListenerTls>, LoadError> {
     let config = ListenerConfig {
         certificates: vec![files.clone()],

@@ -290,6 +290,10 @@ fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -
     })
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files of TLS are read as at a start"
+)]
 fn check(file: &Path) -> ExitCode {
     let outcome = match load(file) {
         Ok(outcome) => outcome,

@@ -106,6 +106,10 @@ impl Balancer {
     ///
     /// # Cancel safety
     /// Where it is dropped, the call is cancelled on both sides.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the deadline of all tries begins"
+    )]
     pub async fn unary(
         &self,
         ask: &Ask<'_>,
@@ -192,6 +196,10 @@ impl Balancer {
         Ok(response)
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the deadline of all tries begins"
+    )]
     async fn begin<T>(
         &self,
         ask: &Ask<'_>,
@@ -222,6 +230,11 @@ impl Balancer {
     }
 
     /// Waits until somebody is connected who serves `service`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "whoever waits for a connection does so for a while"
+    )]
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     async fn choose(
         &self,
         service: &str,
@@ -309,6 +322,7 @@ impl Balancer {
 }
 
 /// Whether to ask again, and of another.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn may_retry(failure: &Failure, ask: &Ask<'_>, is_other: bool) -> bool {
     match (failure.status, failure.processing) {
         (Status::Unavailable | Status::Draining, Processing::None) => true,
@@ -331,6 +345,10 @@ async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Res
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is left of a deadline is sent with each try"
+)]
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }

@@ -101,6 +101,7 @@ impl Caller {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
     pub async fn connect(target: impl Into<Target>, memory: &Arc<Memory>) -> io::Result<Self> {
         let socket = target.into().dial(memory).await?;
         let now = Instant::now();
@@ -180,6 +181,7 @@ impl Caller {
         self.open(&ask.head(None, payment)).await
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the deadline of a call begins")]
     async fn open(&self, head: &Head<'_>) -> Result<Call, Failure> {
         let link = &self.0.link;
         let handle = poll_fn(|cx| match link.open(head, cx.waker(), Instant::now()) {

@@ -36,6 +36,7 @@ pub struct Directory {
 impl Directory {
     /// Tells the workers whenever they change. It ends by being dropped alone: what fails is tried again, with
     /// a back-off.
+    #[expect(clippy::disallowed_methods, reason = "etcd says who is there")]
     pub async fn follow(&self, mut tell: impl FnMut(&[DialedWorker])) -> Infallible {
         let etcd = Etcd::new(self.endpoints.iter().cloned());
         let folder = self.folder();

@@ -13,6 +13,10 @@
 //! Leaves out: what a body means.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read the clock")
+)]
 
 mod balance;
 mod caller;

@@ -125,6 +125,10 @@ impl PlaneService {
 }
 
 impl<C: AsRef<Plane>> Service<C> for PlaneService {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tickets of a listener's TLS are rotated"
+    )]
     fn prepare(
         self: Arc<Self>,
         config: &C,

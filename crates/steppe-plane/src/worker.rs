@@ -130,6 +130,7 @@ impl Worker {
     }
 
     /// A connection, which names the services to its peer.
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
     fn driver(&self, transport: Transport, side: Side) -> io::Result<(Arc<Link>, Driver<Self>)> {
         // Without it answers are late, and right.
         let _ = transport.socket().set_nodelay(true);

@@ -3,6 +3,8 @@
 //!
 //! A binary of its own: the allocator counts for the whole process, by thread.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 use std::alloc::System;
 use std::hint::black_box;
 use std::io::IoSlice;

@@ -61,6 +61,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 impl Shell {
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn new(is_dialer: bool) -> Self {
         let now = Instant::now();
         let config = Config {

@@ -201,6 +201,7 @@ fn path_at(tokens: &[&str]) -> Vec<String> {
 }
 
 /// The leaves of the tree of a `use` declaration.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn leaves(tokens: &[&str], prefix: &[String], is_reexport: bool, found: &mut Vec<Import>) {
     let mut path = prefix.to_vec();
     let mut alias = None;

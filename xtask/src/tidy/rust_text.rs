@@ -26,6 +26,7 @@ pub fn code_of(text: &str) -> String {
 }
 
 /// Length of the comment or literal at the start of `rest`; 0 when there is none.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn comment_or_literal(rest: &str, after_name: bool) -> usize {
     let raw = if after_name { 0 } else { raw_string(rest) };
     if raw > 0 {

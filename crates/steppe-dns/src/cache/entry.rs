@@ -70,6 +70,7 @@ pub(super) fn size(key: &Key<'_>, ttl_count: usize, body_len: usize) -> usize {
 }
 
 /// Writes an entry whose size and state the ring has written.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub(super) fn write(
     memory: &mut Memory,
     at: usize,

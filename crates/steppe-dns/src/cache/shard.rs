@@ -119,6 +119,7 @@ impl Shard {
     }
 
     /// Looks for a response, and copies it to `out` with its TTLs aged.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn lookup(
         &mut self,
         key: &Key<'_>,
@@ -185,6 +186,7 @@ impl Shard {
         })
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn refresh(
         &mut self,
         position: Position,
@@ -225,6 +227,7 @@ impl Shard {
     }
 
     /// Keeps a response.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn insert(
         &mut self,
         key: &Key<'_>,
@@ -253,6 +256,7 @@ impl Shard {
 
     /// Notes that servers failed to answer. A response that may still be served stays, and is not
     /// refreshed for a while; otherwise the failure is kept, longer each time.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn insert_failure(
         &mut self,
         key: &Key<'_>,
@@ -374,6 +378,7 @@ impl Shard {
     }
 
     /// Writes an entry in place of the one that the key has.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn replace(
         &mut self,
         key: &Key<'_>,

@@ -52,6 +52,7 @@ impl Cache {
 
     /// Looks for a response. A hit is copied to the front of `out`, which has room for
     /// [`crate::limits::CACHED_BODY_BYTES_MAX`], with its TTLs aged.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn lookup(
         &self,
         key: &Key<'_>,
@@ -68,6 +69,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`NotCached`]; of what is too large, what the key had is forgotten too.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn insert(
         &self,
         key: &Key<'_>,
@@ -84,6 +86,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`NotCached`].
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn insert_absent(
         &self,
         key: &Key<'_>,
@@ -105,6 +108,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`NotCached`].
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn insert_failure(
         &self,
         key: &Key<'_>,

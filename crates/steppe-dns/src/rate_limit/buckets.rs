@@ -71,6 +71,7 @@ impl Buckets {
 
     /// Takes tokens of the bucket of `hash`, which holds those of one second. `now_us` counts from when
     /// the process has begun, or anything that workers share.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn take(&self, hash: u64, rate: Rate, tokens: u32, now_us: u64) -> Verdict {
         let set = self.set(hash);
         let tag = tag(hash);

@@ -230,6 +230,7 @@ mod tests {
         rule
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn decide(
         rules: &[Rule],
         client: &str,

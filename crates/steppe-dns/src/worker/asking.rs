@@ -34,6 +34,7 @@ pub(super) enum Which {
 
 impl WorkerState {
     /// Begins to ask a question.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn begin(
         &mut self,
         wanted: Wanted,

@@ -70,6 +70,10 @@ impl ClientStream {
     }
 
     /// Reads queries until the client ends, or is to.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a connection begins to idle, and idles on while it waits for answers"
+    )]
     async fn read(
         &self,
         transport: &RefCell<Transport>,

@@ -137,6 +137,7 @@ impl std::convert::From<Full> for Unanswered {
 
 impl WorkerState {
     /// Answers a query, in `reply`, or lets its client wait.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn query(
         &mut self,
         bytes: &[u8],
@@ -449,6 +450,7 @@ impl WorkerState {
     }
 
     /// Answers from the cache: the body lies in `reply`, that of an alias' target in `body`.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn hit(
         &mut self,
         sought: Sought<'_>,
@@ -504,6 +506,7 @@ impl WorkerState {
     }
 
     /// Lets a client wait for the answer of servers.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn wait(
         &mut self,
         sought: Sought<'_>,
@@ -533,6 +536,7 @@ impl WorkerState {
     }
 
     /// Asks a question, or waits for its answer. False: there is no room to.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn join(
         &mut self,
         sought: Sought<'_>,

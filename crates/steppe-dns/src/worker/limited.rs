@@ -22,6 +22,7 @@ impl WorkerState {
     /// On a datagram it is dropped, as Unbound and dnsdist do: its sender may be forged, and a resolver
     /// that waits asks later. On a connection it is refused, since a client that has no response there
     /// would wait for it, and hold back those that follow.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn beyond_rate(
         &mut self,
         bytes: &[u8],

@@ -150,6 +150,10 @@ impl WorkerLog {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "once a line: what the query took"
+    )]
     fn write(
         &mut self,
         noted: &Noted,

@@ -173,6 +173,7 @@ impl WorkerState {
     }
 
     /// A server's response is of no use: it counts only if no better one comes.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn bad(&mut self, place: u32, server: usize, what: (Rcode, Reason), now: Instant) {
         self.metrics.upstream_failures.increment();
         self.note_failure(place, server, what);

@@ -98,6 +98,7 @@ impl WorkerState {
         + DATAGRAMS_PER_BATCH * UPSTREAM_DATAGRAM_BYTES;
 
     /// The state of a worker that serves `snapshot`, and has no listener yet.
+    #[expect(clippy::disallowed_methods, reason = "a worker's time begins")]
     pub(super) fn new(
         index: usize,
         snapshot: Arc<Snapshot>,
@@ -277,6 +278,10 @@ fn send(metrics: &Cells, outgoing: &mut DatagramBatch, socket: &UdpSocket) {
 }
 
 /// Lets a task do something, and sends what comes of it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "once a turn: a batch of datagrams has one time"
+)]
 pub(super) fn turn<R>(state: &Handle, run: impl FnOnce(&mut WorkerState, Instant) -> R) -> R {
     let mut state = state.borrow_mut();
     state.turn_at = Instant::now();

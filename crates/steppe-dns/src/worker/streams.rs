@@ -177,6 +177,10 @@ impl Accepted {
     }
 
     /// What is below the protocol.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the deadline of a header and a TLS handshake begins with it"
+    )]
     async fn agree(
         &self,
         mut transport: Transport,

@@ -113,6 +113,10 @@ async fn run(connection: Connecting) {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "once for each time that something happens to a connection"
+)]
 async fn carry(connection: &Connecting, transport: steppe_net::Transport) -> io::Result<()> {
     if connection.server.config.transport == Transport::Https {
         let mut https = Https::begin(connection, transport, Instant::now()).await?;
@@ -122,6 +126,7 @@ async fn carry(connection: &Connecting, transport: steppe_net::Transport) -> io:
     poll_fn(|cx| line.poll(cx, Instant::now())).await
 }
 
+#[expect(clippy::disallowed_methods, reason = "when a connection is begun")]
 async fn establish(connection: &Connecting) -> io::Result<steppe_net::Transport> {
     let server = &connection.server;
     let sought = Sought {

@@ -2,6 +2,8 @@
 //!
 //! A program of its own: it has an allocator that counts, by thread.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod client;

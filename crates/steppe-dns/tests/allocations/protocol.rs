@@ -89,6 +89,7 @@ fn ask(bytes: &[u8], sent: &mut [u8]) {
 }
 
 /// From a server's response to an entry.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn answer(cache: &Cache, key: &Key<'_>, bytes: &[u8], out: &mut [u8], now: Instant) {
     let asked = Asked {
         cname_depth: 8,

@@ -1,5 +1,7 @@
 //! The forwarder on real sockets: its clients, its servers, its lists and its limits.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 mod cache_file;
 mod cache_times;
 #[path = "../support/client.rs"]

@@ -106,6 +106,7 @@ impl Flood {
         responses
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn block(&self, blocks: bool) {
         for socket in &self.sockets {
             socket.set_nonblocking(!blocks).expect("is set");

@@ -166,6 +166,7 @@ impl World {
         self.attempts.open(&question, 77, due)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn send(&mut self, exchange: ExchangeId, server: u8, socket: u32, case: Case) -> Option<Sent> {
         let mut next = || {
             self.random = self

@@ -1,5 +1,7 @@
 //! Without a socket: queries, responses, what is cached of them, and questions in flight.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 mod cache;
 mod in_flight;
 #[path = "../support/messages.rs"]

@@ -132,6 +132,7 @@ fn serve_tcp(listener: &TcpListener, log: &Arc<Log>, ends: &Arc<AtomicBool>, say
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn serve_stream(mut stream: TcpStream, from: SocketAddr, log: &Log, ends: &AtomicBool, say: &Say) {
     stream.set_nonblocking(false).expect("is set");
     stream.set_read_timeout(Some(LOOK_EVERY)).expect("is set");

@@ -40,6 +40,7 @@ impl World {
         self.start + Duration::from_secs(seconds)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn put(&self, number: usize, ttl: u32, address: Option<[u8; 4]>, seconds: u64) {
         let (text, wire) = nth(number);
         let made = made(&text, ttl, address);

@@ -299,6 +299,7 @@ impl Filling {
         self.ask.store.end_fill(&self.ask.resource, &self.ask.fill);
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn terms(
         &self,
         status: u16,
@@ -436,6 +437,10 @@ impl Filling {
         Ok(())
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "content turned out too large to be stored: until when nobody waits for it again"
+    )]
     fn store(&mut self, part: Part) {
         let Stage::Storing(stored) = &self.stage else {
             return;
@@ -574,6 +579,10 @@ impl Downstream for Filling {
         Ok(())
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "when an answer to the cache began: how old it is from here on"
+    )]
     fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
         let now = clock::now();
         if let Some(stand_in) = self.stand_in(head.status, now) {
@@ -590,6 +599,10 @@ impl Downstream for Filling {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "whether what is stored may still stand in"
+    )]
     fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {
         let now = clock::now();
         let outcome = match self.stand_in(refusal.status, now) {

@@ -267,6 +267,7 @@ mod tests {
         terms_with(status, lines, false, &settings())
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn terms_with(
         status: u16,
         lines: &[(&str, &str)],

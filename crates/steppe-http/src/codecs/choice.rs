@@ -74,6 +74,10 @@ impl DownstreamCodec for Choice {
 }
 
 impl Choice {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "deadlines of the first bytes begin with the connection and with the first"
+    )]
     async fn recognize(self, mut connection: Accepted) {
         let settings = connection.client.settings();
         connection

@@ -197,6 +197,7 @@ impl Look<'_> {
         })
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn reading<'a>(
         &'a self,
         head: &'a RequestHead,
@@ -282,6 +283,7 @@ impl Look<'_> {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn ask(
         &self,
         found: &Found,
@@ -372,6 +374,10 @@ struct Waiting {
 }
 
 impl Waiting {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a response came that a request waited for: how old it is"
+    )]
     fn look(&self) -> Look<'_> {
         Look {
             store: &self.store,

@@ -190,6 +190,7 @@ impl ExchangeFilter for Compressing {
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 /// Why a response is the same to every client, if it is.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn never(
     head: &ResponseHead,
     is_to_head: bool,
@@ -215,6 +216,7 @@ fn never(
 }
 
 /// How long the content is, or would be.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn known_length(head: &ResponseHead, is_to_head: bool) -> Option<u64> {
     match head.length {
         ContentLength::Known(bytes) => Some(bytes),

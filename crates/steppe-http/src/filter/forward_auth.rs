@@ -154,6 +154,10 @@ impl ExchangeFilter for Asking {
 
 impl Question {
     /// Asks one server, and another connection where the first had closed while it was idle.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the service answers: how long it took, for the outlier detection"
+    )]
     async fn ask(mut self) -> Result<Answer, GatewayError> {
         let ends_at = self.began_at + self.config.timeout;
         let upstream = Arc::clone(self.pool.upstream());

@@ -274,6 +274,11 @@ impl Introduced {
         Ok((ends, pending))
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the deadline of a TLS handshake begins with it"
+    )]
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     async fn agree(
         &self,
         tls: &Arc<ListenerTls>,

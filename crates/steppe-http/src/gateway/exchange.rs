@@ -199,6 +199,10 @@ pub fn run<'a, D: Downstream + ?Sized>(
 ///
 /// # Cancel safety
 /// As [`run`].
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a rejected head may have taken its time"
+)]
 pub fn reject<'a, D: Downstream + ?Sized>(
     client: &'a ClientContext,
     deadline: &'a Deadline,
@@ -230,6 +234,10 @@ pub fn reject<'a, D: Downstream + ?Sized>(
 impl<D: Downstream + ?Sized> Future for Running<'_, D> {
     type Output = Completed;
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "once a poll of an exchange; everything below it is told"
+    )]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Completed> {
         let this = self.get_mut();
         let now = this.now.take().unwrap_or_else(clock::now);
@@ -349,6 +357,7 @@ impl Exchange {
         core.trace = None;
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn poll<D>(
         &mut self,
         cx: &mut Context<'_>,
@@ -400,6 +409,7 @@ impl Exchange {
 
     /// Ready where nobody waits any more for what the exchange waits for: the client has gone,
     /// or the time of the exchange is over.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn poll_aborted<D>(
         &self,
         cx: &mut Context<'_>,

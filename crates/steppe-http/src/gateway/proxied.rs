@@ -18,6 +18,10 @@ type Introduction = (ProxyHeader, Option<Buffer>);
 ///
 /// # Errors
 /// Why there is none; `None`: the peer closed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the deadline of a PROXY header begins with the connection"
+)]
 pub(super) async fn read_header(
     transport: &mut Transport,
     deadline: &Deadline,

@@ -210,6 +210,7 @@ fn pools(
 }
 
 impl WorkerRoute {
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn new(
         gateway: &Gateway,
         index: usize,

@@ -145,6 +145,10 @@ async fn shut_down(state: &Rc<WorkerState>, acceptors: Vec<Acceptor>) -> Drained
     Drained { open, dropped }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one task of a worker that sweeps pools"
+)]
 async fn housekeeping(state: Rc<WorkerState>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;

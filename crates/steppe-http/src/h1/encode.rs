@@ -159,6 +159,10 @@ pub fn response(
 ///
 /// # Errors
 /// Where the budget has no room.
+#[expect(
+    clippy::fn_params_excessive_bools,
+    reason = "a response has content or, to HEAD, none"
+)]
 pub fn refusal(
     refusal: &Refusal<'_>,
     has_word: bool,

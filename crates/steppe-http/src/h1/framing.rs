@@ -111,6 +111,10 @@ pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, 
 ///
 /// # Errors
 /// [`FramingError`]: 502.
+#[expect(
+    clippy::fn_params_excessive_bools,
+    reason = "a response is to HEAD or not; nothing else of the request matters"
+)]
 pub fn response(
     version: Version,
     status: u16,

@@ -40,6 +40,10 @@ impl Drop for StarvedHead {
 
 impl ServerConnection {
     /// Waits for the next request. `now` is when the last one ended.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a request begins when its first bytes have come"
+    )]
     pub(super) async fn next_request(&mut self, now: Instant) -> NextRequest {
         self.side.release_lease();
         let mut began_at = now;
@@ -62,6 +66,10 @@ impl ServerConnection {
     }
 
     /// Ready with `None` when a request has begun.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a drain sets a deadline of its own"
+    )]
     fn poll_first_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<NextRequest>> {
         let side = &mut self.side;
         loop {

@@ -115,6 +115,7 @@ impl DownstreamCodec for Http1 {
 }
 
 impl ServerConnection {
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
     fn new(accepted: Accepted) -> Self {
         let Accepted {
             transport,
@@ -194,6 +195,10 @@ impl ServerConnection {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a deadline after the last exchange"
+    )]
     async fn linger(&mut self) {
         self.side.wire.pending = None;
         linger(&mut self.side.wire.transport, &self.deadline, clock::now()).await;

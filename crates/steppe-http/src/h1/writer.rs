@@ -174,6 +174,7 @@ impl Writer {
 
     /// Small parts cost less to copy than to name in a vectored write, and
     /// their buffer is free at once.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn copy_behind_head(&mut self, chunk: &Chunk, is_chunked: bool) -> bool {
         let size_line_bytes = usize::from(self.size_line_end - self.size_line_at);
         let needed = chunk.len() + size_line_bytes + 2;

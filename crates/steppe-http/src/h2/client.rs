@@ -64,6 +64,7 @@ impl UpstreamCodec for Http2 {
 type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);
 
 /// `None` where there is no memory for it.
+#[expect(clippy::disallowed_methods, reason = "a connection begins")]
 fn establish(connection: Established) -> Option<Client> {
     let Established {
         transport,
@@ -118,6 +119,7 @@ impl Task {
         self.shared.close();
     }
 
+    #[expect(clippy::disallowed_methods, reason = "once a poll of a connection")]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = clock::now();
         self.carrier.set_now(now);

@@ -118,6 +118,10 @@ enum Waits {
 /// Why a connection ends before its client ends it.
 type Ended = Option<CloseReason>;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a connection begins, and the deadline of its preface; and it ends"
+)]
 async fn serve(accepted: Accepted) {
     let Accepted {
         transport,
@@ -220,6 +224,7 @@ async fn reserve(
 
 /// Reserves `bytes` for what begins, while one part of the budget, of so many, is left to those that
 /// have begun.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn poll_begin(
     cx: &mut Context<'_>,
     lease: &Lease,
@@ -272,6 +277,10 @@ fn builder(settings: &ListenerSettings) -> Builder {
 
 impl ServerConnection<'_> {
     /// Accepts streams until the connection ends.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "once a poll of a connection; its streams begin then"
+    )]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let now = clock::now();
         self.carrier.set_now(now);

@@ -185,6 +185,7 @@ impl Parser<'_> {
         })
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn segment(&mut self, span: Range<usize>, is_last: bool) -> Result<(), PatternError> {
         let segment = &self.pattern[span.clone()];
         if segment.is_empty() && !is_last {
@@ -205,6 +206,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn capture(&mut self, span: Range<usize>, is_last: bool) -> Result<(), PatternError> {
         let segment = &self.pattern[span.clone()];
         let inner = segment

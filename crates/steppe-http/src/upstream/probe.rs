@@ -80,6 +80,10 @@ struct Probed {
 }
 
 /// Has a task for every address that the servers have.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one task that follows the servers of a probed upstream"
+)]
 async fn watch(probed: Rc<Probed>) {
     let mut tasks = JoinSet::new();
     let mut known: Vec<(Target, tokio::task::AbortHandle)> = Vec::new();

@@ -97,6 +97,7 @@ impl Selection {
 
 impl Pool {
     /// Reads what the choice of a server goes by; `client` says who asks.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn select(
         &self,
         selection: &mut Selection,

@@ -107,6 +107,10 @@ impl Upstreams {
 
     /// Drains a server of upstream `name`, or ends that. `server` is the server as configured, or
     /// one of its addresses with the port. `None`: no such server.
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "a setter: the argument is the state"
+    )]
     pub fn set_drained(&self, name: &str, server: &str, is_drained: bool) -> Option<()> {
         let current = self.current();
         let upstream = current.iter().find(|upstream| upstream.name == name)?;
@@ -115,6 +119,10 @@ impl Upstreams {
 }
 
 impl UpstreamState {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "servers start slowly from then on"
+    )]
     pub(super) fn new(name: String, settings: Servers, way: Way, last: Option<&Self>) -> Self {
         let state = Self {
             name,
@@ -359,6 +367,7 @@ impl UpstreamState {
     }
 
     /// Records a failure of a server, `elapsed` after the request was sent.
+    #[expect(clippy::disallowed_methods, reason = "an ejection begins")]
     pub(crate) fn failed(&self, state: &TargetState, failure: Failure, elapsed: Duration) {
         let now = clock::now();
         let in_a_row = state.failed(failure, elapsed, now);
@@ -416,6 +425,14 @@ impl UpstreamState {
     }
 
     /// Applies the verdict of the probes.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server comes back from then on"
+    )]
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "a setter: the argument is the state"
+    )]
     pub(super) fn probed(&self, state: &TargetState, is_unhealthy: bool) {
         if !state.set_unhealthy(is_unhealthy, clock::now()) {
             return;
@@ -435,6 +452,14 @@ impl UpstreamState {
             last_probe = last, "{what}");
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server comes back from then on"
+    )]
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "a setter: the argument is the state"
+    )]
     fn set_drained(&self, server: &str, is_drained: bool) -> Option<()> {
         let now = clock::now();
         let mut found = None;

@@ -382,15 +382,24 @@ impl TargetState {
     }
 
     /// Sets whether it is drained; returns whether that changed.
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "a setter: the argument is the state"
+    )]
     pub(super) fn set_drained(&self, is_drained: bool, now: Instant) -> bool {
         Self::set(&self.is_drained, is_drained, self, now)
     }
 
     /// Sets whether its probes fail; returns whether that changed.
+    #[expect(
+        clippy::fn_params_excessive_bools,
+        reason = "a setter: the argument is the state"
+    )]
     pub(super) fn set_unhealthy(&self, is_unhealthy: bool, now: Instant) -> bool {
         Self::set(&self.is_unhealthy, is_unhealthy, self, now)
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn set(flag: &AtomicBool, value: bool, target: &Self, now: Instant) -> bool {
         let is_changed = flag.swap(value, Ordering::Relaxed) != value;
         if is_changed && value {

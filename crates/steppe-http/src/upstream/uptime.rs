@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 const MARGIN: Duration = Duration::from_secs(60);
 
 /// Milliseconds since the process started, never 0.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the origin of all times that are kept as milliseconds"
+)]
 pub(super) fn millis(at: Instant) -> u64 {
     // The real time: tests of one process have clocks of their own, which they advance.
     static BEGAN_AT: LazyLock<Instant> = LazyLock::new(|| {

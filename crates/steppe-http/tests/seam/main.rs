@@ -4,6 +4,8 @@
 //! shared by exchanges. Both drive accept, route, exchange and upstream through
 //! public traits alone; so do the filters.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 mod copies;
 mod drivers;
 mod filters;

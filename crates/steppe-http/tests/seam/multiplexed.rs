@@ -459,6 +459,7 @@ async fn serve_stream(
     }
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn request_head(
     tokens: &[Vec<u8>],
     has_content: bool,

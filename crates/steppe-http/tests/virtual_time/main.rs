@@ -3,6 +3,8 @@
 //!
 //! Clients, gateway and servers are tasks of one runtime, and their connections pipes in memory.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 mod deadlines;
 mod failing;
 mod memory;

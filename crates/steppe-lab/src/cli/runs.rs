@@ -186,6 +186,7 @@ fn hand_to_github(summary: &Path) {
     }
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn progress(is_quiet: bool) -> Box<dyn Progress> {
     if is_quiet {
         Box::new(Silent)

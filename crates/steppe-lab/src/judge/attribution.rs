@@ -14,6 +14,7 @@ pub enum Attribution {
 }
 
 /// Leak or retention: live bytes decide, where they are those of all that is measured.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub(super) fn attribute(findings: &mut [Finding], live_is_whole: bool) {
     let slope = |metric: &str| {
         let finding = findings.iter().find(|finding| finding.metric == metric)?;

@@ -274,6 +274,7 @@ impl Judge<'_> {
         text
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn note(&self, series: &Series, scale: &Scale, drift: &Drift, finding: &mut Finding) {
         let told = |slope: f64| number(slope / scale.per_step);
         let allowed = scale.limit * scale.per_step;

@@ -139,6 +139,7 @@ pub(super) fn findings(
     findings
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn most(metric: &str, called: &str, unit: &str, value: Option<f64>, limit: Option<f64>) -> Finding {
     let is_kept = |value, limit| value <= limit;
     judged(
@@ -149,6 +150,7 @@ fn most(metric: &str, called: &str, unit: &str, value: Option<f64>, limit: Optio
     )
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn least(
     metric: &str,
     called: &str,

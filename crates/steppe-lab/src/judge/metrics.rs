@@ -29,6 +29,7 @@ pub struct MetricFindings {
 }
 
 /// Judges a variant's series.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn metrics(
     table: &MetricTable,
     epochs: &[Epoch],
@@ -224,6 +225,7 @@ impl Scale {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn finding(
     series: &str,
     scale: &Scale,

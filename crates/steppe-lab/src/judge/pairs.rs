@@ -21,6 +21,7 @@ struct Values {
 }
 
 /// Judges pairs of runs, the second variant against the first: a finding a metric that was seen.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn findings(
     evidence: Evidence<'_>,
     names: (&str, &str),
@@ -77,6 +78,7 @@ pub fn findings(
     findings
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn finding(
     metric: AbMetric,
     limit: Option<f64>,

@@ -76,10 +76,12 @@ impl GeneratedSource {
         self.generators.len()
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn ramp(&self, is_on: bool) -> Duration {
         if is_on { self.ramp } else { Duration::ZERO }
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn resume(&self, start: Instant, ramp_is_on: bool) {
         let ramp = self.ramp(ramp_is_on);
         for generator in &self.generators {
@@ -96,6 +98,7 @@ impl GeneratedSource {
     }
 
     /// What came of it since the last time; `elapsed` of the burst that is on.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn take(
         &mut self,
         now: Instant,

@@ -46,6 +46,7 @@ impl Source {
         }
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn resume(&self, start: Instant, ramp_is_on: bool, burst: Burst) {
         match self {
             Self::Generated(generated) => generated.resume(start, ramp_is_on),
@@ -68,6 +69,7 @@ impl Source {
         }
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn take(
         &mut self,
         now: Instant,

@@ -87,6 +87,7 @@ impl Failure {
 }
 
 impl Tally {
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn new(is_open: bool) -> Self {
         Self {
             operations: 0,
@@ -159,6 +160,7 @@ impl Tally {
 }
 
 impl Counter {
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn new(is_open: bool) -> Self {
         Self {
             tally: Arc::new(Mutex::new(Tally::new(is_open))),

@@ -144,6 +144,7 @@ fn start_all<C: Client + 'static>(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 async fn drive(
     mut client: impl Client,
     pacer: Rc<Pacer>,

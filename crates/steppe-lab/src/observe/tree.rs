@@ -150,6 +150,7 @@ impl Tree {
         now
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn meet(
         &mut self,
         reader: &mut Reader,
@@ -170,6 +171,7 @@ impl Tree {
         }
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn list_threads(&mut self, reader: &mut Reader, pid: u32, has_one_thread: bool) {
         if has_one_thread {
             self.threads.push((pid, pid));

@@ -155,6 +155,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it can't be written.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn write_histogram(
         &self,
         run: (&str, u32),

@@ -54,6 +54,7 @@ pub struct SeriesColumn {
 impl MetricTable {
     /// Takes in what was read in an epoch at `at_ms`, and returns the rows of it. Series that come when
     /// there are `series_max` already (labels may be made up of anything) are left out.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn take(
         &mut self,
         epoch: (&str, u32, u32),

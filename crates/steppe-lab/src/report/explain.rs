@@ -72,6 +72,7 @@ pub fn explain(run: &LoadedRun, metric: &str) -> Result<String, ExplainError> {
     Ok(parts.join("\n"))
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn of_variant(
     kind: RunKind,
     variant: &str,

@@ -25,6 +25,7 @@ pub(super) struct DataQuality {
 
 impl DataQuality {
     /// Takes note of what the loads say of an epoch.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn note(&mut self, epoch: &Epoch, loads: &[Interval], is_quiet: bool) {
         for load in loads {
             for (kind, count) in &load.error_kinds {
@@ -202,6 +203,7 @@ impl DataQuality {
 mod tests {
     use super::*;
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn problems(complaints: &[&str], is_quiet: bool) -> Vec<Problem> {
         let mut quality = DataQuality::default();
         let epoch = Epoch {

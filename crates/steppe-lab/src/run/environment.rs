@@ -192,6 +192,7 @@ impl Target {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn start_target(
     spec: &RunSpec<'_>,
     group: Option<&Group>,
@@ -229,6 +230,7 @@ fn start_target(
     Ok((Target::Started(process), start.elapsed()))
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn start_service(
     service: &Service,
     spec: &RunSpec<'_>,
@@ -277,6 +279,7 @@ fn shown(ready: &Ready) -> String {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn wait(
     process: &mut Process,
     ready: &Ready,

@@ -60,6 +60,7 @@ impl GrowthProfiles {
     }
 
     /// Fetches a profile in a moment without load.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn fetch(
         &mut self,
         (variant, moment): (&str, Moment),

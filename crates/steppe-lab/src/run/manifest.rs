@@ -51,6 +51,7 @@ pub(super) fn begin(request: RunRequest<'_>, variants: &[(String, usize)]) -> Ma
 }
 
 /// The lab's own costs, and the time.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, complete: bool) {
     manifest.finished = Some(now());
     manifest.complete = complete;

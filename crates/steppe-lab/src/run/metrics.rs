@@ -18,6 +18,7 @@ pub(super) struct MetricReader {
 
 impl MetricReader {
     /// Asks once; the rows for the folder. `epochs` is how many there will be in all.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn read(
         &mut self,
         client: &MetricClient,

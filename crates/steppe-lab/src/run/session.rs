@@ -200,6 +200,7 @@ impl Session<'_> {
     }
 
     /// The sampler and the loads for an environment that is up.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn start_load(
         &mut self,
         mut environment: Environment,
@@ -387,6 +388,7 @@ impl Session<'_> {
     }
 
     /// Until the time is over, or until command loads are.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn wait_for_load(
         &self,
         running: &mut Running,

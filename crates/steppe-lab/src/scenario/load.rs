@@ -69,6 +69,7 @@ pub(super) fn read(table: Table<'_>, index: usize) -> Option<Load> {
     })
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn http(table: &Table<'_>, is_http2: bool) -> Option<HttpLoad> {
     let url = table.required_text("url", "url = \"http://127.0.0.1:8080/\"");
     let url = url.and_then(|url| http_url(table, url));

@@ -65,6 +65,7 @@ impl ScenarioError {
     }
 
     /// Draws every mistake with its place.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub fn render(&self, in_color: bool) -> String {
         let theme = if in_color {
             GraphicalTheme::unicode()

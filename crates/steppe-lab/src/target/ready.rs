@@ -38,6 +38,7 @@ pub enum NotReady {
 ///
 /// # Errors
 /// When it ends, is late, or `is_over` says that nobody waits any more.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn wait_until_ready(
     process: &mut Process,
     ready: &Ready,

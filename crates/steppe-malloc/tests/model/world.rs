@@ -202,6 +202,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn allocate(&mut self, thread: usize, slot: usize, bytes: usize, shift: u8, content: Content) {
         self.free(thread, slot);
         let bytes = self.affordable(bytes);

@@ -47,6 +47,10 @@ impl<S> Changes<S> {
 
     /// Tells every worker, and waits until each serves `next`. A worker that does
     /// not is named in the log.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "one deadline for the change of all workers"
+    )]
     pub async fn send(&self, next: &Arc<S>, sockets: Vec<BoundSockets>) {
         debug_assert_eq!(sockets.len(), self.senders.len(), "sockets for each worker");
         let tell = |(sender, sockets): (&mpsc::Sender<Change<S>>, BoundSockets)| {

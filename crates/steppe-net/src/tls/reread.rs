@@ -17,6 +17,10 @@ use crate::limits::TLS_REREAD_EVERY;
 ///
 /// # Cancel safety
 /// Safe: a look that has begun ends by itself.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one task of a listener that looks at its files"
+)]
 pub async fn keep_current(tls: Arc<ListenerTls>) {
     let mut told = Told::default();
     loop {

@@ -116,6 +116,7 @@ fn a_starved_read_notices_that_its_peer_is_gone() {
     }
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 async fn starve(is_reset: bool, reads_more: bool) {
     let budget = Budget::new(4096);
     let lease = budget.root().lease();

@@ -21,6 +21,10 @@ use crate::memory;
 use crate::reload::Ask;
 
 /// Everything, with the probes unless they have an address of their own.
+#[expect(
+    clippy::fn_params_excessive_bools,
+    reason = "probes stand beside the rest or alone"
+)]
 pub(super) fn router(live: Arc<Live>, access: Access, probes_apart: bool) -> Router {
     let content = Arc::clone(live.content());
     let index = if probes_apart {

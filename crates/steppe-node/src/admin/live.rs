@@ -52,6 +52,7 @@ struct Latest {
 
 impl Live {
     /// Reserves what the history and the recent errors take.
+    #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn new(content: Arc<Content>) -> Result<Arc<Self>, OverBudget> {
         let lease = content.memory.budget.root().child("admin", None).lease();
         let held = lease.try_reserve(history::BYTES + recent::BYTES_MAX)?;
@@ -97,6 +98,7 @@ impl Live {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     fn snapshot(&self) -> String {
         let last = self.history().last();
         let snapshot = snapshot::snapshot(&self.content, self.began_at.elapsed(), last);
@@ -116,6 +118,7 @@ fn event(name: &str, data: &Value) -> String {
 }
 
 /// Streams the history, then an event a second.
+#[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
 pub(super) async fn events(Extract(live): Extract<Arc<Live>>) -> Response {
     if live.content.readiness.state() == State::Draining {
         return unavailable("the node drains\n");

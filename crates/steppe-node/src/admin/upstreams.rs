@@ -17,6 +17,10 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
 }
 
 /// Each upstream with its servers.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for how long a server is still ejected is told to people"
+)]
 pub(super) fn list(content: &Content) -> Vec<Value> {
     let now = Instant::now();
     let upstreams = content.upstreams.current();
@@ -37,6 +41,7 @@ pub(super) async fn undrain(
     set_drained(&content, &path, false)
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn set_drained(content: &Content, (name, server): &(String, String), is_drained: bool) -> Response {
     let found = content.upstreams.set_drained(name, server, is_drained);
     if found.is_none() {

@@ -167,6 +167,7 @@ impl Inquiry {
         Ok(report)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn judged(
         &self,
         subject: String,

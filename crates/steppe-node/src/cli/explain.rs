@@ -70,6 +70,10 @@ fn claims(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("claims are a JSON object: {error}"))
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the request that is explained comes now"
+)]
 pub(super) fn run(options: &Options) -> ExitCode {
     let outcome = match load(&options.source.config) {
         Ok(outcome) => outcome,

@@ -208,6 +208,7 @@ impl fmt::Display for Probed {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the command's timeout begins")]
 fn ask(probed: &Probed) -> io::Result<Answer> {
     let end = Instant::now() + TIMEOUT;
     let host = match (&probed.place, &probed.address) {
@@ -247,6 +248,10 @@ impl<S, W> Timed<S, W> {
 }
 
 impl<S: Read, W: Fn(Duration) -> io::Result<()>> Read for Timed<S, W> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a blocking loop ends at the command's timeout"
+    )]
     fn read(&mut self, part: &mut [u8]) -> io::Result<usize> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -40,6 +40,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads the entries of a table, but for its tag.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn table(
         &mut self,
         table: &'static Table,
@@ -167,11 +168,13 @@ impl Reader<'_> {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn text(&mut self, name: &str, form: Form, value: &Value, text: &str) -> Option<Typed> {
         let read = read_text(form, text, self.base);
         self.accept(name, value, text, read)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn choice(
         &mut self,
         name: &str,
@@ -200,6 +203,7 @@ impl Reader<'_> {
         Some(choice.name)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn list(
         &mut self,
         name: &str,
@@ -296,6 +300,7 @@ impl Reader<'_> {
         })
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn accept<T>(
         &mut self,
         name: &str,
@@ -329,6 +334,7 @@ impl Reader<'_> {
         span
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn in_range(
         &mut self,
         name: &str,

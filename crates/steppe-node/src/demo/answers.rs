@@ -71,6 +71,10 @@ pub(super) async fn slow(Query(query): SlowQuery) -> Response {
 }
 
 /// An event a second.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the demo origin sends an event a second"
+)]
 pub(super) async fn events() -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let started = Instant::now();
     Sse::new(stream::unfold(0, move |tick: u64| async move {

@@ -135,6 +135,7 @@ impl Attribution {
 }
 
 impl Claims {
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn of(
         mappings: &[Mapping],
         stacks: &[usize],
@@ -198,6 +199,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn claims(allocator_owns_break: bool) -> Claims {
         let mappings = [
             mapping(0x1000, 0x2000, Kind::File, 1),

@@ -69,6 +69,10 @@ impl WorkerSet {
     }
 
     /// Drains, for as long as `timeout` and until `interrupted`, and says how it went.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long a drain took is told to people"
+    )]
     pub(super) async fn shut_down(
         self,
         timeout: Duration,

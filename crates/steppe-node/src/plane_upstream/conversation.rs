@@ -39,6 +39,10 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a call is taken: how long its answer takes is counted from here"
+    )]
     fn new(calls: &'a dyn Calling) -> Self {
         Self {
             calls,
@@ -55,6 +59,10 @@ impl Drop for Told<'_> {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a call begins: its deadline is what is left"
+)]
 async fn call(
     calls: &dyn Calling,
     asked: &Asked,
@@ -149,6 +157,7 @@ async fn send(
     request.end().map_err(Unsent::Worker)
 }
 
+#[expect(clippy::disallowed_methods, reason = "when its answer began")]
 async fn receive(mut response: Receiver, hall: &Hall, told: &mut Told<'_>) -> Result<(), Failure> {
     while let Some(part) = response.next().await? {
         let begun = told.begun;

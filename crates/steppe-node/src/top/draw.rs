@@ -111,6 +111,7 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, view: &View) {
     draw_sparkline(frame, right, latency, view.p99_us.iter(), Color::Yellow);
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn draw_sparkline<'a>(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -150,6 +151,7 @@ fn draw_accounts(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(table, area);
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn account_row(row: &AccountRow, indent: bool) -> Row<'static> {
     let depth = if indent { row.depth * 2 } else { 0 };
     Row::new([

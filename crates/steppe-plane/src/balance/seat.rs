@@ -86,6 +86,10 @@ impl Seat {
 }
 
 /// Keeps a connection, until the seat is gone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a connection lasts decides when it is dialed again"
+)]
 async fn keep(seat: Weak<Seat>, target: Target, memory: Arc<Memory>, changed: Arc<Notify>) {
     let set = |caller| {
         if let Some(seat) = seat.upgrade() {

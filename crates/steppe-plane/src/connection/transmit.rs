@@ -260,6 +260,7 @@ fn send_granted(output: &mut Output, id: StreamId, stream: &mut Stream) -> Turn 
     Turn::Taken
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn commit_data(output: &mut Output, id: StreamId, stream: &mut Stream, bytes: Bytes, rest: u64) {
     let send = &mut stream.send;
     let mut header = FrameHeader::new(FrameType::DATA, id.0);

@@ -357,6 +357,10 @@ fn lost(error: &io::Error) -> Failure {
 impl<E: Endpoint + Unpin> Future for Driver<E> {
     type Output = Failure;
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "once a poll of a connection; everything below it is told"
+    )]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Failure> {
         let turn = self.turn(cx, Instant::now());
         for accepted in std::mem::take(&mut self.accepted) {

@@ -92,6 +92,10 @@ impl Kept {
 }
 
 /// Dials a worker whenever it is not connected.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a connection lasts decides when it is dialed again"
+)]
 async fn keep(
     (peers, memory): (Weak<Peers>, Arc<Memory>),
     (worker, tls): (DialedWorker, Option<TargetTls>),

@@ -76,6 +76,10 @@ impl Passage {
         *lock(&self.config) = config;
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the wait of a call begins, and what is left of its deadline is passed on"
+    )]
     async fn pass(&self, accepted: Accepted) -> Result<Status, Failure> {
         let begun = Instant::now();
         let config = *lock(&self.config);
@@ -125,6 +129,7 @@ impl Passage {
     }
 
     /// Opens a stream at a worker of the service that `head` names, once one has room.
+    #[expect(clippy::disallowed_methods, reason = "the wait of a call begins")]
     pub(super) async fn open(
         &self,
         head: &Head<'_>,
@@ -201,6 +206,10 @@ impl Passage {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the deadline of a call begins at a worker"
+)]
 async fn open_at(link: &Arc<Link>, head: &Head<'_>) -> Result<Arc<Handle>, Failure> {
     poll_fn(|cx| match link.open(head, cx.waker(), Instant::now()) {
         Ok(Some(handle)) => Poll::Ready(Ok(handle)),
@@ -211,6 +220,7 @@ async fn open_at(link: &Arc<Link>, head: &Head<'_>) -> Result<Arc<Handle>, Failu
 }
 
 /// Moves both bodies, until the response has ended.
+#[expect(clippy::disallowed_methods, reason = "when its answer began")]
 async fn exchange(
     (request, mut response): (&mut Receiver, Sender),
     worker: Arc<Handle>,

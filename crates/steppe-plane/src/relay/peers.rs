@@ -41,6 +41,7 @@ impl Peers {
     ///
     /// # Errors
     /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room for it.
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
     pub(super) fn serve(
         &self,
         transport: Transport,

@@ -43,6 +43,7 @@ enum Next {
 }
 
 impl<'a> Pump<'a> {
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn new(
         from: &'a mut Receiver,
         to: &'a mut Sender,

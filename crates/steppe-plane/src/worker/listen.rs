@@ -79,6 +79,7 @@ impl WorkerServer {
     ///
     /// # Cancel safety
     /// Where it is dropped, connections are cut.
+    #[expect(clippy::disallowed_methods, reason = "the time of a drain begins")]
     pub async fn drain(mut self, patience: Duration) -> bool {
         if let Some(drain) = self.drain.take() {
             let _ = drain.send(Instant::now() + patience.min(DEADLINE_MAX));

@@ -147,6 +147,7 @@ impl Registered {
     ///
     /// # Cancel safety
     /// Where it is dropped, the drain goes on.
+    #[expect(clippy::disallowed_methods, reason = "the time of a drain begins")]
     pub async fn drain(&self, patience: Duration) -> bool {
         let number = self.order(Wanted::Drain(Instant::now() + patience.min(DEADLINE_MAX)));
         let mut state = self.state.clone();
@@ -189,6 +190,10 @@ impl Keeper {
     }
 
     /// Stays registered until a drain is ordered.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long a connection lasts decides when it is dialed again"
+    )]
     async fn serve(&mut self) {
         let mut orders = self.orders.clone();
         loop {

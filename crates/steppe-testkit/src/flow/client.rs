@@ -144,6 +144,7 @@ pub(super) async fn download(plan: FlowPlan, id: u64, moved: Arc<AtomicU64>) -> 
     read_paced(stream, &plan, id, &head, buffer, &moved).await
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 async fn read_paced(
     mut stream: Stream,
     plan: &FlowPlan,

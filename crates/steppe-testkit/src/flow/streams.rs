@@ -158,6 +158,8 @@ pub(super) async fn download(
 }
 
 /// A request on its way.
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 async fn open(
     connections: &Connections,
     plan: &FlowPlan,

@@ -133,6 +133,7 @@ fn openssl(args: &[&str]) {
 
 /// `fields` are lines of HTTP/1.
 #[track_caller]
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn ask(node: &Steppe, by: Protocol, method: &str, target: &str, fields: &str) -> Message {
     if by == Protocol::H1 {
         return node.exchange(format!(

@@ -177,6 +177,7 @@ impl<'a> Frames<'a> {
         self.next - 2
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn put(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let length = u32::try_from(payload.len()).expect("it is small");
         self.out.extend_from_slice(&length.to_be_bytes()[1..]);

@@ -8,6 +8,7 @@ use crate::cache::ring::{LIVE, Popped};
 
 impl Shard {
     /// Room for an entry that is at most half as large as the ring.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn room(
         &mut self,
         ring: usize,
@@ -28,6 +29,7 @@ impl Shard {
     }
 
     /// Decides about an entry that has come to the end of its ring.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn retire(
         &mut self,
         ring: usize,
@@ -59,6 +61,7 @@ impl Shard {
     }
 
     /// Moves an entry from probation to main if it was asked for twice, or main has room anyway.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn promote(
         &mut self,
         popped: Popped,

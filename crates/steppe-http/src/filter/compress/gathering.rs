@@ -86,6 +86,7 @@ impl Gathering {
     }
 
     /// Ready with the gzip of all that came.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn poll_gzip(
         &self,
         cx: &mut TaskContext<'_>,

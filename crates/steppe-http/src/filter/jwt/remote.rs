@@ -206,6 +206,10 @@ impl RemoteKeys {
     }
 
     /// One fetch; whether it brought a set.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the task that fetches a set of keys: a fetch begins"
+    )]
     async fn fetch(&self, fetch: &dyn FetchKeys) -> bool {
         let _landing = self.take_off(clock::now());
         let fetched = match self.lease.try_reserve(JWKS_BYTES_MAX) {

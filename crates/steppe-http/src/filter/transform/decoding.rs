@@ -129,6 +129,7 @@ mod tests {
         content.map_err(|refused| refused.of_request().status)
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn brotli(content: &[u8], large_window: bool) -> Vec<u8> {
         let params = brotli::enc::BrotliEncoderParams {
             quality: 3,

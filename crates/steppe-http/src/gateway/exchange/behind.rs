@@ -61,6 +61,10 @@ impl MakeBehind for Place<'_> {
 }
 
 impl Behind for Rest {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an exchange of a filter's own begins"
+    )]
     fn ask(&self, head: RequestHead, down: Box<dyn Downstream>) -> Result<(), GatewayError> {
         let now = clock::now();
         let exchange = pool::take(self.context.exchange_lease(), now);

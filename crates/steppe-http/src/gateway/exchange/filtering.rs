@@ -67,6 +67,7 @@ impl Exchange {
     }
 
     /// Gives the state that was attached last the request's content, if it wants that.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn poll_content<D>(
         &mut self,
         cx: &mut Context<'_>,
@@ -109,6 +110,7 @@ impl Exchange {
     }
 
     /// Waits for the state that was attached last.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn poll_filter(
         &mut self,
         cx: &mut Context<'_>,
@@ -177,6 +179,8 @@ impl Core {
     }
 
     /// Pending until the client is late with content.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn poll_late(
         &self,
         cx: &mut Context<'_>,

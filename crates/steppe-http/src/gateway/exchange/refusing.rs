@@ -29,6 +29,7 @@ impl Exchange {
     }
 
     /// No route is for it.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn refuse_unrouted<D>(
         &mut self,
         client: &ClientContext,
@@ -50,6 +51,7 @@ impl Exchange {
     }
 
     /// Answers with an error, and counts why.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn refuse<D>(
         &mut self,
         client: &ClientContext,
@@ -73,6 +75,7 @@ impl Exchange {
     }
 
     /// Answers with a status and a word about it.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn respond<D>(
         &mut self,
         client: &ClientContext,
@@ -142,6 +145,7 @@ impl Exchange {
         filters.find_map(|attached| attached.filter.page(status))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn poll_refusal<D>(
         &mut self,
         cx: &mut Context<'_>,

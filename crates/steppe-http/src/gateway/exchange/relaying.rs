@@ -146,6 +146,7 @@ impl Exchange {
         Ok(())
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn poll_relay<D>(
         &mut self,
         cx: &mut Context<'_>,
@@ -171,6 +172,7 @@ impl Exchange {
         Poll::Ready(self.relayed(client, down, result, now))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn poll_attempt<D>(
         &mut self,
         cx: &mut Context<'_>,
@@ -206,6 +208,7 @@ impl Exchange {
     }
 
     /// An attempt is over, and perhaps the exchange.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn relayed<D>(
         &mut self,
         client: &ClientContext,

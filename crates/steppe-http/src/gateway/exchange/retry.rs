@@ -42,6 +42,7 @@ pub(super) struct Verdict {
 impl Exchange {
     /// Counts what the attempt says of its server; begins another where the request may be
     /// sent again, and says whether it did.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn retry(
         &mut self,
         client: &ClientContext,
@@ -157,6 +158,7 @@ impl Core {
 
     /// Whether a request whose attempt failed before the client saw any of its response is
     /// sent again: not once its time is over.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn is_retried(
         &mut self,
         failure: Option<Failure>,
@@ -196,6 +198,7 @@ impl Verdict {
     }
 
     /// The attempt is over: what its server failed with, counted there.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn close(
         &self,
         result: &Result<Relayed, GatewayError>,
@@ -224,6 +227,7 @@ impl Verdict {
 
     /// What an error says of the server. A client that is slow, or leaves, says nothing, nor does
     /// what `is_excused`: a connection that closed while it was idle.
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn blame(&self, error: &GatewayError, replay: &Replay, is_excused: bool) -> Option<Failure> {
         match error.reason {
             _ if error.origin == Origin::Internal => None,

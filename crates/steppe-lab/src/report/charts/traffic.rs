@@ -194,6 +194,7 @@ fn positive(of: Column, epoch: &Epoch) -> Option<f64> {
 }
 
 /// Lines along epochs, dots along runs; a logarithmic axis has no place for zero.
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn draw(
     plot: &mut Plot,
     input: &ChartInput<'_>,
@@ -215,6 +216,7 @@ fn draw(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn chart(
     plot: Plot,
     variant: &VariantTracks<'_>,

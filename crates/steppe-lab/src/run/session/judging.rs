@@ -71,6 +71,7 @@ impl Session<'_> {
         self.looking.verdict(variant, epochs)
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn finish(mut self, complete: bool) -> Result<Verdict, RunError> {
         self.request.progress.end();
         let quality = std::mem::take(&mut self.quality);

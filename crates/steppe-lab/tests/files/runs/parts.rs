@@ -42,6 +42,7 @@ pub fn growth(metric: &str, word: Outcome, value: Option<Interval>, limit: f64) 
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn figure(metric: &str, unit: &str, word: Outcome, value: f64, limit: Option<f64>) -> Finding {
     let held = limit.map_or_else(
         || "no limit is set".to_owned(),

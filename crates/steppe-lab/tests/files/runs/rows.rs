@@ -85,6 +85,7 @@ pub fn soak_rows(variant: &str, course: Course, noise: &mut Noise) -> (Vec<Epoch
     (epochs, samples)
 }
 
+#[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn soak_epoch(
     variant: &str,
     run: u32,

@@ -21,6 +21,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn start(content: &Content) -> Self {
         let http = &content.memory.http;
         Self {

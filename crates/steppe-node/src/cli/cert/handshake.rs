@@ -72,6 +72,7 @@ impl Target {
 }
 
 /// Connects to `target`, asks for `name` and records what it shows.
+#[expect(clippy::disallowed_methods, reason = "the command's timeout begins")]
 pub(super) fn observe(
     target: &Target,
     name: ServerName<'static>,
@@ -198,6 +199,10 @@ struct Deadline {
 }
 
 impl Deadline {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "each blocking call ends at the command's timeout"
+    )]
     fn left(self) -> io::Result<Duration> {
         let left = self.end.saturating_duration_since(Instant::now());
         match left.is_zero() {

@@ -62,6 +62,7 @@ impl Roots {
     }
 
     /// What clients that have these roots say of a chain, whatever its name.
+    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn verdict(
         &self,
         provider: &CryptoProvider,

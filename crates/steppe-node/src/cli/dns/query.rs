@@ -115,6 +115,10 @@ fn rtype(word: &str) -> Result<RecordType, String> {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what people are told that a server took"
+)]
 fn ask(options: &Options, rtype: RecordType, server: &Server) -> anyhow::Result<String> {
     let name = Name::from_labels(options.name.labels()).context("the name")?;
     let mut query = Message::query();

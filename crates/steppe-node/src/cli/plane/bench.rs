@@ -108,6 +108,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the run begins")]
 fn measure(options: &Options, plan: Plan) -> anyhow::Result<String> {
     let tls = options.tls.to_target()?;
     let held = Held::new(options.budget)?;

@@ -172,6 +172,10 @@ async fn find(
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what people are told that a call took"
+)]
 async fn exchange(options: &Options, peers: &Peers, body: Bytes) -> Result<(), Trouble> {
     let (start, sent) = (Instant::now(), body.len());
     let ask = options.ask();

@@ -51,6 +51,10 @@ impl Tls {
     }
 
     /// Of one who listens at `address`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tickets of a listener's TLS are rotated"
+    )]
     pub(super) fn of_listener(&self, address: &str) -> anyhow::Result<Option<Arc<ListenerTls>>> {
         if !self.tls {
             return Ok(None);

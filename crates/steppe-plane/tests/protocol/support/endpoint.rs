@@ -112,6 +112,7 @@ impl Endpoint {
         }
     }
 
+    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn know(&mut self, stream: StreamId, is_ours: bool) {
         let known = Known {
             grant: self.lease.try_reserve(0).expect("nothing"),

@@ -39,6 +39,7 @@ fn decisions(node: &Steppe, by: &str) -> f64 {
         .sum("steppe_http_rate_limit_decisions_total", &labels)
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn await_store(node: &Steppe, is_there: bool) {
     let expected = f64::from(u8::from(is_there));
     eventually("the store is there or away", || {

@@ -58,6 +58,10 @@ async fn hold(manner: &Manner) {
 }
 
 /// Small messages, evenly over the time that the answer takes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "messages are spread over a time that begins here"
+)]
 async fn tokens(mut response: Sender, count: u32, length: Duration) -> Result<(), Failure> {
     let start = Instant::now();
     response.begin(Payment::Standing).await?;
