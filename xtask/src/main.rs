@@ -101,7 +101,11 @@ enum Task {
     /// Build the image `steppe-lab`, with podman, buildah or docker
     LabImage,
     /// The rules of the house that no compiler checks
-    Tidy,
+    Tidy {
+        /// First take mended violations off the list of known ones; none is added
+        #[arg(long)]
+        shrink: bool,
+    },
 }
 
 #[derive(Args)]
@@ -163,7 +167,8 @@ fn main() -> ExitCode {
         Task::Image => package::image(),
         Task::Lab => package::lab(),
         Task::LabImage => package::lab_image(),
-        Task::Tidy => tidy::command(),
+        Task::Tidy { shrink: true } => tidy::shrink(),
+        Task::Tidy { shrink: false } => tidy::command(),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

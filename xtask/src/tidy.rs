@@ -1,107 +1,62 @@
 //! The rules of the house that no compiler checks.
 //!
 //! Each rule is a pure function from the files of the checkout to findings, with a test that shows
-//! it fire. `cargo xtask tidy` runs them, and so does `cargo test`. What they don't judge: whether
-//! a name or a comment is any good.
+//! it fire. `cargo xtask tidy` runs them, and so does `cargo test`. Violations that are older than
+//! their rule stand in `known.toml`, a list that may only shrink. Non-goals: whether a name or a
+//! comment is any good, and what clippy can say (`clippy.toml`).
 
-mod adrs;
 mod arrows;
-mod booleans;
 mod circles;
-mod clock;
-mod glossary;
-mod leftovers;
-mod links;
-mod machine_names;
-mod markdown;
-mod modules;
-mod names;
-mod places;
+mod code;
+mod documents;
+mod finding;
+mod known;
+mod mentions;
 mod rust_files;
-mod rust_text;
 mod tree;
 mod unsafe_list;
 
-use std::fmt;
+use std::fs;
 
 use anyhow::Result;
 
+use crate::process;
+use finding::Finding;
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     rust_files::check,
     unsafe_list::check,
-    leftovers::check,
     arrows::check,
-    glossary::check,
-    links::check,
-    machine_names::check,
-    adrs::check,
     circles::check,
-    booleans::check,
-    clock::check,
+    code::check,
+    code::check_clock,
+    documents::check_glossary,
+    documents::check_records,
+    documents::check_links,
+    documents::check_words,
 ];
 
-/// The crates whose code the rules about circles, booleans and the clock judge.
-const CRATES: [&str; 6] = [
-    "steppe-net",
-    "steppe-http",
-    "steppe-dns",
-    "steppe-etcd",
-    "steppe-plane",
-    "steppe-node",
-];
-
-/// Something that a rule has to say about a line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding {
-    path: String,
-    /// From 1; 0 stands for the file as a whole.
-    line: usize,
-    message: String,
-    /// Worth knowing, and no reason to fail.
-    is_note: bool,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-            is_note: false,
-        }
-    }
-
-    fn note(path: &str, message: impl Into<String>) -> Self {
-        Self {
-            is_note: true,
-            ..Self::new(path, 0, message)
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_note { "note: " } else { "error: " })?;
-        f.write_str(&self.path)?;
-        if self.line > 0 {
-            write!(f, ":{}", self.line)?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-/// Prints every finding. True: none is an error.
+/// Prints every finding. True: there is none.
 pub fn command() -> Result<bool> {
-    let findings = findings(&Tree::of_checkout()?);
+    let tree = Tree::of_checkout()?;
+    let findings = known::judge(&tree, found(&tree))?;
     for finding in &findings {
         println!("{finding}");
     }
-    Ok(findings.iter().all(|finding| finding.is_note))
+    Ok(findings.is_empty())
 }
 
-fn findings(tree: &Tree) -> Vec<Finding> {
+/// Takes mended violations off the list, then does what [`command`] does.
+pub fn shrink() -> Result<bool> {
+    let tree = Tree::of_checkout()?;
+    let shrunk = known::shrunk(&tree, &found(&tree))?;
+    fs::write(process::root().join(tree::LIST), shrunk)?;
+    command()
+}
+
+/// Every finding, those that are listed too.
+fn found(tree: &Tree) -> Vec<Finding> {
     RULES.iter().flat_map(|rule| rule(tree)).collect()
 }
 
@@ -111,9 +66,9 @@ mod tests {
 
     #[test]
     fn the_checkout_is_tidy() {
-        let findings = findings(&Tree::of_checkout().unwrap());
-        let errors = findings.iter().filter(|finding| !finding.is_note);
-        let errors: Vec<String> = errors.map(Finding::to_string).collect();
+        let tree = Tree::of_checkout().unwrap();
+        let findings = known::judge(&tree, found(&tree)).unwrap();
+        let errors: Vec<String> = findings.iter().map(Finding::to_string).collect();
         assert!(errors.is_empty(), "\n{}", errors.join("\n"));
     }
 }

@@ -1,138 +1,52 @@
-//! Dependencies between our own crates point down only.
+//! Dependencies between our own crates point down only, as `arrows.toml` has them.
 
-use super::Finding;
-use super::tree::{SourceFile, Tree};
+use std::collections::BTreeMap;
 
-/// What each crate may link of ours. A crate that is missing here may link none of them, which is
-/// said too: a new crate gets its line.
-const BELOW: [(&str, &[&str]); 21] = [
-    // The ground: an allocator of ours knows nothing of ours.
-    ("steppe-malloc", &[]),
-    ("steppe-malloc-abi", &["steppe-malloc"]),
-    ("steppe-mem", &[]),
-    ("steppe-telemetry", &["steppe-mem"]),
-    ("steppe-net", &["steppe-mem"]),
-    (
-        "steppe-http",
-        &["steppe-mem", "steppe-telemetry", "steppe-net"],
-    ),
-    (
-        "steppe-dns",
-        &["steppe-mem", "steppe-telemetry", "steppe-net"],
-    ),
-    ("steppe-etcd", &["steppe-net"]),
-    (
-        "steppe-plane",
-        &[
-            "steppe-mem",
-            "steppe-telemetry",
-            "steppe-net",
-            "steppe-etcd",
-        ],
-    ),
-    (
-        "steppe-node",
-        &[
-            "steppe-malloc",
-            "steppe-mem",
-            "steppe-telemetry",
-            "steppe-net",
-            "steppe-http",
-            "steppe-dns",
-            "steppe-etcd",
-            "steppe-plane",
-        ],
-    ),
-    // The binary; all but the first for its integration tests.
-    (
-        "steppe",
-        &[
-            "steppe-node",
-            "steppe-mem",
-            "steppe-net",
-            "steppe-http",
-            "steppe-dns",
-            "steppe-plane",
-        ],
-    ),
-    // It watches any process, and is released alone.
-    ("steppe-lab", &[]),
-    ("steppe-testkit", &[]),
-    // An addon of Node.js, released alone.
-    ("steppe-audio", &[]),
-    ("steppe-bench", &["steppe-testkit", "steppe-net"]),
-    // The allocator under them is preloaded.
-    ("steppe-malloc-load", &[]),
-    ("plane-peers", &["steppe-mem", "steppe-plane"]),
-    ("steppe-malloc-peers", &[]),
-    ("steppe-fuzz", &["steppe-fuzz-targets"]),
-    (
-        "steppe-fuzz-targets",
-        &[
-            "steppe-malloc",
-            "steppe-mem",
-            "steppe-telemetry",
-            "steppe-net",
-            "steppe-http",
-            "steppe-dns",
-            "steppe-plane",
-            "steppe-node",
-        ],
-    ),
-    ("xtask", &[]),
-];
+use super::finding::Finding;
+use super::tree::Tree;
 
-/// For tests only, so from any crate.
-const TESTKIT: &str = "steppe-testkit";
-
-/// Checks every manifest.
+/// Checks every manifest. A virtual one links nothing.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.ending("Cargo.toml")
-        .flat_map(|file| match file.text.parse() {
-            Ok(manifest) => check_manifest(file, &manifest),
-            Err(error) => vec![Finding::new(&file.path, 0, format!("not TOML: {error}"))],
-        })
-        .collect()
+    let below: BTreeMap<String, Vec<String>> =
+        toml::from_str(include_str!("arrows.toml")).expect("arrows.toml is a table");
+    let mut findings = Vec::new();
+    for file in tree.ending("Cargo.toml") {
+        let manifest: toml::Table = file.text.parse().unwrap_or_default();
+        let package = manifest.get("package");
+        let Some(name) = package.and_then(|package| package.get("name")?.as_str()) else {
+            continue;
+        };
+        let mut add = |message| findings.push(Finding::new(&file.path, 0, message));
+        let Some(allowed) = below.get(name) else {
+            add(format!(
+                "crate '{name}' has no line in xtask/src/tidy/arrows.toml"
+            ));
+            continue;
+        };
+        for (kind, ours) in dependencies(&manifest) {
+            let is_for_tests = kind == "dev-dependencies" && ours == "steppe-testkit";
+            let is_allowed = is_for_tests || allowed.iter().any(|name| name == ours);
+            if below.contains_key(ours) && !is_allowed {
+                add(format!(
+                    "'{name}' may not link '{ours}' ({kind}): arrows point down"
+                ));
+            }
+        }
+    }
+    findings
 }
 
-fn check_manifest(file: &SourceFile, manifest: &toml::Table) -> Vec<Finding> {
-    let name = manifest
-        .get("package")
-        .and_then(|package| package.get("name")?.as_str());
-    // A virtual manifest links nothing.
-    let Some(name) = name else { return Vec::new() };
-    let Some((_, below)) = BELOW.iter().find(|(crate_name, _)| *crate_name == name) else {
-        let message = format!("crate '{name}' has no line in xtask/src/tidy/arrows.rs");
-        return vec![Finding::new(&file.path, 0, message)];
-    };
-    let is_allowed = |kind: &str, dependency: &str| {
-        below.contains(&dependency) || (kind == "dev-dependencies" && dependency == TESTKIT)
-    };
-    own_dependencies(manifest)
-        .into_iter()
-        .filter(|(kind, dependency)| !is_allowed(kind, dependency))
-        .map(|(kind, dependency)| {
-            let message =
-                format!("'{name}' may not link '{dependency}' ({kind}): arrows point down");
-            Finding::new(&file.path, 0, message)
-        })
-        .collect()
-}
-
-/// Our own crates among the dependencies, by kind, those of `[target.…]` tables too.
-fn own_dependencies(table: &toml::Table) -> Vec<(String, String)> {
+/// The dependencies by kind, those of `[target.…]` tables too.
+fn dependencies(table: &toml::Table) -> Vec<(&'static str, &str)> {
     let mut found = Vec::new();
     for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
         let names = table.get(kind).and_then(|kind| kind.as_table());
-        let names = names
-            .into_iter()
-            .flat_map(|names| names.iter().map(|(name, _)| name.to_owned()));
-        let ours = names.filter(|name| BELOW.iter().any(|(ours, _)| ours == name));
-        found.extend(ours.map(|name| (kind.to_owned(), name)));
+        let names = names.into_iter().flat_map(toml::Table::keys);
+        found.extend(names.map(|name| (kind, &name[..])));
     }
     let targets = table.get("target").and_then(|targets| targets.as_table());
-    for (_, target) in targets.into_iter().flat_map(toml::Table::iter) {
-        found.extend(target.as_table().map(own_dependencies).unwrap_or_default());
+    for (_, target) in targets.into_iter().flatten() {
+        found.extend(target.as_table().map(dependencies).unwrap_or_default());
     }
     found
 }

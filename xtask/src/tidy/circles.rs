@@ -1,263 +1,210 @@
 //! Files of a crate use each other in one direction only.
 //!
 //! An arrow goes from a file to each file that defines something it names: a type, a function, a
-//! constant. Re-exports are followed to the definition and are no arrows themselves, and neither is
-//! `mod child;`: a parent that only declares and re-exports its children stands above them, and
-//! they may import what the parent re-exports of a sibling. A parent that uses a child's items in
-//! code of its own, while the child imports an item that the parent defines, is a circle of two.
-//! Calls of methods and reads of fields are no arrows, and tests are not looked at.
+//! constant, or a method that it calls on `self`. Re-exports are followed to the definition. `mod
+//! child;` and re-exports are no arrows: a parent that only has these stands above its children, and
+//! they may import its items. A circle is the largest set of files in which each reaches each other;
+//! every one of them is a finding that counts them, so that no circle grows unseen.
 //!
-//! A circle is named by all of its files: the largest set in which each file reaches each other.
+//! A path is resolved as the compiler does it; what cannot be resolved (another crate, a local) is
+//! nothing. Non-goals: tests, glob imports (they name the module that they open), `src/bin`, modules
+//! in braces, `#[path]`, and methods and fields of other values than `self`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
-use super::modules::{self, Module};
-use super::names::Names;
-use super::tree::Tree;
-use super::{CRATES, Finding};
+use super::finding::Finding;
+use super::mentions::{Mentions, Method};
+use super::tree::{SourceFile, Tree};
 
-const THIS_FILE: &str = "xtask/src/tidy/circles.rs";
-
-/// A circle that stays: its files below `crates/`, in order, and the reason.
-struct Listed {
-    files: &'static [&'static str],
-    reason: &'static str,
-}
-
-const LISTED: &[Listed] = &[
-    Listed {
-        files: &[
-            "steppe-http/src/cache/fill.rs",
-            "steppe-http/src/cache/report.rs",
-            "steppe-http/src/cache/store.rs",
-        ],
-        reason: "a store knows what is on its way, which goes into it, and is what operators are told of",
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/config/mistake.rs",
-            "steppe-node/src/config/mistakes.rs",
-        ],
-        reason: "a mistake, and the list that counts what it does not keep",
-    },
-    Listed {
-        files: &["steppe-http/src/field.rs", "steppe-http/src/field/list.rs"],
-        reason: "a list and its element",
-    },
-    Listed {
-        files: &[
-            "steppe-http/src/gateway/exchange.rs",
-            "steppe-http/src/gateway/exchange/hedging.rs",
-            "steppe-http/src/gateway/exchange/pool.rs",
-            "steppe-http/src/gateway/exchange/retry.rs",
-            "steppe-http/src/gateway/exchange/trace.rs",
-        ],
-        reason: "one state machine: the files below have the methods of its stages",
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/config/defaults.rs",
-            "steppe-node/src/config/read.rs",
-            "steppe-node/src/config/typed.rs",
-        ],
-        reason: "a default is read as a value of a file is",
-    },
-    Listed {
-        files: &[
-            "steppe-http/src/upstream.rs",
-            "steppe-http/src/upstream/idle.rs",
-            "steppe-http/src/upstream/selection.rs",
-        ],
-        reason: "one pool: the files below keep its connections and choose its servers",
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/admin.rs",
-            "steppe-node/src/admin/cache.rs",
-            "steppe-node/src/admin/certificates.rs",
-            "steppe-node/src/admin/dns.rs",
-            "steppe-node/src/admin/endpoints.rs",
-            "steppe-node/src/admin/heap_profile.rs",
-            "steppe-node/src/admin/live.rs",
-            "steppe-node/src/admin/live/snapshot.rs",
-            "steppe-node/src/admin/plane.rs",
-            "steppe-node/src/admin/server.rs",
-            "steppe-node/src/admin/upstreams.rs",
-        ],
-        reason: "the endpoints and the state that they show",
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/config.rs",
-            "steppe-node/src/config/budget.rs",
-            "steppe-node/src/config/build.rs",
-        ],
-        reason: "a configuration and what builds it",
-    },
-    Listed {
-        files: &[
-            "steppe-node/src/config/tree.rs",
-            "steppe-node/src/config/tree/json.rs",
-            "steppe-node/src/config/tree/toml.rs",
-        ],
-        reason: "a type and the parsers behind its one constructor, a file for each format",
-    },
-];
-
-/// Checks that no files use each other in a circle, but for those that are listed.
+/// Finds the files of every package that stand in a circle.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    check_against(tree, LISTED)
+    tree.ending("Cargo.toml")
+        .filter_map(|manifest| manifest.path.strip_suffix("Cargo.toml"))
+        .flat_map(|package| check_package(&modules_of(tree, package)))
+        .collect()
 }
 
-fn check_against(tree: &Tree, listed: &[Listed]) -> Vec<Finding> {
+fn check_package(modules: &[Module<'_>]) -> Vec<Finding> {
+    let arrows = arrows(modules);
+    let reached: Vec<_> = (0..modules.len()).map(|at| reach(&arrows, at)).collect();
     let mut findings = Vec::new();
-    let mut found = BTreeSet::new();
-    for name in CRATES {
-        let modules = modules::of_crate(tree, name);
-        let arrows = arrows(&modules);
-        for circle in circles(&arrows) {
-            let files: Vec<String> = circle.iter().map(|&at| short(&modules[at])).collect();
-            if !listed.iter().any(|listed| listed.files == files) {
-                findings.push(new_circle(&modules, &arrows, &circle, &files));
-            }
-            found.insert(files);
-        }
+    for (at, module) in modules.iter().enumerate() {
+        let is_in_circle = |to: &&usize| reached[**to].contains(&at);
+        let count = reached[at].iter().filter(is_in_circle).count();
+        let uses = arrows[at].iter().filter(|(to, _)| is_in_circle(to));
+        let uses = uses.map(|(to, name)| format!("`{name}` of {}", modules[*to].path));
+        let uses = uses.collect::<Vec<_>>().join(", ");
+        let remedy = "move what both need into a file below both, or pass it as an argument";
+        let message = format!("uses, in a circle of {count} files, {uses}; {remedy}");
+        let mut finding = Finding::new(module.path, 0, message);
+        (finding.rule, finding.count) = ("circles", count);
+        findings.extend(Some(finding).filter(|_| count > 0));
     }
-    let stale = listed
-        .iter()
-        .filter(|listed| !found.iter().any(|files| listed.files == files));
-    findings.extend(stale.map(|Listed { files, reason }| {
-        let message = format!(
-            "{files:?} is listed ({reason}) and is no circle, or is a part of another one: take it \
-             off the list"
-        );
-        Finding::new(THIS_FILE, 0, message)
-    }));
     findings
 }
 
-/// The path of a module's file below `crates/`.
-fn short(module: &Module) -> String {
-    module.path.trim_start_matches("crates/").to_owned()
-}
-
-type Arrows = Vec<BTreeMap<usize, String>>;
-
-fn arrows(modules: &[Module]) -> Arrows {
-    let names = Names::new(modules);
-    (0..modules.len()).map(|from| names.arrows(from)).collect()
-}
-
-/// The circles, each as its modules in order of their paths, which is that of the tree.
-fn circles(arrows: &Arrows) -> Vec<BTreeSet<usize>> {
-    let reached: Vec<BTreeSet<usize>> = (0..arrows.len()).map(|from| reach(arrows, from)).collect();
-    let circles = reached
-        .iter()
-        .enumerate()
-        .filter_map(|(from, reached_from)| {
-            let circle: BTreeSet<usize> = reached_from
-                .iter()
-                .copied()
-                .filter(|&to| reached[to].contains(&from))
-                .collect();
-            // Each circle is told once, by its first module.
-            (circle.first() == Some(&from)).then_some(circle)
-        });
-    circles.collect()
-}
-
-/// What is reached from a module by one arrow or more.
-fn reach(arrows: &Arrows, from: usize) -> BTreeSet<usize> {
+/// The modules that one reaches by one arrow or more.
+fn reach(arrows: &Arrows, start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
-    let mut open: Vec<usize> = arrows[from].keys().copied().collect();
+    let mut open = vec![start];
     while let Some(at) = open.pop() {
-        if reached.insert(at) {
-            open.extend(arrows[at].keys());
-        }
+        open.extend(arrows[at].keys().filter(|to| reached.insert(**to)));
     }
     reached
 }
 
-fn new_circle(
-    modules: &[Module],
-    arrows: &Arrows,
-    circle: &BTreeSet<usize>,
-    files: &[String],
-) -> Finding {
-    let shortest = circle
-        .iter()
-        .map(|&at| way_around(arrows, at))
-        .min_by_key(Vec::len)
-        .unwrap_or_default();
-    let steps: Vec<String> = shortest
-        .iter()
-        .map(|&(from, to)| {
-            format!(
-                "{} uses `{}` of {}",
-                short(&modules[from]),
-                arrows[from][&to],
-                short(&modules[to])
-            )
-        })
-        .collect();
-    let message = format!(
-        "{} files use each other in a circle: {}; move what both need into a file below both, or \
-         pass it as an argument; if it has to stay, list it with its reason in \
-         {THIS_FILE} as {files:?}",
-        files.len(),
-        steps.join(", ")
-    );
-    let first = circle.first().map_or(0, |&at| at);
-    Finding::new(&modules[first].path, 0, message)
+/// Re-exports of re-exports, at most; more is a circle of them.
+const HOPS_MAX: usize = 16;
+
+/// From each module to those that define what it names, each with a name that shows it.
+type Arrows = Vec<BTreeMap<usize, String>>;
+
+pub struct Module<'a> {
+    pub path: &'a str,
+    /// Its place in the crate: `["h1", "server"]`; none for the crate's root.
+    names: Vec<String>,
+    pub mentions: Mentions,
 }
 
-/// The arrows of a shortest way from a module back to itself.
-fn way_around(arrows: &Arrows, start: usize) -> Vec<(usize, usize)> {
-    let mut came_from = BTreeMap::new();
-    let mut open = VecDeque::from([start]);
-    while let Some(at) = open.pop_front() {
-        for &to in arrows[at].keys() {
-            if came_from.contains_key(&to) {
-                continue;
+/// The modules of a package's library, or of its program when it has no library.
+pub fn modules_of<'a>(tree: &'a Tree, package: &str) -> Vec<Module<'a>> {
+    let src = format!("{package}src/");
+    let has_lib = tree.has(&format!("{src}lib.rs"));
+    let root = if has_lib { "lib" } else { "main" };
+    let mut tests: Vec<Vec<String>> = Vec::new();
+    let module = |file: &'a SourceFile| {
+        let place = file.path.strip_prefix(&src)?.strip_suffix(".rs")?;
+        let is_other = has_lib && place == "main" || place.starts_with("bin/");
+        let names = place.split('/').filter(|_| place != root);
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        let mentions = Mentions::of(file.code.as_ref().ok().filter(|_| !is_other)?);
+        let declared = mentions.test_modules.iter();
+        tests.extend(declared.map(|name| [&names, slice::from_ref(name)].concat()));
+        let path = &file.path;
+        Some(Module {
+            path,
+            names,
+            mentions,
+        })
+    };
+    let mut modules: Vec<Module<'_>> = tree.ending(".rs").filter_map(module).collect();
+    modules.retain(|module| !tests.iter().any(|test| module.names.starts_with(test)));
+    modules
+}
+
+fn arrows(modules: &[Module<'_>]) -> Arrows {
+    let places = modules.iter().map(|module| &module.names[..]);
+    let places = places.zip(0..).collect();
+    let names = Names { modules, places };
+    // Keyed by the module of the type, the type, and the method.
+    let mut methods: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
+    for (at, module) in modules.iter().enumerate() {
+        for method in &module.mentions.methods {
+            methods.entry(names.key(at, method)).or_default().insert(at);
+        }
+    }
+    let mut arrows = Arrows::new();
+    for (from, module) in modules.iter().enumerate() {
+        let mut found = names.arrows(from);
+        for call in &module.mentions.self_calls {
+            let defined = methods.get(&names.key(from, call));
+            let elsewhere = defined.filter(|modules| !modules.contains(&from));
+            for to in elsewhere.into_iter().flatten() {
+                found.entry(*to).or_insert(format!("self.{}()", call.1));
             }
-            came_from.insert(to, at);
-            open.push_back(to);
+        }
+        arrows.push(found);
+    }
+    arrows
+}
+
+struct Names<'a> {
+    modules: &'a [Module<'a>],
+    places: BTreeMap<&'a [String], usize>,
+}
+
+/// The end of a path: a module, or the name of an item that it defines.
+type Target = (usize, Option<String>);
+
+impl Names<'_> {
+    fn arrows(&self, from: usize) -> BTreeMap<usize, String> {
+        let Mentions { imports, paths, .. } = &self.modules[from].mentions;
+        let is_used = |name: &String| paths.iter().any(|path| path[0] == *name);
+        let imported = imports
+            .iter()
+            .filter(|(_, name, is_reexport)| !is_reexport || is_used(name))
+            .map(|(path, ..)| path);
+        let mut arrows = BTreeMap::new();
+        for path in imported.chain(paths) {
+            if let Some((to, Some(_))) = self.resolve(from, path, HOPS_MAX)
+                && to != from
+            {
+                arrows.entry(to).or_insert_with(|| path.join("::"));
+            }
+        }
+        arrows
+    }
+
+    fn key(&self, from: usize, (of_type, method): &Method) -> (usize, String, String) {
+        match self.resolve(from, of_type, HOPS_MAX) {
+            Some((module, Some(name))) => (module, name, method.clone()),
+            // It is defined here.
+            _ => (from, of_type.concat(), method.clone()),
         }
     }
-    let mut way = Vec::new();
-    let mut at = start;
-    while let Some(&from) = came_from.get(&at) {
-        way.push((from, at));
-        at = from;
-        if at == start {
-            break;
+
+    fn resolve(&self, from: usize, path: &[String], hops: usize) -> Option<Target> {
+        let mut at = self.member(from, path.first()?, hops)?;
+        for name in &path[1..] {
+            // An item's own members are nothing else.
+            let (module, None) = at else { break };
+            let item = (module, Some(name.clone()));
+            at = self.member(module, name, hops).unwrap_or(item);
         }
+        Some(at)
     }
-    way.reverse();
-    way
+
+    /// The target of `name` in a module, if a file or a `use` declaration says so.
+    fn member(&self, module: usize, name: &String, hops: usize) -> Option<Target> {
+        let within = &self.modules[module];
+        let names = &within.names;
+        let place = match &name[..] {
+            "crate" => Vec::new(),
+            "self" => names.clone(),
+            "super" => names.split_last()?.1.to_vec(),
+            _ => [names, slice::from_ref(name)].concat(),
+        };
+        if let Some(found) = self.places.get(&place[..]) {
+            return Some((*found, None));
+        }
+        let mut imports = within.mentions.imports.iter();
+        let (path, ..) = imports.find(|(_, here, _)| here == name)?;
+        // `use name::…` names another crate, not itself.
+        let path = Some(path).filter(|path| path[0] != *name)?;
+        self.resolve(module, path, hops.checked_sub(1)?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The findings of a crate whose `lib.rs` declares `a`, `b` and `a/c`.
-    fn found(files: &[(&str, &str)], listed: &[Listed]) -> Vec<String> {
-        let files: Vec<(String, &str)> = files
+    /// The findings of a crate of these files.
+    fn found(files: &[(&str, &str)]) -> Vec<Finding> {
+        let mut files: Vec<(String, &str)> = files
             .iter()
             .map(|(place, code)| (format!("crates/steppe-net/src/{place}.rs"), *code))
             .collect();
+        files.push(("crates/steppe-net/Cargo.toml".to_owned(), ""));
         let files: Vec<(&str, &str)> = files
             .iter()
             .map(|(path, code)| (&path[..], *code))
             .collect();
-        check_against(&Tree::of(&files), listed)
-            .iter()
-            .map(Finding::to_string)
-            .collect()
+        check(&Tree::of(&files))
     }
 
-    const NONE: Vec<String> = Vec::new();
+    const NONE: Vec<Finding> = Vec::new();
 
     #[test]
     fn siblings_that_import_each_other_are_a_circle() {
@@ -271,23 +218,21 @@ pub struct A;",
             "use super::a::{self};
 pub struct B(a::A);",
         );
-        let found = found(&[("lib", "mod a; mod b;"), a, b], &[]);
-        assert_eq!(found.len(), 1);
-        assert!(
-            found[0].starts_with("error: crates/steppe-net/src/a.rs: 2 files"),
-            "{found:?}"
+        let found = found(&[("lib", "mod a; mod b;"), a, b]);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (&found[0].path[..], found[0].count),
+            ("crates/steppe-net/src/a.rs", 2)
         );
-        assert!(
-            found[0].contains("a.rs uses `crate::b::B` of steppe-net/src/b.rs"),
-            "{found:?}"
-        );
+        let arrow = "uses, in a circle of 2 files, `crate::b::B` of crates/steppe-net/src/b.rs";
+        assert!(found[0].message.contains(arrow), "{found:?}");
     }
 
     #[test]
     fn a_path_in_code_is_an_arrow_as_an_import_is() {
         let a = ("a", "fn f() { crate::b::g() }");
         let b = ("b", "fn g() { crate::a::f::<u8>() }");
-        assert_eq!(found(&[("lib", ""), a, b], &[]).len(), 1);
+        assert_eq!(found(&[("lib", ""), a, b]).len(), 2);
     }
 
     #[test]
@@ -303,20 +248,20 @@ pub struct A(C);",
             "use super::A;
 pub struct C;",
         );
-        assert_eq!(found(&[("lib", ""), parent, child], &[]).len(), 1);
+        assert_eq!(found(&[("lib", ""), parent, child]).len(), 2);
         let without_import = (
             "a",
             "mod c;
 pub struct A(c::C);",
         );
-        assert_eq!(found(&[("lib", ""), without_import, child], &[]).len(), 1);
+        assert_eq!(found(&[("lib", ""), without_import, child]).len(), 2);
         let used_export = (
             "a",
             "mod c;
 pub use c::C;
 pub struct A(C);",
         );
-        assert_eq!(found(&[("lib", ""), used_export, child], &[]).len(), 1);
+        assert_eq!(found(&[("lib", ""), used_export, child]).len(), 2);
     }
 
     #[test]
@@ -339,7 +284,7 @@ pub struct C;",
             "use super::A;
 pub struct D;",
         );
-        assert_eq!(found(&[("lib", "pub use a::A;"), parent, c, d], &[]), NONE);
+        assert_eq!(found(&[("lib", "pub use a::A;"), parent, c, d]), NONE);
     }
 
     #[test]
@@ -355,9 +300,9 @@ pub use a::A;",
             "use crate::B;
 pub struct A;",
         );
-        assert_eq!(found(&[lib, a, ("b", "pub struct B;")], &[]), NONE);
+        assert_eq!(found(&[lib, a, ("b", "pub struct B;")]), NONE);
         let b = ("b", "pub struct B(crate::A);");
-        assert_eq!(found(&[lib, a, b], &[]).len(), 1);
+        assert_eq!(found(&[lib, a, b]).len(), 2);
     }
 
     #[test]
@@ -373,37 +318,75 @@ pub struct A;",
 #[cfg(test)]
 mod tests { use crate::a::A; }",
         );
-        assert_eq!(found(&[("lib", ""), a, b], &[]), NONE);
+        assert_eq!(found(&[("lib", ""), a, b]), NONE);
     }
 
     #[test]
-    fn a_circle_is_listed_by_all_its_files() {
+    fn each_file_of_a_circle_counts_its_files() {
         let a = ("a", "use crate::b::B;");
-        let b = (
-            "b",
-            "use crate::d::D;
-pub struct B;",
+        let b = ("b", "use crate::d::D;\npub struct B;");
+        let d = ("d", "use crate::a::A;\npub struct D;");
+        let e = ("e", "use crate::a::A;");
+        let counts: Vec<usize> = found(&[("lib", ""), a, b, d, e])
+            .iter()
+            .map(|finding| finding.count)
+            .collect();
+        assert_eq!(counts, [3, 3, 3]);
+    }
+
+    #[test]
+    fn a_method_called_on_self_is_an_arrow_to_its_file() {
+        let parent = (
+            "a",
+            "mod c; pub struct A; impl A { fn f(&self) { self.g() } }",
         );
-        let d = (
-            "d",
-            "use crate::a::A;
-pub struct D;",
+        let child = (
+            "a/c",
+            "use super::A; impl A { pub fn g(&self) { self.h() } fn h(&self) {} }",
         );
-        let files = [("lib", ""), a, b, d];
-        let all = &[
-            "steppe-net/src/a.rs",
-            "steppe-net/src/b.rs",
-            "steppe-net/src/d.rs",
-        ];
-        let listed = |files| Listed {
-            files,
-            reason: "a test",
+        let both = found(&[("lib", ""), parent, child]);
+        assert_eq!(both.len(), 2);
+        assert!(
+            both[0]
+                .message
+                .contains("`self.g()` of crates/steppe-net/src/a/c.rs")
+        );
+        let in_a_macro = (
+            "a",
+            "mod c; pub struct A; impl A { fn f(&self) { m!(self.g()) } }",
+        );
+        assert_eq!(found(&[("lib", ""), in_a_macro, child]).len(), 2);
+        let of_another = (
+            "a",
+            "pub struct A; struct B; impl B { fn f(&self) { self.g() } }",
+        );
+        assert_eq!(found(&[("lib", ""), of_another, child]), NONE);
+        let of_a_field = ("a", "pub struct A; impl A { fn f(&self) { self.x.g() } }");
+        assert_eq!(found(&[("lib", ""), of_a_field, child]), NONE);
+    }
+
+    #[test]
+    fn a_crate_is_the_files_of_its_library_or_program_without_tests() {
+        let lib =
+            "mod a;\n#[cfg(test)]\nmod probe;\nfn x() {}\n#[cfg(test)]\nmod tests { fn b() {} }";
+        let tree = Tree::of(&[
+            ("crates/x/src/lib.rs", lib),
+            ("crates/x/src/a.rs", ""),
+            ("crates/x/src/a/b.rs", ""),
+            ("crates/x/src/probe.rs", ""),
+            ("crates/x/src/probe/deep.rs", ""),
+            ("crates/x/src/main.rs", ""),
+            ("crates/x/src/bin/c.rs", ""),
+            ("crates/x/tests/t.rs", ""),
+            ("crates/xy/src/main.rs", ""),
+        ]);
+        let names = |package| {
+            let modules = modules_of(&tree, package).into_iter();
+            modules
+                .map(|module| module.names.join("/"))
+                .collect::<Vec<_>>()
         };
-        assert!(found(&files, &[])[0].contains("3 files use each other"));
-        assert_eq!(found(&files, &[listed(all)]), NONE);
-        let findings = found(&files, &[listed(&all[..2])]);
-        assert_eq!(findings.len(), 2, "a new circle and a stale entry");
-        let findings = found(&files[..3], &[listed(all)]);
-        assert!(findings[0].contains("is no circle"), "{findings:?}");
+        assert_eq!(names("crates/x/"), ["", "a", "a/b"]);
+        assert_eq!(names("crates/xy/"), [""]);
     }
 }

@@ -1,54 +1,42 @@
-//! Rust files: how long, how they begin, what they are called.
+//! Rust files: that they parse, how long they are, how they begin, what they are called.
 
-use super::Finding;
-use super::tree::{SourceFile, Tree};
+use super::finding::Finding;
+use super::tree::Tree;
 
 const LINES_MAX: usize = 1000;
-const LINES_AIM: usize = 600;
 
 /// Names that say where code was put, and not what it is about.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "misc"];
 
 /// Checks every Rust file.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.ending(".rs")
-        .flat_map(|file| {
-            length(file)
-                .into_iter()
-                .chain(header(file))
-                .chain(name(file))
-        })
-        .collect()
-}
-
-fn length(file: &SourceFile) -> Option<Finding> {
-    let count = file.text.lines().count();
-    if count > LINES_MAX {
-        let message = format!("{count} lines, at most {LINES_MAX}: split it by noun");
-        return Some(Finding::new(&file.path, 0, message));
+    let mut findings = Vec::new();
+    for file in tree.ending(".rs") {
+        let mut add = |line, message| findings.push(Finding::new(&file.path, line, message));
+        if let Err(error) = &file.code {
+            let line = error.span().start().line;
+            add(line, format!("does not parse: {error}"));
+        }
+        if !file.text.starts_with("//!") {
+            add(1, "begins without a `//!` header".to_owned());
+        }
+        let parts: Vec<&str> = file.path.trim_end_matches(".rs").split('/').collect();
+        if let Some(part) = parts.iter().find(|part| EMPTY_NAMES.contains(part)) {
+            add(
+                0,
+                format!("'{part}' says nothing: take a noun of the field"),
+            );
+        }
+        // Under `tests/`, `mod.rs` is the only way to share code between test binaries.
+        if parts.ends_with(&["mod"]) && parts.contains(&"src") {
+            add(0, "a module is `foo.rs` beside `foo/`".to_owned());
+        }
+        let count = file.text.lines().count();
+        if count > LINES_MAX {
+            add(0, format!("{count} lines, at most {LINES_MAX}: split it"));
+        }
     }
-    (count > LINES_AIM)
-        .then(|| Finding::note(&file.path, format!("{count} lines, the aim is {LINES_AIM}")))
-}
-
-fn header(file: &SourceFile) -> Option<Finding> {
-    (!file.text.starts_with("//!")).then(|| {
-        let message =
-            "begins without a `//!` header: what it is, its invariant, what it leaves out";
-        Finding::new(&file.path, 1, message)
-    })
-}
-
-fn name(file: &SourceFile) -> Option<Finding> {
-    let parts = file.path.trim_end_matches(".rs").split('/');
-    if let Some(part) = parts.clone().find(|part| EMPTY_NAMES.contains(part)) {
-        let message = format!("'{part}' says nothing: name it by a noun of the field");
-        return Some(Finding::new(&file.path, 0, message));
-    }
-    // Under `tests/`, `mod.rs` is the only way to share code between test binaries.
-    let is_mod =
-        parts.clone().next_back() == Some("mod") && parts.clone().any(|part| part == "src");
-    is_mod.then(|| Finding::new(&file.path, 0, "a module is `foo.rs` beside `foo/`"))
+    findings
 }
 
 #[cfg(test)]
@@ -63,13 +51,9 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_noted_and_longer_ones_refused() {
+    fn long_files_are_refused() {
         let lines = |count: usize| "//! Doc.\n".repeat(count);
-        assert!(messages("src/a.rs", &lines(600)).is_empty());
-        assert_eq!(
-            messages("src/a.rs", &lines(601)),
-            ["note: src/a.rs: 601 lines, the aim is 600"]
-        );
+        assert!(messages("src/a.rs", &lines(1000)).is_empty());
         assert!(messages("src/a.rs", &lines(1001))[0].starts_with("error: src/a.rs: 1001 lines"));
     }
 
@@ -90,5 +74,14 @@ mod tests {
         assert!(messages("src/pool/mod.rs", "//! Doc.")[0].contains("beside"));
         assert!(messages("tests/origin/mod.rs", "//! Doc.").is_empty());
         assert!(messages("src/commonness.rs", "//! Doc.").is_empty());
+    }
+
+    #[test]
+    fn a_file_that_does_not_parse_is_found() {
+        let found = messages("src/a.rs", "//! Doc.\nfn f( {}\n");
+        assert!(
+            found[0].starts_with("error: src/a.rs:2: does not parse"),
+            "{found:?}"
+        );
     }
 }

@@ -5,85 +5,52 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
-use super::rust_text::code_of;
+use super::finding::Finding;
+use super::mentions::tokens_of;
 use super::tree::{SourceFile, Tree, has_word, numbered};
 
 const LIST: &str = "ARCHITECTURE.md";
 
+/// Parts of paths: the ground floor, edges to the system, the addon's, and tests that count memory.
+const PLACES: &str = "crates/steppe-mem/ crates/steppe-malloc/ crates/steppe-malloc-abi/ /sys/ /sys. \
+                      /ffi/ /ffi. /counting. /counting_allocator.";
+
 /// Checks that the files with unsafe code are those that are listed.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let listed = tree.file(LIST).map(listed_files).unwrap_or_default();
-    let found: BTreeMap<&str, usize> = tree
-        .ending(".rs")
-        .filter_map(|file| Some((file.path.as_str(), first_unsafe_line(file)?)))
-        .collect();
-    let misplaced = found
-        .iter()
-        .filter(|(path, _)| !may_be_unsafe(path))
-        .map(|(path, &line)| {
-            Finding::new(
-                path,
-                line,
-                "unsafe code outside a crate or `sys` module that may have it",
-            )
-        });
-    let unlisted = found
-        .iter()
-        .filter(|(path, _)| !listed.contains_key(**path))
-        .map(|(path, &line)| {
-            Finding::new(path, line, format!("unsafe code that {LIST} does not list"))
-        });
-    let stale = listed
-        .iter()
-        .filter(|(path, _)| !found.contains_key(path.as_str()))
-        .map(|(path, &line)| {
-            Finding::new(
-                LIST,
-                line,
-                format!("'{path}' is listed and has no unsafe code"),
-            )
-        });
-    misplaced.chain(unlisted).chain(stale).collect()
+    let mut stale = tree.file(LIST).map(listed_files).unwrap_or_default();
+    let mut findings = Vec::new();
+    for file in tree.ending(".rs").filter(|file| has_unsafe_code(file)) {
+        let mut add = |message: &str| findings.push(Finding::new(&file.path, 0, message));
+        let mut places = PLACES.split_whitespace();
+        if !places.any(|place| file.path.contains(place)) {
+            add("unsafe code outside a crate or `sys` module that may have it");
+        }
+        if stale.remove(&file.path[..]).is_none() {
+            add("unsafe code that ARCHITECTURE.md does not list");
+        }
+    }
+    findings.extend(stale.into_iter().map(|(path, line)| {
+        let message = format!("'{path}' is listed and has no unsafe code");
+        Finding::new(LIST, line, message)
+    }));
+    findings
 }
 
-/// The ground floor, which is about memory; edges to the system, called `sys`; the addon's `ffi`;
-/// and the counting allocators of tests, called `counting`.
-fn may_be_unsafe(path: &str) -> bool {
-    let crates = [
-        "crates/steppe-mem/",
-        "crates/steppe-malloc/",
-        "crates/steppe-malloc-abi/",
-    ];
-    let modules = ["sys", "ffi", "counting", "counting_allocator"];
-    crates.iter().any(|start| path.starts_with(start))
-        || path
-            .trim_end_matches(".rs")
-            .split('/')
-            .any(|part| modules.contains(&part))
+fn has_unsafe_code(file: &SourceFile) -> bool {
+    let tokens = || file.text.parse().map(tokens_of).unwrap_or_default();
+    file.text.contains("unsafe") && tokens().iter().any(|token| token == "unsafe")
 }
 
-fn first_unsafe_line(file: &SourceFile) -> Option<usize> {
-    let code = code_of(&file.text);
-    numbered(&code)
-        .find(|(_, line)| has_word(line, "unsafe"))
-        .map(|(number, _)| number)
-}
-
-fn listed_files(list: &SourceFile) -> BTreeMap<String, usize> {
+fn listed_files(list: &SourceFile) -> BTreeMap<&str, usize> {
     let mut files = BTreeMap::new();
     let mut in_section = false;
-    for (number, line) in list.lines() {
+    for (number, line) in numbered(&list.text) {
         if line.starts_with('#') {
             in_section = has_word(&line.to_lowercase(), "unsafe");
-        } else if in_section {
-            let quoted = line
-                .split('`')
-                .skip(1)
-                .step_by(2)
-                .filter(|text| text.ends_with(".rs"));
-            files.extend(quoted.map(|path| (path.to_owned(), number)));
         }
+        let quoted = line.split('`').skip(1).step_by(2);
+        let listed = quoted.filter(|path| in_section && path.ends_with(".rs"));
+        files.extend(listed.map(|path| (path, number)));
     }
     files
 }
@@ -94,7 +61,7 @@ mod tests {
 
     const POOL: (&str, &str) = (
         "crates/steppe-mem/src/pool.rs",
-        "//! Doc.\nunsafe { f() }\n",
+        "//! Doc.\nfn f() { unsafe { f() } }\n",
     );
     const ARCHITECTURE: &str =
         "# Map\n`src/a.rs`\n## Unsafe code\n- `crates/steppe-mem/src/pool.rs`: why\n";
@@ -118,7 +85,7 @@ mod tests {
     fn unlisted_unsafe_code_is_found() {
         let found = messages(&[POOL]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].contains("pool.rs:2: unsafe code that ARCHITECTURE.md does not list"));
+        assert!(found[0].contains("pool.rs: unsafe code that ARCHITECTURE.md does not list"));
     }
 
     #[test]
@@ -128,7 +95,7 @@ mod tests {
         assert!(messages(&[head, (LIST, list)])[0].contains("outside"));
         let sys = "crates/steppe-net/src/sys.rs";
         let listed = format!("## Unsafe code\n`{sys}`\n");
-        assert!(messages(&[(sys, "unsafe {}"), (LIST, &listed)]).is_empty());
+        assert!(messages(&[(sys, "unsafe fn f() {}"), (LIST, &listed)]).is_empty());
     }
 
     #[test]
