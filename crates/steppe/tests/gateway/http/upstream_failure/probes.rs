@@ -12,7 +12,7 @@ use steppe_testkit::{RawOrigin, Section, Steppe, eventually, observe_until};
 
 use super::{OK, address, failures, node, servers, wait_until};
 
-/// What a server does about a probe.
+/// The answer of a server to a probe.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Say(&'static str),
