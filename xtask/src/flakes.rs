@@ -65,6 +65,7 @@ type Counts = BTreeMap<String, Count>;
 /// Something does not build, a program is not there, or counts can't be kept.
 pub fn command(hunt: &Hunt) -> Result<bool> {
     let programs = select(programs::build()?, &hunt.programs)?;
+    programs::build_allocator()?;
     let mut counts = read();
     if hunt.is_fresh {
         for program in &programs {

@@ -111,16 +111,12 @@ fn first_tier(report: &mut Report, affected: &Affected, fuzz_seconds: u64) -> Ve
             "{count} test programs that the change does not reach"
         ));
     }
-    if chosen.iter().any(|program| program.package == ALLOCATOR) {
+    if chosen
+        .iter()
+        .any(|program| program.package == programs::ALLOCATOR)
+    {
         report.step("allocator: build", || {
-            let args = [
-                "build",
-                "--locked",
-                "--profile",
-                "release-malloc",
-                "--package",
-            ];
-            process::run(process::cargo(&args).arg(ALLOCATOR))?;
+            programs::build_allocator()?;
             Ok(Outcome::Passed)
         });
     }
@@ -161,9 +157,6 @@ fn first_tier(report: &mut Report, affected: &Affected, fuzz_seconds: u64) -> Ve
     }
     all
 }
-
-/// The allocator's library, which its tests take from the target directory.
-const ALLOCATOR: &str = "steppe-malloc-abi";
 
 /// Steps without a test program. They cost nothing for crates that are built already.
 fn static_steps(report: &mut Report) {
