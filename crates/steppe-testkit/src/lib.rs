@@ -91,7 +91,7 @@ pub use redis::RedisServer;
 pub use s_client::{SClient, SClientOutput};
 pub use scratch::Scratch;
 pub use sockets::TcpStates;
-pub use steady_load::{SteadyClient, SteadyLoad, SteadyProtocol};
+pub use steady_load::{SteadyClient, SteadyLoad, SteadyOutcome, SteadyProtocol};
 pub use steppe::{Steppe, SteppeBuilder};
 pub use strace::Strace;
 pub use tls_client::TlsClient;

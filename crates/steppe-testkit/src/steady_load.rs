@@ -28,16 +28,16 @@ pub struct SteadyLoad {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What some of the connections of a load ask for, and how.
+/// A share of a load's connections: their protocol, and the path they ask for.
 #[derive(Debug, Clone)]
 pub struct SteadyClient {
     /// Where they connect.
     pub address: SocketAddr,
-    /// What they speak.
+    /// The protocol they speak.
     pub protocol: SteadyProtocol,
     /// `None`: over TCP.
     pub tls: Option<TlsClient>,
-    /// What they get.
+    /// The path they get.
     pub path: &'static str,
 }
 
@@ -56,6 +56,15 @@ struct Shared {
     stop: AtomicBool,
     served: AtomicU64,
     failures: Mutex<Vec<String>>,
+}
+
+/// A load that has ended.
+#[derive(Debug)]
+pub struct SteadyOutcome {
+    /// Answers that were as they should be.
+    pub served: u64,
+    /// The errors of the others.
+    pub failures: Vec<String>,
 }
 
 /// Failures that are kept: more say nothing new.
@@ -90,12 +99,29 @@ impl SteadyLoad {
         }
     }
 
-    /// How many answers were as they should be so far.
+    /// Ends it, once requests under way are answered.
+    #[must_use]
+    pub fn stop(mut self) -> SteadyOutcome {
+        self.end();
+        SteadyOutcome {
+            served: self.served(),
+            failures: self.failures(),
+        }
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// The number of answers so far that were as they should be.
     pub fn served(&self) -> u64 {
         self.shared.served.load(Ordering::Relaxed)
     }
 
-    /// What went wrong so far.
+    /// The errors so far.
     pub fn failures(&self) -> Vec<String> {
         let failures = &self.shared.failures;
         failures
@@ -107,10 +133,7 @@ impl SteadyLoad {
 
 impl Drop for SteadyLoad {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
@@ -244,7 +267,10 @@ async fn response(stream: &mut Box<dyn Duplex>, content: &str) -> Result<Head, S
             if head.status() != 200 || !content.as_bytes().starts_with(body) {
                 return Err(escape(&bytes));
             }
-            if body.len() == content.len() {
+            // One that declares more is incomplete, whatever it has of the content.
+            let declared = head.field("content-length").map(str::parse);
+            let is_declared = declared.is_none_or(|length| length == Ok(content.len()));
+            if body.len() == content.len() && is_declared {
                 return Ok(head);
             }
         }

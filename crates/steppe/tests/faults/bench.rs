@@ -4,11 +4,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use steppe_testkit::{
-    Load, Nginx, NodeConfig, PATIENCE, Section, Steppe, SteppeBuilder, WrkOutput,
+    Nginx, NodeConfig, Section, SteadyClient, SteadyLoad, SteadyProtocol, Steppe, SteppeBuilder,
+    TlsClient, Wire, is_long, observe_until,
 };
 
-/// What wrk keeps under way.
-const CONNECTIONS: usize = 32;
+/// Connections of the load.
+const CONNECTIONS: u32 = 32;
+
+/// Requests that each server has had before it fails: a fifth of them all, which is the retry budget,
+/// then allows a retry on each connection.
+const SHARE: u64 = 100;
+
+/// Requests a second. In the long tier they are more than the node can serve, so that each connection
+/// always has one under way; else they are few enough to leave the machine to other tests.
+fn rate() -> f64 {
+    if is_long() { 50_000.0 } else { 1_000.0 }
+}
 
 /// Keys that [`Bench::start`] gives the upstream besides its servers: short times, so that a server
 /// is left out and back within seconds.
@@ -24,7 +35,7 @@ pub fn settings(upstream: Section) -> Section {
 /// A node and its load.
 pub struct Bench {
     pub node: Steppe,
-    load: Load,
+    load: SteadyLoad,
     began_at: Instant,
 }
 
@@ -53,8 +64,17 @@ impl Bench {
             .workers(2)
             .upstream("origin", |u| settings(u.servers(servers)));
         let node = builder.start(&config);
+        let client = SteadyClient {
+            address: node.gateway(),
+            protocol: SteadyProtocol::Http1,
+            tls: match Wire::of_run() {
+                Wire::Plain => None,
+                Wire::Tls => Some(TlsClient::new()),
+            },
+            path: "/",
+        };
         Self {
-            load: Load::start(&node.url("/"), CONNECTIONS),
+            load: SteadyLoad::start(&[client], rate(), CONNECTIONS, "hello"),
             node,
             began_at: Instant::now(),
         }
@@ -65,7 +85,7 @@ impl Bench {
     pub fn wait_until_busy(&self) {
         self.wait_until("each server has its share", |servers| {
             let mut busy = servers.iter();
-            busy.all(|server| server["requests"].as_u64() >= Some(20))
+            busy.all(|server| server["requests"].as_u64() >= Some(SHARE))
         });
     }
 
@@ -77,15 +97,7 @@ impl Bench {
     /// Waits until `/upstreams` shows what `holds` looks for.
     #[track_caller]
     pub fn wait_until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) {
-        let end = Instant::now() + 2 * PATIENCE;
-        loop {
-            let servers = self.servers();
-            if holds(&servers) {
-                return;
-            }
-            assert!(Instant::now() < end, "not in time: {what}: {servers:#?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        observe_until(what, || self.servers(), |servers| holds(servers));
     }
 
     /// Waits until server `at` is left out, for a reason with `word` in it.
@@ -111,25 +123,20 @@ impl Bench {
         });
     }
 
-    /// Ends the load; says what wrk saw.
+    /// Ends the load; returns the errors that clients saw.
     #[track_caller]
-    pub fn end(self) -> (Steppe, WrkOutput) {
-        let output = self.load.stop();
-        assert!(output.requests > 100, "{output:?}");
+    pub fn end(self) -> (Steppe, Vec<String>) {
+        let outcome = self.load.stop();
+        assert!(outcome.served > 100, "{outcome:?}");
         assert_within_retry_budget(&self.node, self.began_at.elapsed());
-        (self.node, output)
+        (self.node, outcome.failures)
     }
 
     /// Ends the load: no client saw an error, and no retry was refused for want of budget.
     #[track_caller]
     pub fn end_without_error(self) -> Steppe {
-        let (node, output) = self.end();
-        let said = node.said();
-        assert_eq!(
-            (output.refused, output.errors),
-            (0, 0),
-            "{output:?}\n{said}"
-        );
+        let (node, failures) = self.end();
+        assert!(failures.is_empty(), "{failures:#?}\n{}", node.said());
         assert_eq!(retries(&node, "denied"), 0.0);
         node
     }
@@ -160,7 +167,7 @@ pub fn retries(node: &Steppe, outcome: &str) -> f64 {
 pub fn assert_within_retry_budget(node: &Steppe, elapsed: Duration) {
     let requests = node.metrics().sum("steppe_http_requests_total", &[]);
     // What is under way is not counted yet.
-    let requests = requests + CONNECTIONS as f64;
+    let requests = requests + f64::from(CONNECTIONS);
     let windows = (elapsed.as_secs_f64() / 10.0).ceil() + 1.0;
     let tried = retries(node, "tried");
     let most = 0.2 * requests + 30.0 * windows;

@@ -1,7 +1,8 @@
-//! A night in minutes: half of peak rate over all protocols, and one fault after the other.
+//! A night in minutes: a steady rate over all protocols, and one fault after the other.
 //!
-//! By default each fault of the list happens once, for a second. With `STEPPE_LONG=1` it is one
-//! fault a minute for 30 minutes, or for `STEPPE_NIGHT_MINUTES`. Each second is a line of
+//! By default each fault of the list happens once, for a second, at a rate that leaves most of the
+//! machine to others. With `STEPPE_LONG=1` it is one fault a minute for 30 minutes, or for
+//! `STEPPE_NIGHT_MINUTES`, at half of peak rate. Each second is a line of
 //! `night.csv` in the target's `tmp` folder.
 //!
 //! No request may fail, since each is a GET and one server of each protocol at most is ill at a time. No connection
@@ -28,6 +29,8 @@ struct Plan {
     lasts: Duration,
     /// From one to the next.
     every: Duration,
+    /// Requests a second; `None`: half of what the node can serve.
+    rate: Option<f64>,
 }
 
 impl Plan {
@@ -39,11 +42,13 @@ impl Plan {
                 faults: Fault::ALL.iter().copied().cycle().take(minutes).collect(),
                 lasts: Duration::from_secs(20),
                 every: Duration::from_secs(60),
+                rate: None,
             },
             None => Self {
                 faults: Fault::ALL.to_vec(),
                 lasts: Duration::from_secs(1),
                 every: Duration::from_millis(1500),
+                rate: Some(1_000.0),
             },
         }
     }
@@ -54,11 +59,12 @@ fn measured_a_night() {
     let _alone = heavy();
     let plan = Plan::from_environment();
     let mut site = Site::build();
-    let peak = Wrk::new(&site.node.url("/"), 64, 3)
-        .run()
-        .requests_per_second;
-    let (rate, began_at) = (peak / 2.0, Instant::now());
-    println!("peak {peak:.0} requests a second, {rate:.0} from now on");
+    let rate = plan.rate.unwrap_or_else(|| {
+        let peak = Wrk::new(&site.node.url("/"), 64, 3).run();
+        peak.requests_per_second / 2.0
+    });
+    let began_at = Instant::now();
+    println!("{rate:.0} requests a second from now on");
     let load = SteadyLoad::start(&site.clients(), rate, CONNECTIONS, site::CONTENT);
     let mut diary = Diary::open(site.node.id(), site.node.admin());
     for (number, fault) in plan.faults.iter().copied().enumerate() {
