@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::process::Output;
-use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -94,6 +93,37 @@ fn workers_come_and_go() {
     });
 }
 
+/// Calls at a constant rate.
+struct Bench {
+    process: Process,
+    calls: u64,
+}
+
+/// Calls for so many seconds.
+fn bench(plane: SocketAddr, seconds: u64) -> Bench {
+    const RATE: u64 = 200;
+    let mut command = Steppe::command();
+    command.args(["plane", "bench", &plane.to_string(), "echo"]);
+    command.args(["--bytes", "1000", "--concurrency", "50"]);
+    command.args(["--rate", &RATE.to_string()]);
+    command.args(["--duration", &format!("{seconds}s")]);
+    Bench {
+        process: Process::start("bench", command),
+        calls: RATE * seconds,
+    }
+}
+
+impl Bench {
+    /// Waits until it ends.
+    #[track_caller]
+    fn expect_all_answered(mut self) {
+        assert!(self.process.wait(Duration::from_secs(90)).success());
+        let said = self.process.said();
+        let counts = format!("{} answered, 0 refused, 0 failed", self.calls);
+        assert!(said.starts_with(&counts), "{said}");
+    }
+}
+
 #[test]
 fn calls_do_not_fail_for_an_outage_of_etcd() {
     let mut etcd = EtcdServer::start();
@@ -103,43 +133,23 @@ fn calls_do_not_fail_for_an_outage_of_etcd() {
     eventually("both are dialed", || {
         serves(&node, first_at) && serves(&node, second_at)
     });
-    let mut bench = Steppe::command();
-    bench.args([
-        "plane",
-        "bench",
-        &plane.to_string(),
-        "echo",
-        "--bytes",
-        "1000",
-    ]);
-    // Twice as long as leases last; ten times in the long run.
-    let outage = Duration::from_secs(if is_long() { 30 } else { 6 });
-    let length = outage + Duration::from_secs(14);
-    let length_shown = format!("{}s", length.as_secs());
-    bench.args([
-        "--rate",
-        "200",
-        "--concurrency",
-        "50",
-        "--duration",
-        &length_shown,
-    ]);
-    let mut bench = Process::start("bench", bench);
+    // Longer than leases last; ten times as long in the long run, which also goes on for longer than a
+    // worker that is missing is kept.
+    let (outage, after) = if is_long() { (30, 6) } else { (4, 0) };
+    let all = bench(plane, outage + after + 4);
     etcd.kill();
-    sleep(outage);
+    bench(plane, outage).expect_all_answered();
     assert!(serves(&node, first_at) && serves(&node, second_at));
     etcd.restart();
-    // And longer than who is missing is kept.
-    sleep(Duration::from_secs(6));
+    if after > 0 {
+        bench(plane, after).expect_all_answered();
+    }
     let at = address(&etcd);
     eventually("they are named again", || {
         printed(&["plane", "workers", &at]).lines().count() == 2
     });
     assert!(serves(&node, first_at) && serves(&node, second_at));
-    assert!(bench.wait(Duration::from_secs(90)).success());
-    let said = bench.said();
-    let counts = format!("{} answered, 0 refused, 0 failed", 200 * length.as_secs());
-    assert!(said.starts_with(&counts), "{said}");
+    all.expect_all_answered();
     // It is watched again.
     let (_third, third_at) = worker(&etcd);
     eventually("one that came later", || serves(&node, third_at));
