@@ -269,7 +269,7 @@ const TLS_TABLE_HEAVY: TlsTable = TlsTable {
     programs: &["resources", "faults"],
     modules: &[
         "measured::memory::",
-        "measured::reload_memory::",
+        "reload_memory::",
         "names::",
         "network::",
         "night::",

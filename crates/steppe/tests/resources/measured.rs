@@ -1,42 +1,5 @@
-//! The measurements, by what is measured.
+//! Judgments that a busy machine changes: processor time, rates and system calls.
 
-mod allocator;
-mod attribution;
 mod config_memory;
-mod heap_profile;
 mod memory;
-mod reload_memory;
 mod syscalls;
-
-use std::env;
-use std::process::Command;
-
-use steppe_testkit::heavy;
-
-/// Set where a test runs in a process of its own.
-const OWN_PROCESS: &str = "STEPPE_TEST_OWN_PROCESS";
-
-/// A command that starts this program again for one test, named by its module's path and its own.
-fn this_program(module: &str, test: &str) -> Command {
-    let (_, module) = module.split_once("::").expect("modules of this program");
-    let mut command = Command::new(env::current_exe().expect("this program has a path"));
-    command.args([&format!("{module}::{test}"), "--exact", "--nocapture"]);
-    command
-}
-
-/// Has a test do its `work` in a process of its own: other tests leave traces in what all of a process holds.
-#[track_caller]
-fn in_own_process(module: &str, test: &str, work: impl FnOnce()) {
-    if env::var_os(OWN_PROCESS).is_some() {
-        return work();
-    }
-    let _alone = heavy();
-    let mut command = this_program(module, test);
-    let output = command.env(OWN_PROCESS, "1").output();
-    let output = output.expect("this program starts again");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let failed = String::from_utf8_lossy(&output.stderr);
-    // No test of that name is a success to the harness.
-    let is_passed = output.status.success() && said.contains("1 passed");
-    assert!(is_passed, "{test}: {said}{failed}");
-}

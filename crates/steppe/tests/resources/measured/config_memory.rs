@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use steppe_node::config::{self, Drawing, limits::FILE_BYTES_MAX};
 use steppe_testkit::heavy;
 
-use super::this_program;
+use crate::this_program;
 
 /// Names the file that `reads_one_file` reads.
 const FILE_VARIABLE: &str = "STEPPE_TEST_CONFIGURATION";

@@ -1,22 +1,21 @@
-//! What `/memory` says of steppe-malloc is so: one test in a process of its own, since it plants
+//! The figures of `/memory` about steppe-malloc are right: one test in a process of its own, since it plants
 //! memory and looks at all of the process.
 
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_node::allocator;
 use steppe_node::memory::{self, Sources};
-use steppe_testkit::PATIENCE;
+use steppe_testkit::observe_until;
 
 const MIB: u64 = 1 << 20;
 /// Of a class of 1,024 bytes.
 const BLOCK_BYTES: usize = 1_000;
 const BLOCKS: usize = 32 << 10;
 const PLANTED: u64 = 32 * MIB;
-/// What the report and the test itself hold for a moment.
+/// Memory that the report and the test itself hold for a moment.
 const NOISE: u64 = MIB;
 
 /// The section `allocator`.
@@ -56,22 +55,17 @@ fn freed(section: &Value) -> u64 {
 /// Looks until `is_so`; the thread rests meanwhile, as a worker does every second.
 #[track_caller]
 fn await_so(what: &str, is_so: impl Fn(&Value) -> bool) {
-    let end = Instant::now() + PATIENCE;
-    loop {
+    let look = || {
         allocator::rest();
-        let section = now();
-        if is_so(&section) {
-            return;
-        }
-        assert!(Instant::now() < end, "{what}: {section:#}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        now()
+    };
+    observe_until(what, look, is_so);
 }
 
 #[test]
 fn what_is_planted_is_live_then_free_then_gone() {
     const TEST: &str = "what_is_planted_is_live_then_free_then_gone";
-    super::in_own_process(module_path!(), TEST, planted_memory_is_told);
+    crate::in_own_process(module_path!(), TEST, planted_memory_is_told);
 }
 
 fn planted_memory_is_told() {

@@ -17,7 +17,7 @@ fn bytes(attribution: &Attribution, name: &str) -> u64 {
 #[test]
 fn nearly_all_anonymous_memory_is_attributed() {
     const TEST: &str = "nearly_all_anonymous_memory_is_attributed";
-    super::in_own_process(module_path!(), TEST, attribute);
+    crate::in_own_process(module_path!(), TEST, attribute);
 }
 
 fn attribute() {

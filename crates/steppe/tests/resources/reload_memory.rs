@@ -1,4 +1,4 @@
-//! What connections that stay open keep alive over changes of the configuration.
+//! Memory that connections that stay open keep alive over changes of the configuration.
 //!
 //! A snapshot ends when its last exchange has begun to be a tunnel or is over. Each
 //! reload here changes every route of a thousand, so that nothing of a snapshot can be
@@ -21,9 +21,9 @@ const DECAY: Duration = Duration::from_millis(1500);
 /// It falls no more when it falls by less than this meanwhile.
 const SETTLED_BYTES: u64 = 128 << 10;
 
-/// WebSockets, and reloads.
+/// WebSockets, and reloads: 30 snapshots that were kept would take 30 MB.
 fn count() -> usize {
-    if is_long() { 1_000 } else { 100 }
+    if is_long() { 1_000 } else { 30 }
 }
 
 /// A node with a thousand routes, and two files that differ in each of them.
@@ -80,7 +80,7 @@ impl Site {
         socket
     }
 
-    /// What is resident once the allocator has given back what it does not use.
+    /// Bytes that are resident once the allocator has given back what it does not use.
     fn settled_bytes(&self) -> u64 {
         let mut last = resident_bytes(self.node.id())[1];
         loop {
