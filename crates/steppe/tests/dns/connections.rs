@@ -58,7 +58,7 @@ fn reserved(node: &Steppe) -> u64 {
 }
 
 #[test]
-fn measured_idle_connections_are_charged_closed_and_leave_nothing() {
+fn idle_connections_are_charged_closed_and_leave_nothing() {
     let count = connections();
     assert!(
         count < WORKERS * CONNECTIONS_PER_WORKER_MAX * 9 / 10,

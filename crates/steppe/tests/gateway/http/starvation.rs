@@ -1,6 +1,6 @@
 //! Clients that wait or leave while a node waits for memory, for a server, or for them.
 
-mod measured;
+mod crowds;
 
 use std::time::Duration;
 

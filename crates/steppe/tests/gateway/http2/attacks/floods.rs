@@ -39,7 +39,7 @@ fn bad() -> FieldSection {
 
 /// CVE-2023-44487: a stream that is reset at once is none of those that are open.
 #[test]
-fn measured_rapid_reset() {
+fn rapid_reset() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let streams = (0..1000).map(|index| 2 * index + 1);
@@ -50,7 +50,7 @@ fn measured_rapid_reset() {
 
 /// The same by one pair of frames at a time, each of which the node has seen before the next.
 #[test]
-fn measured_patient_reset() {
+fn patient_reset() {
     let origin = RawOrigin::start(|peer| while peer.request().is_some() {});
     let node = node(&origin);
     let memory = Memory::of(&node);
@@ -78,7 +78,7 @@ fn measured_patient_reset() {
 
 /// CVE-2025-8671: the node is made to reset streams itself, whose requests it had passed on.
 #[test]
-fn measured_made_you_reset() {
+fn made_you_reset() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let bad = bad();
@@ -143,7 +143,7 @@ fn measured_made_you_reset() {
 
 /// VU#421644: a header list that never ends.
 #[test]
-fn measured_continuations_without_end() {
+fn continuations_without_end() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let fields = bad();
@@ -169,7 +169,7 @@ fn measured_continuations_without_end() {
 
 /// CVE-2019-9512: each is answered, and the answers are never read.
 #[test]
-fn measured_pings_whose_answers_nobody_reads() {
+fn pings_whose_answers_nobody_reads() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let ping = H2Frame::new(H2Frame::PING, 0, 0, [7; 8]);
@@ -178,7 +178,7 @@ fn measured_pings_whose_answers_nobody_reads() {
 
 /// CVE-2019-9515.
 #[test]
-fn measured_settings_whose_acknowledgements_nobody_reads() {
+fn settings_whose_acknowledgements_nobody_reads() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     for settings in [&[][..], &[(4, 1000)]] {
@@ -189,7 +189,7 @@ fn measured_settings_whose_acknowledgements_nobody_reads() {
 
 /// CVE-2019-9513: a tree of streams that is built anew with each.
 #[test]
-fn measured_priorities_of_streams_that_never_come() {
+fn priorities_of_streams_that_never_come() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let priority = |index: u32| {
@@ -201,7 +201,7 @@ fn measured_priorities_of_streams_that_never_come() {
 
 /// CVE-2019-9518: it ends nothing, and no window bounds it.
 #[test]
-fn measured_data_without_content() {
+fn data_without_content() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let post = H2Frame::opening(1, &FieldSection::of("POST", "/bad"));
@@ -211,7 +211,7 @@ fn measured_data_without_content() {
 
 /// RFC 9113 §5.5: what nobody knows is ignored, but not for ever.
 #[test]
-fn measured_frames_that_nobody_knows() {
+fn frames_that_nobody_knows() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let unknown = H2Frame::new(0xee, 0xff, 0, [7; 8]);

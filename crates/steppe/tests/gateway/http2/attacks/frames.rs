@@ -185,7 +185,7 @@ fn frames_out_of_place() {
 /// Content in pieces of 20 bytes is content, and no flood. The client waits for the server, since
 /// the `h2` crate ends connections that bring some 1,000 such frames before any is taken.
 #[test]
-fn measured_a_hundred_thousand_small_frames_are_served() {
+fn a_hundred_thousand_small_frames_are_served() {
     const FRAMES: usize = 100_000;
     const AT_ONCE: usize = 500;
     let content = Arc::<Mutex<Vec<u8>>>::default();

@@ -15,7 +15,7 @@ fn bomb(value_bytes: usize, count: usize) -> FieldSection {
 
 /// CVE-2016-6581: one byte of the list stands for 4 KiB.
 #[test]
-fn measured_a_bomb_of_one_field() {
+fn a_bomb_of_one_field() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let value_bytes = TABLE_BYTES - ENTRY_OVERHEAD - 1;
@@ -36,7 +36,7 @@ fn measured_a_bomb_of_one_field() {
 
 /// The same on many streams at once, each of which stays just below what ends the connection.
 #[test]
-fn measured_a_bomb_on_each_stream() {
+fn a_bomb_on_each_stream() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let memory = Memory::of(&node);
@@ -64,7 +64,7 @@ fn measured_a_bomb_on_each_stream() {
 
 /// An empty field is a byte of the list, and a line that is kept.
 #[test]
-fn measured_a_bomb_of_empty_fields() {
+fn a_bomb_of_empty_fields() {
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
     let memory = Memory::of(&node);

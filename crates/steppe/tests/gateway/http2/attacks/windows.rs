@@ -41,7 +41,7 @@ fn open_connections(node: &Steppe) -> f64 {
 
 /// CVE-2019-9517 and CVE-2019-9511: 1.2 GB are asked for, and no byte of it is taken.
 #[test]
-fn measured_windows_that_never_open() {
+fn windows_that_never_open() {
     const CONNECTIONS: usize = 3;
     let _alone = heavy();
     let origin = large();
@@ -79,7 +79,7 @@ fn measured_windows_that_never_open() {
 
 /// Windows are wide open, and the socket is never read from.
 #[test]
-fn measured_a_socket_that_is_never_read() {
+fn a_socket_that_is_never_read() {
     let _alone = heavy();
     let origin = large();
     let node = node_with(&origin, |l| l.set("timeouts.write_stall", "1s"));
@@ -102,7 +102,7 @@ fn measured_a_socket_that_is_never_read() {
 /// Windows that open by a byte at a time make progress, so such a response goes on; but it holds
 /// no more than any other.
 #[test]
-fn measured_a_byte_at_a_time() {
+fn a_byte_at_a_time() {
     let origin = large();
     let node = node(&origin);
     let memory = Memory::of(&node);
@@ -125,7 +125,7 @@ fn measured_a_byte_at_a_time() {
 
 /// Requests whose content never comes.
 #[test]
-fn measured_content_that_never_comes() {
+fn content_that_never_comes() {
     let origin = RawOrigin::start(|peer| {
         while let Some(head) = peer.head() {
             match head.method() {
@@ -160,7 +160,7 @@ fn measured_content_that_never_comes() {
 
 /// Content fills every window that the node gives, and its server takes none of it.
 #[test]
-fn measured_windows_of_the_node_that_are_filled() {
+fn windows_of_the_node_that_are_filled() {
     const CONNECTIONS: usize = 300;
     const PIECE_BYTES: usize = 4 << 10;
     let _alone = heavy();

@@ -92,6 +92,15 @@ fn served(node: &Steppe, count: usize) -> usize {
     })
 }
 
+/// Stops the crowd, also when the test fails: the scope would wait for it without end.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Begins handshakes and falls silent; goes on until it is told to stop, since a node ends them.
 fn half_open(node: &Steppe, count: usize, stop: &AtomicBool, begun: &AtomicUsize) {
     let hello = TlsClient::new().hello(NAME);
@@ -102,7 +111,7 @@ fn half_open(node: &Steppe, count: usize, stop: &AtomicBool, begun: &AtomicUsize
         open.push_back(peer);
         if begun.fetch_add(1, Ordering::AcqRel) >= count {
             open.pop_front();
-            // As fast as a patient attacker: a new one for each that it lost.
+            // The pace of a patient attacker: a new one for each that it lost.
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -122,6 +131,7 @@ fn slow(node: &Steppe, count: usize, stop: &AtomicBool) {
             }
         }
         at += 1;
+        // The pace of a slow client, a byte a second: fast ones would be another test.
         let second = (0..20).take_while(|_| !stop.load(Ordering::Acquire));
         second.for_each(|_| thread::sleep(Duration::from_millis(50)));
     }
@@ -141,12 +151,11 @@ fn measured_handshakes_that_never_end_keep_nobody_out() {
     let good = thread::scope(|scope| {
         scope.spawn(|| half_open(&node, sizes.half_open, &stop, &begun));
         scope.spawn(|| slow(&node, sizes.slow, &stop));
-        while begun.load(Ordering::Acquire) < sizes.half_open {
-            thread::sleep(Duration::from_millis(20));
-        }
-        let good = served(&node, sizes.good);
-        stop.store(true, Ordering::Release);
-        good
+        let _stops = Stops(&stop);
+        eventually("the crowd is there", || {
+            begun.load(Ordering::Acquire) >= sizes.half_open
+        });
+        served(&node, sizes.good)
     });
     let peak = meter.finish();
     let evicted = handshakes(&node, "evicted");
@@ -164,7 +173,7 @@ fn measured_handshakes_that_never_end_keep_nobody_out() {
 }
 
 #[test]
-fn measured_tickets_of_nobody_cost_what_any_handshake_costs() {
+fn tickets_of_nobody_cost_what_any_handshake_costs() {
     let _alone = heavy();
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);
@@ -202,7 +211,7 @@ fn measured_tickets_of_nobody_cost_what_any_handshake_costs() {
 }
 
 #[test]
-fn measured_a_client_that_resumes_without_end_makes_nothing_grow() {
+fn a_client_that_resumes_without_end_makes_nothing_grow() {
     let _alone = heavy();
     let origin = RawOrigin::answering(OK);
     let node = node(&origin);

@@ -6,7 +6,7 @@ use steppe_testkit::{NodeConfig, PATIENCE, WorkerTime, heavy, raise_file_limit, 
 
 use super::*;
 
-/// Whether enough files can be opened for `connections`, on both ends.
+/// True where enough files can be opened for `connections`, on both ends.
 fn has_files(test: &str, connections: u64) -> bool {
     let files = raise_file_limit();
     let is_enough = files > 2 * connections;
@@ -16,7 +16,7 @@ fn has_files(test: &str, connections: u64) -> bool {
     is_enough
 }
 
-/// What the worker's thread does in some seconds.
+/// The time that the worker's thread takes in a window.
 fn worker_time_of(node: &Steppe, window: Duration) -> WorkerTime {
     let before = WorkerTime::now(node.id());
     std::thread::sleep(window);
@@ -43,10 +43,11 @@ fn fill_with_idle(node: &Steppe, most: usize) -> Vec<Peer> {
     }
 }
 
-/// Whoever waits for budget costs nothing until some comes back.
+/// A client that waits for budget costs nothing until some comes back.
 #[test]
-fn one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full() {
-    const TEST: &str = "one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full";
+fn measured_one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full() {
+    const TEST: &str =
+        "measured_one_byte_of_each_of_a_crowd_costs_nothing_while_the_budget_is_full";
     const CROWD: usize = 300;
     let _alone = heavy();
     if !has_files(TEST, 7_000) {
