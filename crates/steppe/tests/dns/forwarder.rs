@@ -2,15 +2,13 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use expect_test::expect;
 use steppe_testkit::{
     Authority, Forwarder, Leaf, NodeConfig, Port, Process, Scratch, Section, Steppe, ask_dns,
     eventually,
 };
-
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// dnsmasq, which answers from a file of hosts. `None` where it is not installed.
 fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
@@ -41,12 +39,10 @@ fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
         .arg(format!("--port={}", port.number()))
         .arg(format!("--addn-hosts={}", scratch.join("hosts").display()));
     let mut process = Process::start("dnsmasq", command);
-    let end = Instant::now() + PATIENCE;
-    while TcpStream::connect(port.address()).is_err() {
+    eventually("dnsmasq listens", || {
         assert!(process.is_running(), "dnsmasq ended: {}", process.said());
-        assert!(Instant::now() < end, "dnsmasq doesn't listen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        TcpStream::connect(port.address()).is_ok()
+    });
     Some((process, scratch))
 }
 

@@ -176,6 +176,7 @@ fn load(scene: &Scene, number: usize) {
             }
             diary.last.insert(name.clone(), seen);
         }
+        // The pace of a client: as fast as it can would leave the node no processor.
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -231,6 +232,7 @@ impl Scene {
             self.are_all_known(is_stale)
         });
         while died.elapsed() < OUTAGE {
+            // Looks at all answers of a minute, which nothing but the clock ends.
             thread::sleep(Duration::from_millis(100));
             assert!(self.are_all_known(is_stale));
         }

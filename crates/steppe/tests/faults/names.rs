@@ -1,10 +1,9 @@
 //! Names whose addresses change, or that can't be looked up any more.
 
 use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use steppe_testkit::{NameServer, Nginx, PATIENCE, Port, Steppe, heavy, skip};
+use steppe_testkit::{NameServer, Nginx, Port, Steppe, eventually, heavy, skip};
 
 use crate::bench::{Bench, settings};
 
@@ -65,11 +64,7 @@ fn requests(bench: &Bench) -> u64 {
 
 #[track_caller]
 fn wait_until_said(bench: &Bench, what: &str, times: usize) {
-    let end = Instant::now() + 2 * PATIENCE;
-    while bench.node.said().matches(what).count() < times {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually(what, || bench.node.said().matches(what).count() >= times);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A server at the end of a line that is slow, or loses packets.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use steppe_testkit::{Namespace, Nginx, PATIENCE, Steppe, heavy, skip};
+use steppe_testkit::{Namespace, Nginx, Steppe, heavy, observe_until, skip};
 
 use crate::bench::{Bench, good, retries, settings};
 
@@ -82,11 +82,11 @@ fn a_line_loses_packets() {
     };
     let bench = Bench::start(&servers.servers());
     servers.line.lose(2);
-    let end = Instant::now() + 2 * PATIENCE;
-    while servers.line.lost() < 100 {
-        assert!(Instant::now() < end, "only {} lost", servers.line.lost());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    observe_until(
+        "packets are lost",
+        || servers.line.lost(),
+        |lost| *lost >= 100,
+    );
     servers.line.mend();
     bench.wait_until_back(1);
     bench.end_without_error();

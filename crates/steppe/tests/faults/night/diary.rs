@@ -63,6 +63,7 @@ impl Diary {
             if left.is_zero() {
                 return;
             }
+            // A line a second, as the diary says.
             std::thread::sleep(left.min(Duration::from_secs(1)));
         }
     }

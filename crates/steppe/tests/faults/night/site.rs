@@ -1,11 +1,11 @@
 //! A node, five servers of HTTP/1.1 and three of HTTP/2, and what goes wrong with them.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use steppe_testkit::{
-    Authority, Leaf, NameServer, Namespace, Nginx, NodeConfig, PATIENCE, Port, Section,
-    SteadyClient, SteadyLoad, SteadyProtocol, Steppe, TlsClient, Wire, skip,
+    Authority, Leaf, NameServer, Namespace, Nginx, NodeConfig, Port, Section, SteadyClient,
+    SteadyLoad, SteadyProtocol, Steppe, TlsClient, Wire, observe_until, skip,
 };
 
 use crate::bench::{good, servers, settings};
@@ -243,21 +243,13 @@ impl Site {
     pub fn wait_until_well(&self, load: &SteadyLoad) {
         let asked = |server: &serde_json::Value| server["requests"].as_u64().expect("a number");
         let before: Vec<_> = servers(&self.node).iter().map(asked).collect();
-        let end = Instant::now() + 4 * PATIENCE;
-        loop {
-            let now = servers(&self.node);
-            let is_well = |(server, before): (&serde_json::Value, &u64)| {
-                server["state"] == "healthy" && asked(server) > before + 20
-            };
-            if now.iter().zip(&before).all(is_well) {
-                return;
-            }
-            let failures = load.failures();
-            assert!(
-                Instant::now() < end,
-                "not all are well: {now:#?} {failures:?}"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let is_well = |(server, before): (&serde_json::Value, &u64)| {
+            server["state"] == "healthy" && asked(server) > before + 20
+        };
+        observe_until(
+            "all are well",
+            || (servers(&self.node), load.failures()),
+            |(now, _)| now.iter().zip(&before).all(is_well),
+        );
     }
 }

@@ -1,11 +1,13 @@
 //! Admin, probes, metrics, logs and the drain, as whoever runs the node sees them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use serde_json::Value;
-use steppe_testkit::{Metrics, Nginx, NodeConfig, Peer, RawOrigin, Scratch, Steppe, Wrk, heavy};
+use steppe_testkit::{
+    Gate, Metrics, Nginx, NodeConfig, PATIENCE, Peer, RawOrigin, Scratch, Steppe, Wrk, eventually,
+    heavy, observe_until,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -88,15 +90,7 @@ fn what_ends_early_is_counted_by_its_reason() {
 /// Scrapes until `enough` is there.
 #[track_caller]
 fn scrape_until(node: &Steppe, enough: impl Fn(&Metrics) -> bool) -> Metrics {
-    let until = Instant::now() + Duration::from_secs(15);
-    loop {
-        let metrics = node.metrics();
-        if enough(&metrics) {
-            return metrics;
-        }
-        assert!(Instant::now() < until, "{}", metrics.text());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    observe_until("it is counted", || node.metrics(), enough)
 }
 
 /// A configuration whose admin listens at a port of its own, and its probes where it else does.
@@ -265,9 +259,10 @@ fn measured_memory_is_explained_under_load() {
     let nginx = Nginx::start("location / { return 200 0123456789; }");
     let node = Steppe::in_front_of(nginx.address());
     let url = node.url("/");
-    let load = std::thread::spawn(move || Wrk::new(&url, 256, 4).run());
+    let (ends, ended) = sync_channel(1);
+    std::thread::spawn(move || ends.send(Wrk::new(&url, 256, 4).run()));
     let mut explained = Vec::new();
-    while !load.is_finished() {
+    let load = loop {
         let memory = node.admin_json("/memory");
         let number = |key: &str| {
             memory[key]
@@ -275,9 +270,11 @@ fn measured_memory_is_explained_under_load() {
                 .unwrap_or_else(|| panic!("{key}: {memory}"))
         };
         explained.push(number("explained_bytes") / number("anonymous_rss_bytes"));
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    let load = load.join().expect("wrk ran");
+        match ended.recv_timeout(Duration::from_millis(200)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            load => break load.expect("wrk ran"),
+        }
+    };
     assert!(
         load.requests > 0 && load.errors == 0 && load.refused == 0,
         "{load:?}"
@@ -315,18 +312,11 @@ fn the_budget_tree_adds_up() {
         "20 exchanges hold {reserved} bytes: {memory}"
     );
     drop(held);
-    let until = Instant::now() + Duration::from_secs(15);
-    loop {
-        let now = node.admin_json("/memory")["budget"]["reserved_bytes"].as_u64();
-        if now.is_some_and(|now| now < reserved) {
-            break;
-        }
-        assert!(
-            Instant::now() < until,
-            "nothing is given back: {now:?} of {reserved}"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    observe_until(
+        "some is given back",
+        || node.admin_json("/memory")["budget"]["reserved_bytes"].as_u64(),
+        |now| now.is_some_and(|now| now < reserved),
+    );
 }
 
 /// Checks an account and those below it; returns what it has reserved.
@@ -355,12 +345,12 @@ fn adds_up(account: &Value) -> u64 {
 /// A slow request in flight ends; new ones are told to go; then the process ends, and well.
 #[test]
 fn sigterm_drains() {
-    let may_end = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&may_end);
+    let may_end = Gate::new();
+    let gate = may_end.clone();
     let origin = RawOrigin::start(move |peer| {
         while let Some(request) = peer.request() {
-            while request.target() == "/slow" && !told.load(Ordering::Acquire) {
-                std::thread::sleep(Duration::from_millis(5));
+            if request.target() == "/slow" {
+                gate.wait();
             }
             peer.send(OK);
         }
@@ -374,18 +364,15 @@ fn sigterm_drains() {
         origin.received().contains("/slow")
     });
     node.terminate();
-    let until = Instant::now() + Duration::from_secs(10);
-    while node.admin_get("/readyz").status() != 503 {
-        assert!(Instant::now() < until, "never unready");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("it is unready", || {
+        node.admin_get("/readyz").status() == 503
+    });
     assert_eq!(node.admin_get("/healthz").status(), 200);
     idle.expect_close();
-    while std::net::TcpStream::connect(node.gateway()).is_ok() {
-        assert!(Instant::now() < until, "still accepts");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    may_end.store(true, Ordering::Release);
+    eventually("it accepts no more", || {
+        std::net::TcpStream::connect(node.gateway()).is_err()
+    });
+    may_end.open();
     let answer = slow.response();
     assert_eq!(
         (answer.text().as_str(), answer.field("connection")),
@@ -423,11 +410,11 @@ fn want_of_descriptors_does_not_keep_a_drain_waiting() {
     node.limit_descriptors_left(3);
     // More than there are descriptors for: the rest waits in the kernel's queue.
     let peers: Vec<_> = (0..12).map(|_| node.connect()).collect();
-    let end = Instant::now() + Duration::from_secs(15);
-    while !node.said().contains("cannot accept") {
-        assert!(Instant::now() < end, "it still accepts: {}", node.said());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    observe_until(
+        "it accepts no more",
+        || node.said(),
+        |said| said.contains("cannot accept"),
+    );
     node.terminate();
     assert_eq!(node.wait().code(), Some(0), "{}", node.said());
     drop(peers);
@@ -450,7 +437,7 @@ fn a_taken_port_is_named() {
     let mut command = Steppe::command();
     command.arg("run").arg("-c").arg(file);
     let mut process = steppe_testkit::Process::start("steppe", command);
-    assert!(!process.wait(Duration::from_secs(15)).success());
+    assert!(!process.wait(PATIENCE).success());
     assert!(process.said().contains(&address), "{}", process.said());
 }
 

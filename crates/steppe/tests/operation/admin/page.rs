@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use steppe_testkit::{Chromium, NodeConfig, RawOrigin, Steppe, skip};
+use steppe_testkit::{Chromium, NodeConfig, RawOrigin, Steppe, observe_until, skip};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TOKEN: &str = "s3cret-t0ken-of-some-length";
@@ -203,17 +203,15 @@ fn top_says_that_nothing_answers() {
 fn a_warning_of_the_log_is_among_the_events() {
     let node = Steppe::in_front_of("no-such-host.invalid:80");
     node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    let end = std::time::Instant::now() + steppe_testkit::PATIENCE;
     let admin = node.admin().to_string();
-    loop {
-        let output = top(&["--admin", &admin]);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if text.contains("warn steppe_net") && text.contains("no-such-host.invalid") {
-            return;
-        }
-        assert!(std::time::Instant::now() < end, "{text}{}", node.said());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    observe_until(
+        "the warning is among the events",
+        || {
+            let output = top(&["--admin", &admin]);
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        },
+        |text| text.contains("warn steppe_net") && text.contains("no-such-host.invalid"),
+    );
 }
 
 #[test]

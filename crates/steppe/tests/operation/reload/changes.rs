@@ -6,8 +6,6 @@
     reason = "whole numbers, far below 2^53"
 )]
 
-use std::time::Duration;
-
 use steppe_testkit::{
     Load, NodeConfig, Port, RawOrigin, Steppe, Wire, eventually, heavy, is_long, websocket_connect,
     websocket_echo,
@@ -44,9 +42,11 @@ fn reloads_under_load_lose_no_request() {
         .add_route("more", |r| r.path("/more").upstream("origin"));
     let reloads = if is_long() { 30 } else { 5 };
     let load = Load::start(&node.url("/"), 64);
+    let requests = || node.metrics().sum("steppe_http_requests_total", &[]);
     for number in 0..reloads {
+        let before = requests();
         reload(&node, if number % 2 == 0 { &more } else { &plain });
-        std::thread::sleep(Duration::from_secs(1));
+        eventually("it serves on", || requests() >= before + 1_000.0);
     }
     let output = load.stop();
     println!("{reloads} reloads: {output:?}");
@@ -54,9 +54,8 @@ fn reloads_under_load_lose_no_request() {
     assert!(output.requests > 100, "{output:?}");
     // The file is watched too, and may have been read once more each time.
     assert!(generation(&node) > reloads);
-    let metrics = node.metrics();
     // Counted over all snapshots; each of wrk's connections may have had one more under way.
-    let counted = metrics.sum("steppe_http_requests_total", &[]);
+    let counted = requests();
     assert!(counted >= output.requests as f64, "{counted} of {output:?}");
 }
 
