@@ -11,6 +11,7 @@ use steppe_http::field::FieldBlock;
 use steppe_http::filter::{About, BodyTransform, ExchangeFilter, Filter, Ready, Step};
 use steppe_http::head::{ContentLength, RequestHead, ResponseHead};
 use steppe_mem::{Buffer, Lease, Waiter};
+use steppe_testkit::eventually;
 
 /// Lets each request wait until somebody outside says what becomes of it.
 #[derive(Debug, Default, Clone)]
@@ -49,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Gate {
     /// Waits until `count` requests have come.
     pub fn wait_for(&self, count: usize) {
-        wait_until(|| {
+        eventually("they have come", || {
             let tickets = &lock(&self.0).tickets;
             tickets.len() >= count && lock(&tickets[count - 1]).polls > 0
         });
@@ -70,17 +71,9 @@ impl Gate {
 
     /// Waits until the state of request `index` is dropped.
     pub fn wait_for_drop(&self, index: usize) {
-        wait_until(|| lock(&lock(&self.0).tickets[index]).is_dropped);
-    }
-}
-
-/// Waits for what another thread does.
-#[track_caller]
-pub fn wait_until(is_so: impl Fn() -> bool) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !is_so() {
-        assert!(std::time::Instant::now() < end, "it does not happen");
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        eventually("it is dropped", || {
+            lock(&lock(&self.0).tickets[index]).is_dropped
+        });
     }
 }
 

@@ -401,7 +401,7 @@ fn exchanges_share_a_connection_to_a_server() {
             .iter()
             .any(|frame| frame.ends_with(" !\n"))
     };
-    filters::wait_until(is_cancelled);
+    steppe_testkit::eventually("it is canceled", is_cancelled);
     for mut client in clients {
         assert_eq!(client.ask("sum:1\n"), "sum:1 \n");
     }

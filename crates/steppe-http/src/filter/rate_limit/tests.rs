@@ -4,8 +4,9 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use steppe_mem::Budget;
+use steppe_testkit::eventually;
 
-use super::store::tests::{FakeStore, Reply, run, wait_until};
+use super::store::tests::{FakeStore, Reply, run};
 use super::*;
 use crate::config::RateStore;
 use crate::filter::testing::{Exchange, field, responded};
@@ -154,7 +155,7 @@ fn a_store_decides_while_it_is_there_and_the_node_while_it_is_away() {
     };
     // What becomes of a request that the store is asked about.
     let asked = || {
-        wait_until(is_there);
+        eventually("the store is there", is_there);
         let mut head = exchange.head("/", &[]);
         let waits = exchange.begin(&filter, &mut head);
         let Step::Attach(mut waits) = waits else {

@@ -102,18 +102,6 @@ pub(in crate::filter::rate_limit) fn run<T>(test: impl Future<Output = T>) -> T 
     runtime.enable_all().build().expect("epoll").block_on(test)
 }
 
-/// Waits for what another thread does.
-#[track_caller]
-pub(in crate::filter::rate_limit) fn wait_until(is_so: impl Fn() -> bool) {
-    for _ in 0..60_000 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("it does not happen");
-}
-
 #[test]
 fn a_question_that_fails_ends_its_own_connection_and_no_later_one() {
     let store = FakeStore::start(&[Reply::Close, Reply::Number(0), Reply::Close]);
