@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod before;
+mod callgrind;
 mod dns;
 mod floor;
 mod http;

@@ -3,7 +3,8 @@
 //! A round runs every case under every allocator, each in a fresh process, in an order that
 //! changes, so that a slow minute of the machine hits all of them, and nobody always finds the
 //! memory that the same other one left. Instructions and system calls are counted after the rounds,
-//! since neither may touch the timings.
+//! since neither may touch the timings. With `--before` the library of another commit is one more
+//! allocator.
 
 mod build;
 mod case;
@@ -16,23 +17,28 @@ mod targets;
 mod trace;
 mod unit;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, ensure};
 use clap::Args;
 
 use self::case::Case;
-use self::peer::{Contestant, Peer};
-use self::record::Records;
-use self::run::Launcher;
-use crate::{machine, stats};
+use self::peer::{Contestant, Libraries, Peer};
+use self::record::{Record, Records};
+use self::run::{Figures, Launcher};
+use crate::before::schedule::Schedule;
+use crate::{before, machine};
 
 /// How long, which cases, against whom.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Interleaved rounds [default: 5, quick: 3]
+    /// Interleaved rounds; with --before each runs every allocator twice [default: 5, quick: 3,
+    /// before: 15]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// How much work each run does, as a multiple of the default [default: 1, quick: 0.25]
+    /// Work of each run, as a multiple of the default [default: 1, quick and before:
+    /// 0.25]
     #[arg(long, value_parser = positive)]
     scale: Option<f64>,
     /// The cases to run [default: all]
@@ -43,7 +49,12 @@ pub struct Options {
     peers: Vec<Peer>,
     /// A libsteppe_malloc.so, instead of building one
     #[arg(long, value_name = "PATH")]
-    steppe: Option<std::path::PathBuf>,
+    steppe: Option<PathBuf>,
+    /// The libsteppe_malloc.so of another commit, which runs beside today's: a ratio of CPU an
+    /// operation with an interval, instructions, and whether today's is no slower. Without --peers
+    /// these two run alone, in the balanced profile
+    #[arg(long, value_name = "PATH", conflicts_with = "soak")]
+    before: Option<PathBuf>,
     /// Without instructions and system calls, and a quarter of the work
     #[arg(long)]
     quick: bool,
@@ -66,6 +77,10 @@ Examples:
   steppe-bench malloc --quick --cases random-400    one case
   steppe-bench malloc --peers steppe-balanced,mimalloc-3,glibc --rounds 15
                                                     narrower intervals between few
+  steppe-bench malloc --before old/libsteppe_malloc.so --cases random-400,larson
+                                                    is this checkout no slower than another build?
+  steppe-bench malloc --before old/libsteppe_malloc.so --peers steppe-speed,glibc
+                                                    the same of another profile, glibc beside it
   steppe-bench malloc --soak 60                     throughput by turns of five seconds
 
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
@@ -75,9 +90,18 @@ Exit code: 0 valid, 1 a program failed under an allocator, 2 the bench could not
 struct Plan {
     rounds: usize,
     scale: f64,
-    /// Whether instructions and system calls are counted.
-    traced: bool,
+    /// Counts taken after the rounds.
+    traced: Traced,
     cases: Vec<Case>,
+}
+
+/// Counts taken after the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Traced {
+    Nothing,
+    /// No verdict on two builds rests on system calls.
+    Instructions,
+    InstructionsAndSyscalls,
 }
 
 /// Runs the bench and prints its tables; whether every program ran to its end.
@@ -87,7 +111,8 @@ struct Plan {
 pub async fn run(options: &Options) -> Result<bool> {
     let plan = options.plan();
     let launcher = Launcher::prepare()?;
-    let (contestants, skipped) = peer::prepare_all(&options.peers(), options.steppe.as_deref());
+    let libraries = options.libraries(&launcher)?;
+    let (contestants, skipped) = peer::prepare_all(&options.peers(), &libraries);
     ensure!(!contestants.is_empty(), "no allocator to run");
     let machine = machine::describe();
     if let Some(minutes) = options.soak {
@@ -101,12 +126,13 @@ pub async fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     let mut records = Records::new(&plan.cases, &contestants);
-    for round in 0..plan.rounds {
-        run_round(&launcher, &contestants, &mut records, &plan, round).await;
-    }
-    if plan.traced {
-        trace_all(&launcher, &contestants, &mut records, &plan).await;
-    }
+    let rounds = Rounds {
+        launcher: &launcher,
+        contestants: &contestants,
+        plan: &plan,
+    };
+    rounds.run(options.schedule(), &mut records).await;
+    rounds.count(&mut records).await;
     let report = report::Report {
         records: &records,
         contestants: &contestants,
@@ -124,11 +150,15 @@ pub async fn run(options: &Options) -> Result<bool> {
 
 impl Options {
     fn plan(&self) -> Plan {
-        let (rounds, scale) = if self.quick { (3, 0.25) } else { (5, 1.0) };
+        let (rounds, scale, traced) = match (&self.before, self.quick) {
+            (Some(_), _) => (before::ROUNDS, 0.25, Traced::Instructions),
+            (None, true) => (3, 0.25, Traced::Nothing),
+            (None, false) => (5, 1.0, Traced::InstructionsAndSyscalls),
+        };
         Plan {
             rounds: self.rounds.unwrap_or(rounds).into(),
             scale: self.scale.unwrap_or(scale),
-            traced: !self.quick,
+            traced,
             cases: named_or_all(&self.cases),
         }
     }
@@ -137,7 +167,32 @@ impl Options {
         if self.soak.is_some() && self.peers.is_empty() {
             return soak::DEFAULT_PEERS.into();
         }
-        named_or_all(&self.peers)
+        if self.before.is_none() {
+            return named_or_all(&self.peers);
+        }
+        let named = match self.peers.as_slice() {
+            [] => vec![Peer::SteppeBalanced],
+            named => named_or_all(named),
+        };
+        let with_before = |peer: Peer| [Some(peer), peer.before()];
+        named.into_iter().flat_map(with_before).flatten().collect()
+    }
+
+    fn libraries(&self, launcher: &Launcher) -> Result<Libraries> {
+        match &self.before {
+            Some(before) => Libraries::compared(self.steppe.as_deref(), before, &launcher.run_dir),
+            None => Ok(Libraries {
+                steppe: self.steppe.clone(),
+                before: None,
+            }),
+        }
+    }
+
+    const fn schedule(&self) -> Schedule {
+        match self.before {
+            Some(_) => Schedule::mirrored(),
+            None => Schedule::Single,
+        }
     }
 }
 
@@ -157,70 +212,96 @@ fn named_or_all<T: clap::ValueEnum + PartialEq + Clone>(named: &[T]) -> Vec<T> {
     found
 }
 
-/// Each case runs all allocators before the next begins: pairs are as close in time as can be.
-#[expect(clippy::too_many_arguments, reason = "older than the limit")]
-async fn run_round(
-    launcher: &Launcher,
-    contestants: &[Contestant],
-    records: &mut Records,
-    plan: &Plan,
-    round: usize,
-) {
-    for &case in &plan.cases {
-        for index in stats::order(contestants.len(), round) {
-            let contestant = &contestants[index];
-            eprint!(
-                "round {} of {}: {:<14} {:<16} ",
-                round + 1,
-                plan.rounds,
-                case.name(),
-                contestant.peer.name()
-            );
-            // Waiting for idle memory takes seconds: once is enough where it is not the case itself.
-            let pause = if round == 0 || case.is_about_silence() {
-                PAUSE_MS
-            } else {
-                0
-            };
-            let outcome = launcher
-                .run(contestant, case, case.units(plan.scale), pause)
-                .await;
-            match &outcome {
-                Ok(figures) => eprintln!("{}", figures.describe()),
-                Err(error) => eprintln!("{error:#}"),
+/// The rounds' common arguments.
+struct Rounds<'a> {
+    launcher: &'a Launcher,
+    contestants: &'a [Contestant],
+    plan: &'a Plan,
+}
+
+impl Rounds<'_> {
+    /// Each case runs all allocators before the next begins: pairs are as close in time as can be.
+    async fn run(&self, mut schedule: Schedule, records: &mut Records) {
+        for round in 0..self.plan.rounds {
+            for &case in &self.plan.cases {
+                let order = schedule.order(self.contestants.len(), round);
+                for contestant in order.into_iter().map(|index| &self.contestants[index]) {
+                    let outcome = self.run_one(contestant, case, round).await;
+                    records.add(case, contestant.peer, outcome);
+                }
             }
-            records.add(case, contestant.peer, outcome);
+        }
+    }
+
+    async fn run_one(&self, contestant: &Contestant, case: Case, round: usize) -> Result<Figures> {
+        let (plan, name) = (self.plan, contestant.peer.name());
+        let (count, case_name) = (plan.rounds, case.name());
+        eprint!(
+            "round {} of {count}: {case_name:<14} {name:<16} ",
+            round + 1
+        );
+        // Waiting for idle memory takes seconds: once is enough where it is not the case itself.
+        let is_measured = round == 0 || case.is_about_silence();
+        let pause = if is_measured { PAUSE_MS } else { 0 };
+        let units = case.units(plan.scale);
+        let outcome = self.launcher.run(contestant, case, units, pause).await;
+        match &outcome {
+            Ok(figures) => eprintln!("{}", figures.describe()),
+            Err(error) => eprintln!("{error:#}"),
+        }
+        outcome
+    }
+
+    /// Counts what each case does, after the rounds.
+    async fn count(&self, records: &mut Records) {
+        for &case in &self.plan.cases {
+            if self.plan.traced != Traced::Nothing {
+                self.count_instructions(case, records).await;
+            }
+            if self.plan.traced == Traced::InstructionsAndSyscalls {
+                self.count_syscalls(case, records).await;
+            }
+        }
+    }
+
+    /// Once, or for a verdict on two builds until the counts of each allocator have settled.
+    async fn count_instructions(&self, case: Case, records: &mut Records) {
+        let mut left: Vec<&Contestant> = self.contestants.iter().collect();
+        while !left.is_empty() {
+            let mut again = Vec::new();
+            for contestant in left {
+                let (peer, case_name) = (contestant.peer, case.name());
+                eprint!("counting: {case_name:<14} {:<16} ", peer.name());
+                let counted = trace::instructions(self.launcher, contestant, case).await;
+                eprintln!("{}", said(&counted, "instructions"));
+                let Ok(count) = counted else {
+                    continue;
+                };
+                records.add_instructions(case, peer, count);
+                let is_settled = records.of(case, peer).is_none_or(Record::is_settled);
+                if self.plan.traced == Traced::Instructions && !is_settled {
+                    again.push(contestant);
+                }
+            }
+            left = again;
+        }
+    }
+
+    async fn count_syscalls(&self, case: Case, records: &mut Records) {
+        for contestant in self.contestants {
+            let (peer, case_name) = (contestant.peer, case.name());
+            eprint!("counting: {case_name:<14} {:<16} ", peer.name());
+            let counted = trace::syscalls(self.launcher, contestant, case, self.plan.scale).await;
+            eprintln!("{}", said(&counted, "calls"));
+            if let Ok(count) = counted {
+                records.add_syscalls(case, peer, count);
+            }
         }
     }
 }
 
 /// Between the end of work and the reading of idle memory.
 const PAUSE_MS: u64 = 2_000;
-
-async fn trace_all(
-    launcher: &Launcher,
-    contestants: &[Contestant],
-    records: &mut Records,
-    plan: &Plan,
-) {
-    for &case in &plan.cases {
-        for contestant in contestants {
-            eprint!(
-                "counting: {:<14} {:<16} ",
-                case.name(),
-                contestant.peer.name()
-            );
-            let instructions = trace::instructions(launcher, contestant, case).await;
-            let syscalls = trace::syscalls(launcher, contestant, case, plan.scale).await;
-            eprintln!(
-                "{}, {}",
-                said(&instructions, "instructions"),
-                said(&syscalls, "calls")
-            );
-            records.add_counts(case, contestant.peer, instructions.ok(), syscalls.ok());
-        }
-    }
-}
 
 fn said(counted: &Result<f64>, what: &str) -> String {
     match counted {
@@ -261,7 +342,8 @@ mod tests {
     #[test]
     fn quick_gives_way_to_what_is_said() {
         let plan = options(&["--quick", "--rounds", "7"]).plan();
-        assert_eq!((plan.rounds, plan.scale, plan.traced), (7, 0.25, false));
+        let expected = (7, 0.25, Traced::Nothing);
+        assert_eq!((plan.rounds, plan.scale, plan.traced), expected);
         assert!(options(&[]).plan().rounds >= 5);
     }
 
@@ -270,6 +352,17 @@ mod tests {
         let options = options(&["--cases", "large,random-400,large", "--peers", "glibc"]);
         assert_eq!(options.plan().cases, [Case::Large, Case::Random400]);
         assert_eq!(options.peers(), [Peer::Glibc]);
+    }
+
+    #[test]
+    fn before_runs_beside_the_same_profile_alone_or_with_peers() {
+        let alone = options(&["--before", "old.so"]);
+        assert_eq!(alone.peers(), [Peer::SteppeBalanced, Peer::BeforeBalanced]);
+        assert_eq!(alone.plan().traced, Traced::Instructions);
+        let peers = options(&["--before", "old.so", "--peers", "glibc,steppe-lean"]).peers();
+        let expected = [Peer::Glibc, Peer::SteppeLean, Peer::BeforeLean];
+        assert_eq!(peers, expected);
+        assert!(Cli::try_parse_from(["malloc", "--before", "a", "--soak", "1"]).is_err());
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn median_interval(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (f64::NAN, f64::NAN);
     }
-    let mut random = Draws(0x9e37_79b9_7f4a_7c15);
+    let mut random = Draws::new(0x9e37_79b9_7f4a_7c15);
     let mut resampled = vec![0.0; values.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
@@ -64,15 +64,22 @@ pub fn median_interval(values: &[f64]) -> (f64, f64) {
 
 const RESAMPLES: usize = 4_000;
 
-/// SplitMix64: enough to draw which rounds are in a resample.
-struct Draws(u64);
+/// SplitMix64: enough to draw which rounds are in a resample, and which of two runs first.
+#[derive(Debug)]
+pub struct Draws(u64);
 
 impl Draws {
+    /// The same draws for the same seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number in `0..bound`.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a remainder is below the bound"
     )]
-    const fn below(&mut self, bound: usize) -> usize {
+    pub const fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -136,6 +143,8 @@ mod tests {
         let values = [0.98, 1.02, 1.0, 1.01, 0.99, 1.03, 0.97];
         let (low, high) = median_interval(&values);
         assert!((0.97..1.0).contains(&low) && (1.0..=1.03).contains(&high));
+        // As the bench of the audio package has it, in JavaScript.
+        assert_eq!((low, high), (0.98, 1.02));
         assert_eq!(median_interval(&values), (low, high));
         assert_eq!(median_interval(&[2.0]), (2.0, 2.0));
         assert!(median_interval(&[]).0.is_nan());

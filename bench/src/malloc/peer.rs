@@ -4,12 +4,15 @@
 //! otherwise. One that can't be had is named with the reason, and the others run.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use super::build;
+use crate::before::Build;
 
 /// An allocator under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -20,6 +23,15 @@ pub enum Peer {
     SteppeSpeed,
     /// STEPPE_MALLOC_PROFILE=lean
     SteppeLean,
+    /// The library that `--before` names, as it is
+    #[value(skip)]
+    BeforeBalanced,
+    /// The same with STEPPE_MALLOC_PROFILE=speed
+    #[value(skip)]
+    BeforeSpeed,
+    /// The same with STEPPE_MALLOC_PROFILE=lean
+    #[value(skip)]
+    BeforeLean,
     /// The system's
     Glibc,
     /// Debian's libmimalloc2.0
@@ -53,12 +65,24 @@ pub struct Contestant {
     pub library: Option<PathBuf>,
 }
 
+/// Libraries of Steppe's allocator.
+#[derive(Debug, Default)]
+pub struct Libraries {
+    /// Today's; none builds it.
+    pub steppe: Option<PathBuf>,
+    /// That of another commit.
+    pub before: Option<PathBuf>,
+}
+
 impl Peer {
     pub const fn name(self) -> &'static str {
         match self {
             Self::SteppeBalanced => "steppe-balanced",
             Self::SteppeSpeed => "steppe-speed",
             Self::SteppeLean => "steppe-lean",
+            Self::BeforeBalanced => "before-balanced",
+            Self::BeforeSpeed => "before-speed",
+            Self::BeforeLean => "before-lean",
             Self::Glibc => "glibc",
             Self::MimallocDebian => "mimalloc-debian",
             Self::Mimalloc2 => "mimalloc-2",
@@ -72,6 +96,16 @@ impl Peer {
         }
     }
 
+    /// The same profile of the other commit's library.
+    pub const fn before(self) -> Option<Self> {
+        match self {
+            Self::SteppeBalanced => Some(Self::BeforeBalanced),
+            Self::SteppeSpeed => Some(Self::BeforeSpeed),
+            Self::SteppeLean => Some(Self::BeforeLean),
+            _ => None,
+        }
+    }
+
     pub const fn is_mimalloc(self) -> bool {
         matches!(
             self,
@@ -82,16 +116,22 @@ impl Peer {
     /// What is set for it, and for nobody else.
     pub const fn setting(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::SteppeSpeed => Some(("STEPPE_MALLOC_PROFILE", "speed")),
-            Self::SteppeLean => Some(("STEPPE_MALLOC_PROFILE", "lean")),
+            Self::SteppeSpeed | Self::BeforeSpeed => Some(("STEPPE_MALLOC_PROFILE", "speed")),
+            Self::SteppeLean | Self::BeforeLean => Some(("STEPPE_MALLOC_PROFILE", "lean")),
             Self::JemallocBg => Some(("MALLOC_CONF", "background_thread:true,dirty_decay_ms:1000")),
             _ => None,
         }
     }
 
-    fn prepare(self, steppe: Option<&Path>) -> Result<Contestant> {
+    fn prepare(self, libraries: &Libraries) -> Result<Contestant> {
         let (library, version) = match self {
-            Self::SteppeBalanced | Self::SteppeSpeed | Self::SteppeLean => build::steppe(steppe)?,
+            Self::SteppeBalanced | Self::SteppeSpeed | Self::SteppeLean => {
+                build::steppe(libraries.steppe.as_deref())?
+            }
+            Self::BeforeBalanced | Self::BeforeSpeed | Self::BeforeLean => {
+                let library = libraries.before.clone().context("no library of before")?;
+                (library, "of another commit".to_owned())
+            }
             Self::Glibc => return Ok(glibc()),
             Self::MimallocDebian => debian("libmimalloc.so.2", "libmimalloc2.0")?,
             Self::Mimalloc2 => build::mimalloc("v2")?,
@@ -125,11 +165,52 @@ impl Contestant {
     }
 }
 
+impl Libraries {
+    /// Today's library built or found, and both put where their paths have one length.
+    ///
+    /// # Errors
+    /// When today's does not build, or one of them is no library of Steppe's allocator that loads.
+    pub fn compared(steppe: Option<&Path>, before: &Path, run_dir: &Path) -> Result<Self> {
+        ensure_loads(before).context("--before")?;
+        let (steppe, _) = build::steppe(steppe)?;
+        ensure_loads(&steppe)?;
+        Ok(Self {
+            steppe: Some(Build::Now.copied(&steppe, run_dir)?),
+            before: Some(Build::Before.copied(before, run_dir)?),
+        })
+    }
+}
+
+/// A library that can't be preloaded is left out by the dynamic linker with no more than a line on
+/// standard error, and the system's allocator would stand for it.
+fn ensure_loads(library: &Path) -> Result<()> {
+    let library = std::path::absolute(library)?;
+    let bytes =
+        fs::read(&library).with_context(|| format!("no library at {}", library.display()))?;
+    let has_name = bytes.windows(NAME.len()).any(|window| window == NAME);
+    ensure!(
+        has_name,
+        "{} is no libsteppe_malloc.so: it does not export steppe_malloc_version",
+        library.display()
+    );
+    let output = Command::new("true").env("LD_PRELOAD", &library).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success() && complaint.is_empty(),
+        "{} does not load: {}",
+        library.display(),
+        complaint.trim()
+    );
+    Ok(())
+}
+
+const NAME: &[u8] = b"steppe_malloc_version";
+
 /// Those that can be had, and the others by name, with the reason.
-pub fn prepare_all(peers: &[Peer], steppe: Option<&Path>) -> (Vec<Contestant>, Vec<String>) {
+pub fn prepare_all(peers: &[Peer], libraries: &Libraries) -> (Vec<Contestant>, Vec<String>) {
     let (mut contestants, mut skipped) = (Vec::new(), Vec::new());
     for peer in peers {
-        match peer.prepare(steppe) {
+        match peer.prepare(libraries) {
             Ok(contestant) => contestants.push(contestant),
             Err(error) => {
                 let reason = format!("{}: {error:#}", peer.name());
@@ -179,6 +260,28 @@ mod tests {
             let value = peer.to_possible_value().expect("none is hidden");
             assert_eq!(value.get_name(), peer.name());
         }
+    }
+
+    #[test]
+    fn the_other_build_has_the_profile_and_names_as_long() {
+        for peer in Peer::value_variants() {
+            let Some(before) = peer.before() else {
+                continue;
+            };
+            assert_eq!(peer.setting(), before.setting());
+            assert_eq!(peer.name().len(), before.name().len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_library_of_ours_is_refused() {
+        let missing = ensure_loads(Path::new("/no/such.so")).expect_err("it is not there");
+        assert_eq!(missing.to_string(), "no library at /no/such.so");
+        let other = ensure_loads(Path::new("/bin/true")).expect_err("it is a program");
+        assert!(
+            other.to_string().contains("steppe_malloc_version"),
+            "{other}"
+        );
     }
 
     #[test]

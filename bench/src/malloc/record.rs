@@ -1,6 +1,6 @@
 //! What all runs said, by case and allocator.
 //!
-//! Invariant: element `i` of a series is from round `i`. A run that failed leaves NaN there, so that
+//! Invariant: element `i` of all series is from the same round, or half of a round with `--before`. A run that failed leaves NaN there, so that
 //! pairs stay pairs, and a failure on record.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,15 @@ use anyhow::Result;
 use super::case::Case;
 use super::peer::{Contestant, Peer};
 use super::run::Figures;
+use crate::before::comparison::{Comparison, Costs, Instructions};
+use crate::before::counts::Counts;
 use crate::stats;
 
 /// One allocator in one case.
 #[derive(Debug, Default)]
 pub struct Record {
     runs: Vec<Option<Figures>>,
-    pub instructions: Option<f64>,
+    pub instructions: Counts,
     pub syscalls: Option<f64>,
 }
 
@@ -57,17 +59,13 @@ impl Records {
         record.runs.push(outcome.ok());
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub fn add_counts(
-        &mut self,
-        case: Case,
-        peer: Peer,
-        instructions: Option<f64>,
-        syscalls: Option<f64>,
-    ) {
+    pub fn add_instructions(&mut self, case: Case, peer: Peer, count: f64) {
         let record = self.records.entry((case, peer)).or_default();
-        record.instructions = instructions;
-        record.syscalls = syscalls;
+        record.instructions.push(count);
+    }
+
+    pub fn add_syscalls(&mut self, case: Case, peer: Peer, count: f64) {
+        self.records.entry((case, peer)).or_default().syscalls = Some(count);
     }
 
     pub fn of(&self, case: Case, peer: Peer) -> Option<&Record> {
@@ -91,6 +89,21 @@ impl Records {
             .map(|(peer, _)| peer)
     }
 
+    /// Each profile of today's library to that of the other commit, in a case.
+    pub fn to_before(&self, case: Case, peer: Peer) -> Option<Comparison> {
+        let now = self.of(case, peer)?;
+        let before = self.of(case, peer.before()?)?;
+        Some(Comparison {
+            name: format!("{}, {}", case.name(), peer.name()),
+            unit: "ns",
+            costs: Costs {
+                now: now.cpu_ns(),
+                before: before.cpu_ns(),
+            },
+            instructions: Instructions::of(now.instructions.clone(), before.instructions.clone()),
+        })
+    }
+
     /// Rates of an allocator over those of the best mimalloc, round by round.
     pub fn to_best_mimalloc(&self, case: Case, peer: Peer) -> Option<Ratio> {
         let reference = self.of(case, self.best_mimalloc(case)?)?;
@@ -106,7 +119,17 @@ impl Record {
         self.runs.iter().map(rate).collect()
     }
 
-    /// Their median.
+    /// Another count of instructions would tell nothing new.
+    pub fn is_settled(&self) -> bool {
+        self.instructions.is_settled()
+    }
+
+    /// Nanoseconds of CPU an operation, by round.
+    pub fn cpu_ns(&self) -> Vec<f64> {
+        self.rates().iter().map(|rate| 1e9 / rate).collect()
+    }
+
+    /// The median of the rates.
     pub fn rate(&self) -> f64 {
         stats::median(&measured(self.rates()))
     }

@@ -4,7 +4,8 @@ use super::case::Case;
 use super::peer::{Contestant, Peer};
 use super::record::{Record, Records};
 use super::unit::{megabytes, rate, small};
-use super::{Plan, targets};
+use super::{Plan, Traced, targets};
+use crate::before::comparison::{self, Comparison};
 use crate::machine;
 use crate::table::{Table, figure};
 
@@ -39,12 +40,28 @@ impl Report<'_> {
             println!("{}", self.reference(case));
             println!("\n{}", form(&self.case_table(case)));
         }
-        println!("{heading}Targets");
-        println!("Information: nothing fails by them.\n");
-        println!("{}", form(&self.target_table()));
+        let comparisons = self.comparisons();
+        if comparisons.is_empty() {
+            println!("{heading}Targets");
+            println!("Information: nothing fails by them.\n");
+            println!("{}", form(&self.target_table()));
+        } else {
+            println!("{heading}Old and new: CPU and instructions an operation\n");
+            println!("{}", form(&comparison::table(&comparisons)));
+            print!("{}", comparison::verdicts(&comparisons));
+        }
         for failure in self.records.failures() {
             println!("FAILED {failure}");
         }
+    }
+
+    /// Today's library to that of another commit; empty without `--before`.
+    fn comparisons(&self) -> Vec<Comparison> {
+        let of_case = |&case: &Case| {
+            let peers = self.contestants.iter().map(|contestant| contestant.peer);
+            peers.filter_map(move |peer| self.records.to_before(case, peer))
+        };
+        self.plan.cases.iter().flat_map(of_case).collect()
     }
 
     fn print_header(&self) {
@@ -77,7 +94,7 @@ impl Report<'_> {
 
     fn case_table(&self, case: Case) -> Table {
         let mut header = vec!["allocator", "op/CPU s", "to best mimalloc"];
-        if self.plan.traced {
+        if self.plan.traced != Traced::Nothing {
             header.extend(["instr/op", "calls/op"]);
         }
         header.extend(memory_columns(case));
@@ -92,8 +109,8 @@ impl Report<'_> {
                 rate(record.rate()),
                 self.ratio(case, peer),
             ];
-            if self.plan.traced {
-                row.push(figure(record.instructions.unwrap_or(f64::NAN), 1));
+            if self.plan.traced != Traced::Nothing {
+                row.push(figure(record.instructions.median(), 1));
                 row.push(record.syscalls.map_or_else(|| "-".to_owned(), small));
             }
             row.extend(memory_cells(case, record));

@@ -1,39 +1,33 @@
 //! Instructions and system calls an operation: two runs of different length, and the difference.
 //!
-//! What starting and ending cost is in both runs and falls out. Callgrind runs one thread at a
-//! time, so that its figure for threads that wait for each other is without their waiting.
+//! The costs of starting and ending are in both runs and fall out.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tokio::process::Command;
 
 use super::case::Case;
 use super::peer::Contestant;
 use super::run::{self, Figures, Launcher};
+use crate::callgrind::{self, marginal};
 use crate::{machine, syscalls};
 
 /// Instructions an operation, in user mode, by callgrind.
 pub async fn instructions(launcher: &Launcher, contestant: &Contestant, case: Case) -> Result<f64> {
     let valgrind = machine::program("valgrind")?;
     let log = launcher.run_dir.join("callgrind.log");
-    let log_option = format!("--log-file={}", log.display());
-    let options = [
-        "--tool=callgrind",
-        "--callgrind-out-file=/dev/null",
-        &log_option,
-    ];
+    let options = callgrind::options(&log);
+    let options = options.each_ref().map(OsString::as_os_str);
     let (few, many) = case.counted_units();
     let mut points = [(0, 0); 2];
     for (point, units) in points.iter_mut().zip([few, many]) {
-        let mut command = launcher.within(&valgrind, &options.map(OsStr::new), case, units);
+        let mut command = launcher.within(&valgrind, &options, case, units);
         command.envs(contestant.environment());
         let operations = operations(&mut command).await?;
-        let text = fs::read_to_string(&log).context("callgrind left no log")?;
-        let collected = parse_collected(&text).context("callgrind counted nothing")?;
-        *point = (collected, operations);
+        *point = (callgrind::collected(&log)?, operations);
     }
     marginal(points)
 }
@@ -78,37 +72,3 @@ async fn operations(command: &mut Command) -> Result<u64> {
 }
 
 const TRACE_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// The slope between two points of (counted, operations). Counts of short runs scatter: it is
-/// never below zero.
-fn marginal([few, many]: [(u64, u64); 2]) -> Result<f64> {
-    ensure!(many.1 > few.1, "both runs did {} operations", few.1);
-    let counted = many.0.saturating_sub(few.0);
-    Ok(counted as f64 / (many.1 - few.1) as f64)
-}
-
-/// `==1== Collected : 123`, the last line of callgrind's log with a count.
-fn parse_collected(log: &str) -> Option<u64> {
-    let line = log.lines().rfind(|line| line.contains("Collected :"))?;
-    line.rsplit(' ').next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_both_runs_have_falls_out() {
-        let slope = marginal([(1_000 + 50 * 10, 10), (1_000 + 50 * 30, 30)]);
-        assert_eq!(slope.expect("two lengths"), 50.0);
-        assert_eq!(marginal([(9, 10), (7, 30)]).expect("two lengths"), 0.0);
-        assert!(marginal([(9, 10), (9, 10)]).is_err());
-    }
-
-    #[test]
-    fn the_count_is_read_from_the_log() {
-        let log = "==7== Events    : Ir\n==7== Collected : 20987450\n==7== \n";
-        assert_eq!(parse_collected(log), Some(20_987_450));
-        assert_eq!(parse_collected("==7== killed\n"), None);
-    }
-}
