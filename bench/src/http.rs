@@ -4,14 +4,17 @@
 //! All proxies are started once and stay up, idle but for the one that is measured; a round runs
 //! every proxy through each phase, in an order that changes, so that a slow minute of the machine
 //! hits all of them. System calls are counted after the rounds, and idle connections on servers
-//! started anew, since neither may touch the timings.
+//! started anew, since neither may touch the timings. With `--before` the build of another commit
+//! is one more proxy, and servers are started anew for each run (`crate::before`).
 
+mod before;
 mod compression;
 mod costs;
 mod fleet;
 mod h2;
 mod measure;
 mod pairs;
+mod phase;
 mod report;
 mod targets;
 mod tls;
@@ -22,53 +25,60 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use self::fleet::Fleet;
+use self::fleet::{Fleet, Stopped};
 use self::h2::Wire;
-use self::measure::{Contestant, Results, Subject};
+use self::measure::{Contestant, Results};
+use self::phase::Phase;
+use crate::before::ROUNDS as ROUNDS_BEFORE;
+use crate::before::schedule::Schedule;
 use crate::load::ghz::Ghz;
 use crate::load::transfer::Direction;
 use crate::load::{h2load, wrk};
+use crate::machine;
 use crate::peer::credentials::Credentials;
-use crate::peer::{Proxy, Setup, Transport, go, origin};
+use crate::peer::{Proxy, Setup, Transport, go, origin, steppe};
 use crate::server::Server;
-use crate::{machine, stats};
 
 /// How long, against whom.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Interleaved rounds [default: 5, quick: 2]
+    /// Interleaved rounds; with --before each runs every proxy twice [default: 5, quick: 2, before:
+    /// 15]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Seconds of each run of small bodies, at saturation and below [default: 6, quick: 2]
+    /// Seconds of each run of small bodies, at saturation and below [default: 6, quick and
+    /// before: 2]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     seconds: Option<u16>,
-    /// Seconds of each run of 1 MB bodies, each way [default: 2, quick: 1]
+    /// Seconds of each run of 1 MB bodies, each way [default: 2, quick and before: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     transfer_seconds: Option<u16>,
-    /// Seconds of each run of handshakes, of each kind [default: 2, quick: 1]
+    /// Seconds of each run of handshakes, of each kind [default: 2, quick and before: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     handshake_seconds: Option<u16>,
-    /// Idle keep-alive connections, 0 for none [default: 10000, quick: 2000]
+    /// Idle keep-alive connections, 0 for none [default: 10000, quick: 2000, before: 0]
     #[arg(long)]
     idle: Option<usize>,
     /// Requests a second of the open loop [default: half of what the proxy itself just reached]
     #[arg(long)]
     rate: Option<f64>,
-    /// Who Steppe runs beside; nginx is the reference and always among them
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "floor,nginx,haproxy,envoy,caddy,varnish"
-    )]
+    /// Peers beside Steppe; nginx is the reference and always among them [default:
+    /// floor,nginx,haproxy,envoy,caddy,varnish; before: none, and no nginx]
+    #[arg(long, value_delimiter = ',')]
     peers: Vec<Proxy>,
-    /// What each round measures [default: all]
+    /// Phases of each round [default: all; before: saturation, download, upload,
+    /// tls-saturation, tls-handshakes, h2-clear, cached]
     #[arg(long, value_delimiter = ',')]
     phases: Vec<Phase>,
     /// The steppe to run, instead of building one
     #[arg(long, value_name = "PATH")]
     steppe: Option<PathBuf>,
-    /// A second Steppe, with an access log: what that costs
+    /// The steppe of another commit, which runs beside today's: a ratio of CPU for each figure with an
+    /// interval, instructions, and whether today's is no slower. Without --peers these two run alone
+    #[arg(long, value_name = "PATH", conflicts_with = "without_steppe")]
+    before: Option<PathBuf>,
+    /// A second Steppe, with an access log: what that costs. Left out where two builds run alone
     #[arg(long, conflicts_with = "without_steppe")]
     access_log: bool,
     /// Only the peers: shows what the machine and the bench itself are worth
@@ -95,6 +105,8 @@ Examples:
   steppe-bench http --phases costs           what tokens, limits, rules and routes add to a request
   steppe-bench http --steppe target/release/steppe
                                              a binary that is there already
+  steppe-bench http --before ../old/target/release/steppe --phases saturation
+                                             is this checkout no slower than another build?
   steppe-bench http --rate 5000              the open loop at one rate for all
 
 Standard output holds the tables and, as its last line, JSON with the ratios to nginx; progress
@@ -117,6 +129,14 @@ struct Plan {
 const CONNECTIONS: usize = 64;
 /// Connections of large bodies.
 const TRANSFER_CONNECTIONS: usize = 8;
+const PEERS: [Proxy; 6] = [
+    Proxy::Floor,
+    Proxy::Nginx,
+    Proxy::Haproxy,
+    Proxy::Envoy,
+    Proxy::Caddy,
+    Proxy::Varnish,
+];
 /// Files that a proxy or the bench needs beside two for each connection.
 const FILES_SPARE: usize = 1_024;
 
@@ -149,8 +169,9 @@ pub async fn run(options: &Options) -> Result<bool> {
         fleets.push(Fleet::start(transport, options, &bench.setup, &mut skipped).await?);
     }
     let machine = machine::describe();
+    let mut schedule = options.schedule();
     for round in 0..bench.plan.rounds {
-        run_round(&mut fleets, &bench, round).await?;
+        run_round(&mut fleets, &bench, &mut schedule, round).await?;
     }
     let plain = |fleet: &&mut Fleet| fleet.transport == Transport::Plain;
     for fleet in fleets.iter_mut().filter(plain) {
@@ -158,7 +179,14 @@ pub async fn run(options: &Options) -> Result<bool> {
             measure::syscalls(contestant, results, &bench).await?;
         }
     }
-    let fleets = run_idle(fleets, &bench).await?;
+    // All are stopped before the first one is started anew.
+    let stopped: Vec<Stopped> = fleets.into_iter().map(Fleet::stop).collect();
+    let mut comparisons = Vec::new();
+    for stopped in &stopped {
+        comparisons.extend(before::compare(stopped, &bench.setup).await);
+    }
+    let mut fleets = run_idle(stopped, &bench).await?;
+    fleets.comparisons = comparisons;
     let mut is_valid = fleets.is_valid();
     if bench.plan.phases.contains(&Phase::Compression) {
         let (rounds, seconds) = (bench.plan.rounds, bench.plan.seconds.div_ceil(2));
@@ -181,11 +209,12 @@ struct Bench {
 
 impl Options {
     fn plan(&self) -> Plan {
-        let (rounds, seconds, transfer, handshakes, tickets, idle) = if self.quick {
-            (2, 2, 1, 1, 300, 2_000)
-        } else {
-            (5, 6, 2, 2, 1_000, 10_000)
+        let defaults = match (&self.before, self.quick) {
+            (Some(_), _) => (ROUNDS_BEFORE, 2, 1, 1, 300, 0),
+            (None, true) => (2, 2, 1, 1, 300, 2_000),
+            (None, false) => (5, 6, 2, 2, 1_000, 10_000),
         };
+        let (rounds, seconds, transfer, handshakes, tickets, idle) = defaults;
         Plan {
             rounds: self.rounds.unwrap_or(rounds).into(),
             seconds: self.seconds.unwrap_or(seconds).into(),
@@ -194,10 +223,18 @@ impl Options {
             tickets,
             idle: self.idle.unwrap_or(idle),
             rate: self.rate,
-            phases: match self.phases.is_empty() {
-                true => Phase::value_variants().to_vec(),
-                false => self.phases.clone(),
+            phases: match (self.phases.as_slice(), &self.before) {
+                ([], None) => Phase::value_variants().to_vec(),
+                ([], Some(_)) => Phase::OF_BUILDS.to_vec(),
+                (named, _) => named.to_vec(),
             },
+        }
+    }
+
+    const fn schedule(&self) -> Schedule {
+        match self.before {
+            Some(_) => Schedule::mirrored(),
+            None => Schedule::Single,
         }
     }
 
@@ -205,9 +242,16 @@ impl Options {
     fn proxies(&self) -> Vec<Proxy> {
         let steppe = (!self.without_steppe).then_some(Proxy::Steppe);
         let with_log = self.access_log.then_some(Proxy::SteppeLog);
-        let ours = steppe.into_iter().chain(with_log);
-        let mut proxies: Vec<Proxy> = ours.chain([Proxy::Nginx]).collect();
-        for &peer in &self.peers {
+        let before = self.before.is_some().then_some(Proxy::Before);
+        let builds = steppe.into_iter().chain(before);
+        let peers = match (self.peers.as_slice(), &self.before) {
+            ([], Some(_)) => return builds.collect(),
+            ([], None) => PEERS.as_slice(),
+            (named, _) => named,
+        };
+        let mut proxies: Vec<Proxy> = builds.chain(with_log).collect();
+        proxies.push(Proxy::Nginx);
+        for &peer in peers {
             if !proxies.contains(&peer) {
                 proxies.push(peer);
             }
@@ -289,7 +333,7 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
         eprintln!("the limit of {files_max} open files carries {carried} idle connections only");
         plan.idle = carried;
     }
-    Ok(Setup {
+    let mut setup = Setup {
         credentials: Credentials::create(&run_dir.join("certificates"))?,
         run_dir,
         target_dir,
@@ -299,25 +343,41 @@ fn prepare(options: &Options, plan: &mut Plan) -> Result<Setup> {
         origin_connections_max: u64::try_from(kept + FILES_SPARE / 2)?,
         files_max,
         steppe: options.steppe.clone(),
-    })
+        before: None,
+    };
+    if let Some(before) = &options.before {
+        steppe::place_builds(&mut setup, before)?;
+    }
+    Ok(setup)
 }
 
 /// Each phase runs all proxies before the next one begins: pairs are as close in time as can be.
-async fn run_round(fleets: &mut [Fleet], bench: &Bench, round: usize) -> Result<()> {
+async fn run_round(
+    fleets: &mut [Fleet],
+    bench: &Bench,
+    schedule: &mut Schedule,
+    round: usize,
+) -> Result<()> {
     let in_rounds = |phase: &&Phase| !phase.transports().is_empty();
     for phase in bench.plan.phases.iter().filter(in_rounds) {
         let mut runs = Vec::new();
         for (at, fleet) in fleets.iter().enumerate() {
             let contestants = fleet.contestants.iter().enumerate();
-            let taken = contestants.filter(|(_, one)| phase.takes(&one.subject));
+            let taken = contestants
+                .filter(|(_, one)| phase.takes(one.subject.proxy, one.subject.transport));
             runs.extend(taken.map(|(index, _)| (at, index)));
         }
         ensure!(!runs.is_empty(), "no proxy to run");
-        for place in stats::order(runs.len(), round) {
+        for place in schedule.order(runs.len(), round) {
             let (at, index) = runs[place];
             let fleet = &mut fleets[at];
             let (contestant, results) = (&mut fleet.contestants[index], &mut fleet.results[index]);
             contestant.server.ensure_alive()?;
+            if schedule.is_mirrored() {
+                let launch = &contestant.subject.launch;
+                let run_dir = &bench.setup.run_dir;
+                contestant.server.restart(launch, run_dir).await?;
+            }
             let (round, rounds) = (round + 1, bench.plan.rounds);
             eprint!("round {round} of {rounds}: {:<8} ", results.name);
             run_phase(*phase, contestant, results, bench).await?;
@@ -361,9 +421,7 @@ async fn run_phase(
 }
 
 /// Idle connections, where they are of clients: an idle connection to an origin is nobody's load.
-async fn run_idle(fleets: Vec<Fleet>, bench: &Bench) -> Result<fleet::Outcome> {
-    // All are stopped before the first one is started anew.
-    let stopped: Vec<_> = fleets.into_iter().map(Fleet::stop).collect();
+async fn run_idle(stopped: Vec<Stopped>, bench: &Bench) -> Result<fleet::Outcome> {
     let mut outcome = fleet::Outcome::default();
     for mut fleet in stopped {
         let has_idle = matches!(
@@ -378,71 +436,6 @@ async fn run_idle(fleets: Vec<Fleet>, bench: &Bench) -> Result<fleet::Outcome> {
         outcome.insert(fleet.transport, fleet.results);
     }
     Ok(outcome)
-}
-
-/// What a round measures, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Phase {
-    Saturation,
-    /// At half of the rate of saturation, which it needs unless `--rate` names one.
-    OpenLoop,
-    Download,
-    Upload,
-    /// As saturation, over TLS.
-    TlsSaturation,
-    /// Full handshakes: P-256 and RSA-2048 with X25519, then P-256 with X25519MLKEM768.
-    TlsHandshakes,
-    /// Handshakes with a ticket.
-    TlsResumed,
-    /// Download and upload over TLS.
-    TlsBodies,
-    /// As saturation, with TLS between proxy and origin.
-    TlsUpstream,
-    /// HTTP/2 over TLS, 10 and 100 streams on each of 32 connections; HTTP/1.1 to the origin, and
-    /// HTTP/2 without TLS.
-    H2Tls,
-    /// The same without TLS.
-    H2Clear,
-    /// Download and upload by HTTP/2 over TLS.
-    H2Bodies,
-    /// As saturation, with HTTP/1.1 to the origin and with HTTP/2, of proxies that have both.
-    H2Upstream,
-    /// Unary calls of gRPC.
-    H2Grpc,
-    /// As saturation, out of a cache, of proxies that have one.
-    Cached,
-    /// CPU a gigabyte by coding, level and ratio, with processes of its own; beside nginx alone.
-    Compression,
-    /// What tokens, limits, rules and routes add to a request, with processes of its own; Steppe alone.
-    Costs,
-}
-
-impl Phase {
-    const fn transports(self) -> &'static [Transport] {
-        match self {
-            Self::Saturation | Self::OpenLoop | Self::Download | Self::Upload => {
-                &[Transport::Plain]
-            }
-            Self::TlsSaturation | Self::TlsHandshakes | Self::TlsResumed | Self::TlsBodies => {
-                &[Transport::TlsDownstream]
-            }
-            Self::TlsUpstream => &[Transport::TlsUpstream],
-            Self::H2Tls | Self::H2Clear | Self::H2Upstream => {
-                &[Transport::Http2, Transport::H2cUpstream]
-            }
-            Self::H2Bodies => &[Transport::Http2],
-            Self::H2Grpc => &[Transport::Grpc],
-            Self::Cached => &[Transport::Cached],
-            Self::Compression | Self::Costs => &[],
-        }
-    }
-
-    fn takes(self, subject: &Subject) -> bool {
-        let to = Transport::H2cUpstream;
-        let has_both = subject.proxy.speaks(to) && subject.proxy.lacks(to).is_none();
-        let is_meant = has_both || self != Self::H2Upstream;
-        is_meant && self.transports().contains(&subject.transport)
-    }
 }
 
 #[cfg(test)]
@@ -502,6 +495,18 @@ mod tests {
     fn the_reference_runs_even_when_it_is_not_named() {
         let proxies = options(&["--without-steppe", "--peers", "caddy,haproxy,caddy"]).proxies();
         assert_eq!(proxies, [Proxy::Nginx, Proxy::Caddy, Proxy::Haproxy]);
+    }
+
+    #[test]
+    fn before_runs_alone_unless_peers_are_named() {
+        let alone = options(&["--before", "old", "--access-log"]);
+        assert_eq!(alone.proxies(), [Proxy::Steppe, Proxy::Before]);
+        let plan = alone.plan();
+        assert_eq!((plan.rounds, plan.idle), (15, 0));
+        assert_eq!(plan.phases, Phase::OF_BUILDS);
+        let beside = options(&["--before", "old", "--peers", "floor"]).proxies();
+        let expected = [Proxy::Steppe, Proxy::Before, Proxy::Nginx, Proxy::Floor];
+        assert_eq!(beside, expected);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use self::credentials::Credentials;
+use crate::before::Build;
 use crate::server::Launch;
 
 /// A proxy under comparison.
@@ -39,6 +40,9 @@ pub enum Proxy {
     /// The same with an access log.
     #[value(skip)]
     SteppeLog,
+    /// That of another commit, as `--before` names it.
+    #[value(skip)]
+    Before,
     /// The least that forwards.
     Floor,
     Nginx,
@@ -86,6 +90,8 @@ pub struct Setup {
     pub files_max: u64,
     /// The `steppe` to run; none builds it.
     pub steppe: Option<PathBuf>,
+    /// That of another commit.
+    pub before: Option<PathBuf>,
     /// The certificates of this run.
     pub credentials: Credentials,
 }
@@ -95,6 +101,7 @@ impl Proxy {
         match self {
             Self::Steppe => "steppe",
             Self::SteppeLog => steppe::WITH_LOG,
+            Self::Before => Build::Before.name(),
             Self::Floor => "floor",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
@@ -143,6 +150,7 @@ impl Proxy {
             Self::SteppeLog => 5,
             Self::Floor => 6,
             Self::Varnish => 7,
+            Self::Before => 8,
         }
     }
 
@@ -150,7 +158,7 @@ impl Proxy {
     /// there are floors of HTTP/1.1 and of HTTP/2 with clients; the others have no cache to compare.
     pub const fn speaks(self, transport: Transport) -> bool {
         match self {
-            Self::Steppe | Self::Nginx => true,
+            Self::Steppe | Self::Before | Self::Nginx => true,
             Self::Varnish => matches!(transport, Transport::Cached),
             _ if matches!(transport, Transport::Cached) => false,
             Self::SteppeLog => matches!(transport, Transport::Plain),
@@ -175,7 +183,8 @@ impl Proxy {
     /// When it isn't installed and can't be.
     pub fn prepare(self, setup: &Setup, transport: Transport) -> Result<Launch> {
         match self {
-            Self::Steppe => steppe::prepare(setup, transport),
+            Self::Steppe => steppe::prepare(setup, Build::Now, transport),
+            Self::Before => steppe::prepare(setup, Build::Before, transport),
             Self::SteppeLog => steppe::prepare_with_log(setup),
             Self::Floor => floor::prepare(setup, transport),
             Self::Nginx => nginx::prepare(setup, transport),

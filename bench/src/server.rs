@@ -34,6 +34,7 @@ pub struct Server {
     child: Child,
     log: PathBuf,
     name: String,
+    is_stopped: bool,
 }
 
 impl Server {
@@ -43,6 +44,14 @@ impl Server {
     /// When its port is taken, when it can't be started, ends at once, or doesn't accept in time;
     /// with the last lines that it wrote.
     pub async fn start(launch: &Launch, run_dir: &Path) -> Result<Self> {
+        Self::start_within(launch, run_dir, START_TIMEOUT).await
+    }
+
+    /// The same of a server that may take so long until it accepts.
+    ///
+    /// # Errors
+    /// As of `start`.
+    pub async fn start_within(launch: &Launch, run_dir: &Path, limit: Duration) -> Result<Self> {
         ensure_free(launch.address, &launch.name)?;
         let log = run_dir.join(format!("{}.log", launch.name));
         let output =
@@ -61,9 +70,20 @@ impl Server {
             child,
             log,
             name: launch.name.clone(),
+            is_stopped: false,
         };
-        server.accepts(launch.address).await?;
+        server.accepts(launch.address, limit).await?;
         Ok(server)
+    }
+
+    /// Stops the server and starts it anew.
+    ///
+    /// # Errors
+    /// As of `start`.
+    pub async fn restart(&mut self, launch: &Launch, run_dir: &Path) -> Result<()> {
+        self.stop();
+        *self = Self::start(launch, run_dir).await?;
+        Ok(())
     }
 
     /// The process that leads the server's group.
@@ -84,8 +104,8 @@ impl Server {
         Ok(())
     }
 
-    async fn accepts(&mut self, address: SocketAddr) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
+    async fn accepts(&mut self, address: SocketAddr, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
         while TcpStream::connect(address).await.is_err() {
             self.ensure_alive()?;
             let in_time = Instant::now() < deadline;
@@ -107,10 +127,12 @@ impl Server {
             let _ = kill_process_group(leader, signal);
         }
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
+    /// Stops the server. It ends the whole group, once: its number may be another's afterwards.
+    pub fn stop(&mut self) {
+        if std::mem::replace(&mut self.is_stopped, true) {
+            return;
+        }
         self.signal_group(Signal::TERM);
         let deadline = Instant::now() + STOP_TIMEOUT;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -119,6 +141,12 @@ impl Drop for Server {
         // The leader may have left members behind, and may itself still drain.
         self.signal_group(Signal::KILL);
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

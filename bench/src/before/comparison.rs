@@ -9,6 +9,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use serde_json::{Map, Value, json};
+
 use super::counts::Counts;
 use crate::stats::{median, median_interval};
 use crate::table::{Table, figure};
@@ -171,6 +173,18 @@ impl Comparison {
             figure(now / before, 4),
         ]
     }
+
+    fn to_json(&self) -> Value {
+        let verdict = self.verdict();
+        let (low, high) = verdict.interval.unzip();
+        json!({
+            "ratio": median(&self.costs.ratios()),
+            "low": low,
+            "high": high,
+            "instructions": verdict.instructions.map(|share| share.ratio),
+            "no_slower": verdict.answer.text(),
+        })
+    }
 }
 
 /// As many as show a difference of 1 in 1,000.
@@ -248,6 +262,12 @@ pub fn verdicts(comparisons: &[Comparison]) -> String {
         format!("{name}: {verdict}\n")
     };
     comparisons.iter().map(line).collect()
+}
+
+/// By the name of the figure.
+pub fn to_json(comparisons: &[Comparison]) -> Value {
+    let entry = |comparison: &Comparison| (comparison.name.clone(), comparison.to_json());
+    Value::Object(comparisons.iter().map(entry).collect::<Map<_, _>>())
 }
 
 #[cfg(test)]
@@ -392,5 +412,12 @@ mod tests {
         });
         let held = held.count();
         assert!((182..=200).contains(&held), "{held} of 200");
+    }
+
+    #[test]
+    fn json_has_the_verdict_by_name() {
+        let json = to_json(&[comparison(costs(15, 1.0, 0.001), counted(&[9.0], &[9.0]))]);
+        assert_eq!(json["a figure"]["no_slower"], "yes");
+        assert_eq!(json["a figure"]["instructions"], 1.0);
     }
 }

@@ -17,6 +17,11 @@ impl Schedule {
         Self::Mirrored(Draws::new(0x6a09_e667_f3bc_c908))
     }
 
+    /// Runs make pairs, and each is to be a fresh process.
+    pub const fn is_mirrored(&self) -> bool {
+        matches!(self, Self::Mirrored(_))
+    }
+
     /// The next round's order of `count` contestants.
     pub fn order(&mut self, count: usize, round: usize) -> Vec<usize> {
         let mut order: Vec<usize> = stats::order(count, round).collect();

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 
 use super::measure::{self, Contestant, Results, Subject};
 use super::{Options, h2, tls};
+use crate::before::comparison::Comparison;
 use crate::load::stream::{Endpoint, Protocol};
 use crate::load::tls::{Client, Groups};
 use crate::peer::{Proxy, Setup, Transport};
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub h2c_upstream: Vec<Results>,
     pub grpc: Vec<Results>,
     pub cached: Vec<Results>,
+    /// Steppe to its build of another commit, where there is one.
+    pub comparisons: Vec<Comparison>,
 }
 
 impl Fleet {
@@ -42,7 +45,7 @@ impl Fleet {
     /// Others than Steppe and nginx that can't be had are added to `skipped`, with the reason.
     ///
     /// # Errors
-    /// When Steppe or nginx does not run.
+    /// When Steppe, its other build or nginx does not run.
     pub async fn start(
         transport: Transport,
         options: &Options,
@@ -57,7 +60,10 @@ impl Fleet {
                 skipped.push(format!("{name}: {reason}"));
                 continue;
             }
-            let required = matches!(proxy, Proxy::Steppe | Proxy::SteppeLog | Proxy::Nginx);
+            let required = !matches!(
+                proxy,
+                Proxy::Floor | Proxy::Haproxy | Proxy::Envoy | Proxy::Caddy | Proxy::Varnish
+            );
             match start_proxy(proxy, transport, setup).await {
                 Ok((contestant, measured)) => {
                     contestants.push(contestant);

@@ -2,6 +2,8 @@
 
 pub mod report;
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 
 use super::measure::{Contestant, Results, Saturation, Subject, Transfer, WARM_UP_SECONDS};
@@ -10,7 +12,7 @@ use crate::load::h2::{self as client, Decoder};
 use crate::load::h2load::{Load, Report};
 use crate::load::stream::{Endpoint, Protocol};
 use crate::load::transfer::Direction;
-use crate::peer::{Transport, origin};
+use crate::peer::{Setup, Transport, origin};
 use crate::process;
 
 /// Connections of every shape.
@@ -68,7 +70,7 @@ impl Shape {
 }
 
 /// Where a proxy takes HTTP/2 without TLS.
-fn clear(subject: &Subject) -> Endpoint {
+pub fn clear(subject: &Subject) -> Endpoint {
     Endpoint {
         address: subject.proxy.clear_address(subject.transport),
         tls: None,
@@ -114,6 +116,29 @@ pub async fn warm_up(subject: &Subject, bench: &Bench) -> Result<()> {
 
 /// Half a second of the fastest, and four requests on each stream.
 const WARM_UP_REQUESTS: u64 = 4 * STREAMS_MAX as u64;
+
+/// So many small bodies over one connection in this shape.
+///
+/// # Errors
+/// When h2load fails, or an answer is not the origin's.
+pub async fn one_connection(
+    shape: Shape,
+    subject: &Subject,
+    requests: u64,
+    run_dir: &Path,
+) -> Result<()> {
+    let load = Load {
+        connections: 1,
+        ..shape.load(subject)
+    };
+    let report = load.run(requests, run_dir).await?;
+    let answered = report.summary.requests;
+    ensure!(
+        answered == requests,
+        "{answered} of {requests} were answered"
+    );
+    Ok(())
+}
 
 /// Small bodies as fast as they go, over so many streams a connection as each shape has.
 ///
@@ -169,16 +194,9 @@ fn as_many(rate: f64, bench: &Bench) -> u64 {
 pub async fn bodies(contestant: &Contestant, results: &mut Results, bench: &Bench) -> Result<()> {
     for direction in [Direction::Download, Direction::Upload] {
         let endpoint = &contestant.subject.endpoint;
-        let (path, content) = match direction {
-            Direction::Download => (origin::LARGE_PATH, None),
-            Direction::Upload => (origin::UPLOAD_PATH, Some(origin::large(&bench.setup))),
-        };
         let load = Load {
-            url: endpoint.url(path),
-            address: endpoint.address,
             connections: TRANSFER_CONNECTIONS,
-            streams: 1,
-            content,
+            ..body_load(endpoint, direction, &bench.setup)
         };
         let bodies = (bench.plan.transfer.as_secs() * BODIES_A_SECOND).max(1);
         let process = contestant.server.process();
@@ -205,6 +223,21 @@ pub async fn bodies(contestant: &Contestant, results: &mut Results, bench: &Benc
         }
     }
     Ok(())
+}
+
+/// Of 1 MB bodies one after another on one connection.
+pub fn body_load(endpoint: &Endpoint, direction: Direction, setup: &Setup) -> Load {
+    let (path, content) = match direction {
+        Direction::Download => (origin::LARGE_PATH, None),
+        Direction::Upload => (origin::UPLOAD_PATH, Some(origin::large(setup))),
+    };
+    Load {
+        url: endpoint.url(path),
+        address: endpoint.address,
+        connections: 1,
+        streams: 1,
+        content,
+    }
 }
 
 /// What a phase of so many seconds moves: the fastest take about as long for it.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::fleet::Outcome;
 use super::measure::{Results, Saturation, Transfer};
 use super::{CONNECTIONS, Plan, TRANSFER_CONNECTIONS, h2, pairs, targets, tls};
+use crate::before::comparison::{self, Comparison};
 use crate::load::open_loop::Latencies;
 use crate::peer::steppe::WITH_LOG;
 use crate::stats::{extremes, median, ratio};
@@ -101,6 +102,31 @@ pub fn print(outcome: &Outcome, skipped: &[String], plan: &Plan, machine: &str) 
     print_cached(&outcome.cached);
     print_syscalls(&outcome.plain);
     print_details(outcome);
+    print_before(&outcome.comparisons);
+    print_targets(outcome);
+    for reason in skipped {
+        println!("skipped {reason}");
+    }
+    println!("\n{machine}\n{date}");
+    println!("{}", summary(outcome, machine, &date));
+}
+
+/// Today's build beside that of another commit, with a verdict on each figure.
+fn print_before(comparisons: &[Comparison]) {
+    if !comparisons.is_empty() {
+        println!(
+            "\nOld and new: CPU and instructions an operation, pair by pair within each round"
+        );
+        print!("{}", comparison::table(comparisons));
+        print!("\n{}", comparison::verdicts(comparisons));
+    }
+}
+
+fn print_targets(outcome: &Outcome) {
+    let mut results = outcome.all();
+    if results.all(|result| result.name != REFERENCE) {
+        return;
+    }
     println!("\nTargets (information: nothing depends on them)");
     let mut targets = targets::tls(&outcome.tls);
     targets.extend(targets::cached(&outcome.cached));
@@ -108,11 +134,6 @@ pub fn print(outcome: &Outcome, skipped: &[String], plan: &Plan, machine: &str) 
         targets.splice(..0, targets::all(&outcome.plain));
     }
     print!("{}", targets::table(&targets));
-    for reason in skipped {
-        println!("skipped {reason}");
-    }
-    println!("\n{machine}\n{date}");
-    println!("{}", summary(outcome, machine, &date));
 }
 
 fn print_plain(results: &[Results]) {
@@ -122,11 +143,18 @@ fn print_plain(results: &[Results]) {
     print!("{}", open_loop_table(results));
     println!("\n1 MB bodies, {TRANSFER_CONNECTIONS} connections; memory; system calls");
     print!("{}", bodies_table(results));
-    println!("\nRatios to {REFERENCE} (within each round, then the median)");
-    print!("{}", ratio_table(results, &METRICS));
-    println!("\nCPU a request, pair by pair within each round");
-    print!("{}", pairs::table(&pairs::all(results)));
+    if has_reference(results) {
+        println!("\nRatios to {REFERENCE} (within each round, then the median)");
+        print!("{}", ratio_table(results, &METRICS));
+        println!("\nCPU a request, pair by pair within each round");
+        print!("{}", pairs::table(&pairs::all(results)));
+    }
     print_log_cost(results);
+}
+
+/// Two builds may run without it.
+pub fn has_reference(results: &[Results]) -> bool {
+    results.iter().any(|result| result.name == REFERENCE)
 }
 
 fn print_cached(results: &[Results]) {
@@ -337,6 +365,10 @@ fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
         "cpu_pairs": pairs::to_json(&pairs::cached(&outcome.cached)),
     });
     summary.insert("cached".into(), cached);
+    if !outcome.comparisons.is_empty() {
+        let before = comparison::to_json(&outcome.comparisons);
+        summary.insert("before".into(), before);
+    }
     summary.insert("valid".into(), outcome.is_valid().into());
     summary.insert("machine".into(), machine.into());
     summary.insert("date".into(), date.into());

@@ -2,7 +2,7 @@
 
 pub mod report;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustls::{HandshakeKind, NamedGroup};
 
 use super::Bench;
@@ -33,53 +33,130 @@ pub async fn handshakes(
     results: &mut Results,
     bench: &Bench,
 ) -> Result<()> {
-    let Credentials { p256, rsa, .. } = &bench.setup.credentials;
-    let proxy = contestant.subject.proxy;
-    let address = proxy.address(Transport::TlsDownstream);
-    let full = |name, address, server, groups| Full {
-        name,
-        address,
-        server,
-        groups,
-    };
-    let kind = full("P-256", address, p256, Groups::X25519);
-    let measured = kind.run(contestant, results, bench).await?;
+    let full = |kind: Kind| kind.full(contestant.subject.proxy, &bench.setup.credentials);
+    let measured = full(Kind::P256).run(contestant, results, bench).await?;
     results.p256.push(measured);
     eprint!("{:<24} ", "");
-    let kind = full("RSA-2048", proxy.rsa_address(), rsa, Groups::X25519);
-    let measured = kind.run(contestant, results, bench).await?;
+    let measured = full(Kind::Rsa).run(contestant, results, bench).await?;
     results.rsa.push(measured);
     let has_post_quantum = |agreed: Agreed| agreed.group == NamedGroup::X25519MLKEM768;
     if results.agreed.is_some_and(has_post_quantum) {
         eprint!("{:<24} ", "");
-        let kind = full("X25519MLKEM768", address, p256, Groups::PostQuantum);
-        let measured = kind.run(contestant, results, bench).await?;
+        let full = full(Kind::PostQuantum);
+        let measured = full.run(contestant, results, bench).await?;
         results.post_quantum.push(measured);
     }
     Ok(())
 }
 
+/// Full handshakes by certificate and group.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    P256,
+    Rsa,
+    /// X25519MLKEM768 with the P-256 certificate.
+    PostQuantum,
+}
+
+impl Kind {
+    fn full(self, proxy: Proxy, credentials: &Credentials) -> Full<'_> {
+        let address = proxy.address(Transport::TlsDownstream);
+        let (name, address, server, groups) = match self {
+            Self::P256 => ("P-256", address, &credentials.p256, Groups::X25519),
+            Self::Rsa => {
+                let address = proxy.rsa_address();
+                ("RSA-2048", address, &credentials.rsa, Groups::X25519)
+            }
+            Self::PostQuantum => {
+                let groups = Groups::PostQuantum;
+                ("X25519MLKEM768", address, &credentials.p256, groups)
+            }
+        };
+        Full {
+            name,
+            address,
+            server,
+            groups,
+        }
+    }
+
+    /// So many handshakes.
+    ///
+    /// # Errors
+    /// When one fails, or is of another kind.
+    pub async fn run(self, proxy: Proxy, credentials: &Credentials, times: u64) -> Result<()> {
+        let full = self.full(proxy, credentials);
+        let client = Client::new(credentials, full.server, full.groups)?;
+        let extent = Extent::Times(times);
+        let run = load::run(full.address, &client, full.expected(), extent).await;
+        all_succeeded(&run)
+    }
+}
+
+/// So many resumed handshakes, by a client that has the tickets.
+pub struct Resumption {
+    address: std::net::SocketAddr,
+    client: Client,
+    times: u64,
+}
+
+impl Resumption {
+    /// Collects the tickets.
+    ///
+    /// # Errors
+    /// When the server gives none.
+    pub async fn prepare(proxy: Proxy, credentials: &Credentials, times: u64) -> Result<Self> {
+        let client = Client::new(credentials, &credentials.p256, Groups::X25519)?;
+        let address = proxy.address(Transport::TlsDownstream);
+        let count = usize::try_from(times)?;
+        let tickets = load::collect_tickets(address, &client, count).await?;
+        Ok(Self {
+            address,
+            client: client.resuming(&tickets),
+            times,
+        })
+    }
+
+    async fn load(&self) -> Handshakes {
+        let expected = Expected {
+            kind: HandshakeKind::Resumed,
+            group: NamedGroup::X25519,
+        };
+        let extent = Extent::Times(self.times);
+        load::run(self.address, &self.client, expected, extent).await
+    }
+
+    /// # Errors
+    /// When a handshake fails, or is of another kind.
+    pub async fn run(&self) -> Result<()> {
+        all_succeeded(&self.load().await)
+    }
+}
+
+fn all_succeeded(run: &Handshakes) -> Result<()> {
+    let first = run.first_error.as_deref().unwrap_or("no reason given");
+    ensure!(
+        run.errors == 0,
+        "{} handshakes failed, first: {first}",
+        run.errors
+    );
+    Ok(())
+}
+
 /// Handshakes with a ticket each; how the tickets were come by is not in the figure.
 pub async fn resumed(contestant: &Contestant, results: &mut Results, bench: &Bench) -> Result<()> {
-    let Credentials { p256, .. } = &bench.setup.credentials;
-    let client = Client::new(&bench.setup.credentials, p256, Groups::X25519)?;
-    let address = contestant.subject.proxy.address(Transport::TlsDownstream);
-    let tickets = match load::collect_tickets(address, &client, bench.plan.tickets).await {
-        Ok(tickets) => tickets,
+    let times = u64::try_from(bench.plan.tickets)?;
+    let (proxy, credentials) = (contestant.subject.proxy, &bench.setup.credentials);
+    let resumption = match Resumption::prepare(proxy, credentials, times).await {
+        Ok(resumption) => resumption,
         Err(error) => {
             results.fault("resumed", &format!("{error:#}"));
             return Ok(());
         }
     };
-    let client = client.resuming(&tickets);
-    let times = Extent::Times(u64::try_from(bench.plan.tickets)?);
     let process = contestant.server.process();
     let before = process::cpu(process)?;
-    let expected = Expected {
-        kind: HandshakeKind::Resumed,
-        group: NamedGroup::X25519,
-    };
-    let run = load::run(address, &client, expected, times).await;
+    let run = resumption.load().await;
     let usage = process::cpu(process)?.since(&before);
     let measured = read(results, "resumed", &run, usage);
     results.resumed.push(measured);
@@ -95,6 +172,16 @@ struct Full<'a> {
 }
 
 impl Full<'_> {
+    const fn expected(&self) -> Expected {
+        Expected {
+            kind: HandshakeKind::Full,
+            group: match self.groups {
+                Groups::X25519 => NamedGroup::X25519,
+                Groups::PostQuantum => NamedGroup::X25519MLKEM768,
+            },
+        }
+    }
+
     async fn run(
         &self,
         contestant: &Contestant,
@@ -103,14 +190,7 @@ impl Full<'_> {
     ) -> Result<Handshake> {
         let client = Client::new(&bench.setup.credentials, self.server, self.groups)?;
         let process = contestant.server.process();
-        let expected = Expected {
-            kind: HandshakeKind::Full,
-            group: match self.groups {
-                Groups::X25519 => NamedGroup::X25519,
-                Groups::PostQuantum => NamedGroup::X25519MLKEM768,
-            },
-        };
-        let run = |extent| load::run(self.address, &client, expected, extent);
+        let run = |extent| load::run(self.address, &client, self.expected(), extent);
         // Code and tables of one algorithm are not those of the phase before.
         run(Extent::Times(WARM_UP_HANDSHAKES)).await;
         let before = process::cpu(process)?;

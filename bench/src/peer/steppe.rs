@@ -3,38 +3,44 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::credentials::Certificate;
 use super::{Proxy, Setup, Transport, cargo, origin, version, write_config};
+use crate::before::Build;
 use crate::server::{Launch, ensure_free};
 
 /// What the second one is called.
 pub const WITH_LOG: &str = "steppe+log";
 
-pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
+pub fn prepare(setup: &Setup, build: Build, transport: Transport) -> Result<Launch> {
+    let admin_port = match transport {
+        Transport::Plain => ADMIN_PORT,
+        Transport::TlsDownstream => ADMIN_PORT_TLS,
+        Transport::TlsUpstream => ADMIN_PORT_TLS_UPSTREAM,
+        Transport::Http2 => ADMIN_PORT_H2,
+        Transport::H2cUpstream => ADMIN_PORT_H2C_UPSTREAM,
+        Transport::Grpc => ADMIN_PORT_GRPC,
+        Transport::Cached => ADMIN_PORT_CACHED,
+    };
+    let (proxy, admin_port) = match build {
+        Build::Now => (Proxy::Steppe, admin_port),
+        Build::Before => (Proxy::Before, admin_port + BEFORE_PORTS_ON),
+    };
     let named = Named {
-        proxy: Proxy::Steppe,
+        proxy,
         transport,
-        admin_port: match transport {
-            Transport::Plain => ADMIN_PORT,
-            Transport::TlsDownstream => ADMIN_PORT_TLS,
-            Transport::TlsUpstream => ADMIN_PORT_TLS_UPSTREAM,
-            Transport::Http2 => ADMIN_PORT_H2,
-            Transport::H2cUpstream => ADMIN_PORT_H2C_UPSTREAM,
-            Transport::Grpc => ADMIN_PORT_GRPC,
-            Transport::Cached => ADMIN_PORT_CACHED,
-        },
+        admin_port,
     };
     launch(setup, named, |text| match transport {
         Transport::Plain => text.to_owned(),
-        Transport::TlsDownstream => with_tls_listeners(setup, text),
+        Transport::TlsDownstream => with_tls_listeners(setup, proxy, text),
         Transport::TlsUpstream => with_tls_upstream(setup, text),
         Transport::Cached => with_cache(text),
         Transport::Http2 | Transport::H2cUpstream | Transport::Grpc => {
-            with_http2(setup, transport, text)
+            with_http2(setup, named, text)
         }
     })
 }
@@ -72,12 +78,12 @@ fn certificate(own: &Certificate) -> String {
 const FEW: &str = "limits = { connections = 256 }\n";
 
 /// The listener gets a certificate, and another one follows.
-fn with_tls_listeners(setup: &Setup, text: &str) -> String {
-    let plain = listener(Proxy::Steppe.address(Transport::TlsDownstream), H1);
+fn with_tls_listeners(setup: &Setup, proxy: Proxy, text: &str) -> String {
+    let plain = listener(proxy.address(Transport::TlsDownstream), H1);
     let both = [
         plain.clone(),
         certificate(&setup.credentials.p256),
-        listener(Proxy::Steppe.rsa_address(), H1),
+        listener(proxy.rsa_address(), H1),
         FEW.to_owned(),
         certificate(&setup.credentials.rsa),
     ];
@@ -88,12 +94,12 @@ const H1: &str = "\"h1\"";
 
 /// HTTP/2 with clients, over TLS and without, or without alone. An idle connection is charged 45 KiB
 /// (ADR 0017), of which 10,000 need more than the example's budget.
-fn with_http2(setup: &Setup, transport: Transport, text: &str) -> String {
+fn with_http2(setup: &Setup, named: Named, text: &str) -> String {
+    let Named {
+        proxy, transport, ..
+    } = named;
     let clear = |address| listener(address, "\"h1\", \"h2c\"");
-    let (first, beside) = (
-        Proxy::Steppe.address(transport),
-        Proxy::Steppe.clear_address(transport),
-    );
+    let (first, beside) = (proxy.address(transport), proxy.clear_address(transport));
     let listeners = if transport.has_h2_listeners() {
         let first = listener(first, "\"h1\", \"h2\"");
         first + &certificate(&setup.credentials.p256) + &clear(beside) + FEW
@@ -179,9 +185,38 @@ pub fn program(setup: &Setup) -> Result<PathBuf> {
     }
 }
 
+/// Puts both builds where their paths have one length, today's built where none was named.
+///
+/// # Errors
+/// When one of them is not there, or does not start.
+pub fn place_builds(setup: &mut Setup, before: &Path) -> Result<()> {
+    ensure_runs(before)?;
+    let now = program(setup)?;
+    setup.steppe = Some(Build::Now.copied(&now, &setup.run_dir)?);
+    setup.before = Some(Build::Before.copied(before, &setup.run_dir)?);
+    Ok(())
+}
+
+/// Checks the program of another commit, before anything is built.
+///
+/// # Errors
+/// When there is no file, or it does not say its version.
+pub fn ensure_runs(before: &Path) -> Result<String> {
+    ensure!(
+        before.is_file(),
+        "--before: no file at {}",
+        before.display()
+    );
+    version(&std::path::absolute(before)?, &["version"]).context("--before")
+}
+
 fn launch(setup: &Setup, named: Named, edit: impl Fn(&str) -> String) -> Result<Launch> {
     let name = format!("{}{}", named.proxy.name(), named.transport.suffix());
-    let program = program(setup)?;
+    let program = match (named.proxy, &setup.before) {
+        (Proxy::Before, Some(before)) => before.clone(),
+        (Proxy::Before, None) => bail!("no program of before"),
+        _ => program(setup)?,
+    };
     ensure_free(super::loopback(named.admin_port), "steppe's admin")?;
     let example = setup.root.join("examples/gateway-bench-h1.toml");
     let text = fs::read_to_string(&example)
@@ -214,6 +249,8 @@ const ADMIN_PORT_H2: u16 = 28904;
 const ADMIN_PORT_H2C_UPSTREAM: u16 = 28905;
 const ADMIN_PORT_GRPC: u16 = 28906;
 const ADMIN_PORT_CACHED: u16 = 28907;
+/// From an admin port to that of the other build.
+const BEFORE_PORTS_ON: u16 = 20;
 
 #[cfg(test)]
 mod tests {
@@ -238,6 +275,7 @@ mod tests {
             origin_connections_max: 1,
             files_max: 1,
             steppe: None,
+            before: None,
             credentials: Credentials {
                 ca: "ca.crt".into(),
                 p256: certificate("p256"),
@@ -257,7 +295,7 @@ mod tests {
     #[test]
     fn the_example_gets_a_listener_for_each_certificate() {
         let text = named(Transport::TlsDownstream).renumbered(EXAMPLE);
-        let text = with_tls_listeners(&setup(), &text);
+        let text = with_tls_listeners(&setup(), Proxy::Steppe, &text);
         let expected = r#"[[http.listener]]
 listen = "127.0.0.1:28180"
 protocols = ["h1"]
@@ -280,8 +318,8 @@ servers = ["127.0.0.1:28001"]
 
     #[test]
     fn the_example_gets_http2_on_both_sides() {
-        let text = named(Transport::H2cUpstream).renumbered(EXAMPLE);
-        let text = with_http2(&setup(), Transport::H2cUpstream, &text);
+        let both = named(Transport::H2cUpstream);
+        let text = with_http2(&setup(), both, &both.renumbered(EXAMPLE));
         let expected = r#"[[http.listener]]
 listen = "127.0.0.1:28680"
 protocols = ["h1", "h2"]
@@ -299,10 +337,30 @@ keepalive = 256
 "#;
         assert!(text.contains(expected), "{text}");
         assert!(text.contains("memory_budget = \"512MiB\""), "{text}");
-        let text = named(Transport::Grpc).renumbered(EXAMPLE);
-        let text = with_http2(&setup(), Transport::Grpc, &text);
+        let grpc = named(Transport::Grpc);
+        let text = with_http2(&setup(), grpc, &grpc.renumbered(EXAMPLE));
         assert!(!text.contains("tls"), "{text}");
         assert!(text.contains("servers = [\"127.0.0.1:28004\"]"), "{text}");
+    }
+
+    #[test]
+    fn the_other_build_has_the_same_configuration_at_other_ports() {
+        let before = Named {
+            proxy: Proxy::Before,
+            transport: Transport::TlsDownstream,
+            admin_port: ADMIN_PORT_TLS + BEFORE_PORTS_ON,
+        };
+        let text = before.renumbered(EXAMPLE);
+        let text = with_tls_listeners(&setup(), before.proxy, &text);
+        for address in before.addresses() {
+            assert!(
+                text.contains(&format!("\"{address}\"")),
+                "{address}: {text}"
+            );
+        }
+        let now = named(Transport::TlsDownstream).renumbered(EXAMPLE);
+        let now = with_tls_listeners(&setup(), Proxy::Steppe, &now);
+        assert_eq!(now.len(), text.len());
     }
 
     #[test]

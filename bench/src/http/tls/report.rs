@@ -7,7 +7,7 @@ use super::super::measure::{Handshake, Results};
 use super::super::pairs::{self, Pair, pair_by};
 use super::super::report::{
     CPU_PER_GB_DOWN, CPU_PER_GB_UP, CPU_PER_REQUEST, Metric, REFERENCE, REQUESTS_PER_SECOND,
-    by_name, cpu_per_gb, gb_per_second, idle_bytes, ratio_table, ratios, saturated,
+    by_name, cpu_per_gb, gb_per_second, has_reference, idle_bytes, ratio_table, ratios, saturated,
     saturation_table,
 };
 use super::super::{CONNECTIONS, TRANSFER_CONNECTIONS};
@@ -65,8 +65,10 @@ pub fn print(outcome: &Outcome) {
         print!("{}", handshake_table(&outcome.tls));
         println!("\nTLS: 1 MB bodies, {TRANSFER_CONNECTIONS} connections; idle connections");
         print!("{}", bodies_table(&outcome.tls));
-        println!("\nTLS: ratios to {REFERENCE} (within each round, then the median)");
-        print!("{}", ratio_table(&outcome.tls, &METRICS));
+        if has_reference(&outcome.tls) {
+            println!("\nTLS: ratios to {REFERENCE} (within each round, then the median)");
+            print!("{}", ratio_table(&outcome.tls, &METRICS));
+        }
     }
     if !outcome.tls_upstream.is_empty() {
         println!("\nTLS with the origin: small body, {CONNECTIONS} connections, at saturation");
