@@ -4,6 +4,8 @@
 //! round to round. All of them are started once and stay up, idle. The same least server answers behind
 //! them, at once and without a mistake, so that what differs is the forwarders' own.
 
+mod ask;
+mod before;
 mod load;
 mod peer;
 
@@ -14,7 +16,10 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use self::load::{Pace, Summary};
-use self::peer::Peer;
+use self::peer::{Builds, Peer};
+use crate::before::ROUNDS as ROUNDS_BEFORE;
+use crate::before::comparison::{self, Comparison};
+use crate::before::schedule::Schedule;
 use crate::server::{Launch, Server};
 use crate::table::{Table, figure};
 use crate::{machine, process, stats};
@@ -23,18 +28,24 @@ use crate::{machine, process, stats};
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Interleaved rounds [default: 5, quick: 3]
+    /// Interleaved rounds; with --before each runs every forwarder twice [default: 5, quick: 3, before:
+    /// 15]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Seconds of a phase that goes on for a while [default: 5, quick: 2]
+    /// Seconds of a phase that goes on for a while [default: 5, quick and before: 2]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// The forwarders to run [default: all that are installed]
+    /// The forwarders to run [default: all that are installed; before: steppe]
     #[arg(long, value_delimiter = ',')]
     peers: Vec<Peer>,
     /// A steppe to run, instead of building one
     #[arg(long, value_name = "PATH")]
     steppe: Option<PathBuf>,
+    /// The steppe of another commit, which runs beside today's: a ratio of CPU a query with an
+    /// interval, instructions, and whether today's is no slower. Without --peers these two run alone.
+    /// The phase of latencies is left out
+    #[arg(long, value_name = "PATH")]
+    before: Option<PathBuf>,
     /// Three short rounds
     #[arg(long)]
     quick: bool,
@@ -49,6 +60,8 @@ Examples:
   steppe-bench dns --quick                      a first impression
   steppe-bench dns --peers steppe,unbound,floor --rounds 15
                                                 narrower intervals between few
+  steppe-bench dns --before ../old/target/release/steppe
+                                                is this checkout no slower than another build?
 
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 queries were lost or answered with errors, 2 the bench could not run.";
@@ -78,7 +91,7 @@ struct Run {
 /// A forwarder that runs.
 struct Contestant {
     peer: Peer,
-    version: String,
+    launch: Launch,
     server: Server,
     /// By phase, one for each round.
     runs: [Vec<Run>; PHASES.len()],
@@ -104,64 +117,146 @@ pub async fn run(options: &Options) -> Result<bool> {
     let folder = target.join("bench/dns");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create {}", folder.display()))?;
+    let builds = options.builds(&folder)?;
     let behind = peer::floor("server", peer::SERVER)?;
     let _behind = Server::start(&behind, &folder).await?;
-    let (mut contestants, skipped) = start(options, &folder).await;
+    let (mut contestants, skipped) = start(options, &builds, &folder).await;
+    let is_missing = |peer| contestants.iter().all(|one| one.peer != peer);
+    let has_pair = !is_missing(Peer::Steppe) && !is_missing(Peer::Before);
     ensure!(
-        !contestants.is_empty(),
+        !contestants.is_empty() && (options.before.is_none() || has_pair),
         "no forwarder to run: {}",
         skipped.join("; ")
     );
-    let (rounds, seconds) = if options.quick { (3, 2) } else { (5, 5) };
-    let rounds = options.rounds.map_or(rounds, usize::from);
-    let seconds = options.seconds.unwrap_or(seconds);
-    let cached = load::write_names(&folder, "cached", CACHED_NAMES)?;
-    for round in 0..rounds {
-        for phase in PHASES {
-            for at in stats::order(contestants.len(), round) {
-                let contestant = &mut contestants[at];
-                eprint!(
-                    "round {} of {rounds}: {phase:?} {:<14} ",
-                    round + 1,
-                    contestant.peer.name()
-                );
-                let (names, pace) = match phase {
-                    Phase::Cached => (cached.clone(), Pace::Saturation { seconds }),
-                    Phase::Latency => (
-                        cached.clone(),
-                        Pace::Rate {
-                            per_s: RATE,
-                            seconds,
-                        },
-                    ),
-                    Phase::Miss => {
-                        let zone = format!("r{round}-{}", contestant.peer.name());
-                        (load::write_names(&folder, &zone, MISSES)?, Pace::Once)
-                    }
-                };
-                contestant.take(phase, &names, pace).await?;
-                if phase == Phase::Miss {
-                    _ = std::fs::remove_file(&names);
-                }
-            }
-        }
-    }
-    print(&contestants, &skipped, options);
+    let rounds = Rounds {
+        count: options.rounds().into(),
+        seconds: options.seconds(),
+        cached: load::write_names(&folder, "cached", CACHED_NAMES)?,
+        folder: &folder,
+    };
+    rounds.run(options.schedule(), &mut contestants).await?;
+    let comparisons = before::compare(&mut contestants, &folder).await;
+    print(&contestants, &skipped, options, &comparisons);
     Ok(contestants
         .iter()
         .all(|one| one.lost == 0 && one.errors == 0))
 }
 
+/// The rounds' common arguments.
+struct Rounds<'a> {
+    count: usize,
+    seconds: u64,
+    /// Names that the cache has.
+    cached: PathBuf,
+    folder: &'a Path,
+}
+
+impl Rounds<'_> {
+    async fn run(&self, mut schedule: Schedule, contestants: &mut [Contestant]) -> Result<()> {
+        for round in 0..self.count {
+            let phases = PHASES.into_iter();
+            // No figure of CPU: the latencies of two builds are not compared.
+            let is_taken = |phase: &Phase| *phase != Phase::Latency || !schedule.is_mirrored();
+            for phase in phases.filter(is_taken).collect::<Vec<_>>() {
+                for at in schedule.order(contestants.len(), round) {
+                    let contestant = &mut contestants[at];
+                    let (number, name) = (round + 1, contestant.peer.name());
+                    eprint!("round {number} of {}: {phase:?} {name:<14} ", self.count);
+                    if schedule.is_mirrored() {
+                        let server = &mut contestant.server;
+                        server.restart(&contestant.launch, self.folder).await?;
+                    }
+                    self.run_phase(phase, contestant, round).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_phase(
+        &self,
+        phase: Phase,
+        contestant: &mut Contestant,
+        round: usize,
+    ) -> Result<()> {
+        let seconds = self.seconds;
+        match phase {
+            Phase::Cached => {
+                let pace = Pace::Saturation { seconds };
+                contestant.take(phase, &self.cached, pace).await
+            }
+            Phase::Latency => {
+                let per_s = RATE;
+                let pace = Pace::Rate { per_s, seconds };
+                contestant.take(phase, &self.cached, pace).await
+            }
+            Phase::Miss => {
+                let zone = format!("r{round}-{}", contestant.peer.name());
+                let names = load::write_names(self.folder, &zone, MISSES)?;
+                let taken = contestant.take(phase, &names, Pace::Once).await;
+                _ = std::fs::remove_file(&names);
+                taken
+            }
+        }
+    }
+}
+
+impl Options {
+    fn rounds(&self) -> u16 {
+        let default = match (&self.before, self.quick) {
+            (Some(_), _) => ROUNDS_BEFORE,
+            (None, true) => 3,
+            (None, false) => 5,
+        };
+        self.rounds.unwrap_or(default)
+    }
+
+    fn seconds(&self) -> u64 {
+        let is_short = self.quick || self.before.is_some();
+        self.seconds.unwrap_or(if is_short { 2 } else { 5 })
+    }
+
+    const fn schedule(&self) -> Schedule {
+        match self.before {
+            Some(_) => Schedule::mirrored(),
+            None => Schedule::Single,
+        }
+    }
+
+    fn builds(&self, folder: &Path) -> Result<Builds> {
+        match &self.before {
+            Some(before) => Builds::placed(self.steppe.as_deref(), before, folder),
+            None => Ok(Builds {
+                now: self.steppe.clone(),
+                before: None,
+            }),
+        }
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        match (self.peers.as_slice(), &self.before) {
+            ([], None) => Peer::value_variants().to_vec(),
+            ([], Some(_)) => vec![Peer::Steppe, Peer::Before],
+            (named, None) => named.to_vec(),
+            (named, Some(_)) => {
+                let ours = [Peer::Steppe, Peer::Before];
+                let others = named.iter().filter(|peer| !ours.contains(peer));
+                ours.iter().chain(others).copied().collect()
+            }
+        }
+    }
+}
+
 /// Those that are asked for, or all; of those that could not be started, why.
-async fn start(options: &Options, folder: &Path) -> (Vec<Contestant>, Vec<String>) {
-    let wanted = match options.peers.as_slice() {
-        [] => Peer::value_variants(),
-        named => named,
-    };
+async fn start(
+    options: &Options,
+    builds: &Builds,
+    folder: &Path,
+) -> (Vec<Contestant>, Vec<String>) {
     let (mut started, mut skipped) = (Vec::new(), Vec::new());
-    for peer in wanted {
-        let launched = match peer.prepare(folder, options.steppe.as_deref()) {
-            Ok(launch) => Contestant::start(*peer, launch, folder).await,
+    for peer in options.peers() {
+        let launched = match peer.prepare(folder, builds) {
+            Ok(launch) => Contestant::start(peer, launch, folder).await,
             Err(error) => Err(error),
         };
         match launched {
@@ -177,7 +272,7 @@ impl Contestant {
         Ok(Self {
             peer,
             server: Server::start(&launch, folder).await?,
-            version: launch.version,
+            launch,
             runs: [const { Vec::new() }; PHASES.len()],
             lost: 0,
             errors: 0,
@@ -227,7 +322,12 @@ fn faults(summary: &Summary) -> String {
     }
 }
 
-fn print(contestants: &[Contestant], skipped: &[String], options: &Options) {
+fn print(
+    contestants: &[Contestant],
+    skipped: &[String],
+    options: &Options,
+    comparisons: &[Comparison],
+) {
     let mut table = Table::new(&[
         "forwarder",
         "cached µs",
@@ -282,12 +382,19 @@ fn print(contestants: &[Contestant], skipped: &[String], options: &Options) {
         );
     }
     println!("{}\n", machine::describe());
-    match options.markdown {
-        true => println!("{}", table.to_markdown()),
-        false => println!("{table}"),
+    let form = |table: &Table| match options.markdown {
+        true => table.to_markdown(),
+        false => table.to_string(),
+    };
+    println!("{}", form(&table));
+    if !comparisons.is_empty() {
+        println!("Old and new: CPU and instructions a query, pair by pair within each round\n");
+        println!("{}", form(&comparison::table(comparisons)));
+        println!("{}", comparison::verdicts(comparisons));
+        figures.insert("before".to_owned(), comparison::to_json(comparisons));
     }
     for one in contestants {
-        println!("{}: {}", one.peer.name(), one.version);
+        println!("{}: {}", one.peer.name(), one.launch.version);
         if one.lost > 0 || one.errors > 0 {
             println!(
                 "INVALID {}: {} lost, {} errors",

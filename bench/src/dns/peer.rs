@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
+use crate::before::Build;
 use crate::machine;
-use crate::peer::{cargo, loopback, version};
+use crate::peer::{cargo, loopback, steppe, version};
 use crate::server::Launch;
 
 /// What is measured.
@@ -26,6 +27,40 @@ pub enum Peer {
     Dnsmasq,
     /// The least server that answers: no cache, nothing is forwarded
     Floor,
+    /// That of another commit, as `--before` names it
+    #[value(skip)]
+    Before,
+}
+
+/// The steppe that runs; none of today builds it.
+#[derive(Debug, Default)]
+pub struct Builds {
+    pub now: Option<PathBuf>,
+    pub before: Option<PathBuf>,
+}
+
+impl Builds {
+    /// Both where their paths have one length, today's built where none was named.
+    ///
+    /// # Errors
+    /// When one of them is not there, or does not start.
+    pub fn placed(now: Option<&Path>, before: &Path, folder: &Path) -> Result<Self> {
+        steppe::ensure_runs(before)?;
+        let now = named_or_built(now)?;
+        Ok(Self {
+            now: Some(Build::Now.copied(&now, folder)?),
+            before: Some(Build::Before.copied(before, folder)?),
+        })
+    }
+}
+
+fn named_or_built(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(program) = named {
+        return fs::canonicalize(program)
+            .with_context(|| format!("no program at {}", program.display()));
+    }
+    let (root, target) = machine::workspace()?;
+    cargo::built(&root, &target, "steppe")
 }
 
 /// Where the server behind every forwarder answers.
@@ -40,6 +75,7 @@ impl Peer {
             Self::Knot => "knot-resolver",
             Self::Dnsmasq => "dnsmasq",
             Self::Floor => "floor",
+            Self::Before => Build::Before.name(),
         }
     }
 
@@ -48,11 +84,19 @@ impl Peer {
         loopback(28054 + self as u16)
     }
 
+    /// Of a steppe.
+    const fn admin(self) -> SocketAddr {
+        match self {
+            Self::Before => loopback(28927),
+            _ => loopback(28907),
+        }
+    }
+
     /// Writes its configuration into `folder`, and builds it where it is ours.
     ///
     /// # Errors
     /// When it isn't installed.
-    pub fn prepare(self, folder: &Path, steppe: Option<&Path>) -> Result<Launch> {
+    pub fn prepare(self, folder: &Path, builds: &Builds) -> Result<Launch> {
         let listen = self.address();
         let port = listen.port().to_string();
         let write = |name: &str, text: String| -> Result<PathBuf> {
@@ -61,22 +105,16 @@ impl Peer {
             Ok(path)
         };
         let (program, version, arguments): (_, _, Vec<std::ffi::OsString>) = match self {
-            Self::Steppe => {
-                let program = match steppe {
-                    Some(program) => fs::canonicalize(program)
-                        .with_context(|| format!("no program at {}", program.display()))?,
-                    None => {
-                        let (root, target) = machine::workspace()?;
-                        cargo::built(&root, &target, "steppe")?
-                    }
+            Self::Steppe | Self::Before => {
+                let program = match (self, &builds.before) {
+                    (Self::Before, Some(before)) => before.clone(),
+                    _ => named_or_built(builds.now.as_deref())?,
                 };
-                let config = write("steppe.toml", steppe_config(listen))?;
+                let text = steppe_config(listen, self.admin());
+                let config = write(&format!("{}.toml", self.name()), text)?;
                 let said = version(&program, &["version"])?;
-                (
-                    program,
-                    said,
-                    vec!["run".into(), "-c".into(), config.into()],
-                )
+                let arguments = vec!["run".into(), "-c".into(), config.into()];
+                (program, said, arguments)
             }
             Self::Unbound => {
                 let program = machine::program("unbound")?;
@@ -161,13 +199,13 @@ pub fn floor(name: &str, listen: SocketAddr) -> Result<Launch> {
     })
 }
 
-fn steppe_config(listen: SocketAddr) -> String {
+fn steppe_config(listen: SocketAddr, admin: SocketAddr) -> String {
     format!(
         r#"[node]
 workers = 1
 memory_budget = "160MiB"
 [admin]
-listen = "127.0.0.1:28907"
+listen = "{admin}"
 [[dns.listener]]
 listen = "{listen}"
 protocols = ["udp", "tcp"]
