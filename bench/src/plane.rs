@@ -4,6 +4,7 @@
 //! processes with a thread each and the C library's allocator. All of them are one program with one loop around its
 //! calls. A figure is the median over rounds, a ratio the median of the ratios within rounds.
 
+mod before;
 mod case;
 mod contestant;
 mod report;
@@ -17,17 +18,21 @@ use clap::{Args, ValueEnum};
 use self::case::{Case, Shape};
 use self::contestant::Contestant;
 use self::report::Record;
+use crate::before::{Build, ROUNDS as ROUNDS_BEFORE};
 use crate::peer::cargo::built;
+use crate::peer::steppe;
+use crate::table::Table;
 use crate::{machine, stats};
 
 /// How long, which loads, against whom.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Interleaved rounds [default: 5, quick: 3]
+    /// Interleaved rounds; with --before each runs both builds twice [default: 5, quick: 3, before:
+    /// 15]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Milliseconds in which calls of a load begin [default: 2000, quick: 700]
+    /// Milliseconds in which calls of a load begin [default: 2000, quick and before: 700]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     milliseconds: Option<u64>,
     /// Who is compared [default: all that are installed]
@@ -51,6 +56,11 @@ pub struct Options {
     /// A steppe to run as the relay, instead of building one
     #[arg(long, value_name = "PATH")]
     steppe: Option<PathBuf>,
+    /// The steppe of another commit, beside today's and nobody else: `plane bench` calls `plane echo`
+    /// of the same build, directly and through a node. A ratio of CPU for each load with an interval,
+    /// instructions, and whether today's is no slower; streams are left out
+    #[arg(long, value_name = "PATH", conflicts_with = "peers")]
+    before: Option<PathBuf>,
     /// The tables in Markdown
     #[arg(long)]
     markdown: bool,
@@ -63,6 +73,8 @@ Examples:
   steppe-bench plane --full --markdown          everything
   steppe-bench plane --peers steppe,tonic,floor --bytes 1000 --concurrency 96 --full
                                                 one load, few contestants
+  steppe-bench plane --before ../old/target/release/steppe --bytes 1000
+                                                is this checkout no slower than another build?
 
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 calls failed, 2 the bench could not run.";
@@ -102,16 +114,21 @@ pub async fn run(options: &Options) -> Result<bool> {
     let folder = target.join("bench/plane");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create {}", folder.display()))?;
-    let programs = Programs {
-        peers: build_peers(&root, &target)?,
-        steppe: match &options.steppe {
-            Some(path) => std::path::absolute(path)?,
-            None => built(&root, &target, "steppe")?,
-        },
-        nats: machine::program("nats-server").ok(),
-    };
     let cases = options.cases();
     ensure!(!cases.is_empty(), "no load has these bytes and calls");
+    if let Some(path) = &options.before {
+        let bench = options.before_bench(path, &folder)?;
+        let form = match options.markdown {
+            true => Table::to_markdown,
+            false => Table::to_string,
+        };
+        return before::run(&bench, &cases, form).await;
+    }
+    let programs = Programs {
+        peers: build_peers(&root, &target)?,
+        steppe: options.steppe()?,
+        nats: machine::program("nats-server").ok(),
+    };
     let contestants = options.contestants(&programs);
     let (rounds, milliseconds) = if options.quick { (3, 700) } else { (5, 2_000) };
     let rounds = options.rounds.map_or(rounds, usize::from);
@@ -161,6 +178,26 @@ impl Options {
                 && self.shape.is_none_or(|shape| shape == case.shape)
         };
         all.into_iter().filter(is_wanted).collect()
+    }
+
+    /// The one that was named, or one that is built now.
+    fn steppe(&self) -> Result<PathBuf> {
+        if let Some(path) = &self.steppe {
+            return Ok(std::path::absolute(path)?);
+        }
+        let (root, target) = machine::workspace()?;
+        built(&root, &target, "steppe")
+    }
+
+    fn before_bench(&self, before: &Path, folder: &Path) -> Result<before::Bench> {
+        steppe::ensure_runs(before)?;
+        Ok(before::Bench {
+            now: Build::Now.copied(&self.steppe()?, folder)?,
+            before: Build::Before.copied(before, folder)?,
+            folder: folder.to_owned(),
+            rounds: self.rounds.unwrap_or(ROUNDS_BEFORE).into(),
+            milliseconds: self.milliseconds.unwrap_or(700),
+        })
     }
 
     fn contestants(&self, programs: &Programs) -> Vec<Contestant> {

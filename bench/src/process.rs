@@ -82,6 +82,13 @@ pub fn cpu(root: u32) -> Result<CpuSample> {
     Ok(sample)
 }
 
+/// The process has ended, and its parent has not waited for it yet.
+pub fn has_ended(process: u32) -> Result<bool> {
+    let stat = read(&format!("/proc/{process}/stat"))?;
+    let state = fields_after_command(&stat).and_then(|mut fields| fields.next());
+    Ok(state == Some("Z"))
+}
+
 /// Memory of `root` and its descendants.
 pub fn memory(root: u32) -> Result<Memory> {
     let mut sum = Memory::default();
@@ -121,6 +128,14 @@ impl CpuSample {
             user as f64 / ticks as f64
         };
         CpuUsage { total, user_share }
+    }
+
+    /// CPU time of threads that are there, since each began; of all, by ticks, without accounts.
+    pub fn so_far(&self) -> Duration {
+        if self.tasks.is_empty() {
+            return self.since(&Self::default()).total;
+        }
+        Duration::from_nanos(self.tasks.values().sum())
     }
 
     /// `None` when a thread of `before` ended: what it used since is unknown.
