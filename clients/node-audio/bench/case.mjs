@@ -1,12 +1,17 @@
 // One case of the benchmark, in a process of its own: `node --expose-gc --min-semi-space-size=256
 // --max-semi-space-size=256 case.mjs MODE PACKETS_A_SECOND SECONDS`. 100 packets a second are what a sound server plays
-// (PULSE_SERVER), others are made up; 0: as many as slots are free for.
+// (PULSE_SERVER), others are made up; 0: as many as slots are free for. STEPPE_AUDIO_PACKAGE names the folder of another build of
+// the package.
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { AudioCapture, AudioReader } from '@steppe/audio';
 import { HeapMeter } from '../dist/heap-meter.js';
 import { numberOf } from '../test/pulse-server.mjs';
+
+const { STEPPE_AUDIO_PACKAGE: folder } = process.env;
+const { AudioCapture, AudioReader } = await import(folder ? pathToFileURL(join(folder, 'dist/index.mjs')).href : '@steppe/audio');
 
 const PACKET_BYTES = 3_840;
 const DEVICE_RATE = 100;
@@ -46,7 +51,7 @@ class Meter {
     globalThis.gc();
     const used = process.memoryUsage().heapUsed;
     await this.heap.begin();
-    Object.assign(this, { packets: 0, used, beganMs: performance.now() });
+    Object.assign(this, { packets: 0, used, beganMs: performance.now(), beganCpu: process.cpuUsage() });
     this.heap.read(0, this.wakes?.());
   }
 
@@ -58,12 +63,15 @@ class Meter {
   async end() {
     const { packets } = this;
     const elapsed = (performance.now() - this.beganMs) / 1e3;
+    // Of all threads of the process.
+    const { user, system } = process.cpuUsage(this.beganCpu);
     const { perPacket, perWake, collections, collectionMs } = await this.heap.end();
     globalThis.gc();
     const { heapUsed, external, arrayBuffers } = process.memoryUsage();
     return {
       packets,
       packetsPerSecond: packets / elapsed,
+      cpuUsPerPacket: (user + system) / packets,
       heapBytesPerPacket: perPacket,
       heapBytesPerWake: perWake,
       retainedKb: (heapUsed - this.used) / 1024,

@@ -1,12 +1,27 @@
 // Compares ways to hand packets over, each in a process of its own, at 100 a second what one sound server plays, and
 // prints a table. `npm run bench -- [--svg FILE] [--readme FILE]` draws a chart, and puts the table between the marks of a
-// document. SECONDS a case as the variable says, 10 by default.
+// document. SECONDS a case as the variable says, 10 by default. `--before FOLDER` compares two builds of the package instead:
+// before.mjs.
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { PulseServer, longProbe } from '../test/pulse-server.mjs';
+import { compare as compareBuilds } from './before.mjs';
+
+const file = (option) => {
+  const at = process.argv.indexOf(option);
+  return at > 0 ? process.argv[at + 1] : undefined;
+};
+if (file('--before')) {
+  const rounds = file('--rounds');
+  await compareBuilds(file('--before'), rounds && Number(rounds)).catch((error) => {
+    console.error(`error: ${error.message}`);
+    process.exit(1);
+  });
+  process.exit();
+}
 
 const { dependencies } = JSON.parse(readFileSync(new URL('peers/package.json', import.meta.url), 'utf8'));
 const NAMES = {
@@ -62,10 +77,6 @@ console.log(table);
 /** A chart below another. */
 const panel = (title, drawn, at) => `<g transform="translate(0 ${at})"><text x="10" y="22" font-weight="bold">${title}</text>${drawn.join('')}</g>`;
 
-const file = (option) => {
-  const at = process.argv.indexOf(option);
-  return at > 0 ? process.argv[at + 1] : undefined;
-};
 if (file('--svg')) writeFileSync(file('--svg'), chart());
 if (file('--readme')) {
   const marks = /(<!-- begin bench -->\n)[^]*(<!-- end bench -->)/;
