@@ -39,6 +39,7 @@ soak: ## run the lab's scenarios, some three hours; ARGS names some, e.g. ARGS=n
 	@scripts/setup.sh soak
 	@cargo run --locked --package xtask -- soak $(ARGS)
 
+# Every bench takes ARGS='--before PATH': a build of another commit beside this one (bench/README.md).
 bench-http: ## the gateway beside nginx and others on this machine
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- http --access-log $(ARGS)
@@ -59,7 +60,7 @@ bench-audio: ## @steppe/audio beside decibri, copies, and a pool that the garbag
 	@scripts/setup.sh bench
 	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
 	  npm run build:native -- --release && npm ci --prefix bench/peers --no-audit --no-fund && \
-	  npm run bench -- --svg bench/bench.svg --readme README.md
+	  npm run bench -- $(or $(ARGS),--svg bench/bench.svg --readme README.md)
 
 soak-audio: ## capture a sound server for an hour under the lab; frames that nothing tells and memory that grows fail
 	@scripts/setup.sh soak
