@@ -37,7 +37,7 @@ pub enum Phase {
     Cached,
     /// CPU a gigabyte by coding, level and ratio, with processes of its own; beside nginx alone.
     Compression,
-    /// What tokens, limits, rules and routes add to a request, with processes of its own; Steppe alone.
+    /// The cost that tokens, limits, rules and routes add to a request, with processes of its own; Steppe alone.
     Costs,
 }
 

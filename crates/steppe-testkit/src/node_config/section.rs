@@ -2,7 +2,8 @@
 
 use toml::{Table, Value};
 
-use super::{Setting, tree};
+use super::setting::Setting;
+use super::tree;
 
 /// A table of a configuration: a listener, an upstream, a route, a filter or a part of one.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -104,5 +105,11 @@ impl Section {
             table: std::mem::take(table),
         };
         *table = change(section).table;
+    }
+}
+
+impl From<Section> for Setting {
+    fn from(section: Section) -> Self {
+        section.table.into()
     }
 }

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use toml::Value;
-
-use super::Section;
+use toml::{Table, Value};
 
 /// A value of a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,9 +72,9 @@ impl From<usize> for Setting {
     }
 }
 
-impl From<Section> for Setting {
-    fn from(section: Section) -> Self {
-        Self(section.into_table().into())
+impl From<Table> for Setting {
+    fn from(table: Table) -> Self {
+        Self(table.into())
     }
 }
 
