@@ -6,6 +6,7 @@
 
 mod ask;
 mod before;
+mod contestant;
 mod load;
 mod peer;
 
@@ -15,14 +16,15 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use self::load::{Pace, Summary};
+use self::contestant::{Contestant, PHASES, Phase};
+use self::load::Pace;
 use self::peer::{Builds, Peer};
 use crate::before::ROUNDS as ROUNDS_BEFORE;
 use crate::before::comparison::{self, Comparison};
 use crate::before::schedule::Schedule;
-use crate::server::{Launch, Server};
+use crate::server::Server;
 use crate::table::{Table, figure};
-use crate::{machine, process, stats};
+use crate::{machine, stats};
 
 /// How long, against whom.
 #[derive(Args, Debug)]
@@ -66,40 +68,6 @@ Examples:
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 queries were lost or answered with errors, 2 the bench could not run.";
 
-/// What is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Names that the cache has, as fast as answers come.
-    Cached,
-    /// Names that nobody ever asked for, as fast as answers come.
-    Miss,
-    /// Names that the cache has, at a rate that leaves everybody room.
-    Latency,
-}
-
-/// Of one forwarder in one round.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    /// Microseconds of CPU a query.
-    cpu_us: f64,
-    queries_per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
-    rss_bytes: u64,
-}
-
-/// A forwarder that runs.
-struct Contestant {
-    peer: Peer,
-    launch: Launch,
-    server: Server,
-    /// By phase, one for each round.
-    runs: [Vec<Run>; PHASES.len()],
-    lost: u64,
-    errors: u64,
-}
-
-const PHASES: [Phase; 3] = [Phase::Cached, Phase::Miss, Phase::Latency];
 /// Names of the cached phases.
 const CACHED_NAMES: u64 = 3_000;
 /// Names of a round of misses.
@@ -265,61 +233,6 @@ async fn start(
         }
     }
     (started, skipped)
-}
-
-impl Contestant {
-    async fn start(peer: Peer, launch: Launch, folder: &Path) -> Result<Self> {
-        Ok(Self {
-            peer,
-            server: Server::start(&launch, folder).await?,
-            launch,
-            runs: [const { Vec::new() }; PHASES.len()],
-            lost: 0,
-            errors: 0,
-        })
-    }
-
-    async fn take(&mut self, phase: Phase, names: &Path, pace: Pace) -> Result<()> {
-        if phase != Phase::Miss {
-            // So that the cache has them, and after misses the memory of the process is warm again.
-            load::run(self.peer.address(), names, Pace::Once).await?;
-        }
-        let before = process::cpu(self.server.process())?;
-        let summary = load::run(self.peer.address(), names, pace).await?;
-        let used = process::cpu(self.server.process())?.since(&before);
-        self.server.ensure_alive()?;
-        let (cpu_us, _, _) = used.microseconds_per(summary.completed.max(1));
-        eprintln!(
-            "{:>8.0} a second, {cpu_us:>6.2} µs CPU a query{}",
-            summary.queries_per_second(),
-            faults(&summary)
-        );
-        self.lost += summary.lost();
-        self.errors += summary.errors;
-        self.runs[phase as usize].push(Run {
-            cpu_us,
-            queries_per_s: summary.queries_per_second(),
-            p50_us: summary.quantile_us(0.5),
-            p99_us: summary.quantile_us(0.99),
-            rss_bytes: process::memory(self.server.process())?.rss_bytes,
-        });
-        Ok(())
-    }
-
-    fn all(&self, phase: Phase, read: impl Fn(&Run) -> f64) -> Vec<f64> {
-        self.runs[phase as usize].iter().map(read).collect()
-    }
-
-    fn median(&self, phase: Phase, read: impl Fn(&Run) -> f64) -> f64 {
-        stats::median(&self.all(phase, read))
-    }
-}
-
-fn faults(summary: &Summary) -> String {
-    match (summary.lost(), summary.errors) {
-        (0, 0) => String::new(),
-        (lost, errors) => format!(", {lost} LOST, {errors} ERRORS"),
-    }
 }
 
 fn print(

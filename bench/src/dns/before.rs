@@ -9,8 +9,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::ask::Client;
+use super::contestant::{Contestant, Phase};
 use super::peer::Peer;
-use super::{Contestant, Phase};
 use crate::before::comparison::{Comparison, Costs, Instructions};
 use crate::before::counts::Counts;
 use crate::callgrind::Counted;
