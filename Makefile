@@ -27,11 +27,11 @@ run: ## build and start a node on 127.0.0.1:8080 and :8443 (https) with a demo o
 	@scripts/setup.sh run
 	@exec cargo run --locked --package steppe -- run $(ARGS)
 
-test: ## everything a change must pass: lints, tests, licenses, short fuzzing
+test: ## everything that a change can break: lints, tests, licenses; ALL=1 for the whole first tier
 	@scripts/setup.sh test
 	@cargo xtask test $(ARGS)
 
-test-all: ## make test, the long runs, and FUZZ_SECONDS of fuzzing a target
+test-all: ## the whole first tier, the long runs, and FUZZ_SECONDS of fuzzing a target
 	@scripts/setup.sh test-all
 	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
 

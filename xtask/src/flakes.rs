@@ -186,7 +186,7 @@ struct BusyCores(Vec<Child>);
 impl BusyCores {
     fn start() -> Result<Self> {
         let mut busy = Self(Vec::new());
-        for _ in 0..programs::lanes() {
+        for _ in 0..programs::cores() {
             let mut shell = Command::new("sh");
             // It ends with this process, too: its parent is another then.
             let script = "while [ \"$(ps -o ppid= -p $$ | tr -d ' ')\" = \"$1\" ]; do \
@@ -247,7 +247,7 @@ mod tests {
     fn each_core_has_a_busy_loop_until_the_end() {
         let busy = BusyCores::start().unwrap();
         let id = busy.0[0].id();
-        assert_eq!(busy.0.len(), programs::lanes());
+        assert_eq!(busy.0.len(), programs::cores());
         let stat = format!("/proc/{id}/stat");
         assert!(fs::exists(&stat).unwrap());
         drop(busy);

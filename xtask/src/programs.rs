@@ -184,9 +184,14 @@ pub fn choose(programs: &[Program], affected: &Affected) -> Vec<Program> {
     chosen
 }
 
-/// The number of jobs that run at a time: one a core.
-pub fn lanes() -> usize {
+/// The number of cores.
+pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// The number of test programs that run at a time: one a core and one more, since tests wait as long as they compute.
+pub fn lanes() -> usize {
+    cores() + 1
 }
 
 /// The jobs of one run.
@@ -345,12 +350,20 @@ fn take(run: &mut TestRun, ended: &Ended) {
 /// The durations of jobs in their last runs, kept in the target directory.
 struct History(BTreeMap<String, f64>);
 
-/// The longest jobs, for a target directory that has seen none.
-const LONGEST: [&str; 4] = [
+/// The longest jobs in their order, for a target directory that has seen none.
+const LONGEST: [&str; 12] = [
     "steppe-lab/lab",
-    "steppe/gateway",
     "steppe/filters",
+    "steppe/gateway",
+    "steppe-dns/forwarder",
+    "steppe/faults",
+    "steppe/resources",
     "audio",
+    "steppe/dns",
+    "steppe/operation",
+    "steppe-malloc-abi/library",
+    "steppe-plane/sockets",
+    "steppe/plane",
 ];
 
 impl History {
@@ -363,11 +376,12 @@ impl History {
     }
 
     fn seconds(&self, name: &str) -> f64 {
-        let unknown = match LONGEST.iter().position(|long| *long == name) {
-            Some(_) => UNKNOWN_LONG_SECONDS,
-            None => 0.0,
-        };
-        self.0.get(name).copied().unwrap_or(unknown)
+        let known = self.0.get(name).copied();
+        known.unwrap_or_else(|| {
+            let place = LONGEST.iter().rev().position(|long| *long == name);
+            // Before all that is short, in the order of the list.
+            place.map_or(0.0, |place| LONG_SECONDS * (place + 1) as f64)
+        })
     }
 
     fn longest_first(&self, one: &str, other: &str) -> Ordering {
@@ -388,5 +402,5 @@ impl History {
     }
 }
 
-/// Sorts a job that is known to be long before those of which nothing is known.
-const UNKNOWN_LONG_SECONDS: f64 = 60.0;
+/// The least difference between two of the longest jobs, for their order.
+const LONG_SECONDS: f64 = 10.0;

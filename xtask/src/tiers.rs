@@ -310,7 +310,7 @@ fn fuzz_steps(report: &mut Report, targets: &[String], seconds: u64) {
     });
     let Some(harness) = &built else { return };
     // Each keeps one core busy.
-    for targets in harness.targets().chunks(programs::lanes()) {
+    for targets in harness.targets().chunks(programs::cores()) {
         report.step(&format!("fuzz: {}", targets.join(", ")), || {
             let ran: Vec<_> = thread::scope(|scope| {
                 let running: Vec<_> = (targets.iter())
