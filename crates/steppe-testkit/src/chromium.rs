@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-use crate::peer::PATIENCE;
 use crate::{Process, Scratch};
+
+/// Chromium has several processes and starts cold: beside other programs on two cores an answer took over 30 s.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A page in a browser of its own.
 #[derive(Debug)]
