@@ -122,11 +122,17 @@ impl Affected {
             rare: Rare::default(),
         };
         let mut packages = BTreeSet::new();
+        let mut fuzz = BTreeSet::new();
         for path in changed {
-            affected.rare.has_statistics |= path.starts_with(STATISTICS);
-            if let Some(package) = workspace.package_of(path) {
+            affected.rare.has_statistics |=
+                STATISTICS.iter().any(|folder| path.starts_with(folder));
+            let is_runner = RUNNER.contains(&path.as_str());
+            if let Some(package) = workspace.package_of(path).filter(|_| !is_runner) {
                 packages.insert(package.to_owned());
                 continue;
+            }
+            if path.starts_with(LIBFUZZER) {
+                fuzz.insert(LIBFUZZER_PACKAGE.to_owned());
             }
             let Some(readers) = affected.reach.readers(path) else {
                 affected.everything = Some(format!("{path} is of the workspace as a whole"));
@@ -143,13 +149,18 @@ impl Affected {
             }
         }
         for package in &packages {
-            let at_run_time = affected.reach.run_time.get(package);
-            let at_run_time = at_run_time.into_iter().flatten().cloned();
-            for dependent in workspace.dependents(package).into_iter().chain(at_run_time) {
+            let mut reached = workspace.dependents(package);
+            let at_run_time = reached
+                .iter()
+                .filter_map(|name| affected.reach.run_time.get(name));
+            let at_run_time: Vec<String> = at_run_time.flatten().cloned().collect();
+            reached.extend(at_run_time);
+            for dependent in reached {
                 let reached = affected.packages.entry(dependent).or_default();
                 reached.insert(package.clone());
             }
         }
+        packages.append(&mut fuzz);
         affected.rare.changed = Some(packages);
         affected
     }
@@ -186,7 +197,24 @@ impl Affected {
     }
 }
 
-const STATISTICS: &str = "crates/steppe-lab/src/stats";
+/// The lab's statistics, and the code that judges by them.
+const STATISTICS: [&str; 3] = [
+    "crates/steppe-lab/src/stats",
+    "crates/steppe-lab/src/judge",
+    "crates/steppe-lab/tests/simulation",
+];
+/// Files that decide what runs: a mistake there would hide other mistakes, so everything runs.
+const RUNNER: [&str; 6] = [
+    "xtask/reach.toml",
+    "xtask/src/affected.rs",
+    "xtask/src/jobs.rs",
+    "xtask/src/programs.rs",
+    "xtask/src/tiers.rs",
+    "xtask/src/workspace.rs",
+];
+/// The workspace of libFuzzer's programs; its library and its corpora are of the main one.
+const LIBFUZZER: &str = "fuzz/";
+const LIBFUZZER_PACKAGE: &str = "steppe-fuzz";
 
 fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
@@ -254,7 +282,7 @@ mod tests {
             })
             .into(),
             reach: [("plane".to_owned(), vec!["plane".to_owned()])].into(),
-            run_time: [("plane".to_owned(), vec!["audio".to_owned()])].into(),
+            run_time: [("steppe".to_owned(), vec!["audio".to_owned()])].into(),
         };
         let changed = changed.iter().map(|&path| path.to_owned()).collect();
         Affected::of(&workspace, reach, &changed)
@@ -268,6 +296,7 @@ mod tests {
         assert_eq!(affected.reason("steppe", "dns"), reason);
         assert_eq!(affected.reason("plane", "calls"), reason);
         assert_eq!(affected.reason("lab", "lab"), None);
+        assert_eq!(affected.package_reason("audio"), reason);
         assert!(affected.rare.has("mem") && !affected.rare.has("plane"));
     }
 
@@ -302,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_root_and_an_unplaced_file_reach_everything() {
-        for path in ["Cargo.lock", "examples/new.toml"] {
+        for path in ["Cargo.lock", "examples/new.toml", "xtask/src/tiers.rs"] {
             let affected = affected(&[path]);
             let reason = affected.reason("lab", "lab");
             assert!(reason.is_some_and(|reason| reason.starts_with(path)));

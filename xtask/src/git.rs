@@ -20,7 +20,8 @@ pub fn commit(name: &str) -> Option<String> {
 
 /// True when every file is as committed and no untracked file is there; ignored files do not count.
 pub fn is_clean() -> bool {
-    git(&["status", "--porcelain"]).is_ok_and(|text| text.trim().is_empty())
+    git(&["status", "--porcelain", "--untracked-files=all"])
+        .is_ok_and(|text| text.trim().is_empty())
 }
 
 /// Files that differ from a commit, relative to the root: committed since, changed, deleted or not tracked yet.

@@ -75,11 +75,21 @@ pub fn run(jobs: Vec<Job>, lanes: usize, mut seen: impl FnMut(&Ended)) -> Result
             });
         }
         drop(sender);
+        // Of this closure, so that a lane that sends after an error is not waited for.
+        let ends = ends;
         let mut all = Vec::new();
         loop {
             match ends.recv_timeout(SILENCE) {
                 Ok(ended) => {
-                    let ended = ended?;
+                    let ended = match ended {
+                        Ok(ended) => ended,
+                        Err(error) => {
+                            // The lanes end with what they do now, and nobody receives it.
+                            queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                            drop(ends);
+                            return Err(error);
+                        }
+                    };
                     seen(&ended);
                     all.push(ended);
                 }
@@ -216,6 +226,17 @@ mod tests {
                 .line()
                 .starts_with("FAILED jobs test: fails: 2 passed, 1 failed")
         );
+    }
+
+    #[test]
+    fn jobs_behind_one_that_can_not_be_started_are_given_up() {
+        let missing = Job {
+            name: "jobs test: first".to_owned(),
+            command: Command::new("no-such-program-of-ours"),
+        };
+        let others = (0..9).map(|number| shell(&format!("jobs test: other {number}"), "true"));
+        let jobs = std::iter::once(missing).chain(others).collect();
+        assert!(run(jobs, 2, |_| ()).is_err());
     }
 
     #[test]
