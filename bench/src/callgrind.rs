@@ -8,13 +8,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use crate::machine;
@@ -23,7 +20,6 @@ use crate::server::{Launch, Server};
 /// A server that runs under callgrind.
 pub struct Counted {
     server: Server,
-    address: SocketAddr,
     counts: Dumps,
 }
 
@@ -36,7 +32,6 @@ struct Dumps {
 
 /// A server starts some 50 times slower than alone.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(60);
 const DUMP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Far longer than any work that is counted takes.
 const WORK_TIMEOUT: Duration = Duration::from_secs(180);
@@ -87,13 +82,7 @@ impl Counted {
         let mut out = OsString::from("--callgrind-out-file=");
         out.push(run_dir.join(&counts.name));
         // Names and lines of functions are of no interest here, and cost a dump seconds.
-        let options = [
-            "--tool=callgrind",
-            "--demangle=no",
-            "--dump-line=no",
-            // A command is looked for each so many blocks of code: one connection has more.
-            "--vgdb-poll=200",
-        ];
+        let options = ["--tool=callgrind", "--demangle=no", "--dump-line=no"];
         let mut arguments: Vec<OsString> = options.map(Into::into).into();
         arguments.extend([out, launch.program.clone().into()]);
         arguments.extend(launch.arguments.iter().cloned());
@@ -103,11 +92,7 @@ impl Counted {
             ..launch.clone()
         };
         let server = Server::start_within(&launch, run_dir, START_TIMEOUT).await?;
-        Ok(Self {
-            server,
-            address: launch.address,
-            counts,
-        })
+        Ok(Self { server, counts })
     }
 
     /// The process that is counted.
@@ -120,36 +105,13 @@ impl Counted {
     /// # Errors
     /// When `work` fails, the server ends, or callgrind does not answer.
     pub async fn during<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<(u64, T)> {
-        self.control("zero").await?;
+        control("--zero", self.process()).await?;
         let outcome = tokio::time::timeout(WORK_TIMEOUT, work).await;
         let outcome = outcome.context("the server does not get on with it")??;
-        self.control("dump").await?;
+        control("--dump", self.process()).await?;
         let count = self.counts.next().await?;
         self.server.ensure_alive()?;
         Ok((count, outcome))
-    }
-
-    /// Has callgrind run a command. Left to itself, `vgdb` interrupts a server that waits, by
-    /// ptrace, and now and then the server then misses an event: a connection wakes it instead.
-    async fn control(&self, what: &str) -> Result<()> {
-        let mut command = Command::new(machine::program("vgdb")?);
-        command
-            .arg(format!("--pid={}", self.process()))
-            .args(["--max-invoke-ms=0", what])
-            .kill_on_drop(true);
-        let mut output = pin!(command.output());
-        let deadline = Instant::now() + CONTROL_TIMEOUT;
-        let output = loop {
-            tokio::select! {
-                output = &mut output => break output.context("cannot run vgdb")?,
-                () = tokio::time::sleep(Duration::from_millis(20)) => {}
-            }
-            ensure!(Instant::now() < deadline, "callgrind does not {what}");
-            drop(TcpStream::connect(self.address).await);
-        };
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "vgdb {what}: {}", said.trim());
-        Ok(())
     }
 }
 
@@ -184,6 +146,22 @@ impl Dumps {
             }
         }
     }
+}
+
+async fn control(what: &str, process: u32) -> Result<()> {
+    let mut command = Command::new(machine::program("callgrind_control")?);
+    command.arg(what).arg(process.to_string());
+    command.kill_on_drop(true);
+    let ended = tokio::time::timeout(DUMP_TIMEOUT, command.output()).await;
+    let output = ended.with_context(|| format!("callgrind_control {what} does not end"))??;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    ensure!(
+        output.status.success(),
+        "callgrind_control {what}: {}",
+        said.trim()
+    );
+    Ok(())
 }
 
 /// `==1== Collected : 123`, the last line of callgrind's log with a count.

@@ -5,7 +5,10 @@
 //! then hangs on the machine as little as can be. The count is the difference of a short and a long
 //! run, so that connections and handshakes before the first request are in none.
 
-use anyhow::{Result, bail, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::time::timeout;
 
 use super::fleet::Stopped;
 use super::h2::{self, SHAPES};
@@ -186,31 +189,30 @@ fn ran(stopped: &Stopped, proxy: Proxy) -> Option<Ran<'_>> {
 
 /// Instructions an operation of each figure; of those that can't be counted, none.
 async fn count_all(ran: &Ran<'_>, figures: &[&Figure], setup: &Setup) -> Vec<Counts> {
-    let subject = ran.subject;
-    let server = match Counted::start(&subject.launch, &setup.run_dir).await {
-        Ok(server) => server,
-        Err(error) => {
-            eprintln!("{}: no instructions: {error:#}", subject.launch.name);
-            return vec![Counts::default(); figures.len()];
-        }
-    };
-    let mut counting = Counting {
-        subject,
-        setup,
-        server,
-    };
     let mut all = Vec::new();
     for figure in figures {
-        eprint!("counting: {:<20} {}: ", subject.launch.name, figure.name);
-        let counted = counting.count(figure.work).await;
-        match &counted {
-            Ok(counts) => eprintln!("{:.0} instructions", counts.median()),
-            Err(error) => eprintln!("no instructions: {error:#}"),
+        let name = &ran.subject.launch.name;
+        let mut counts = Counts::default();
+        for _ in 0..ATTEMPTS {
+            eprint!("counting: {name:<20} {}: ", figure.name);
+            match Counting::run(ran.subject, setup, figure.work).await {
+                Ok(counted) => {
+                    eprintln!("{:.0} instructions", counted.median());
+                    counts = counted;
+                    break;
+                }
+                Err(error) => eprintln!("no instructions: {error:#}"),
+            }
         }
-        all.push(counted.unwrap_or_default());
+        all.push(counts);
     }
     all
 }
+
+/// A request that stays without an answer ends a count: another process is then tried.
+const ATTEMPTS: usize = 4;
+/// Of a request, which takes milliseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A build under callgrind.
 struct Counting<'a> {
@@ -219,7 +221,18 @@ struct Counting<'a> {
     server: Counted,
 }
 
-impl Counting<'_> {
+impl<'a> Counting<'a> {
+    /// Starts a server under callgrind and counts until it has settled.
+    async fn run(subject: &'a Subject, setup: &'a Setup, work: Work) -> Result<Counts> {
+        work.lengths()?;
+        let mut counting = Self {
+            subject,
+            setup,
+            server: Counted::start(&subject.launch, &setup.run_dir).await?,
+        };
+        counting.count(work).await
+    }
+
     /// Counts until it has settled.
     async fn count(&mut self, work: Work) -> Result<Counts> {
         let [few, many] = work.lengths()?;
@@ -296,7 +309,9 @@ async fn exchanges(subject: &Subject, body: Option<Direction>, times: u64) -> Re
     let mut stream = endpoint.connect().await?;
     let (mut decoder, mut buffer) = (Decoder::default(), vec![0; 64 * 1024]);
     for _ in 0..times {
-        let received = exchange(&mut stream, &request, &mut decoder, &mut buffer).await?;
+        let received = exchange(&mut stream, &request, &mut decoder, &mut buffer);
+        let received = timeout(ANSWER_TIMEOUT, received).await;
+        let received = received.context("a request is not answered")??;
         ensure!(received == expected, "a body of {received} bytes");
     }
     Ok(())
