@@ -122,7 +122,6 @@ impl Affected {
             rare: Rare::default(),
         };
         let mut packages = BTreeSet::new();
-        let mut fuzz = BTreeSet::new();
         for path in changed {
             affected.rare.has_statistics |=
                 STATISTICS.iter().any(|folder| path.starts_with(folder));
@@ -131,8 +130,8 @@ impl Affected {
                 packages.insert(package.to_owned());
                 continue;
             }
-            if path.starts_with(LIBFUZZER) {
-                fuzz.insert(LIBFUZZER_PACKAGE.to_owned());
+            if path.starts_with(LIBFUZZER) && !path.starts_with(CORPORA) {
+                packages.insert(LIBFUZZER_PACKAGE.to_owned());
             }
             let Some(readers) = affected.reach.readers(path) else {
                 affected.everything = Some(format!("{path} is of the workspace as a whole"));
@@ -160,7 +159,6 @@ impl Affected {
                 reached.insert(package.clone());
             }
         }
-        packages.append(&mut fuzz);
         affected.rare.changed = Some(packages);
         affected
     }
@@ -173,13 +171,10 @@ impl Affected {
         if let Some(path) = self.programs.get(&format!("{package}/{program}")) {
             return Some(format!("{path} changed"));
         }
-        let changed = self.packages.get(package)?;
-        let reaches = |changed: &&String| {
-            let only = self.reach.reach.get(*changed);
+        self.reason_among(package, |changed| {
+            let only = self.reach.reach.get(changed);
             package != NODE_TESTS || only.is_none_or(|only| only.iter().any(|name| name == program))
-        };
-        let changed: Vec<&str> = changed.iter().filter(reaches).map(String::as_str).collect();
-        (!changed.is_empty()).then(|| format!("{} changed", changed.join(", ")))
+        })
     }
 
     /// Why anything of a package has to run.
@@ -187,13 +182,14 @@ impl Affected {
         if let Some(reason) = &self.everything {
             return Some(reason.clone());
         }
-        let changed: Vec<&str> = self
-            .packages
-            .get(package)?
-            .iter()
-            .map(String::as_str)
-            .collect();
-        Some(format!("{} changed", changed.join(", ")))
+        self.reason_among(package, |_| true)
+    }
+
+    /// The changes that reach a package, of those that pass; `None`: there is none.
+    fn reason_among(&self, package: &str, passes: impl Fn(&str) -> bool) -> Option<String> {
+        let changed = self.packages.get(package)?.iter().map(String::as_str);
+        let changed: Vec<&str> = changed.filter(|changed| passes(changed)).collect();
+        (!changed.is_empty()).then(|| format!("{} changed", changed.join(", ")))
     }
 }
 
@@ -215,6 +211,8 @@ const RUNNER: [&str; 6] = [
 /// The workspace of libFuzzer's programs; its library and its corpora are of the main one.
 const LIBFUZZER: &str = "fuzz/";
 const LIBFUZZER_PACKAGE: &str = "steppe-fuzz";
+/// Ordinary tests replay them.
+const CORPORA: &str = "fuzz/corpus/";
 
 fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
@@ -327,6 +325,23 @@ mod tests {
         let example = affected(&["examples/plane.toml"]);
         assert!(example.reason("steppe", "plane").is_some());
         assert_eq!(example.reason("steppe", "dns"), None);
+    }
+
+    #[test]
+    fn programs_of_libfuzzer_are_built_and_corpora_are_replayed() {
+        let reach = |path: &str| {
+            let changed = BTreeSet::from([path.to_owned()]);
+            Affected::of(
+                &Workspace::read().unwrap(),
+                Reach::read().unwrap(),
+                &changed,
+            )
+        };
+        let program = reach("fuzz/fuzz_targets/path.rs");
+        assert!(program.rare.has("steppe-fuzz") && !program.rare.is_everything);
+        let seed = reach("fuzz/corpus/path/new");
+        assert_eq!(seed.rare.changed, Some(BTreeSet::new()));
+        assert!(seed.reason("steppe-fuzz-targets", "replay").is_some());
     }
 
     #[test]

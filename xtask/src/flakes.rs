@@ -144,7 +144,7 @@ fn keep(counts: &mut Counts, ended: &Ended) -> Result<()> {
     if !ended.succeeded {
         let folder = process::target_directory().join("flakes");
         fs::create_dir_all(&folder)?;
-        let name = ended.name.replace(['/', ':', ' '], "-");
+        let name = jobs::file_name(&ended.name);
         fs::write(
             folder.join(format!("{name}-{}.log", count.runs)),
             &ended.said,

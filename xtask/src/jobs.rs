@@ -181,8 +181,12 @@ fn wait(mut child: Child) -> Result<(ExitStatus, Option<f64>)> {
 fn log_file(name: &str) -> Result<PathBuf> {
     let folder = process::target_directory().join("test-output");
     fs::create_dir_all(&folder)?;
-    let name = name.replace(['/', ' ', ':', '(', ')'], "-");
-    Ok(folder.join(format!("{name}.log")))
+    Ok(folder.join(format!("{}.log", file_name(name))))
+}
+
+/// A job's name as the name of a file.
+pub fn file_name(name: &str) -> String {
+    name.replace(['/', ' ', ':', '(', ')'], "-")
 }
 
 #[cfg(test)]

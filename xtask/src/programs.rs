@@ -217,20 +217,17 @@ pub fn run(plan: Plan<'_>) -> Result<TestRun> {
     let mut jobs: Vec<Job> = jobs.chain(plan.others).collect();
     let history = History::read();
     jobs.sort_by(|one, other| history.longest_first(&one.name, &other.name));
-    let mut run = TestRun::default();
-    let ended = jobs::run(jobs, lanes(), show)?;
-    History::write(&ended)?;
-    ended.iter().for_each(|ended| take(&mut run, ended));
-    Ok(run)
+    run_jobs(jobs, lanes())
 }
 
-/// Runs jobs that are no ordinary run of a program.
+/// Runs jobs in this order, and remembers how long they took.
 ///
 /// # Errors
 /// One can't be started.
 pub fn run_jobs(jobs: Vec<Job>, lanes: usize) -> Result<TestRun> {
     let mut run = TestRun::default();
     let ended = jobs::run(jobs, lanes, show)?;
+    History::write(&ended)?;
     ended.iter().for_each(|ended| take(&mut run, ended));
     Ok(run)
 }
@@ -239,7 +236,7 @@ pub fn run_jobs(jobs: Vec<Job>, lanes: usize) -> Result<TestRun> {
 pub fn note_skipped(report: &mut Report) {
     let lines = fs::read_to_string(skipped_file()).unwrap_or_default();
     // The next step's tests begin with none.
-    let _ = fs::remove_file(skipped_file());
+    forget_skipped();
     lines.lines().for_each(|line| report.skip_test(line));
 }
 

@@ -232,6 +232,8 @@ struct TlsTable {
     programs: &'static [&'static str],
     /// Modules of those programs.
     modules: &'static [&'static str],
+    /// Further arguments of the harness.
+    arguments: &'static [&'static str],
     is_long: bool,
 }
 
@@ -245,6 +247,7 @@ const TLS_TABLE: TlsTable = TlsTable {
         "http::limits::",
         "http::upstream::",
     ],
+    arguments: &["--skip", programs::MEASURED],
     is_long: false,
 };
 
@@ -262,6 +265,7 @@ const TLS_TABLE_LONG: TlsTable = TlsTable {
         "reload::changes::",
         "http::upstream_failure::",
     ],
+    arguments: &["--test-threads", "1"],
     is_long: true,
 };
 
@@ -278,6 +282,7 @@ const TLS_TABLE_HEAVY: TlsTable = TlsTable {
         "peers::",
         "processes::",
     ],
+    arguments: &[],
     is_long: false,
 };
 
@@ -292,11 +297,9 @@ fn over_tls<'a>(
     named.map(|program| {
         let mut command = program.command(table.modules);
         command.env("STEPPE_WIRE", "tls");
+        command.args(table.arguments);
         if table.is_long {
-            command.args(["--test-threads", "1"]);
             command.env("STEPPE_LONG", "1");
-        } else if table.name == TLS_TABLE.name {
-            command.args(["--skip", programs::MEASURED]);
         }
         Job {
             name: format!("{} {}", program.title(), table.name),
