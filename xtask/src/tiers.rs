@@ -127,8 +127,9 @@ fn first_tier(report: &mut Report, affected: &Affected, fuzz_seconds: u64) -> Ve
         println!("audio runs: {reason}");
         audio::build_step(report)
     });
-    report.step("tests", || {
+    report.step("tests and lints", || {
         let mut others: Vec<Job> = over_tls(&chosen, &TLS_TABLE).collect();
+        others.push(lints());
         if !chosen.is_empty() {
             others.push(documents());
         }
@@ -172,20 +173,6 @@ fn static_steps(report: &mut Report) {
         true => Ok(Outcome::Passed),
         false => bail!("the list is above"),
     });
-    report.step("lints", || {
-        let args = [
-            "clippy",
-            "--locked",
-            "--keep-going",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ];
-        process::run(&mut process::cargo(&args))?;
-        Ok(Outcome::Passed)
-    });
     deny::first_steps(report);
 }
 
@@ -215,6 +202,24 @@ fn rare_steps(report: &mut Report, affected: &Affected, fuzz_seconds: u64) {
         Ok(targets) if targets.is_empty() => report.leave_out("libFuzzer (no parser changed)"),
         Ok(targets) => fuzz_steps(report, &targets, fuzz_seconds),
         Err(error) => report.step("fuzz", || Err(error)),
+    }
+}
+
+/// Clippy, beside tests that wait for most of their time: it compiles all crates once more, and no test needs that.
+fn lints() -> Job {
+    let args = [
+        "clippy",
+        "--locked",
+        "--keep-going",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    Job {
+        name: programs::LINTS.to_owned(),
+        command: process::cargo(&args),
     }
 }
 
@@ -298,6 +303,7 @@ fn over_tls<'a>(
         let mut command = program.command(table.modules);
         command.env("STEPPE_WIRE", "tls");
         command.args(table.arguments);
+        command.env("STEPPE_NIGHT_MINUTES", "0");
         if table.is_long {
             command.env("STEPPE_LONG", "1");
         }

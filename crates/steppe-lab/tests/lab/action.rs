@@ -44,8 +44,8 @@ fn measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary(
         ("LAB_HEAD", head.as_str()),
         ("LAB_URL", url.as_str()),
         ("LAB_RATE", "300"),
-        ("LAB_WARMUP", "100ms"),
-        ("LAB_LENGTH", "400ms"),
+        ("LAB_WARMUP", "50ms"),
+        ("LAB_LENGTH", "200ms"),
     ];
     let output = compare(&lab, &inputs);
     let said = said(&output);

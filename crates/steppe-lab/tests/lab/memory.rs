@@ -1,5 +1,7 @@
 //! Soaks and cycles of programs whose memory is known.
 
+use steppe_testkit::{is_long, skip};
+
 use super::harness::{Lab, alone, among_others, finding, free_port, program, scenario};
 
 const STEADY_LOAD: &str = "connections = 8\nrate_per_s = 1000";
@@ -226,6 +228,12 @@ url = "http://127.0.0.1:{port}/"
 /// That its load kept its rate is judged as well.
 #[test]
 fn measured_the_worst_variant_is_the_verdict_unless_it_is_expected() {
+    if !is_long() {
+        return skip(
+            "measured_the_worst_variant_is_the_verdict_unless_it_is_expected",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
     let lab = Lab::new("variants");
     let leaking = program("leaking");
     let port = free_port();

@@ -1,9 +1,8 @@
 //! A night in minutes: a steady rate over all protocols, and one fault after the other.
 //!
-//! By default each fault of the list happens once, for a second, at a rate that leaves most of the
-//! machine to others. With `STEPPE_LONG=1` it is one fault a minute for 30 minutes, or for
-//! `STEPPE_NIGHT_MINUTES`, at half of peak rate. Each second is a line of
-//! `night.csv` in the target's `tmp` folder.
+//! It takes long: with `STEPPE_LONG=1` it is one fault a minute for 30 minutes, or for `STEPPE_NIGHT_MINUTES`, at half
+//! of peak rate. With `STEPPE_NIGHT_MINUTES=0` each fault of the list happens once, for a second, at a rate that leaves
+//! most of the machine to others. Each second is a line of `night.csv` in the target's `tmp` folder.
 //!
 //! No request may fail, since each is a GET and one server of each protocol at most is ill at a time. No connection
 //! that its peer has ended is kept. Memory does not grow.
@@ -13,7 +12,7 @@ mod site;
 
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{SteadyLoad, Wrk, heavy, is_long};
+use steppe_testkit::{SteadyLoad, Wrk, heavy, is_long, skip};
 
 use crate::bench::{assert_within_retry_budget, retries};
 use diary::Diary;
@@ -34,30 +33,34 @@ struct Plan {
 }
 
 impl Plan {
-    fn from_environment() -> Self {
+    /// None in the short tier.
+    fn from_environment() -> Option<Self> {
         let minutes = std::env::var("STEPPE_NIGHT_MINUTES").ok();
         let minutes = minutes.map(|text| text.parse().expect("minutes are a whole number"));
-        match minutes.or(is_long().then_some(30)) {
-            Some(minutes) => Self {
-                faults: Fault::ALL.iter().copied().cycle().take(minutes).collect(),
-                lasts: Duration::from_secs(20),
-                every: Duration::from_secs(60),
-                rate: None,
-            },
-            None => Self {
+        let plan = match minutes.or(is_long().then_some(30))? {
+            0 => Self {
                 faults: Fault::ALL.to_vec(),
                 lasts: Duration::from_secs(1),
                 every: Duration::from_millis(1500),
                 rate: Some(1_000.0),
             },
-        }
+            minutes => Self {
+                faults: Fault::ALL.iter().copied().cycle().take(minutes).collect(),
+                lasts: Duration::from_secs(20),
+                every: Duration::from_secs(60),
+                rate: None,
+            },
+        };
+        Some(plan)
     }
 }
 
 #[test]
 fn measured_a_night() {
+    let Some(plan) = Plan::from_environment() else {
+        return skip("measured_a_night", "takes long: STEPPE_LONG=1 runs it");
+    };
     let _alone = heavy();
-    let plan = Plan::from_environment();
     let mut site = Site::build();
     let rate = plan.rate.unwrap_or_else(|| {
         let peak = Wrk::new(&site.node.url("/"), 64, 3).run();

@@ -1,5 +1,7 @@
 //! A/B and calibration.
 
+use std::ops::Range;
+
 use steppe_testkit::{is_long, skip};
 
 use crate::harness::{Lab, alone, free_port, program};
@@ -35,27 +37,33 @@ cmd = ["{program}", "127.0.0.1:{port}", "{more}"]
     )
 }
 
-/// Half as much again in short runs, which any machine can tell; with `STEPPE_LONG=1` ten per cent.
+/// Half as much again in short runs, which any machine can tell, and ten per cent in long ones.
 #[test]
 fn more_cpu_a_request_is_no_go() {
+    if !is_long() {
+        return skip(
+            "more_cpu_a_request_is_no_go",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
+    more_is_no_go(&pairs(50, ""), 10, 1.2..1.8);
+    let long = pairs(10, "")
+        .replace("400ms", "3s")
+        .replace("pairs = 10", "pairs = 20");
+    more_is_no_go(&long, 20, 1.05..1.2);
+}
+
+fn more_is_no_go(text: &str, pairs: usize, ratios: Range<f64>) {
     let _alone = alone();
     let lab = Lab::new("ab");
-    let (text, ratios) = if is_long() {
-        let text = pairs(10, "")
-            .replace("400ms", "3s")
-            .replace("pairs = 10", "pairs = 20");
-        (text, 1.05..1.2)
-    } else {
-        (pairs(50, ""), 1.2..1.8)
-    };
     let said = lab
-        .write("ab.toml", &text)
+        .write("ab.toml", text)
         .run(&["ab", "ab.toml", "-o", "run"]);
     said.ended_with(1).says("NO-GO").says("cpu_us_per_op");
     let verdict = lab.verdict("run");
     let gate = &verdict["comparisons"][0];
     assert_eq!(gate["metric"], "cpu_us_per_op");
-    assert_eq!(gate["points"], if is_long() { 20 } else { 10 });
+    assert_eq!(gate["points"], pairs);
     println!("{}", gate["text"]);
     let ratio = gate["value"]["estimate"].as_f64().expect("a ratio");
     assert!(ratios.contains(&ratio), "{gate:#}");
