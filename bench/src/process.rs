@@ -67,11 +67,13 @@ pub fn threads(process: u32) -> Result<Vec<u32>> {
 pub fn cpu(root: u32) -> Result<CpuSample> {
     let mut sample = CpuSample::default();
     for process in tree(root)? {
-        let stat = read(&format!("/proc/{process}/stat"))?;
+        let Some(stat) = read_of_tree(root, process, "stat")? else {
+            continue;
+        };
         let (user, system) = parse_ticks(&stat).context("unreadable /proc/PID/stat")?;
         sample.user_ticks += user;
         sample.system_ticks += system;
-        for thread in threads(process)? {
+        for thread in threads(process).unwrap_or_default() {
             // A kernel without schedstat leaves `tasks` empty: ticks are used then.
             let schedstat = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat"));
             if let Some(nanoseconds) = schedstat.ok().as_deref().and_then(parse_schedstat) {
@@ -93,11 +95,22 @@ pub fn has_ended(process: u32) -> Result<bool> {
 pub fn memory(root: u32) -> Result<Memory> {
     let mut sum = Memory::default();
     for process in tree(root)? {
-        let status = read(&format!("/proc/{process}/status"))?;
+        let Some(status) = read_of_tree(root, process, "status")? else {
+            continue;
+        };
         sum.rss_bytes += parse_kib(&status, "VmRSS:").unwrap_or(0) * 1024;
         sum.peak_bytes += parse_kib(&status, "VmHWM:").unwrap_or(0) * 1024;
     }
     Ok(sum)
+}
+
+/// A file of a process of the tree of `root`; none where a descendant has ended since the tree was listed.
+fn read_of_tree(root: u32, process: u32, file: &str) -> Result<Option<String>> {
+    match read(&format!("/proc/{process}/{file}")) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) if process != root => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The process that traces thread `thread`, 0 for none.
@@ -272,6 +285,20 @@ mod tests {
         child.wait().expect("it was killed");
         assert!(found);
         assert!(memory(ours).expect("/proc is there").rss_bytes > 0);
+    }
+
+    #[test]
+    fn a_descendant_that_has_ended_is_left_out() {
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("true runs");
+        child.wait().expect("it ends");
+        let ours = std::process::id();
+        assert_eq!(
+            read_of_tree(ours, child.id(), "stat").expect("left out"),
+            None
+        );
+        assert!(read_of_tree(child.id(), child.id(), "stat").is_err());
     }
 
     #[test]
