@@ -189,9 +189,9 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// The number of test programs that run at a time: one a core and one more, since tests wait as long as they compute.
+/// The number of test programs that run at a time: one a core and two more, since tests wait for longer than they compute.
 pub fn lanes() -> usize {
-    cores() + 1
+    cores() + 2
 }
 
 /// The jobs of one run.

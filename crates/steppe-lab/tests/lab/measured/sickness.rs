@@ -1,5 +1,7 @@
 //! Slow sicknesses that times tell, and the healthy twin of all, whose times are judged as well.
 
+use steppe_testkit::{is_long, skip};
+
 use crate::harness::{Lab, alone, finding, free_port, program};
 use crate::sickness::soak;
 
@@ -50,6 +52,12 @@ fn their_healthy_twin_is_stable() {
 /// Each epoch would wait three seconds for operations that never end.
 #[test]
 fn a_target_that_lets_requests_hang_is_quoted_and_not_waited_for_each_time() {
+    if !is_long() {
+        return skip(
+            "a_target_that_lets_requests_hang_is_quoted_and_not_waited_for_each_time",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
     let _alone = alone();
     let lab = Lab::new("sick-hang");
     let (program, port) = (program("sick"), free_port());
