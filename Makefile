@@ -1,70 +1,76 @@
-# What people type. `make help` lists it; the work is done by scripts/setup.sh (whatever must happen
-# before there is Rust) and by `cargo xtask` (the rest).
+# Commands for people; `make help` lists them. scripts/setup.sh installs packages and the toolchain,
+# and `cargo xtask` does the rest.
 
-# Where rustup puts cargo when scripts/setup.sh has just installed it.
+# The folder of cargo, right after scripts/setup.sh has installed it.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 # Further arguments, as in `make run ARGS='-c my.toml'`.
 ARGS ?=
-# Where `make install` puts libsteppe_malloc; a package is made below DESTDIR.
+# Target folders of `make install` for libsteppe_malloc; a package is staged below DESTDIR.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DESTDIR ?=
-# How long `make test-all` fuzzes each target.
+# Seconds for which `make test-all` fuzzes each target.
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane bench-audio soak-audio man deb image lab lab-image install fmt
+.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane bench-audio soak-audio docs man deb image lab lab-image install fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 # The dev profile: its optimized dependencies are shared with `make test`, and it links in seconds
-# where a release build (fat LTO) takes minutes. `exec`, so that Ctrl-C has one shell less to pass.
+# where a release build (fat LTO) takes minutes. `exec` removes a shell between Ctrl-C and cargo.
 run: ## build and start a node on 127.0.0.1:8080 and :8443 (https) with a demo origin
 	@scripts/setup.sh run
 	@exec cargo run --locked --package steppe -- run $(ARGS)
 
-test: ## everything that a change can break: lints, tests, licenses; ALL=1 for the whole first tier
+test: ## run lints, tests and license checks that a change can break; ALL=1 runs the whole first tier
 	@scripts/setup.sh test
 	@cargo xtask test $(ARGS)
 
-test-all: ## the whole first tier, the long runs, and FUZZ_SECONDS of fuzzing a target
+test-all: ## run the first tier, the long tests, and FUZZ_SECONDS of fuzzing for each target
 	@scripts/setup.sh test-all
 	@cargo xtask test-all --fuzz-seconds $(FUZZ_SECONDS) $(ARGS)
 
-soak: ## run the lab's scenarios, some three hours; ARGS names some, e.g. ARGS=nginx
+soak: ## run the lab's scenarios, about three hours; ARGS selects some, e.g. ARGS=nginx
 	@scripts/setup.sh soak
 	@cargo run --locked --package xtask -- soak $(ARGS)
 
-# Every bench takes ARGS='--before PATH': a build of another commit beside this one (bench/README.md).
-bench-http: ## the gateway beside nginx and others on this machine
+# Every bench takes ARGS='--before PATH' to compare with a build of another commit, and
+# ARGS='--page docs/performance/gateway.md' (dns.md, plane.md, malloc.md) to write its tables into that page; bench-audio writes
+# its page without ARGS (bench/README.md).
+bench-http: ## compare the gateway with nginx and others on this machine
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- http --access-log $(ARGS)
 
-bench-malloc: ## the allocator beside glibc, mimalloc, jemalloc and others on this machine
+bench-malloc: ## compare the allocator with glibc, mimalloc, jemalloc and others on this machine
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- malloc $(ARGS)
 
-bench-dns: ## the DNS forwarder beside unbound, dnsdist, Knot Resolver and dnsmasq
+bench-dns: ## compare the DNS forwarder with unbound, dnsdist, Knot Resolver and dnsmasq
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- dns $(ARGS)
 
-bench-plane: ## the request plane beside tonic, tarpc and NATS
+bench-plane: ## compare the request plane with tonic, tarpc and NATS
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- plane $(ARGS)
 
-bench-audio: ## @steppe/audio beside decibri, copies, and a pool that the garbage collector gives back
+bench-audio: ## compare @steppe/audio with decibri, copies, and a pool that the garbage collector frees
 	@scripts/setup.sh bench
 	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
 	  npm run build:native -- --release && npm ci --prefix bench/peers --no-audit --no-fund && \
-	  npm run bench -- $(or $(ARGS),--svg bench/bench.svg --readme README.md)
+	  npm run bench -- $(or $(ARGS),--svg bench/bench.svg --page ../../docs/performance/audio.md)
 
-soak-audio: ## capture a sound server for an hour under the lab; frames that nothing tells and memory that grows fail
+soak-audio: ## soak @steppe/audio on a sound server for an hour; unreported lost frames and growing memory fail
 	@scripts/setup.sh soak
 	@cargo run --locked --package xtask -- soak audio
+
+docs: ## write the generated pages of docs/reference/ (configuration, command line)
+	@scripts/setup.sh run
+	@STEPPE_WRITE_DOCS=1 cargo test --locked --quiet --package steppe-node --lib -- reference
 
 man: ## write the manual pages to target/packaging/man
 	@scripts/setup.sh run
@@ -74,20 +80,20 @@ deb: ## build a Debian package in target/packaging/deb
 	@scripts/setup.sh run
 	@cargo xtask deb
 
-image: ## build the image `steppe`: a static binary and nothing else
+image: ## build the container image `steppe`, which has only a static binary and its configuration
 	@scripts/setup.sh image
 	@cargo xtask image
 
-lab: ## build target/packaging/lab/steppe-lab: the lab alone, a static binary
+lab: ## build target/packaging/lab/steppe-lab, a static binary of the lab
 	@scripts/setup.sh image
 	@cargo xtask lab
 
-lab-image: ## build the image `steppe-lab`: the lab's static binary and nothing else
+lab-image: ## build the container image `steppe-lab`, which has only the static binary of the lab
 	@scripts/setup.sh image
 	@cargo xtask lab-image
 
-# In the static library C++'s operators are weak, so that a program may have its own: the linker takes
-# an object whole, and ours is one.
+# The C++ operators are weak in the static library, so that a program may define its own: the linker
+# includes an object as a whole, and the library is one object.
 malloc_abi := crates/steppe-malloc-abi
 malloc_version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 CARGO_TARGET_DIR ?= target

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Reads the vectors of the request plane by docs/plane-protocol.md alone, and tells every difference.
+"""Reads the vectors of the request plane by docs/plane/protocol.md alone, and tells every difference.
 
 A second reader, which shares no code with crates/steppe-plane: where both agree on the vectors, the page says
 enough to build a third.
 
-Usage: plane-vectors.py docs/plane-protocol-vectors.json
+Usage: plane-vectors.py docs/plane/protocol-vectors.json
 """
 
 import json

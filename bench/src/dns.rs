@@ -8,6 +8,7 @@ mod ask;
 mod before;
 mod contestant;
 mod load;
+mod page;
 mod peer;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use self::peer::{Builds, Peer};
 use crate::before::ROUNDS as ROUNDS_BEFORE;
 use crate::before::comparison::{self, Comparison};
 use crate::before::schedule::Schedule;
+use crate::page::Page;
 use crate::server::Server;
 use crate::table::{Table, figure};
 use crate::{machine, stats};
@@ -51,9 +53,9 @@ pub struct Options {
     /// Three short rounds
     #[arg(long)]
     quick: bool,
-    /// The table in Markdown
-    #[arg(long)]
-    markdown: bool,
+    /// Writes the table into this page, as docs/performance/dns.md is one, between its marks
+    #[arg(long, value_name = "FILE", conflicts_with = "before")]
+    page: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -62,6 +64,8 @@ Examples:
   steppe-bench dns --quick                      a first impression
   steppe-bench dns --peers steppe,unbound,floor --rounds 15
                                                 narrower intervals between few
+  steppe-bench dns --page docs/performance/dns.md
+                                                the table of the page anew
   steppe-bench dns --before ../old/target/release/steppe
                                                 is this checkout no slower than another build?
 
@@ -81,6 +85,8 @@ const RATE: u64 = 5_000;
 /// When dnsperf or every forwarder is missing.
 pub async fn run(options: &Options) -> Result<bool> {
     machine::program("dnsperf")?;
+    let open = |path: &PathBuf| Page::open(path, &page::MARKS, page::MARKS.names);
+    let page = options.page.as_ref().map(open).transpose()?;
     let (_, target) = machine::workspace()?;
     let folder = target.join("bench/dns");
     std::fs::create_dir_all(&folder)
@@ -104,10 +110,14 @@ pub async fn run(options: &Options) -> Result<bool> {
     };
     rounds.run(options.schedule(), &mut contestants).await?;
     let comparisons = before::compare(&mut contestants, &folder).await;
-    print(&contestants, &skipped, options, &comparisons);
-    Ok(contestants
+    print(&contestants, &skipped, &comparisons);
+    let is_valid = contestants
         .iter()
-        .all(|one| one.lost == 0 && one.errors == 0))
+        .all(|one| one.lost == 0 && one.errors == 0);
+    if let Some(page) = page.filter(|_| is_valid) {
+        page.write(&[page::section(&contestants, rounds.count, RATE)])?;
+    }
+    Ok(is_valid)
 }
 
 /// The rounds' common arguments.
@@ -235,12 +245,7 @@ async fn start(
     (started, skipped)
 }
 
-fn print(
-    contestants: &[Contestant],
-    skipped: &[String],
-    options: &Options,
-    comparisons: &[Comparison],
-) {
+fn print(contestants: &[Contestant], skipped: &[String], comparisons: &[Comparison]) {
     let mut table = Table::new(&[
         "forwarder",
         "cached µs",
@@ -295,14 +300,10 @@ fn print(
         );
     }
     println!("{}\n", machine::describe());
-    let form = |table: &Table| match options.markdown {
-        true => table.to_markdown(),
-        false => table.to_string(),
-    };
-    println!("{}", form(&table));
+    println!("{table}");
     if !comparisons.is_empty() {
         println!("Old and new: CPU and instructions a query, pair by pair within each round\n");
-        println!("{}", form(&comparison::table(comparisons)));
+        println!("{}", comparison::table(comparisons));
         println!("{}", comparison::verdicts(comparisons));
         figures.insert("before".to_owned(), comparison::to_json(comparisons));
     }

@@ -13,6 +13,7 @@ mod costs;
 mod fleet;
 mod h2;
 mod measure;
+mod page;
 mod pairs;
 mod phase;
 mod report;
@@ -79,6 +80,10 @@ pub struct Options {
     /// Only the peers: shows what the machine and the bench itself are worth
     #[arg(long, conflicts_with = "steppe")]
     without_steppe: bool,
+    /// Writes the tables whose phases all run into this page, as docs/performance/gateway.md is one,
+    /// between their marks
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["before", "without_steppe", "rate"])]
+    page: Option<PathBuf>,
     /// A first impression in some ten minutes
     #[arg(long)]
     quick: bool,
@@ -102,6 +107,8 @@ Examples:
                                              a binary that is there already
   steppe-bench http --before ../old/target/release/steppe --phases saturation
                                              is this checkout no slower than another build?
+  steppe-bench http --page docs/performance/gateway.md --phases costs
+                                             the table of filters on the page anew
   steppe-bench http --rate 5000              the open loop at one rate for all
 
 Standard output holds the tables and, as its last line, JSON with the ratios to nginx; progress

@@ -28,6 +28,60 @@ pub fn date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
 }
 
+/// The same for a page of figures: date and machine, without the build of its kernel.
+pub fn dated() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let virtual_machine = match cpuinfo.contains(" hypervisor") {
+        true => ", virtual machine",
+        false => "",
+    };
+    format!(
+        "{}, {cores} cores ({}{virtual_machine}), Linux {}, load {} at the start",
+        day(&date()),
+        cpu_model(&cpuinfo),
+        release(&kernel),
+        load.split(' ').next().unwrap_or("unknown"),
+    )
+}
+
+/// The day of an HTTP date, with the month in full.
+fn day(date: &str) -> String {
+    let parts: Vec<&str> = date.split(' ').collect();
+    let [_, day, month, year, ..] = parts[..] else {
+        return date.to_owned();
+    };
+    let in_full = MONTHS.iter().find(|name| name.starts_with(month));
+    format!(
+        "{} {} {year}",
+        day.trim_start_matches('0'),
+        in_full.unwrap_or(&month)
+    )
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// The first two numbers of a kernel's release.
+fn release(kernel: &str) -> String {
+    let parts: Vec<&str> = kernel.trim().splitn(3, '.').take(2).collect();
+    parts.join(".")
+}
+
 /// Where this workspace is, and what it is built into.
 ///
 /// # Errors
@@ -88,6 +142,13 @@ mod tests {
             .to_string();
         let expected = "no-such-proxy is not installed (Debian: apt-get install no-such-proxy)";
         assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn a_page_has_the_day_in_full_and_the_release_in_short() {
+        assert_eq!(day("Sun, 06 Nov 1994 08:49:37 GMT"), "6 November 1994");
+        assert_eq!(release("6.18.44-build\n"), "6.18");
+        assert_eq!(release("6.1\n"), "6.1");
     }
 
     #[test]

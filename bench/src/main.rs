@@ -14,6 +14,7 @@ mod http;
 mod load;
 mod machine;
 mod malloc;
+mod page;
 mod peer;
 mod plane;
 mod process;

@@ -8,6 +8,7 @@
 
 mod build;
 mod case;
+mod page;
 mod peer;
 mod record;
 mod report;
@@ -27,6 +28,7 @@ use self::peer::{Contestant, Libraries, Peer};
 use self::record::{Record, Records};
 use self::run::{Figures, Launcher};
 use crate::before::schedule::Schedule;
+use crate::page::Page;
 use crate::{before, machine};
 
 /// How long, which cases, against whom.
@@ -58,9 +60,9 @@ pub struct Options {
     /// Without instructions and system calls, and a quarter of the work
     #[arg(long)]
     quick: bool,
-    /// Tables for the README, in Markdown
-    #[arg(long)]
-    markdown: bool,
+    /// Writes the tables into this page, as docs/performance/malloc.md is one, between their marks
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["before", "soak"])]
+    page: Option<PathBuf>,
     /// Instead of the cases: random mixed in one process an allocator, which take turns for so many
     /// minutes
     #[arg(long, value_name = "MINUTES", value_parser = positive, conflicts_with_all = ["cases", "rounds"])]
@@ -77,6 +79,8 @@ Examples:
   steppe-bench malloc --quick --cases random-400    one case
   steppe-bench malloc --peers steppe-balanced,mimalloc-3,glibc --rounds 15
                                                     narrower intervals between few
+  steppe-bench malloc --page docs/performance/malloc.md
+                                                    the tables of the page anew
   steppe-bench malloc --before old/libsteppe_malloc.so --cases random-400,larson
                                                     is this checkout no slower than another build?
   steppe-bench malloc --before old/libsteppe_malloc.so --peers steppe-speed,glibc
@@ -110,6 +114,8 @@ enum Traced {
 /// When the load programs can't be built, or no allocator is left.
 pub async fn run(options: &Options) -> Result<bool> {
     let plan = options.plan();
+    let open = |path: &PathBuf| Page::open(path, &page::MARKS, plan.on_page());
+    let page = options.page.as_ref().map(open).transpose()?;
     let launcher = Launcher::prepare()?;
     let libraries = options.libraries(&launcher)?;
     let (contestants, skipped) = peer::prepare_all(&options.peers(), &libraries);
@@ -140,12 +146,28 @@ pub async fn run(options: &Options) -> Result<bool> {
         plan: &plan,
         machine: &machine,
     };
-    if options.markdown {
-        report.print_markdown();
-    } else {
-        report.print();
+    report.print();
+    let is_valid = records.failures().is_empty();
+    if let Some(page) = page.filter(|_| is_valid) {
+        let pages = page::Pages {
+            cases: &plan.cases,
+            contestants: &contestants,
+            records: &records,
+            rounds: plan.rounds,
+        };
+        page.write(&pages.sections(plan.on_page()))?;
     }
-    Ok(records.failures().is_empty())
+    Ok(is_valid)
+}
+
+impl Plan {
+    /// The tables of the page that it measures.
+    const fn on_page(&self) -> &'static [&'static str] {
+        match self.traced {
+            Traced::Nothing => &[page::THROUGHPUT, page::MEMORY],
+            _ => page::MARKS.names,
+        }
+    }
 }
 
 impl Options {

@@ -19,9 +19,9 @@ use self::case::{Case, Shape};
 use self::contestant::Contestant;
 use self::report::Record;
 use crate::before::{Build, ROUNDS as ROUNDS_BEFORE};
+use crate::page::Page;
 use crate::peer::cargo::built;
 use crate::peer::steppe;
-use crate::table::Table;
 use crate::{machine, stats};
 
 /// How long, which loads, against whom.
@@ -61,16 +61,18 @@ pub struct Options {
     /// instructions, and whether today's is no slower; streams are left out
     #[arg(long, value_name = "PATH", conflicts_with = "peers")]
     before: Option<PathBuf>,
-    /// The tables in Markdown
-    #[arg(long)]
-    markdown: bool,
+    /// Writes the table into this page, as docs/performance/plane.md is one, between its marks
+    #[arg(long, value_name = "FILE", conflicts_with = "before")]
+    page: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   steppe-bench plane                            six loads, some fifteen minutes
   steppe-bench plane --quick                    a first impression
-  steppe-bench plane --full --markdown          everything
+  steppe-bench plane --full                     everything
+  steppe-bench plane --page docs/performance/plane.md
+                                                the table of the page anew
   steppe-bench plane --peers steppe,tonic,floor --bytes 1000 --concurrency 96 --full
                                                 one load, few contestants
   steppe-bench plane --before ../old/target/release/steppe --bytes 1000
@@ -118,12 +120,10 @@ pub async fn run(options: &Options) -> Result<bool> {
     ensure!(!cases.is_empty(), "no load has these bytes and calls");
     if let Some(path) = &options.before {
         let bench = options.before_bench(path, &folder)?;
-        let form = match options.markdown {
-            true => Table::to_markdown,
-            false => Table::to_string,
-        };
-        return before::run(&bench, &cases, form).await;
+        return before::run(&bench, &cases).await;
     }
+    let open = |path: &PathBuf| Page::open(path, &report::MARKS, report::MARKS.names);
+    let page = options.page.as_ref().map(open).transpose()?;
     let programs = Programs {
         peers: build_peers(&root, &target)?,
         steppe: options.steppe()?,
@@ -165,8 +165,12 @@ pub async fn run(options: &Options) -> Result<bool> {
         }
         records.push(record);
     }
-    report::print(&records, &programs, options.markdown);
-    Ok(records.iter().all(Record::is_valid))
+    report::print(&records, &programs);
+    let is_valid = records.iter().all(Record::is_valid);
+    if let Some(page) = page.filter(|_| is_valid) {
+        page.write(&[report::section(&records, rounds)])?;
+    }
+    Ok(is_valid)
 }
 
 impl Options {

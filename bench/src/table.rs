@@ -71,6 +71,49 @@ pub fn figure(value: f64, digits: usize) -> String {
     }
 }
 
+/// With commas between thousands and `digits` decimals; empty where nothing was measured.
+pub fn grouped(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return String::new();
+    }
+    let text = format!("{:.digits$}", value.abs());
+    let (whole, decimals) = match text.split_once('.') {
+        Some((whole, decimals)) => (whole, format!(".{decimals}")),
+        None => (&text[..], String::new()),
+    };
+    let sign = if value < 0.0 { "-" } else { "" };
+    let thousands: Vec<&str> = whole
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|chunk| std::str::from_utf8(chunk).ok())
+        .collect();
+    format!("{sign}{}{decimals}", thousands.join(","))
+}
+
+/// With three digits that count, and all of a whole number; empty where nothing was measured.
+pub fn significant(value: f64) -> String {
+    let digits = match value.abs() {
+        0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    grouped(value, digits)
+}
+
+/// Figures of one kind in one cell; empty unless all of them were measured.
+pub fn joined(values: &[f64], write: impl Fn(f64) -> String) -> String {
+    let all_measured = values.iter().all(|value| value.is_finite());
+    let texts: Vec<String> = values.iter().copied().map(write).collect();
+    if all_measured {
+        texts.join(" / ")
+    } else {
+        String::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +131,21 @@ mod tests {
         table.row(vec!["a".into(), "12.5".into()]);
         let expected = "| proxy | CPU µs |\n| --- | ---: |\n| a | 12.5 |\n";
         assert_eq!(table.to_markdown(), expected);
+    }
+
+    #[test]
+    fn figures_of_a_page_have_commas_and_three_digits_that_count() {
+        assert_eq!(grouped(1_234_567.0, 0), "1,234,567");
+        assert_eq!(grouped(-1_445.25, 1), "-1,445.2");
+        assert_eq!(significant(62_500.4), "62,500");
+        assert_eq!(significant(14.52), "14.5");
+        assert_eq!(significant(0.1914), "0.191");
+        assert_eq!(
+            (significant(0.0), significant(f64::NAN)),
+            ("0".into(), String::new())
+        );
+        assert_eq!(joined(&[0.84, 1.0], significant), "0.840 / 1.00");
+        assert_eq!(joined(&[0.84, f64::NAN], significant), "");
     }
 
     #[test]

@@ -30,7 +30,7 @@ class JavaLeak {
             byte[] answer = "hello\n".getBytes();
             exchange.sendResponseHeaders(200, answer.length);
             exchange.getResponseBody().write(answer);
-            // Not the exchange: that would close the connection.
+            // Close the body only: closing the exchange would close the connection.
             exchange.getResponseBody().close();
         });
         server.setExecutor(Executors.newFixedThreadPool(4));

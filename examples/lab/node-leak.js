@@ -1,6 +1,6 @@
 // A server with a planted leak: it remembers every request. LEAK=0 is its healthy twin.
 //
-// SIGUSR2 forces a collection (node --expose-gc), so that the lab sees what is held, not what is
+// SIGUSR2 forces a collection (node --expose-gc), so that the lab measures live memory without
 // garbage.
 'use strict';
 
@@ -14,7 +14,7 @@ function remember(request) {
 }
 
 const server = createServer((request, response) => {
-  // Garbage, as every server makes: what a collection leaves is what counts.
+  // Garbage, as in every server: only memory that survives a collection counts.
   const answer = Buffer.from(JSON.stringify({ path: request.url, at: Date.now() }));
   if (leaks) {
     remember(request);

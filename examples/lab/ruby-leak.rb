@@ -1,6 +1,6 @@
 # A server with a planted leak: it remembers every request. LEAK=0 is its healthy twin.
 #
-# Written on sockets alone: Ruby 3 brings no HTTP server along.
+# Written with sockets only: Ruby 3 includes no HTTP server.
 require 'socket'
 
 LEAKS = ENV['LEAK'] != '0'

@@ -1,4 +1,4 @@
-// Listens, sends what passes the gate to the gateway, and prints what the worker answers:
+// Captures sound, sends packets that pass the gate to the gateway, and prints the worker's responses:
 // `node agent.mjs URL TOKEN [SOURCE]`.
 import { AudioCapture } from '@steppe/audio';
 

@@ -16,6 +16,7 @@ mod jobs;
 mod libtest;
 mod mutants;
 mod package;
+mod performance;
 mod process;
 mod programs;
 mod proofs;
@@ -78,18 +79,20 @@ enum Task {
         #[arg(value_name = "SCENARIO")]
         names: Vec<String>,
     },
-    /// Soak planted sicknesses and their healthy twins, about 40 minutes, and write the table of docs/lab.md
+    /// Soak planted sicknesses and their healthy twins, about 40 minutes, and write the table of docs/performance/lab.md
     LabTruths {
         /// Truths to soak again, as xtask/src/truths/planted.rs names them; all when none is named
         #[arg(value_name = "TRUTH")]
         names: Vec<String>,
     },
-    /// Soak healthy servers in turn, a minute each, and write to docs/lab.md how many were alarms
+    /// Soak healthy servers in turn, a minute each, and write to docs/performance/lab.md how many were alarms
     LabHealthy {
         /// Number of servers
         #[arg(long, value_name = "N", default_value_t = 20)]
         runs: usize,
     },
+    /// Write the rows in which a peer is ahead at the head of each page of docs/performance/
+    Performance,
     /// Write the manual pages to target/packaging/man
     Man,
     /// Build the Debian package in target/packaging/deb
@@ -162,6 +165,7 @@ fn main() -> ExitCode {
         Task::Soak { names } => soak::command(&names),
         Task::LabTruths { names } => truths::command(&names),
         Task::LabHealthy { runs } => truths::healthy(runs),
+        Task::Performance => performance::command().map(|()| true),
         Task::Man => package::man(),
         Task::Deb => package::deb(),
         Task::Image => package::image(),

@@ -11,6 +11,7 @@ mod code;
 mod documents;
 mod finding;
 mod known;
+mod literals;
 mod mentions;
 mod rust_files;
 mod tree;
@@ -24,13 +25,14 @@ use crate::process;
 use finding::Finding;
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     rust_files::check,
     unsafe_list::check,
     arrows::check,
     circles::check,
     code::check,
     code::check_clock,
+    literals::check,
     documents::check_glossary,
     documents::check_records,
     documents::check_links,

@@ -1,9 +1,9 @@
 //! `cargo xtask lab-truths` and `lab-healthy`: planted sicknesses and healthy twins, soaked by the lab.
 //!
 //! Each truth is a real process of which it is known what grows. The lab soaks it with no key that names
-//! what was planted, and the table of verdicts is written to `docs/lab.md`. What others do on the machine
-//! meanwhile is in the figures; a truth that they disturbed is run again by its name. Leaves out verdicts
-//! of seconds, which are tests of the lab's crate.
+//! what was planted, and the table of verdicts is written to `docs/performance/lab.md`. Other load of the
+//! machine is in the figures; a disturbed truth is run again by its name. Leaves out verdicts of seconds,
+//! which are tests of the lab's crate.
 
 mod planted;
 mod soaked;
@@ -61,10 +61,10 @@ fn folder() -> PathBuf {
     process::target_directory().join("lab-truths")
 }
 
-/// Replaces what stands between the markers of `name` in the lab's guide.
+/// Replaces what stands between the markers of `name` in the lab's page of figures.
 fn write(name: &str, text: &str) -> Result<()> {
-    let path = process::root().join("docs/lab.md");
-    let old = fs::read_to_string(&path).context("docs/lab.md")?;
+    let path = process::root().join("docs/performance/lab.md");
+    let old = fs::read_to_string(&path).context("docs/performance/lab.md")?;
     let new = table::between(&old, name, text)?;
     fs::write(&path, new).with_context(|| display(&path))?;
     println!("written: {}", display(&path));

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Compares LAB_HEAD with LAB_BASE by `steppe-lab ab`; action.yml says what each variable is.
+# Compares LAB_HEAD with LAB_BASE by `steppe-lab ab`; action.yml documents each variable.
 #
-# steppe-lab itself appends its table to GITHUB_STEP_SUMMARY. This writes the scenario, hands the
-# verdict on as outputs, and turns it into success or failure.
+# steppe-lab itself appends its table to GITHUB_STEP_SUMMARY. This script writes the scenario, sets the
+# verdict as outputs, and turns it into success or failure.
 set -euo pipefail
 
-# Tells the text $1 as a workflow command does: on one line.
+# Prints the text $1 as an error of the workflow, escaped to one line, and exits with 2.
 fail() {
   local text=${1//%/%25}
   text=${text//$'\r'/%0D}
@@ -13,7 +13,7 @@ fail() {
   exit 2
 }
 
-# Sets the variable $1 to the text $2 as TOML writes it. What would need more escapes is refused.
+# Sets the variable $1 to the text $2 as a TOML string. A text that needs more escapes is refused.
 quote() {
   local text=$2
   [[ -n $text ]] || fail "the input $1 is missing"
@@ -22,7 +22,7 @@ quote() {
   printf -v "$1" '"%s"' "${text//\"/\\\"}"
 }
 
-# Sets the variable $1 to the command $2, as TOML writes what a shell is to do.
+# Sets the variable $1 to a TOML string, the shell command that runs $2.
 command_of() {
   local text=$2
   [[ $text != *[\;\&\|\<\>]* ]] ||
@@ -38,7 +38,7 @@ number() {
   printf -v "$1" '%s' "$2"
 }
 
-# Not in a subshell: a wrong input ends the script.
+# This runs outside a subshell, so that a wrong input ends the script.
 write_scenario() {
   local base head url connections rate pairs warmup length metric limit
   command_of base "${LAB_BASE:-}"
@@ -88,7 +88,7 @@ esac
 
 output=${LAB_OUTPUT:-steppe-lab}
 [[ $output != *[[:cntrl:]]* ]] || fail "the input output has a line break or a control character in it"
-[[ ! -e $output/verdict.json ]] || fail "$output has a run in it already: name another folder"
+[[ ! -e $output/verdict.json ]] || fail "$output already contains a run: name another folder"
 scenario=${LAB_SCENARIO:-}
 if [[ -z $scenario ]]; then
   scenario=$(mktemp "${RUNNER_TEMP:-/tmp}/steppe-lab-XXXXXX")

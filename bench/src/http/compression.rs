@@ -18,11 +18,12 @@ use anyhow::{Context, Result};
 use self::client::{Load, Loaded};
 use self::corpus::{CORPORA, Corpus};
 use crate::machine;
+use crate::page::Figures;
 use crate::peer::{Setup, floor, loopback, nginx, version, write_config};
 use crate::process;
 use crate::server::{Launch, Server};
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::{Table, figure, grouped};
 
 const ORIGIN: SocketAddr = loopback(28071);
 const NGINX: SocketAddr = loopback(28072);
@@ -76,7 +77,7 @@ fn variants() -> Vec<Variant> {
             coding: Some((coding, level)),
         })
     };
-    let plain = ["steppe", "nginx", "floor"].map(|server| Variant {
+    let plain = SERVERS.map(|server| Variant {
         server,
         coding: None,
     });
@@ -90,11 +91,14 @@ fn variants() -> Vec<Variant> {
         .collect()
 }
 
-/// Measures, and prints the tables; whether every response was whole.
+/// All rows of a run.
+pub(super) struct Compression(Vec<Row>);
+
+/// Measures, and prints the tables.
 ///
 /// # Errors
 /// When something can't be started.
-pub(super) async fn run(setup: &Setup, rounds: usize, seconds: u64) -> Result<bool> {
+pub(super) async fn run(setup: &Setup, rounds: usize, seconds: u64) -> Result<Compression> {
     corpus::write(&setup.run_dir)?;
     let _origin = Server::start(&nginx_launch(setup, "corpus", ORIGIN)?, &setup.run_dir).await?;
     let nginx = Server::start(&nginx_launch(setup, "packing", NGINX)?, &setup.run_dir).await?;
@@ -120,8 +124,61 @@ pub(super) async fn run(setup: &Setup, rounds: usize, seconds: u64) -> Result<bo
         eprintln!("compression: round {} of {rounds}", round + 1);
     }
     print(&rows);
-    Ok(rows.iter().all(|row| row.errors == 0))
+    Ok(Compression(rows))
 }
+
+impl Compression {
+    /// True when every response was whole.
+    pub(super) fn is_valid(&self) -> bool {
+        self.0.iter().all(|row| row.errors == 0)
+    }
+
+    /// The smallest content with some levels: a column for each server.
+    pub(super) fn page_table(&self) -> Table {
+        let columns = SERVERS.map(|server| match server {
+            "steppe" => (server, "Steppe".to_owned()),
+            other => (other, other.to_owned()),
+        });
+        let corner = "% left / CPU seconds a GB / of it encoding / p99, µs ↓";
+        let mut figures = Figures::new(corner, columns.into(), &[]);
+        let cells = |coding| move |server: &str| self.cell(server, coding);
+        figures.row("not compressed", cells(None));
+        for (label, coding, level) in ON_PAGE {
+            figures.row(label, cells(Some((coding, level))));
+        }
+        figures.into_table()
+    }
+
+    fn cell(&self, server: &str, coding: Option<(&str, u8)>) -> String {
+        let Self(rows) = self;
+        let is_it = |row: &&Row| {
+            let Variant {
+                server: of,
+                coding: with,
+            } = row.variant;
+            row.corpus == CORPORA[0].name && of == server && with == coding
+        };
+        let Some(row) = rows.iter().find(is_it) else {
+            return String::new();
+        };
+        let p99_us = grouped(stats::median(&row.p99_us), 0);
+        let figures = [row.share * 100.0, row.cpu(), encoding(rows, row)];
+        let figures = figures.map(|figure| grouped(figure, 1));
+        format!("{} / {p99_us}", figures.join(" / "))
+    }
+}
+
+const SERVERS: [&str; 3] = ["steppe", "nginx", "floor"];
+
+/// Codings and levels of the page.
+const ON_PAGE: [(&str, &str, u8); 6] = [
+    ("gzip 1", "gzip", 1),
+    ("gzip 5 (default)", "gzip", 5),
+    ("zstd 1", "zstd", 1),
+    ("zstd 3 (default)", "zstd", 3),
+    ("br 1", "br", 1),
+    ("br 4 (default)", "br", 4),
+];
 
 impl Row {
     fn new(variant: Variant, corpus: &Corpus) -> Result<Self> {

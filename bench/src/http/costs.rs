@@ -23,7 +23,7 @@ use crate::peer::{Setup, floor, loopback, origin, steppe, version, write_config}
 use crate::process;
 use crate::server::{Launch, Server};
 use crate::stats;
-use crate::table::{Table, figure};
+use crate::table::{Table, figure, grouped};
 
 /// A node with one route, one with a thousand, one with a route for each feature; and the least proxy, which may verify
 /// tokens.
@@ -91,7 +91,11 @@ const FEATURES: [Feature; 5] = [
             ..load(Node::Features, "/plain")
         },
         most: Most::OfLibrary(1.1),
-        ..feature("a token by RS256", token("/new", Carry::NewToken), 0.0)
+        ..feature(
+            "a token that is new, RS256 of 2,048 bits",
+            token("/new", Carry::NewToken),
+            0.0,
+        )
     },
 ];
 
@@ -216,6 +220,12 @@ fn features(tokens: &Tokens) -> String {
     })
 }
 
+/// The loads, and their figures in the same order.
+pub(super) struct Costs {
+    loads: Vec<Load>,
+    measured: Measured,
+}
+
 /// What was measured, round by round.
 #[derive(Default)]
 struct Measured {
@@ -224,11 +234,11 @@ struct Measured {
     errors: Vec<String>,
 }
 
-/// Measures, and prints the table; whether every response was as it should.
+/// Measures, and prints the table.
 ///
 /// # Errors
 /// When something can't be started.
-pub(super) async fn run(setup: &Setup, rounds: usize) -> Result<bool> {
+pub(super) async fn run(setup: &Setup, rounds: usize) -> Result<Costs> {
     let tokens = Tokens::create(setup)?;
     let origin = origin::any_path(setup, ORIGIN)?;
     let _origin = Server::start(&origin, &setup.run_dir).await?;
@@ -266,8 +276,9 @@ pub(super) async fn run(setup: &Setup, rounds: usize) -> Result<bool> {
         }
         eprintln!("costs: round {round} of {rounds}");
     }
-    print(&loads, &measured);
-    Ok(measured.errors.is_empty())
+    let costs = Costs { loads, measured };
+    costs.print();
+    Ok(costs)
 }
 
 const ORIGIN: SocketAddr = loopback(28_079);
@@ -329,51 +340,86 @@ impl Scripts {
     }
 }
 
-fn print(loads: &[Load], measured: &Measured) {
-    println!("\nWhat a feature adds to a request, CPU, one worker; pairs of neighbours");
-    let mut table = Table::new(&[
-        "feature",
-        "without µs",
-        "adds µs",
-        "95 % of it",
-        "at most",
-        "",
-        "rounds",
-    ]);
-    let of = |load: &Load| {
-        let at = loads.iter().position(|other| other == load);
-        at.map_or(&[][..], |at| &measured.cpu_us[at])
-    };
-    let added = |with: &Load, without: &Load| -> Vec<f64> {
-        let pairs = of(with).iter().zip(of(without));
-        pairs.map(|(with, without)| with - without).collect()
-    };
-    let library = stats::median(&added(&LIBRARY[0], &LIBRARY[1]));
-    for feature in &FEATURES {
-        let (without, added) = (of(&feature.without), added(&feature.with, &feature.without));
-        let most = match feature.most {
-            Most::Microseconds(most) => most,
-            Most::OfLibrary(times) => times * library,
-        };
-        let (low, high) = stats::median_interval(&added);
-        let median = stats::median(&added);
-        table.row(vec![
-            feature.name.to_owned(),
-            figure(stats::median(without), 2),
-            figure(median, 2),
-            format!("{}–{}", figure(low, 2), figure(high, 2)),
-            figure(most, 2),
-            if median <= most { "held" } else { "short" }.to_owned(),
-            added.len().to_string(),
-        ]);
+impl Costs {
+    /// True when every response was as it should.
+    pub(super) fn is_valid(&self) -> bool {
+        self.measured.errors.is_empty()
     }
-    print!("{}", table.to_markdown());
-    println!(
-        "\nThe library adds {} µs to a request of the least proxy for a token by RS256; at most 1.1 times that.",
-        figure(library, 2)
-    );
-    for error in &measured.errors {
-        println!("INVALID: {error}");
+
+    fn of(&self, load: &Load) -> &[f64] {
+        let at = self.loads.iter().position(|other| other == load);
+        at.map_or(&[][..], |at| &self.measured.cpu_us[at])
+    }
+
+    /// The difference of each round.
+    fn added(&self, with: &Load, without: &Load) -> Vec<f64> {
+        let pairs = self.of(with).iter().zip(self.of(without));
+        pairs.map(|(with, without)| with - without).collect()
+    }
+
+    /// CPU that the library adds to a request of the least proxy.
+    fn library(&self) -> f64 {
+        stats::median(&self.added(&LIBRARY[0], &LIBRARY[1]))
+    }
+
+    fn print(&self) {
+        println!("\nWhat a feature adds to a request, CPU, one worker; pairs of neighbours");
+        let mut table = Table::new(&[
+            "feature",
+            "without µs",
+            "adds µs",
+            "95 % of it",
+            "at most",
+            "",
+            "rounds",
+        ]);
+        for feature in &FEATURES {
+            let without = self.of(&feature.without);
+            let added = self.added(&feature.with, &feature.without);
+            let most = match feature.most {
+                Most::Microseconds(most) => most,
+                Most::OfLibrary(times) => times * self.library(),
+            };
+            let (low, high) = stats::median_interval(&added);
+            let median = stats::median(&added);
+            table.row(vec![
+                feature.name.to_owned(),
+                figure(stats::median(without), 2),
+                figure(median, 2),
+                format!("{}–{}", figure(low, 2), figure(high, 2)),
+                figure(most, 2),
+                if median <= most { "held" } else { "short" }.to_owned(),
+                added.len().to_string(),
+            ]);
+        }
+        print!("{}", table.to_markdown());
+        println!(
+            "\nThe library adds {} µs to a request of the least proxy for a token by RS256; at most 1.1 times that.",
+            figure(self.library(), 2)
+        );
+        for error in &self.measured.errors {
+            println!("INVALID: {error}");
+        }
+    }
+
+    /// A row for each feature, and one for the library.
+    pub(super) fn page_table(&self) -> Table {
+        let mut table = Table::new(&["feature", "µs a request", "interval"]);
+        for feature in &FEATURES {
+            let added = self.added(&feature.with, &feature.without);
+            let (low, high) = stats::median_interval(&added);
+            table.row(vec![
+                feature.name.to_owned(),
+                grouped(stats::median(&added), 2),
+                format!("{} to {}", grouped(low, 2), grouped(high, 2)),
+            ]);
+        }
+        table.row(vec![
+            "the same by jsonwebtoken, in the least proxy".to_owned(),
+            grouped(self.library(), 2),
+            String::new(),
+        ]);
+        table
     }
 }
 

@@ -130,6 +130,15 @@ pub struct Syscalls {
 }
 
 impl Syscalls {
+    pub const RECEIVES: &[&str] = &["read", "readv", "recvfrom", "recvmsg"];
+    pub const SENDS: &[&str] = &["write", "writev", "sendto", "sendmsg"];
+
+    /// Calls of these names a request.
+    pub fn of(&self, names: &[&str]) -> f64 {
+        let counts = names.iter().filter_map(|name| self.counts.get(*name));
+        counts.sum::<u64>() as f64 / self.requests.max(1) as f64
+    }
+
     pub fn per_request(&self) -> f64 {
         self.counts.values().sum::<u64>() as f64 / self.requests.max(1) as f64
     }

@@ -188,7 +188,7 @@ pub fn saturated(results: &Results, figure: fn(&Saturation) -> f64) -> Vec<f64> 
     results.saturation.iter().map(figure).collect()
 }
 
-fn opened(results: &Results, figure: fn(&Latencies) -> f64) -> Vec<f64> {
+pub fn opened(results: &Results, figure: fn(&Latencies) -> f64) -> Vec<f64> {
     results.open_loop.iter().map(figure).collect()
 }
 
@@ -384,7 +384,7 @@ pub fn ratios(results: &[Results], of: &Results, metrics: &[Metric]) -> Map<Stri
         .collect()
 }
 
-fn to_reference(results: &[Results], of: &Results, metric: &Metric) -> f64 {
+pub fn to_reference(results: &[Results], of: &Results, metric: &Metric) -> f64 {
     let reference = results.iter().find(|result| result.name == REFERENCE);
     reference.map_or(f64::NAN, |reference| {
         ratio(&(metric.rounds)(of), &(metric.rounds)(reference))
@@ -415,14 +415,14 @@ pub fn idle_bytes(result: &Results) -> f64 {
         .map_or(f64::NAN, |idle| idle.bytes_each)
 }
 
-fn calls_per_request(result: &Results) -> f64 {
+pub fn calls_per_request(result: &Results) -> f64 {
     result
         .syscalls
         .as_ref()
         .map_or(f64::NAN, |counted| counted.per_request())
 }
 
-fn mebibytes(bytes: u64) -> f64 {
+pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 

@@ -1,17 +1,20 @@
 //! One run of the bench: servers start, rounds pass, tables are printed.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, ensure};
 
 use super::fleet::{self, Fleet, Stopped};
 use super::h2::{self, Wire};
 use super::measure::{self, Contestant, Results};
 use super::phase::Phase;
-use super::{Bench, FILES_SPARE, Options, Plan, before, compression, costs, report, tls};
+use super::{Bench, FILES_SPARE, Options, Plan, before, compression, costs, page, report, tls};
 use crate::before::schedule::Schedule;
 use crate::load::ghz::Ghz;
 use crate::load::transfer::Direction;
 use crate::load::wrk;
 use crate::machine;
+use crate::page::Page;
 use crate::peer::credentials::Credentials;
 use crate::peer::{Setup, Transport, go, origin, steppe};
 use crate::server::Server;
@@ -23,6 +26,11 @@ use crate::server::Server;
 pub async fn run(options: &Options) -> Result<bool> {
     let (mut plan, mut skipped) = (options.plan(), Vec::new());
     plan.leave_out_without_h2load(&mut skipped);
+    let open = |path: &PathBuf| {
+        let measured = page::measured(&plan.phases, &options.proxies());
+        Page::open(path, &page::MARKS, &measured)
+    };
+    let page = options.page.as_ref().map(open).transpose()?;
     let setup = prepare(options, &mut plan)?;
     let _grpc_server;
     let mut ghz = None;
@@ -64,14 +72,26 @@ pub async fn run(options: &Options) -> Result<bool> {
     let mut fleets = run_idle(stopped, &bench).await?;
     fleets.comparisons = comparisons;
     let mut is_valid = fleets.is_valid();
+    let mut own = page::Own::default();
     if bench.plan.phases.contains(&Phase::Compression) {
         let (rounds, seconds) = (bench.plan.rounds, bench.plan.seconds.div_ceil(2));
-        is_valid &= compression::run(&bench.setup, rounds, seconds).await?;
+        let compression = compression::run(&bench.setup, rounds, seconds).await?;
+        is_valid &= compression.is_valid();
+        own.compression = Some((rounds, compression.page_table()));
     }
     if bench.plan.phases.contains(&Phase::Costs) {
-        is_valid &= costs::run(&bench.setup, bench.plan.rounds * costs::ROUNDS_EACH).await?;
+        let rounds = bench.plan.rounds * costs::ROUNDS_EACH;
+        let costs = costs::run(&bench.setup, rounds).await?;
+        is_valid &= costs.is_valid();
+        own.costs = Some((rounds, costs.page_table()));
     }
     report::print(&fleets, &skipped, &bench.plan, &machine);
+    if let Some(page) = page.filter(|_| is_valid) {
+        let names = page::measured(&bench.plan.phases, &options.proxies());
+        let mut sections = page::sections(&names, &fleets, bench.plan.rounds);
+        sections.extend(own.sections());
+        page.write(&sections)?;
+    }
     Ok(is_valid)
 }
 

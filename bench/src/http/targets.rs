@@ -2,26 +2,26 @@
 //!
 //! Invariant: nothing depends on it; a bench prints figures and never fails on them.
 
-use super::measure::Results;
+use super::measure::{Results, Syscalls};
 use super::pairs::{pair, pair_by};
 use super::report::{REFERENCE, cpu_per_gb, idle_bytes, saturated};
 use super::tls::report::cpu_us;
 use crate::table::Table;
 
 /// CPU a request to the reference's.
-const CPU_TO_REFERENCE_MAX: f64 = 0.88;
+pub const CPU_TO_REFERENCE_MAX: f64 = 0.88;
 /// CPU a request to the floor's: what a gateway adds to forwarding.
-const CPU_TO_FLOOR_MAX: f64 = 1.2;
+pub const CPU_TO_FLOOR_MAX: f64 = 1.2;
 /// Memory of a kept-alive connection that does nothing.
 const IDLE_BYTES_MAX: f64 = 2_000.0;
 /// CPU a request over TLS to the reference's.
-const TLS_CPU_TO_REFERENCE_MAX: f64 = 0.85;
+pub const TLS_CPU_TO_REFERENCE_MAX: f64 = 0.85;
 /// CPU a full handshake to the reference's.
-const HANDSHAKE_TO_REFERENCE_MAX: f64 = 0.9;
+pub const HANDSHAKE_TO_REFERENCE_MAX: f64 = 0.9;
 /// CPU a GB over TLS to the reference's.
-const TLS_BODIES_TO_REFERENCE_MAX: f64 = 1.0;
+pub const TLS_BODIES_TO_REFERENCE_MAX: f64 = 1.0;
 /// Memory of an idle connection with TLS: a session's keys and state come to a plain one's.
-const TLS_IDLE_BYTES_MAX: f64 = 12.0 * 1024.0;
+pub const TLS_IDLE_BYTES_MAX: f64 = 12.0 * 1024.0;
 /// A receive and a send on either side.
 const CALLS_EACH_MAX: f64 = 2.0;
 /// wrk does not count the requests in flight at its end, and new connections are among the calls.
@@ -29,9 +29,6 @@ const CALLS_TOLERANCE: f64 = 0.05;
 
 /// CPU of a hit to that of another cache's.
 const HIT_TO_OTHERS_MAX: f64 = 0.8;
-
-const RECEIVES: &[&str] = &["read", "readv", "recvfrom", "recvmsg"];
-const SENDS: &[&str] = &["write", "writev", "sendto", "sendmsg"];
 
 /// A line of the summary.
 pub struct Target {
@@ -47,11 +44,7 @@ pub struct Target {
 pub fn all(results: &[Results]) -> [Target; 5] {
     let steppe = results.iter().find(|result| result.name == "steppe");
     let cpu = |to| pair(results, "steppe", to).map(|pair| pair.median());
-    let calls = |names: &[&str]| {
-        let counted = steppe?.syscalls.as_ref()?;
-        let counts = names.iter().filter_map(|name| counted.counts.get(*name));
-        Some(counts.sum::<u64>() as f64 / counted.requests.max(1) as f64)
-    };
+    let calls = |names: &[&str]| Some(steppe?.syscalls.as_ref()?.of(names));
     let target = |name, most, digits, measured| Target {
         name,
         most,
@@ -72,8 +65,8 @@ pub fn all(results: &[Results]) -> [Target; 5] {
             cpu(REFERENCE),
         ),
         target("CPU a request ÷ floor", CPU_TO_FLOOR_MAX, 2, cpu("floor")),
-        call("receives a request", calls(RECEIVES)),
-        call("sends a request", calls(SENDS)),
+        call("receives a request", calls(Syscalls::RECEIVES)),
+        call("sends a request", calls(Syscalls::SENDS)),
         target("bytes an idle connection", IDLE_BYTES_MAX, 0, idle),
     ]
 }
@@ -167,7 +160,7 @@ pub fn table(targets: &[Target]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::{Idle, Syscalls};
+    use super::super::measure::Idle;
     use super::super::report::tests::result;
     use super::*;
 

@@ -63,6 +63,22 @@ impl Case {
         }
     }
 
+    /// The label of its rows on the page of figures.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Random400 => "random mixed, 400 slots",
+            Self::Random8192 => "random mixed, 8,192 slots",
+            Self::Random100000 => "random mixed, 100,000 slots",
+            Self::Larson => "Larson-like, 2 threads",
+            Self::Handover => "producer and consumer",
+            Self::Realloc => "growth by realloc",
+            Self::Server => "a server's life",
+            Self::Churn => "thread churn",
+            Self::Freeing => "a thread that only frees",
+            Self::Large => "blocks of 1 to 16 MiB",
+        }
+    }
+
     /// What one operation is.
     pub const fn operation(self) -> &'static str {
         match self {

@@ -19,35 +19,23 @@ pub struct Report<'a> {
     pub machine: &'a str,
 }
 
-/// How a table is written.
-type Form = fn(&Table) -> String;
-
 impl Report<'_> {
     /// For a terminal.
     pub fn print(&self) {
-        self.print_as("", |table| table.to_string());
-    }
-
-    /// For a README.
-    pub fn print_markdown(&self) {
-        self.print_as("### ", Table::to_markdown);
-    }
-
-    fn print_as(&self, heading: &str, form: Form) {
         self.print_header();
         for &case in &self.plan.cases {
-            println!("\n{heading}{}", case.title());
+            println!("\n{}", case.title());
             println!("{}", self.reference(case));
-            println!("\n{}", form(&self.case_table(case)));
+            println!("\n{}", self.case_table(case));
         }
         let comparisons = self.comparisons();
         if comparisons.is_empty() {
-            println!("{heading}Targets");
+            println!("Targets");
             println!("Information: nothing fails by them.\n");
-            println!("{}", form(&self.target_table()));
+            println!("{}", self.target_table());
         } else {
-            println!("{heading}Old and new: CPU and instructions an operation\n");
-            println!("{}", form(&comparison::table(&comparisons)));
+            println!("Old and new: CPU and instructions an operation\n");
+            println!("{}", comparison::table(&comparisons));
             print!("{}", comparison::verdicts(&comparisons));
         }
         for failure in self.records.failures() {

@@ -22,7 +22,6 @@ use crate::before::schedule::Schedule;
 use crate::callgrind::{self, Counted, marginal};
 use crate::peer::loopback;
 use crate::server::{Launch, Server};
-use crate::table::Table;
 use crate::{machine, process};
 
 /// Both builds, and how long they are loaded.
@@ -86,7 +85,7 @@ const BUDGET: &str = "512MiB";
 ///
 /// # Errors
 /// When a build can't be started, or a call fails.
-pub async fn run(bench: &Bench, cases: &[Case], form: fn(&Table) -> String) -> Result<bool> {
+pub async fn run(bench: &Bench, cases: &[Case]) -> Result<bool> {
     let machine = machine::describe();
     let mut comparisons = Vec::new();
     for &case in cases.iter().filter(|case| case.shape == Shape::Unary) {
@@ -98,7 +97,7 @@ pub async fn run(bench: &Bench, cases: &[Case], form: fn(&Table) -> String) -> R
     let table = comparison::table(&comparisons);
     println!("{machine}\n");
     println!("Old and new: CPU and instructions a call, pair by pair within each round\n");
-    println!("{}", form(&table));
+    println!("{table}");
     print!("{}", comparison::verdicts(&comparisons));
     Ok(true)
 }

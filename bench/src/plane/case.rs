@@ -82,14 +82,33 @@ impl Case {
     }
 }
 
-impl Display for Case {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let bytes = match self.bytes {
+impl Case {
+    fn size(self) -> String {
+        match self.bytes {
             bytes if bytes >= 1_000_000 => format!("{} MB", bytes / 1_000_000),
             bytes if bytes >= 1_024 && bytes % 1_024 == 0 => format!("{} KiB", bytes / 1_024),
             bytes if bytes >= 1_000 => format!("{} KB", bytes / 1_000),
             bytes => format!("{bytes} B"),
+        }
+    }
+
+    /// The load in the rows of the page, which names 96 calls at a time once for all.
+    pub fn load(self) -> String {
+        let size = self.size();
+        let load = match self.shape {
+            Shape::Unary => size,
+            Shape::Stream => format!("stream of 1,000 items of {size}"),
         };
+        match self.concurrency {
+            96 => load,
+            calls => format!("{load}, {calls} at a time"),
+        }
+    }
+}
+
+impl Display for Case {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let bytes = self.size();
         let (shape, calls) = (self.shape.name(), self.concurrency);
         write!(formatter, "{shape}, {bytes}, {calls} at a time")
     }
@@ -109,5 +128,11 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 18);
+        let mut loads: Vec<_> = Case::all().into_iter().map(Case::load).collect();
+        assert!(loads.contains(&"1 MB, 1 at a time".to_owned()));
+        assert!(loads.contains(&"stream of 1,000 items of 1 KB".to_owned()));
+        loads.sort();
+        loads.dedup();
+        assert_eq!(loads.len(), 18);
     }
 }

@@ -1,9 +1,10 @@
-//! The tables: one a load, and what was claimed of two of them.
+//! The tables: one a load, and what was claimed of two of them; and one of all loads for a page.
 
 use super::case::{Case, Shape};
 use super::contestant::Contestant;
 use super::{Programs, Run};
-use crate::table::{Table, figure};
+use crate::page::{Figures, Marks, Section};
+use crate::table::{Table, figure, grouped, joined, significant};
 use crate::{machine, stats};
 
 /// What was seen of a load.
@@ -87,8 +88,7 @@ impl Record {
             let to_tonic = tonic.map_or(f64::NAN, |tonic| {
                 stats::ratio(&row.all(Run::cpu_us), &tonic.all(Run::cpu_us))
             });
-            let has_between = matches!(row.contestant, Contestant::SteppeRelay | Contestant::Nats);
-            let between = |value: f64| if has_between { value } else { f64::NAN };
+            let between = |value: f64| if row.has_between() { value } else { f64::NAN };
             table.row(vec![
                 row.contestant.name().to_owned(),
                 figure(row.median(|run| run.per_s), 0),
@@ -107,7 +107,59 @@ impl Record {
     }
 }
 
+impl Record {
+    fn add_to(&self, figures: &mut Figures) {
+        let cells = |read: fn(&Row) -> String| {
+            move |name: &str| {
+                let row = self.rows.iter().find(|row| row.contestant.name() == name);
+                row.filter(|row| !row.runs.is_empty())
+                    .map_or_else(String::new, read)
+            }
+        };
+        let load = self.case.load();
+        let (operations, operation) = match self.case.shape {
+            Shape::Unary => ("calls", "a call"),
+            Shape::Stream => ("items", "an item"),
+        };
+        figures.row(
+            &format!("{load}: {operations} a second ↑"),
+            cells(|row| grouped(row.median(|run| run.per_s), 0)),
+        );
+        figures.row(
+            &format!("{load}: CPU of caller and worker, µs {operation} ↓"),
+            cells(|row| significant(row.median(Run::cpu_us))),
+        );
+        figures.row(
+            &format!("{load}: CPU of the relay or broker, µs {operation} ↓"),
+            cells(|row| match row.has_between() {
+                true => significant(row.median(|run| run.between_us)),
+                false => String::new(),
+            }),
+        );
+        let ours = self.rows.first().map_or([f64::NAN; 2], Row::quantiles_us);
+        // Milliseconds, where microseconds would have five digits.
+        match ours[0] >= 10_000.0 {
+            true => figures.row(
+                &format!("{load}: p50 / p99, ms ↓"),
+                cells(|row| joined(&row.quantiles_us(), |us| significant(us / 1_000.0))),
+            ),
+            false => figures.row(
+                &format!("{load}: p50 / p99, µs ↓"),
+                cells(|row| joined(&row.quantiles_us(), |us| grouped(us, 0))),
+            ),
+        }
+    }
+}
+
 impl Row {
+    fn has_between(&self) -> bool {
+        matches!(self.contestant, Contestant::SteppeRelay | Contestant::Nats)
+    }
+
+    fn quantiles_us(&self) -> [f64; 2] {
+        [0, 1].map(|at| self.median(|run| micros(run, at)))
+    }
+
     fn all(&self, read: impl Fn(&Run) -> f64) -> Vec<f64> {
         self.runs.iter().map(read).collect()
     }
@@ -138,17 +190,13 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / 1_048_576.0
 }
 
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-pub fn print(records: &[Record], programs: &Programs, is_markdown: bool) {
+pub fn print(records: &[Record], programs: &Programs) {
     println!("{}\n", machine::describe());
     println!(
         "µs: CPU an operation, of an item where it is a stream; to tonic: CPU of caller and worker; HWM: of both.\n"
     );
     for record in records {
-        match is_markdown {
-            true => println!("**{}**\n\n{}", record.case, record.table().to_markdown()),
-            false => println!("{}\n{}", record.case, record.table()),
-        }
+        println!("{}\n{}", record.case, record.table());
         for row in &record.rows {
             if let Some(why) = row.contestant.cannot(record.case) {
                 println!("n/a {}: {why}", row.contestant.name());
@@ -174,6 +222,59 @@ pub fn print(records: &[Record], programs: &Programs, is_markdown: bool) {
     for line in claims(records) {
         println!("{line}");
     }
+}
+
+/// The marks of `docs/performance/plane.md`.
+pub const MARKS: Marks<'_> = Marks {
+    bench: "plane",
+    names: &[NAME],
+};
+
+const NAME: &str = "plane";
+
+/// Four rows for each load.
+pub fn section(records: &[Record], rounds: usize) -> Section {
+    let rows = records.first().map_or(&[][..], |record| &record.rows);
+    let columns = rows
+        .iter()
+        .map(|row| (row.contestant.name(), title(row.contestant)));
+    let mut figures = Figures::new("", columns.collect(), &[]);
+    for record in records {
+        record.add_to(&mut figures);
+    }
+    Section {
+        name: NAME,
+        rounds,
+        tables: vec![figures.into_table()],
+    }
+}
+
+/// The heading of a column.
+fn title(contestant: Contestant) -> String {
+    let locked = |package| {
+        let version = locked_version(LOCK, package);
+        format!("{package} {}", version.unwrap_or_default())
+    };
+    match contestant {
+        Contestant::Steppe => "Steppe".to_owned(),
+        Contestant::SteppeRelay => "by its relay".to_owned(),
+        Contestant::Tonic => locked("tonic"),
+        Contestant::TonicFour => format!("{}, 4 connections", locked("tonic")),
+        Contestant::Tarpc => locked("tarpc"),
+        Contestant::Nats => "NATS".to_owned(),
+        Contestant::Floor => "floor".to_owned(),
+    }
+}
+
+/// The versions that the peers are built of.
+const LOCK: &str = include_str!("../../plane-peers/Cargo.lock");
+
+/// The first two numbers of a package's version.
+fn locked_version(lock: &str, package: &str) -> Option<String> {
+    let at = lock.find(&format!("name = \"{package}\"\n"))?;
+    let version = lock[at..].split("version = \"").nth(1)?.split('"').next()?;
+    let parts: Vec<&str> = version.split('.').take(2).collect();
+    Some(parts.join("."))
 }
 
 /// What Steppe says of itself beside tonic on one connection, and whether this run bears it out.
@@ -209,7 +310,10 @@ fn claims(records: &[Record]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::page::Page;
 
     fn run(per_s: f64, cpu_us: f64, failed: u64) -> Run {
         Run {
@@ -273,10 +377,40 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_rows_for_each_load_that_differ_in_their_unit() {
+        let mut slow = run(10.0, 1.5, 0);
+        slow.quantiles_us = [44_120, 73_000, 90_000];
+        let records = [
+            record(1_000, run(271_854.0, 4.7, 0), run(70_374.0, 20.2, 0)),
+            record(1_000_000, slow, slow),
+        ];
+        let section = section(&records, 5);
+        let text = section.tables[0].to_markdown();
+        let tonic = title(Contestant::Tonic);
+        assert!(tonic.starts_with("tonic 0."), "{tonic}");
+        let expected = format!(
+            "|  | Steppe | {tonic} |\n| --- | ---: | ---: |\n\
+             | 1 KB: calls a second ↑ | 271,854 | 70,374 |\n\
+             | 1 KB: CPU of caller and worker, µs a call ↓ | 4.70 | 20.2 |\n\
+             | 1 KB: p50 / p99, µs ↓ | 1 / 2 | 1 / 2 |\n\
+             | 1 MB: calls a second ↑ | 10 | 10 |\n\
+             | 1 MB: CPU of caller and worker, µs a call ↓ | 1.50 | 1.50 |\n\
+             | 1 MB: p50 / p99, ms ↓ | 44.1 / 73.0 | 44.1 / 73.0 |\n"
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
     fn a_contestant_without_figures_has_a_row() {
         let mut record = record(1_000, run(1.0, 2.0, 0), run(1.0, 10.0, 0));
         record.rows[0].runs.clear();
         let table = record.table().to_string();
         assert!(table.contains("n/a") && table.contains("1.00"), "{table}");
+    }
+
+    #[test]
+    fn the_committed_page_has_the_marks() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance/plane.md");
+        Page::open(Path::new(page), &MARKS, MARKS.names).expect("it has all of them");
     }
 }

@@ -1,6 +1,6 @@
 // Compares ways to hand packets over, each in a process of its own, at 100 a second what one sound server plays, and
-// prints a table. `npm run bench -- [--svg FILE] [--readme FILE]` draws a chart, and puts the table between the marks of a
-// document. SECONDS a case as the variable says, 10 by default. `--before FOLDER` compares two builds of the package instead:
+// prints a table for each rate. `npm run bench -- [--svg FILE] [--page FILE]` draws a chart, and puts the tables between the marks of a
+// page. SECONDS a case as the variable says, 10 by default. `--before FOLDER` compares two builds of the package instead:
 // before.mjs.
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -53,35 +53,44 @@ await server.stop();
 const fixed = (value, digits) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
 const packets = (value) => Math.round(value).toLocaleString('en');
 
-function cells(row) {
-  const name = [row.rate === 0 ? 'burst' : packets(row.rate), NAMES[row.mode]];
-  if (row.cannot) return [...name, ...Array(7).fill(''), row.cannot];
-  return [
-    ...name,
-    fixed(row.heapBytesPerPacket, 1),
-    row.mode === 'ring' ? fixed(row.heapBytesPerWake, 1) : '',
-    fixed(row.retainedKb, 0),
-    fixed(row.externalMb, 1),
-    `${row.collections}, ${fixed(row.collectionMs, 1)}`,
-    row.reuse === undefined ? '–' : `${fixed(row.reuse * 100, 1)} %`,
-    row.lost === undefined ? '' : `${row.lost}, ${row.droppedFrames ?? '–'}`,
-    packets(row.packetsPerSecond),
-  ];
+/** The figures of a case, each with the direction that is better. */
+const FIGURES = {
+  'heap bytes a packet ↓': (row) => fixed(row.heapBytesPerPacket, 1),
+  'heap bytes a wake': (row) => (row.mode === 'ring' ? fixed(row.heapBytesPerWake, 1) : ''),
+  'retained, KB ↓': (row) => fixed(row.retainedKb, 0),
+  'external, MB ↓': (row) => fixed(row.externalMb, 1),
+  'collections, ms ↓': (row) => `${row.collections}, ${fixed(row.collectionMs, 1)}`,
+  'slot reuse': (row) => (row.reuse === undefined ? '–' : `${fixed(row.reuse * 100, 1)} %`),
+  'frames lost, told': (row) => (row.lost === undefined ? '' : `${row.lost}, ${row.droppedFrames ?? '–'}`),
+  'packets a second ↑': (row) => packets(row.packetsPerSecond),
+};
+
+const line = (texts) => `| ${texts.join(' | ')} |`;
+
+/** A table of one rate: figures by case, the package's own cases first. A case that can't be run says why in a line below. */
+function tableOf(rate) {
+  const all = rows.filter((row) => row.rate === rate);
+  const ran = all.filter((row) => !row.cannot);
+  const ordered = [...ran.filter(isOurs).reverse(), ...ran.filter((row) => !isOurs(row))];
+  const title = rate === 0 ? 'in a burst' : `${packets(rate)} packets a second`;
+  const head = [line([title, ...ordered.map((row) => NAMES[row.mode])]), `|---|${'---:|'.repeat(ordered.length)}`];
+  const figures = Object.entries(FIGURES).map(([label, figure]) => line([label, ...ordered.map(figure)]));
+  const missing = all.filter((row) => row.cannot).map((row) => `\n${NAMES[row.mode]}: ${row.cannot}.`);
+  return [...head, ...figures, ...missing].join('\n');
 }
 
-const heads = ['packets a second', '', 'heap bytes a packet', 'a wake', 'retained, KB', 'external, MB', 'collections, ms', 'slot reuse', 'frames lost, told', 'packets a second, got'];
-const line = (texts) => `| ${texts.join(' | ')} |`;
-const table = [line(heads), `|---|---|${'---:|'.repeat(heads.length - 2)}`, ...rows.map((row) => line(cells(row)))].join('\n');
+const isOurs = (row) => OURS.includes(row.mode);
+const table = [100, 10_000, 0].map(tableOf).join('\n\n');
 console.log(table);
 
 /** A chart below another. */
 const panel = (title, drawn, at) => `<g transform="translate(0 ${at})"><text x="10" y="22" font-weight="bold">${title}</text>${drawn.join('')}</g>`;
 
 if (file('--svg')) writeFileSync(file('--svg'), chart());
-if (file('--readme')) {
+if (file('--page')) {
   const marks = /(<!-- begin bench -->\n)[^]*(<!-- end bench -->)/;
-  const document = readFileSync(file('--readme'), 'utf8');
-  writeFileSync(file('--readme'), document.replace(marks, (_all, begin, end) => `${begin}${table}\n${end}`));
+  const document = readFileSync(file('--page'), 'utf8');
+  writeFileSync(file('--page'), document.replace(marks, (_all, begin, end) => `${begin}${table}\n${end}`));
 }
 
 /** Two charts of bars: what a packet allocates, and how fast packets go. */

@@ -1,5 +1,5 @@
-// Receives streams of `capture.streamTo`, and tells what arrived, what is missing, and whether samples
-// of the synthetic `probe` are right: `node examples/origin.mjs [PORT] [--h2]`.
+// Receives streams of `capture.streamTo`, reports received and missing frames, and verifies the samples
+// of the synthetic `probe`: `node examples/origin.mjs [PORT] [--h2]`.
 import { createServer } from 'node:http';
 import { createServer as createH2Server } from 'node:http2';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,7 @@ class Received {
   }
 
   see({ position, frames, samples }) {
-    // A request that failed may have had it already.
+    // A failed request may have delivered it already.
     if (position < this.next) return void (this.duplicates += frames);
     if (position > this.next) this.gaps.push({ at: this.next, frames: position - this.next });
     this.next = position + frames;
@@ -61,7 +61,7 @@ export function createOrigin() {
         for (const frame of decoder.push(chunk)) received.see(frame);
       }
     } catch {
-      // Cut off: the next request goes on, and positions tell what is missing.
+      // The request was cut off: the next one continues, and positions show the missing frames.
       return void response.destroy();
     }
     response.writeHead(200, { 'content-type': 'application/json' });

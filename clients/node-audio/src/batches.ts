@@ -3,7 +3,7 @@ import type { AudioCapture } from './capture';
 import { invalid } from './options';
 import type { BatchOptions, Packet } from './types';
 
-/** Packets that came together. The object comes back with others: it is on loan until the next. */
+/** Packets that are delivered together. The object is reused: a batch is valid until the next one is requested. */
 export class Batch {
   readonly packets: Packet[] = [];
 
@@ -19,7 +19,7 @@ export class Batch {
     return this.packets[Symbol.iterator]();
   }
 
-  /** Releases all packets that were not released yet. */
+  /** Releases all packets of the batch that were not released yet. */
   release(): void {
     for (const packet of this.packets) packet[Symbol.dispose]();
     this.packets.length = 0;
@@ -34,10 +34,10 @@ export async function* batches(
   capture: AudioCapture,
   { maxMs = 50, maxPackets }: BatchOptions,
 ): AsyncGenerator<Batch, void, undefined> {
-  if (!(maxMs >= 1 && maxMs <= 10_000)) throw invalid(`maxMs is ${maxMs}, and may be 1 to 10000`);
+  if (!(maxMs >= 1 && maxMs <= 10_000)) throw invalid(`maxMs is ${maxMs}; expected 1 to 10000`);
   const slots = capture.stats().slots.total;
   const most = maxPackets ?? Math.max(1, slots >> 1);
-  if (!(most >= 1 && most <= slots)) throw invalid(`maxPackets is ${most}, and may be 1 to ${slots}`);
+  if (!(most >= 1 && most <= slots)) throw invalid(`maxPackets is ${most}; expected 1 to ${slots}`);
   const done = capture.begin('batches');
   const batch = new Batch();
   try {

@@ -40,17 +40,17 @@ const PACKETS_A_TURN = 4_096;
 const SHARED_LOOK_MS = 100;
 
 /**
- * A capture: sound from a device, in packets, in memory that it allocated once.
+ * Captures sound from a device as packets, in memory that is allocated once.
  *
- * It has one reader at a time: `packet` listeners, a loop, a stream, a recording or a Worker. While
- * it has none, packets wait in the ring and the overrun policy applies.
+ * A capture has one reader at a time: `packet` listeners, a loop, a stream, a recording or a Worker.
+ * Without a reader, packets wait in the ring, and the overrun policy applies when it is full.
  */
 export class AudioCapture extends EventEmitter<CaptureEvents> {
-  /** What packets have. With two sources side by side: the channels of both. */
+  /** Format of the packets. With two sources side by side, `channels` counts those of both. */
   readonly format: Readonly<AudioFormat>;
   /** Frames of a full packet. */
   readonly packetFrames: number;
-  /** What the device gives, and its id; known once `open` has resolved. */
+  /** ID and format of the device; set once `open` has resolved. */
   device: { id: string; format: AudioFormat } | undefined;
 
   private readonly reader: RingReader;
@@ -95,9 +95,9 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   }
 
   /**
-   * Opens a device, and resolves when it captures.
+   * Opens a device, and resolves when the capture has begun.
    *
-   * @throws AudioError with a code that says why it can't.
+   * @throws AudioError with the reason as its code.
    */
   static async open(options: CaptureOptions = {}): Promise<AudioCapture> {
     options.signal?.throwIfAborted();
@@ -109,48 +109,49 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     return capture;
   }
 
-  /** The devices that can be captured. */
+  /** Lists the devices that can be captured. */
   static devices(): Promise<AudioDevice[]> {
     return devices();
   }
 
-  /** The programs that play sound now. */
+  /** Lists the programs that play sound now. */
   static processes(): Promise<AudioProcess[]> {
     return processes();
   }
 
-  /** Tells which devices come and go, until it is closed. */
+  /** Watches for devices that are added, removed or become the default, until it is closed. */
   static watch(): DeviceWatch {
     return new DeviceWatch();
   }
 
-  /** Whether nothing follows what waits in the ring. */
+  /** True once the capture has ended. Packets in the ring can still be read. */
   get closed(): boolean {
     return this.hasEnded;
   }
 
-  /** Leaves sound out until `resume`; the device goes on, and the packet after is a discontinuity. */
+  /** Omits sound until `resume()`. The device stays open; the next packet is a discontinuity. */
   pause(): void {
     this.native.pause();
   }
 
+  /** Resumes the capture after `pause()`. */
   resume(): void {
     this.native.resume();
   }
 
-  /** Has the capture keep the process alive, as it does from the start. */
+  /** Makes the capture keep the process alive. This is the default. */
   ref(): this {
     this.native.ref();
     return this;
   }
 
-  /** Lets the process end while the capture goes on. */
+  /** Allows the process to exit while the capture runs. */
   unref(): this {
     this.native.unref();
     return this;
   }
 
-  /** Ends the capture. Packets that are held stay valid; those that wait can still be read. */
+  /** Ends the capture. Retained packets stay valid, and packets in the ring can still be read. */
   async close(): Promise<void> {
     this.native.close();
     this.finish();
@@ -160,19 +161,20 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     return this.close();
   }
 
-  /** Peak and RMS of the packet that was delivered last; the native side has them computed. */
+  /** Returns peak and RMS of the last delivered packet. Native code computes them. */
   level(): Level {
     const floats = new Float32Array(this.tally.buffer);
     return levelOf(floats[TallyWord.peak] as number, floats[TallyWord.rms] as number);
   }
 
+  /** Returns the statistics since the capture was opened. */
   stats(): CaptureStats {
     return statsOf(this.reader, this.delayFrames);
   }
 
-  /** Packets, one after the other; each is on loan until the next is asked for. */
+  /** Iterates over packets. Each is valid until the next one is requested. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Packet, void, undefined> {
-    const done = this.begin('a loop');
+    const done = this.begin('a for await loop');
     try {
       for (;;) {
         const packet = this.next();
@@ -184,34 +186,34 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     }
   }
 
-  /** Packets by the batch: one promise for many. A batch is on loan until the next is asked for. */
+  /** Iterates over batches of packets: one promise for each batch, which is valid until the next one is requested. */
   batches(options: BatchOptions = {}): AsyncGenerator<Batch, void, undefined> {
     return batches(this, options);
   }
 
-  /** A stream of the packets' bytes. It copies: a stream does not say when it has read a chunk. */
+  /** Returns a stream of the packets' bytes. It copies, because a stream does not report when a chunk was read. */
   toReadable(): Readable {
     return toReadable(this);
   }
 
-  /** A web stream of the packets' bytes. It copies: byte streams refuse shared memory. */
+  /** Returns a web stream of the packets' bytes. It copies, because byte streams refuse shared memory. */
   toWeb(): ReadableStream<Uint8Array> {
     return toWeb(this);
   }
 
-  /** Writes a WAV file until the capture ends, or so many seconds are full. */
+  /** Writes a WAV file until the capture ends, `seconds` have been written or `signal` is aborted. */
   recordWav(path: string, options: RecordOptions = {}): Promise<WavSummary> {
     return recordWav(this, path, options);
   }
 
-  /** Sends packets to a server over HTTP/2: docs/stream.md has the frames. */
+  /** Sends packets to a server over HTTP/2. docs/stream.md specifies the frames. */
   streamTo(url: string | URL, options: StreamOptions = {}): Promise<StreamSummary> {
     return streamTo(this, url, options);
   }
 
   /**
-   * Hands the reading over to a Worker, which does it by `AudioReader.receive()`. It blocks there,
-   * without an event loop, and allocates nothing. Events stay here.
+   * Lets a Worker read the packets, with `AudioReader.receive()`. The Worker reads with blocking calls,
+   * without an event loop or an allocation. Events are still emitted on this object.
    */
   share(worker?: Pick<Worker, 'postMessage'>): SharedCapture {
     this.begin('a Worker');
@@ -225,7 +227,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   /** @internal Begins to read; gives what ends it. */
   begin(name: string): () => void {
     if (this.readerName !== undefined) {
-      const message = `the capture is read by ${this.readerName} already: it has one reader at a time`;
+      const message = `the capture already has a reader (${this.readerName}): only one at a time is allowed`;
       throw new AudioError('ERR_BUSY', message);
     }
     this.readerName = name;
@@ -310,7 +312,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.areListenersStale = false;
     const had = this.listenersOfPackets.length > 0;
     const listeners = this.rawListeners('packet') as PacketListener[];
-    if (!had && listeners.length > 0) this.begin('listeners');
+    if (!had && listeners.length > 0) this.begin('packet listeners');
     if (had && listeners.length === 0) this.readerName = undefined;
     this.listenersOfPackets = listeners;
   }
@@ -406,4 +408,4 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 }
 
 const PERMISSION =
-  'nothing but zeros came since the start, as when a permission is missing: allow this program to use the microphone or to record system audio in the privacy settings';
+  'all samples have been zero since the start, which suggests a missing permission: allow this program to use the microphone or to record system audio in the privacy settings';

@@ -7,30 +7,30 @@ import { meter } from './meter';
 import { PRESETS } from './presets';
 import type { CaptureOptions, PresetName, SourceKind } from './types';
 
-const HELP = `Captures sound: microphones, what the machine plays, one program.
+const HELP = `Captures microphones, system audio and single programs.
 
 Usage: steppe-audio COMMAND [OPTIONS]
 
 Commands:
   devices          list devices and the programs that play sound
   record FILE      write a WAV file, until Ctrl-C or for --seconds
-  level            show a meter
-  bench            measure packets a second, memory and latency on this machine
+  level            show a level meter
+  bench            measure packets per second, heap allocation and lost frames on this machine
   stream URL       send the capture to a server over HTTP/2
 
 Options:
   --source KIND    input (default), loopback, process or synthetic
-  --device ID      which device; 'devices' lists them
-  --pid N          which program, with --source process
+  --device ID      device ID, as listed by 'devices'
+  --pid N          process ID of the program, with --source process
   --preset NAME    ${Object.keys(PRESETS).join(', ')}
-  --rate HZ        frames a second
-  --channels N
+  --rate HZ        sample rate
+  --channels N     number of channels
   --sample FORMAT  s16, f32 or mulaw
-  --packet-ms N    length of a packet
-  --seconds N      end after so long
-  --token TOKEN    sent as a bearer token; or the variable STEPPE_AUDIO_TOKEN
-  --json           for programs: one line of JSON
-  -h, --help
+  --packet-ms N    length of a packet in milliseconds
+  --seconds N      end after N seconds
+  --token TOKEN    bearer token; default: environment variable STEPPE_AUDIO_TOKEN
+  --json           print JSON, one value per line
+  -h, --help       print this help
 
 Examples:
   steppe-audio devices
@@ -38,8 +38,8 @@ Examples:
   steppe-audio level --source synthetic
   steppe-audio stream https://edge.example/audio --preset whisper --token "$TOKEN"
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no sound server or no such device,
-4 not permitted, 5 the server refused the stream or is out of reach.
+Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no sound server, device or process,
+4 not permitted, 5 the server refused the stream or is unreachable.
 `;
 
 const OPTIONS = {
@@ -82,7 +82,7 @@ function number(values: Values, name: keyof Values): number | undefined {
   const text = values[name];
   if (text === undefined) return undefined;
   const value = Number(text);
-  if (text === '' || !Number.isFinite(value)) throw new Usage(`--${name} is '${String(text)}', and is to be a number`);
+  if (text === '' || !Number.isFinite(value)) throw new Usage(`--${name} is '${String(text)}'; expected a number`);
   return value;
 }
 
@@ -119,7 +119,7 @@ async function listDevices(values: Values): Promise<void> {
     say(`${isDefault ? '*' : ' '} ${kind.padEnd(9)} ${id}\n    ${name} (${backend}, ${sampleRate} Hz, ${channels} channels)`);
   }
   for (const { pid, name } of processes) say(`  process   ${pid}\n    ${name}`);
-  if (devices.length === 0) say('no device');
+  if (devices.length === 0) say('no devices found');
 }
 
 /** Until Ctrl-C, or so many seconds. */
@@ -148,7 +148,7 @@ async function withCapture<T>(
 async function record(path: string, values: Values): Promise<void> {
   const seconds = number(values, 'seconds');
   await withCapture(values, end(), async (capture) => {
-    if (!values.json) say(`recording to ${path}${seconds === undefined ? ', Ctrl-C ends it' : ` for ${seconds} s`}`);
+    if (!values.json) say(`recording to ${path}${seconds === undefined ? '; press Ctrl-C to stop' : ` for ${seconds} s`}`);
     const summary = await capture.recordWav(path, seconds === undefined ? {} : { seconds });
     if (values.json) return json(summary);
     const length = (summary.frames / capture.format.sampleRate).toFixed(1);
@@ -174,23 +174,23 @@ async function main(args: string[]): Promise<void> {
   const { values, positionals } = parsed(args);
   const [command, argument, ...others] = positionals;
   if (values.help || command === 'help') return say(HELP.trimEnd());
-  if (command === undefined) throw new Usage('a command is missing');
+  if (command === undefined) throw new Usage('a command is required');
   const wantsArgument = command === 'record' || command === 'stream';
-  if (wantsArgument && argument === undefined) throw new Usage(`${command} wants ${command === 'record' ? 'a file' : 'a url'}`);
+  if (wantsArgument && argument === undefined) throw new Usage(`${command} requires ${command === 'record' ? 'a file' : 'a URL'}`);
   const [surplus] = wantsArgument ? others : positionals.slice(1);
-  if (surplus !== undefined) throw new Usage(`'${surplus}' is one argument too many`);
+  if (surplus !== undefined) throw new Usage(`unexpected argument '${surplus}'`);
   if (command === 'devices') return listDevices(values);
   if (command === 'record') return record(argument as string, values);
   if (command === 'level') return level(values);
   if (command === 'bench') return bench(number(values, 'seconds') ?? 3, values.json === true);
   if (command === 'stream') return stream(argument as string, values);
-  throw new Usage(`there is no command '${command}'`);
+  throw new Usage(`unknown command '${command}'`);
 }
 
 main(process.argv.slice(2)).catch((error: Error & { code?: string }) => {
   const isUsage = error instanceof Usage;
   process.stderr.write(`steppe-audio: ${error.message}\n`);
-  if (error.code === 'ERR_NO_SERVER') process.stderr.write("'--source synthetic' works without one.\n");
-  if (isUsage) process.stderr.write("'steppe-audio --help' tells more.\n");
+  if (error.code === 'ERR_NO_SERVER') process.stderr.write("'--source synthetic' needs no sound server.\n");
+  if (isUsage) process.stderr.write("Run 'steppe-audio --help' for usage.\n");
   process.exitCode = isUsage ? 2 : (EXIT[error.code as AudioError['code']] ?? 1);
 });

@@ -4,7 +4,7 @@ import { AudioError, toAudioError } from './error';
 import { addon, type NativeReport } from './native';
 import type { AudioDevice, AudioErrorCode, AudioProcess, Backend, DeviceChange } from './types';
 
-/** The devices that can be captured, outputs as `loopback` among them. */
+/** Lists the devices that can be captured; outputs have the kind `loopback`. */
 export async function devices(): Promise<AudioDevice[]> {
   const found = await asked(() => addon().devices());
   return found.devices.map(({ format, backend, ...device }) => ({
@@ -15,7 +15,7 @@ export async function devices(): Promise<AudioDevice[]> {
   }));
 }
 
-/** The programs that play sound now. */
+/** Lists the programs that play sound now. */
 export async function processes(): Promise<AudioProcess[]> {
   return (await asked(() => addon().processes())).programs;
 }
@@ -29,8 +29,8 @@ async function asked<T extends NativeReport>(ask: () => Promise<T>): Promise<T> 
 }
 
 /**
- * Tells which devices come, go, or become the default: as `change` events, or to one `for await`. It
- * does not keep the process alive.
+ * Watches for devices that are added, removed or become the default. It reports them as `change` events
+ * or to one `for await` loop, and does not keep the process alive.
  */
 export class DeviceWatch extends EventEmitter<{ change: [change: DeviceChange] }> {
   private readonly watcher: { close(): void };
@@ -46,6 +46,7 @@ export class DeviceWatch extends EventEmitter<{ change: [change: DeviceChange] }
     });
   }
 
+  /** Stops the watch and ends its loop. */
   close(): void {
     this.watcher.close();
     this.ended.abort();

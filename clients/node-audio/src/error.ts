@@ -1,6 +1,6 @@
 import type { AudioErrorCode } from './types';
 
-/** What this package throws and emits. `code` is for programs, `message` says what to do. */
+/** Error that this package throws and emits, with a `code` for programs and a `message` that suggests a remedy. */
 export class AudioError extends Error {
   override readonly name = 'AudioError';
   readonly code: AudioErrorCode;

@@ -5,7 +5,7 @@ export const FRAME_HEADER_BYTES = 48;
 
 const FLAGS = ['silent', 'discontinuity', 'timeEstimated', 'voiceBegins'] as const;
 
-/** What the header of a packet says. */
+/** Header of a packet in a stream. */
 export interface FrameHeader {
   bytes: number;
   frames: number;
@@ -41,23 +41,26 @@ export function readHeader(source: Buffer): FrameHeader {
   };
 }
 
-/** A frame of a stream, as the receiver has it. */
+/** A received frame of a stream: header and samples. */
 export interface StreamFrame extends FrameHeader {
   samples: Buffer;
 }
 
-/** Largest packet that a decoder takes; a larger length is no stream of ours. */
+/** Largest packet that a decoder accepts; a larger length is not a stream of this package. */
 const FRAME_BYTES_MAX = 16 << 20;
 
-/** Makes frames of chunks, wherever those are cut. */
+/** Decodes frames from chunks of any size. */
 export class FrameDecoder {
   private rest: Buffer = Buffer.alloc(0);
 
+  /** Adds a chunk, and yields the frames that it completes. */
   *push(chunk: Buffer): Generator<StreamFrame, void, undefined> {
     this.rest = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk]);
     while (this.rest.length >= FRAME_HEADER_BYTES) {
       const header = readHeader(this.rest);
-      if (header.bytes > FRAME_BYTES_MAX) throw new RangeError(`a frame of ${header.bytes} bytes`);
+      if (header.bytes > FRAME_BYTES_MAX) {
+        throw new RangeError(`a frame of ${header.bytes} bytes; at most ${FRAME_BYTES_MAX} are allowed`);
+      }
       const end = FRAME_HEADER_BYTES + header.bytes;
       if (this.rest.length < end) return;
       const samples = this.rest.subarray(FRAME_HEADER_BYTES, end);
@@ -66,7 +69,7 @@ export class FrameDecoder {
     }
   }
 
-  /** Whether a frame was cut off. */
+  /** True if the last frame is incomplete. */
   get isCut(): boolean {
     return this.rest.length > 0;
   }

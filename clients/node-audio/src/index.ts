@@ -1,3 +1,32 @@
+/*
+ * @steppe/audio for Node.js: captures microphones and system audio.
+ *
+ * Map of files
+ * - index.ts: public exports
+ * - types.ts: public types: options, packets, devices, statistics
+ * - capture.ts: AudioCapture, a capture with events and iteration
+ * - options.ts: validation and defaults of options
+ * - presets.ts: formats of known consumers
+ * - native.ts: loading and types of the native addon
+ * - layout.ts: layout of the memory shared with native code (native/MEMORY.md)
+ * - ring.ts: reader of the ring
+ * - packet.ts: packets, in place in a slot or copied
+ * - shared.ts: AudioReader, a blocking reader in a Worker
+ * - batches.ts: batches of packets
+ * - streams.ts: Node.js and Web streams
+ * - wav.ts: WAV files
+ * - stream-to.ts: upload to a server over HTTP/2
+ * - frame.ts: frame header and decoder of that upload
+ * - devices.ts: lists of devices and programs, DeviceWatch
+ * - error.ts: AudioError
+ * - report.ts: statistics and levels
+ * - latency.ts: latencies as integers, histogram buckets
+ * - cli.ts: command steppe-audio
+ * - meter.ts: level meter of the command
+ * - bench.ts: benchmark of the command
+ * - heap-meter.ts: heap allocation of a benchmark
+ * - symbols.ts: Symbol.dispose and Symbol.asyncDispose for older runtimes
+ */
 import './symbols';
 
 export type * from './types';

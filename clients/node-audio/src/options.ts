@@ -19,15 +19,15 @@ export interface Resolved {
 /** Checks options that only JavaScript has, and resolves defaults; the native side checks its own. */
 export function resolve(options: CaptureOptions): Resolved {
   const unknown = Object.keys(options).find((key) => !KEYS.has(key));
-  if (unknown !== undefined) throw invalid(`there is no option '${unknown}'`);
+  if (unknown !== undefined) throw invalid(`unknown option '${unknown}'`);
   const preset = options.preset === undefined ? undefined : PRESETS[options.preset];
   if (options.preset !== undefined && preset === undefined) {
-    throw invalid(`preset is '${options.preset}', and may be ${Object.keys(PRESETS).join(', ')}`);
+    throw invalid(`preset is '${options.preset}'; expected one of ${Object.keys(PRESETS).join(', ')}`);
   }
   const defaults: AudioFormat = { sampleRate: 48_000, channels: 1, sample: 's16' };
   const format = { ...defaults, ...preset?.format, ...options.format };
   if (!(format.sample in SAMPLE_BYTES)) {
-    throw invalid(`format.sample is '${String(format.sample)}', and may be s16, f32 or mulaw`);
+    throw invalid(`format.sample is '${String(format.sample)}'; expected s16, f32 or mulaw`);
   }
   const mode = oneOf('mode', options.mode ?? 'zero-copy', ['zero-copy', 'copy']);
   return {
@@ -44,13 +44,13 @@ function native(options: CaptureOptions, format: AudioFormat, packetMs: number):
   const channels = whole('format.channels', format.channels) * (isWide ? 2 : 1);
   const sampleRate = whole('format.sampleRate', format.sampleRate);
   const frames = (sampleRate * packetMs) / 1e3;
-  if (!(packetMs >= 1 && packetMs <= 1e3)) throw invalid(`packetMs is ${packetMs}, and may be 1 to 1000`);
+  if (!(packetMs >= 1 && packetMs <= 1e3)) throw invalid(`packetMs is ${packetMs}; expected 1 to 1000`);
   if (!Number.isInteger(frames)) {
-    throw invalid(`packetMs is ${packetMs}: ${frames} frames, which is no whole number`);
+    throw invalid(`packetMs is ${packetMs}: ${frames} frames, not a whole number`);
   }
   const bytes = frames * channels * SAMPLE_BYTES[format.sample];
   const slotBytes = whole('ring.slotBytes', options.ring?.slotBytes ?? bytes);
-  if (slotBytes < bytes) throw invalid(`ring.slotBytes is ${slotBytes}, and a packet has ${bytes}`);
+  if (slotBytes < bytes) throw invalid(`ring.slotBytes is ${slotBytes}; a packet has ${bytes} bytes`);
   const twoSeconds = Math.min(16_384, Math.max(16, Math.ceil(2_000 / packetMs)));
   const gate = options.gate === true ? {} : options.gate === false ? undefined : options.gate;
   return {
@@ -83,14 +83,14 @@ function toSources(source: CaptureOptions['source']): NativeSource[] {
 
 function whole(name: string, value: number): number {
   if (!Number.isInteger(value) || value < 1 || value > 0xffff_ffff) {
-    throw invalid(`${name} is ${value}, and is to be a whole number from 1 on`);
+    throw invalid(`${name} is ${value}; expected a whole number from 1 to 4294967295`);
   }
   return value;
 }
 
 function oneOf<T extends string>(name: string, value: T, words: readonly T[]): T {
   if (words.includes(value)) return value;
-  throw invalid(`${name} is '${value}', and may be ${words.join(' or ')}`);
+  throw invalid(`${name} is '${value}'; expected ${words.join(' or ')}`);
 }
 
 export function invalid(message: string): AudioError {

@@ -212,7 +212,7 @@ export class SlotPacket implements Packet {
 function released(): AudioError {
   return new AudioError(
     'ERR_PACKET_RELEASED',
-    'this packet was released: its slot has other sound; retain() it, or copy() what you keep',
+    'this packet was released, and its slot was reused; call retain() to keep it, or copy() its samples',
   );
 }
 

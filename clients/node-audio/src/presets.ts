@@ -1,16 +1,16 @@
 import type { AudioFormat, PresetName } from './types';
 
-/** A format that a listener wants. */
+/** Format and packet length of a known consumer. */
 export interface Preset {
   readonly format: Readonly<AudioFormat>;
   readonly packetMs: number;
-  /** What it is for. */
+  /** Purpose, in one line. */
   readonly description: string;
 }
 
 /**
- * Formats and packet lengths of known listeners. Each may need a resampler, whose delay is in
- * `stats().resamplerDelayMs`; `timeNs` allows for it.
+ * Formats and packet lengths of known consumers. A preset may need a resampler: its delay is in
+ * `stats().resamplerDelayMs`, and `timeNs` accounts for it.
  */
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   'openai-realtime': {

@@ -6,7 +6,7 @@ import { RingReader } from './ring';
 import type { CaptureStats, Packet } from './types';
 import { statsOf } from './report';
 
-/** What a Worker needs to read a capture: to be posted, or given as `workerData`. */
+/** Memory of a capture for a Worker: post it as a message, or pass it as `workerData`. */
 export interface SharedCapture {
   readonly steppeAudio: 1;
   readonly memory: SharedArrayBuffer;
@@ -21,7 +21,7 @@ export function sharedOf(memory: SharedArrayBuffer, tally: Float64Array): Shared
 const WAIT_MS = 100;
 
 /**
- * Reads a capture in a Worker, blocking, without an event loop. It allocates nothing for a packet.
+ * Reads a capture in a Worker with blocking calls, without an event loop. It allocates nothing for a packet.
  */
 export class AudioReader {
   private readonly reader: RingReader;
@@ -29,30 +29,32 @@ export class AudioReader {
 
   constructor(shared: SharedCapture, options: { debug?: boolean } = {}) {
     if (shared?.steppeAudio !== 1) {
-      throw new AudioError('ERR_INVALID_OPTION', 'invalid option: this is nothing that share() gave');
+      throw new AudioError('ERR_INVALID_OPTION', 'invalid option: not a value that share() returned');
     }
     const mode = { debug: options.debug ?? process.env['STEPPE_AUDIO_DEBUG'] === '1', copy: false };
     this.reader = new RingReader(shared.memory, new Float64Array(shared.tally), mode);
     this.waiter = new (addon().Waiter)(new Uint8Array(shared.memory));
   }
 
-  /** In a Worker: waits for what `capture.share(worker)` posts. */
+  /** In a Worker: waits for the message that `capture.share(worker)` posts. */
   static async receive(options: { debug?: boolean } = {}): Promise<AudioReader> {
-    if (parentPort === null) throw new AudioError('ERR_UNSUPPORTED', 'not supported here: this is no Worker');
+    if (parentPort === null) {
+      throw new AudioError('ERR_UNSUPPORTED', 'not supported here: AudioReader.receive() works only in a Worker');
+    }
     for (;;) {
       const [message] = (await once(parentPort, 'message')) as [SharedCapture];
       if (message?.steppeAudio === 1) return new AudioReader(message, options);
     }
   }
 
-  /** Whether everything was read. */
+  /** True once the capture has ended and all packets were read. */
   get ended(): boolean {
     return this.reader.isClosed && this.reader.isEmpty;
   }
 
   /**
-   * Blocks until there is a packet, which is on loan until the next call. `undefined`: the capture
-   * has ended, or `timeoutMs` are over.
+   * Blocks until a packet arrives, and returns it. The packet is valid until the next call. Returns
+   * `undefined` if the capture has ended, or after `timeoutMs`.
    */
   read(timeoutMs = Infinity): Packet | undefined {
     const { reader } = this;
@@ -69,11 +71,12 @@ export class AudioReader {
     }
   }
 
-  /** Packets until the capture ends; each is on loan until the next. */
+  /** Iterates over packets until the capture ends. Each is valid until the next one is requested. */
   *[Symbol.iterator](): Generator<Packet, void, undefined> {
     for (let packet = this.read(); packet !== undefined; packet = this.read()) yield packet;
   }
 
+  /** Returns the statistics of the capture; `resamplerDelayMs` is 0 here. */
   stats(): CaptureStats {
     return statsOf(this.reader, 0);
   }

@@ -60,13 +60,13 @@ class Sender {
     private readonly options: StreamOptions,
   ) {
     if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-      throw invalid(`the url begins with ${url.protocol}, and may with http: or https:`);
+      throw invalid(`the scheme of the URL is ${url.protocol}; expected http: or https:`);
     }
     this.heldMax = options.maxHeldSlots ?? Math.max(1, capture.stats().slots.total >> 1);
     this.maxRequestMs = options.maxRequestMs ?? 30_000;
     this.maxRequestBytes = options.maxRequestBytes ?? 8 << 20;
-    if (!(this.maxRequestMs >= 100)) throw invalid(`maxRequestMs is ${this.maxRequestMs}, and is at least 100`);
-    if (!(this.heldMax >= 1)) throw invalid(`maxHeldSlots is ${this.heldMax}, and is at least 1`);
+    if (!(this.maxRequestMs >= 100)) throw invalid(`maxRequestMs is ${this.maxRequestMs}; expected at least 100`);
+    if (!(this.heldMax >= 1)) throw invalid(`maxHeldSlots is ${this.heldMax}; expected at least 1`);
   }
 
   async run(): Promise<StreamSummary> {
@@ -111,7 +111,7 @@ class Sender {
         const giveUpMs = this.options.giveUpMs ?? 30_000;
         if (failedFor() > giveUpMs) {
           const reason = (error as Error).message;
-          throw new AudioError('ERR_STREAM', `${this.url.origin} is out of reach for ${giveUpMs} ms: ${reason}`);
+          throw new AudioError('ERR_STREAM', `${this.url.origin} has been unreachable for ${giveUpMs} ms: ${reason}`);
         }
         this.summary.reconnects += 1;
         await delay(pauseMs);
@@ -256,17 +256,17 @@ class Exchange {
     stream.on('error', (error) => this.fail(error));
     stream.on('close', () => {
       const isReset = stream.rstCode !== constants.NGHTTP2_NO_ERROR;
-      if (isReset || !this.hasEnded) this.fail(new Error('the request was cut off'));
+      if (isReset || !this.hasEnded) this.fail(new Error('the request was reset or closed early'));
     });
   }
 
   throwIfFailed(): void {
     if (this.failure !== undefined) throw this.failure;
-    if (this.hasEnded) throw new Error('the server answered before the request was over');
+    if (this.hasEnded) throw new Error('the server responded before the request ended');
   }
 
   async answered(): Promise<void> {
-    const timer = setTimeout(() => this.fail(new Error(`no answer in ${ANSWER_MS} ms`)), ANSWER_MS);
+    const timer = setTimeout(() => this.fail(new Error(`no response within ${ANSWER_MS} ms`)), ANSWER_MS);
     while (!this.hasEnded && this.failure === undefined) {
       await new Promise<void>((resolve) => (this.tell = resolve));
     }
@@ -281,8 +281,8 @@ class Exchange {
   }
 
   private refusal(): Error {
-    const message = `the server answered ${this.status}`;
+    const message = `the server responded with ${this.status}`;
     const mayPass = this.status >= 500 || this.status === 408 || this.status === 429;
-    return mayPass ? new Error(message) : new Refused('ERR_STREAM', `${message}: check the url and the token`);
+    return mayPass ? new Error(message) : new Refused('ERR_STREAM', `${message}: check the URL and the token`);
   }
 }

@@ -1,195 +1,195 @@
 /**
- * The public types of @steppe/audio: what a capture is asked for, and what it gives.
+ * The public types of @steppe/audio: options, packets, devices and statistics.
  *
- * Units stand in names: `Ms`, `Ns`, `Bytes`. A frame is one sample of every channel; a packet is a
+ * Names end with their unit: `Ms`, `Ns`, `Bytes`. A frame is one sample of every channel; a packet is a
  * fixed number of frames; a slot is the memory of one packet in the ring.
  */
 
 /** Encoding of one sample: signed 16-bit integers, 32-bit floats in ±1, or 8-bit µ-law (G.711). */
 export type SampleFormat = 's16' | 'f32' | 'mulaw';
 
-/** What packets carry. The device is opened in this format, or its sound is converted to it. */
+/** Format of packets. The device is opened in this format, or its sound is converted to it. */
 export interface AudioFormat {
-  /** Frames a second: 4,000 to 384,000. */
+  /** Frames per second: 4,000 to 384,000. */
   sampleRate: number;
-  /** Interleaved channels: 1 to 32. With two sources side by side: the channels of each of them. */
+  /** Interleaved channels: 1 to 32. With two sources side by side: channels of each source. */
   channels: number;
   sample: SampleFormat;
 }
 
 /**
- * Where sound comes from.
+ * Kind of a sound source.
  * - `input`: a microphone or line input.
- * - `loopback`: what the machine plays, through the monitor of an output.
- * - `process`: what one program plays. PulseAudio and PipeWire, Windows, macOS 14.2 and later.
- * - `synthetic`: generated samples, without any device; see {@link SyntheticOptions}.
+ * - `loopback`: the sound that the machine plays, from the monitor of an output.
+ * - `process`: the sound that one program plays. PulseAudio and PipeWire, Windows, macOS 14.2 and later.
+ * - `synthetic`: generated samples, without a device; see {@link SyntheticOptions}.
  */
 export type SourceKind = 'input' | 'loopback' | 'process' | 'synthetic';
 
 export interface Source {
   kind: SourceKind;
-  /** An {@link AudioDevice.id}. The system's default device when absent. */
+  /** An {@link AudioDevice.id}. Default: the system's default device. */
   deviceId?: string;
-  /** Of `process`: the process whose sound is captured; see `AudioCapture.processes()`. */
+  /** For `process`: ID of the captured process; see `AudioCapture.processes()`. */
   pid?: number;
-  /** Of `synthetic`. */
+  /** For `synthetic`. */
   synthetic?: SyntheticOptions;
 }
 
-/** What a synthetic source generates, and how fast. */
+/** Signal and pace of a synthetic source. */
 export interface SyntheticOptions {
   /**
-   * `tone`: a sine of `frequencyHz` at half of full scale. `probe`: samples that encode the number
-   * of their frame, so that every lost frame can be counted: of `s16` the low 15 bits in the first
-   * channel, the next 15 in the second; of `f32` the number modulo 2^24, over 2^24. `silence`: zeros.
-   * `speech`: a second of noise and one of silence, which a gate tells apart. Default `tone`.
+   * `tone`: a sine of `frequencyHz` at half of full scale. `probe`: samples that encode their frame
+   * number, so that every lost frame can be counted: in `s16`, the low 15 bits in the first channel and
+   * the next 15 in the second; in `f32`, the number modulo 2^24, divided by 2^24. `silence`: zeros.
+   * `speech`: alternately one second of noise and one of silence, to test a gate. Default `tone`.
    */
   signal?: 'tone' | 'probe' | 'silence' | 'speech';
-  /** Of `tone`: default 440. */
+  /** For `tone`: default 440. */
   frequencyHz?: number;
-  /** How far the source's clock is off, in parts per million: default 0, at most ±10,000. */
+  /** Clock drift of the source, in parts per million: default 0, at most ±10,000. */
   driftPpm?: number;
-  /** `realtime` keeps pace with the format; `burst` generates as fast as slots are free. */
+  /** `realtime` (the default) generates at the sample rate; `burst` generates as fast as slots become free. */
   pace?: 'realtime' | 'burst';
-  /** Of `realtime`: a multiple of it, up to 10,000. Default 1. */
+  /** For `realtime`: multiple of real time, up to 10,000. Default 1. */
   speed?: number;
-  /** The capture ends after so many packets. Default: never. */
+  /** Number of packets after which the capture ends. Default: no end. */
   packets?: number;
-  /** What the device gives, and is converted from. Default: what packets have. */
+  /** Format of the synthetic device, which is converted to that of packets. Default: the same format. */
   format?: Partial<AudioFormat>;
 }
 
 /** Memory that the capture allocates once, when it opens. It never grows. */
 export interface RingOptions {
-  /** Packets that fit: 2 to 16,384. Default: as many as hold 2 s, at least 16. */
+  /** Number of slots, one for each packet: 2 to 16,384. Default: enough for 2 s, at least 16. */
   slots?: number;
   /** Bytes of a slot, at least one packet. Default: one packet, rounded up to 64. */
   slotBytes?: number;
 }
 
-/** What happens to sound that finds no free slot. It is counted in every case. */
+/** Policy for sound that arrives while no slot is free. Lost frames are counted in every case. */
 export type OverrunPolicy =
-  /** The oldest packet that nobody holds gives way. */
+  /** Drops the oldest packet that is not held. */
   | 'drop-oldest'
-  /** The new packet is lost. */
+  /** Drops the new packet. */
   | 'drop-newest'
-  /** The capture ends with `ERR_OVERRUN`. */
+  /** Ends the capture with `ERR_OVERRUN`. */
   | 'error';
 
-/** Lets packets with speech pass and leaves others out. They are counted as `gated`, not as lost. */
+/** Voice-activity gate: delivers packets with speech and omits others, which count as `gatedFrames`, not as lost. */
 export interface GateOptions {
   /** Level above which a packet is speech, in dBFS of RMS: default −45; from −90 to 0. */
   thresholdDb?: number;
-  /** How long the gate stays open after speech: default 300; 0 to 10,000. */
+  /** Time that the gate stays open after speech: default 300; 0 to 10,000. */
   hangoverMs?: number;
-  /** Sound before speech that is let pass too: default 100; 0 to 1,000. */
+  /** Time before speech that is delivered too: default 100; 0 to 1,000. */
   prerollMs?: number;
 }
 
-/** Formats that listeners want: see `PRESETS` for what each stands for. */
+/** Names of presets; `PRESETS` has their formats. */
 export type PresetName = 'openai-realtime' | 'whisper' | 'livekit' | 'telephony';
 
-/** What `AudioCapture.open` takes. Everything has a default: `open()` captures the microphone. */
+/** Options of `AudioCapture.open`. Every option has a default: `open()` captures the microphone. */
 export interface CaptureOptions {
-  /** Format and packet length of a known listener. `format` and `packetMs` override parts of it. */
+  /** Format and packet length of a known consumer. `format` and `packetMs` override parts of it. */
   preset?: PresetName;
   /**
-   * Default `{ kind: 'input' }`. Two sources are put on one clock, that of the first: the second
-   * is resampled as its clock drifts.
+   * Source, or two sources. Default `{ kind: 'input' }`. Two sources are aligned on the clock of the
+   * first: the second is resampled as its clock drifts.
    */
   source?: Source | readonly [Source, Source];
-  /** How two sources are joined. Default `side-by-side`: first the channels of the first. */
+  /** Combination of two sources: `mix`, or `side-by-side` (the default) with the channels of the first source first. */
   combine?: 'mix' | 'side-by-side';
-  /** Default 48,000 Hz, 1 channel, `s16`. */
+  /** Format of packets. Default 48,000 Hz, 1 channel, `s16`. */
   format?: Partial<AudioFormat>;
-  /** Length of a packet: 1 to 1,000, a whole number of frames. Default 10. */
+  /** Length of a packet: 1 to 1,000; it must be a whole number of frames. Default 10. */
   packetMs?: number;
   ring?: RingOptions;
-  /** Default `drop-oldest`. */
+  /** Policy if no slot is free. Default `drop-oldest`. */
   overrun?: OverrunPolicy;
-  /** Whether packets that are silent throughout are given (`emit`, the default) or left out. */
+  /** Delivers packets of pure silence (`emit`, the default), or omits them (`skip`). */
   silence?: 'emit' | 'skip';
   /**
-   * `zero-copy` (the default): packets are views of the ring, to be released. `copy`: each packet
-   * has memory of its own, and may be kept without care.
+   * `zero-copy` (the default): packets are views of the ring, valid until the listener returns or the
+   * loop requests the next. `copy`: each packet has its own memory and stays valid.
    */
   mode?: 'zero-copy' | 'copy';
-  /** What happens when the device can't give `format`: it is converted (default), or refused. */
+  /** If the device can't provide `format`: convert its sound (`allow`, the default), or fail with `ERR_FORMAT`. */
   convert?: 'allow' | 'refuse';
-  /** Leaves out packets without speech: `true` stands for the defaults. Default: no gate. */
+  /** Omits packets without speech. `true`: a gate with default options. Default: no gate. */
   gate?: boolean | GateOptions;
   /**
-   * Each packet is an object of its own, released slots are overwritten, and whoever uses a packet
-   * after its release gets `ERR_PACKET_RELEASED`. Allocates. Default: the environment variable
-   * `STEPPE_AUDIO_DEBUG` is `1`.
+   * Detects use after release: each packet is a fresh object, released slots are overwritten, and use
+   * of a released packet throws `ERR_PACKET_RELEASED`. Allocates for each packet. Default: true if the
+   * environment variable `STEPPE_AUDIO_DEBUG` is `1`.
    */
   debug?: boolean;
-  /** Ends the capture when it is aborted, as `close()` does. */
+  /** Ends the capture when aborted, as `close()` does. */
   signal?: AbortSignal;
 }
 
-/** Samples of a packet, interleaved, by format: `s16`, `f32`, `mulaw`. */
+/** Interleaved samples of a packet: `Int16Array` for `s16`, `Float32Array` for `f32`, `Uint8Array` for `mulaw`. */
 export type Samples = Int16Array | Float32Array | Uint8Array;
 
 /**
- * A packet of sound: a view of a slot. It is on loan until the listener returns or the loop asks
- * for the next; `retain()` keeps it until `release()`. The object and its views are made once a
- * slot and come back with other sound: copy what you keep.
+ * A packet of sound: a view of a slot. It is valid until the listener returns or the loop requests the
+ * next packet; `retain()` keeps it until `release()`. The object and its views are created once for each
+ * slot and reused for later packets: use `copy()` to keep samples longer.
  */
 export interface Packet {
-  /** Counts packets from 0, those that were lost for want of a slot included. */
+  /** Sequence number from 0. Packets that were lost because no slot was free count too. */
   readonly sequence: number;
   /**
-   * When the first frame was captured, in ns of the clock of `process.hrtime()`, by the device's
-   * own account. A double: exact while the machine is up for less than 104 days, then to 2 ns.
+   * Capture time of the first frame as reported by the device, in ns of the clock of `process.hrtime()`.
+   * A double: exact while the machine is up for less than 104 days, then to 2 ns.
    */
   readonly timeNs: number;
-  /** The device gives no time: it is estimated from when the packet arrived. */
+  /** True if the device reports no time, and `timeNs` is estimated from the arrival of the packet. */
   readonly timeEstimated: boolean;
   readonly frames: number;
   readonly channels: number;
   readonly sampleRate: number;
-  /** The samples' bytes in the machine's order (little endian), in place. */
+  /** Bytes of the samples in the machine's order (little-endian), in place. */
   readonly bytes: Buffer;
-  /** The same memory as samples. */
+  /** The same memory as typed samples. */
   readonly samples: Samples;
-  /** Every sample is zero. */
+  /** True if every sample is zero. */
   readonly silent: boolean;
-  /** This packet does not follow the one before: frames were lost, or left out on purpose. */
+  /** True if frames before this packet were lost, or omitted on purpose. */
   readonly discontinuity: boolean;
-  /** The gate opened with this packet. */
+  /** True if the gate opened with this packet. */
   readonly voiceBegins: boolean;
-  /** Largest magnitude of a sample: 0 to 1. */
+  /** Largest absolute value of a sample: 0 to 1. */
   readonly peak: number;
   /** Root mean square of the samples: 0 to 1. */
   readonly rms: number;
-  /** Frames before this one, lost ones too, those that were left out on purpose not. */
+  /** Number of frames before this packet: lost frames count, frames omitted on purpose do not. */
   readonly position: number;
-  /** Frames that were lost between the packet before and this one. */
+  /** Frames that were lost between the previous packet and this one. */
   readonly droppedBefore: number;
-  /** Keeps the packet beyond its loan, until one more `release()`. Returns itself. */
+  /** Keeps the packet valid until one more call of `release()`. Returns the packet. */
   retain(): this;
   /**
-   * Gives the slot back to the capture: after this the bytes are somebody else's. One call too many
-   * does nothing, or throws in debug mode.
+   * Returns the slot to the capture, which reuses its bytes. A surplus call does nothing; in debug
+   * mode it throws `ERR_PACKET_RELEASED`.
    */
   release(): void;
-  /** The bytes in memory of their own. Counted in `stats().copies`. */
+  /** Returns a copy of the bytes. Counted in `stats().copies`. */
   copy(): Buffer;
   /**
-   * Copies the samples into memory of yours, and returns it: for consumers that refuse shared memory,
-   * without an allocation. Counted in `stats().copies`.
+   * Copies the samples into `target`, and returns it. For consumers that refuse shared memory; does not
+   * allocate. Counted in `stats().copies`.
    */
   copyTo<T extends Samples>(target: T): T;
-  /** As `release()`, for `using`. */
+  /** Releases the packet, for `using`; does nothing if it was released before. */
   [Symbol.dispose](): void;
 }
 
-/** Peak and root mean square of the packet that was delivered last. */
+/** Peak and root mean square of the last delivered packet. */
 export interface Level {
-  /** Of full scale: 0 to 1. */
+  /** Fraction of full scale: 0 to 1. */
   peak: number;
-  /** Of full scale: 0 to 1. */
+  /** Fraction of full scale: 0 to 1. */
   rms: number;
   /** In dBFS; −Infinity for silence. */
   peakDb: number;
@@ -197,29 +197,30 @@ export interface Level {
   rmsDb: number;
 }
 
-/** Lost frames, with the packet before which they were found missing. */
+/** Lost frames, detected when the packet after them is read. */
 export interface Overrun {
-  /** Frames that were lost since the last event. */
+  /** Frames lost since the previous event. */
   frames: number;
-  /** All frames that were lost since the capture was opened. */
+  /** Frames lost since the capture was opened. */
   framesTotal: number;
 }
 
-/** A device as the system knows it. */
+/** A device of the system. */
 export interface AudioDevice {
-  /** What `Source.deviceId` takes. Stays the same over restarts where the system says so. */
+  /** ID for `Source.deviceId`. Its stability across restarts depends on the system. */
   id: string;
-  /** For people. */
+  /** Human-readable name. */
   name: string;
   kind: 'input' | 'loopback';
   isDefault: boolean;
-  /** What it runs at now. */
+  /** Current sample rate. */
   sampleRate: number;
   channels: number;
-  /** Which interface of the system knows it. */
+  /** Sound system that provides the device. */
   backend: Backend;
 }
 
+/** Sound system of a device. */
 export type Backend = 'pulse' | 'alsa' | 'wasapi' | 'coreaudio' | 'synthetic';
 
 /** A program that plays sound now. */
@@ -228,39 +229,39 @@ export interface AudioProcess {
   name: string;
 }
 
-/** What happened to devices. Of a capture: to its own. */
+/** Change of devices. An event of a capture reports changes of its own device. */
 export interface DeviceChange {
   /**
-   * `added`, `removed`: plugged in, or gone. `default`: another one is the default now.
-   * Of a capture: `lost`, `restored`: its device or server went away and came back. `moved`: it is on
-   * another device now. `permission-suspected`: the samples look like those that a system gives in
-   * place of what it denies.
+   * `added`, `removed`: a device was plugged in or removed. `default`: this device is the new default.
+   * Events of a capture: `lost`, `restored`: its device or server disappeared and returned. `moved`: it
+   * captures from another device now. `permission-suspected`: all samples are zero, which suggests that
+   * the system denies access.
    */
   kind: 'added' | 'removed' | 'default' | 'lost' | 'restored' | 'moved' | 'permission-suspected';
-  /** An {@link AudioDevice.id}, where there is one. */
+  /** An {@link AudioDevice.id}, if known. */
   deviceId: string | undefined;
   name: string | undefined;
-  /** Of `restored`: frames that were lost in between. */
+  /** For `restored`: frames lost in between. */
   lostFrames?: number;
-  /** Of `lost`: what the system said. Of `permission-suspected`: what to do. */
+  /** For `lost`: the reason. For `permission-suspected`: a remedy. */
   message?: string;
 }
 
 /** Codes of `AudioError`. */
 export type AudioErrorCode =
-  /** No sound server runs, or none can be reached. */
+  /** No sound server is running, or it cannot be reached. */
   | 'ERR_NO_SERVER'
-  /** There is no such device, or no device at all. */
+  /** The device does not exist, or there is no device at all. */
   | 'ERR_NO_DEVICE'
-  /** There is no such process, or it plays nothing. */
+  /** The process does not exist, or plays no sound. */
   | 'ERR_NO_PROCESS'
-  /** The system does not let this program capture. */
+  /** The system denies this program access. */
   | 'ERR_PERMISSION'
-  /** The device is gone, and did not come back in time. */
+  /** The device was removed, and did not return in time. */
   | 'ERR_UNPLUGGED'
-  /** The device can't give this format, and `convert` is `refuse`. */
+  /** The device can't provide this format, and `convert` is `refuse`. */
   | 'ERR_FORMAT'
-  /** This system or build can't do that. */
+  /** Not supported on this system or in this build. */
   | 'ERR_UNSUPPORTED'
   /** No slot was free, and `overrun` is `error`. */
   | 'ERR_OVERRUN'
@@ -268,119 +269,130 @@ export type AudioErrorCode =
   | 'ERR_PACKET_RELEASED'
   /** The capture is closed. */
   | 'ERR_CLOSED'
-  /** There are other readers: a capture has one at a time. */
+  /** The capture already has a reader; only one at a time is allowed. */
   | 'ERR_BUSY'
-  /** An option is not what it may be. */
+  /** An option has an invalid value. */
   | 'ERR_INVALID_OPTION'
-  /** The native part for this platform is not installed. */
+  /** The native addon for this platform is not installed. */
   | 'ERR_NO_BINARY'
-  /** A stream was refused, or its server can't be reached any more. */
+  /** The server refused a stream, or is no longer reachable. */
   | 'ERR_STREAM'
-  /** The system failed otherwise. */
+  /** Any other error of the system. */
   | 'ERR_SYSTEM';
 
-/** What a capture did since it was opened. Frames are of the packets' format. */
+/** Statistics of a capture since it was opened. Frames are counted in the format of packets. */
 export interface CaptureStats {
-  /** Packets that were filled, delivered or not. */
+  /** Packets captured, delivered or not. */
   captured: number;
-  /** Frames that were captured or lost, not those that were left out on purpose. */
+  /** Frames captured or lost, without frames omitted on purpose. */
   capturedFrames: number;
-  /** Packets that a reader got. */
+  /** Packets delivered to a reader. */
   delivered: number;
-  /** Frames that were lost: for want of a free slot, and by the device. */
+  /** Lost frames: `overrunFrames` plus `lostFrames`. */
   droppedFrames: number;
+  /** Frames lost because no slot was free. */
   overrunFrames: number;
+  /** Frames lost by the device. */
   lostFrames: number;
-  /** Frames that `silence: 'skip'`, the gate or a pause left out. */
+  /** Frames omitted by `silence: 'skip'`. */
   silentFrames: number;
+  /** Frames omitted by the gate. */
   gatedFrames: number;
+  /** Frames omitted during a pause. */
   pausedFrames: number;
-  /** Interruptions by the device, and connections to a sound server that were made again. */
+  /** Interruptions by the device. */
   discontinuities: number;
+  /** Reconnects to a sound server. */
   reconnects: number;
+  /** Slots of the ring by state; `heldPeak` is the most slots that were held at once. */
   slots: { total: number; free: number; filled: number; held: number; heldPeak: number };
-  /** Packets that found their slot free at once, and those that had to make room or were lost. */
+  /** Packets that found a free slot. */
   hits: number;
+  /** Packets that replaced an older packet or were lost. */
   misses: number;
   /** hits ÷ (hits + misses). */
   reuse: number;
-  /** Frames copied or converted on the native side, each time that it is done. */
+  /** Frames copied or converted in native code, counted once for each step. */
   copiedFrames: number;
   /** copiedFrames ÷ capturedFrames: 1 without a resampler. */
   copiesPerPacket: number;
-  /** Packets that were copied on the JavaScript side: `copy()`, and `mode: 'copy'`. */
+  /** Packets copied in JavaScript: `copy()`, `copyTo()` and `mode: 'copy'`. */
   copies: number;
-  /** Copies that a consumer needs because it can't read shared memory: `toReadable`, `toWeb`. */
+  /** Packets copied for a consumer that can't read shared memory: `toReadable`, `toWeb`. */
   fallbackCopies: number;
-  /** Calls from the native side into JavaScript; each delivers all packets that are there. */
+  /** Calls from native code into JavaScript; each delivers all waiting packets. */
   wakes: number;
-  /** From the capture of a packet's last frame to its delivery; of the first wake in each 268 ms, its first packet, to 1 µs. */
+  /**
+   * Time from the capture of a packet's last frame to its delivery, to 1 µs. Sampled: the first packet of
+   * the first wake in each 268 ms.
+   */
   latencyMs: { p50: number; p90: number; p99: number; max: number };
-  /** What the resampler delays sound by; 0 without one. `timeNs` accounts for it. */
+  /** Delay of the resampler; 0 without one. `timeNs` accounts for it. */
   resamplerDelayMs: number;
 }
 
-/** What `capture.batches()` takes. */
+/** Options of `capture.batches()`. */
 export interface BatchOptions {
-  /** A batch is given no later than this after its first packet: default 50; 1 to 10,000. */
+  /** Longest time from the first packet of a batch to its delivery: default 50; 1 to 10,000. */
   maxMs?: number;
-  /** A batch has at most so many packets. Default: half of the ring. */
+  /** Maximum number of packets in a batch. Default: half of the ring. */
   maxPackets?: number;
 }
 
-/** What `recordWav` did. */
+/** Result of `recordWav`. */
 export interface WavSummary {
   path: string;
   frames: number;
-  /** Frames that were lost meanwhile, and that the file therefore lacks. */
+  /** Frames lost during the recording: silence in the file, or missing from it without `fillGaps`. */
   droppedFrames: number;
   bytes: number;
 }
 
+/** Options of `recordWav`. */
 export interface RecordOptions {
-  /** Ends the recording after so long. Default: when the capture ends or `signal` is aborted. */
+  /** Length of the recording. Default: until the capture ends or `signal` is aborted. */
   seconds?: number;
   signal?: AbortSignal;
-  /** Writes silence in place of lost frames, so that the file keeps time. Default true. */
+  /** Writes silence in place of lost frames, so that the file keeps its timing. Default true. */
   fillGaps?: boolean;
 }
 
-/** What `capture.streamTo(url)` takes. */
+/** Options of `capture.streamTo(url)`. */
 export interface StreamOptions {
-  /** Sent as `authorization: Bearer …`; a function is asked for every request. */
+  /** Bearer token, sent in the field `authorization`; a function is called for each request. */
   token?: string | (() => string | Promise<string>);
-  /** Further fields of each request. */
+  /** Additional fields of each request. */
   headers?: Record<string, string>;
-  /** A request is followed by another after so long: default 30,000; at least 100. */
+  /** Age at which a request ends and the next begins: default 30,000; at least 100. */
   maxRequestMs?: number;
-  /** … and after so many bytes: default 8 MiB; at least one packet. */
+  /** Size at which a request ends and the next begins: default 8 MiB; at least one packet. */
   maxRequestBytes?: number;
-  /** Slots that may wait for the network at a time: default half of the ring. */
+  /** Maximum number of slots that wait for the network: default half of the ring. */
   maxHeldSlots?: number;
-  /** How long the server may be out of reach before the stream fails: default 30,000. */
+  /** Time without a successful request after which the stream fails: default 30,000. */
   giveUpMs?: number;
-  /** PEM certificates to trust in place of the system's. */
+  /** PEM root certificates to trust instead of the default ones. */
   ca?: string | Buffer;
   signal?: AbortSignal;
-  /** Is given what the server answers to each request, as it comes. */
+  /** Called with each chunk of a response's content, and the number of its request. */
   onResponse?: (chunk: Buffer, request: number) => void;
 }
 
-/** What a stream did. */
+/** Result of a stream. */
 export interface StreamSummary {
   packets: number;
   bytes: number;
   requests: number;
   reconnects: number;
-  /** Frames that the capture lost before they could be sent. */
+  /** Frames lost by the capture before they could be sent. */
   droppedFrames: number;
-  /** Frames of requests that failed: the server knows by positions which of them arrived. */
+  /** Frames of failed requests: the server can tell by positions which of them arrived. */
   unconfirmedFrames: number;
 }
 
 /** The events of a capture. */
 export interface CaptureEvents {
-  /** On loan until all listeners returned. */
+  /** A packet, valid until all listeners have returned. */
   packet: [packet: Packet];
   overrun: [overrun: Overrun];
   device: [change: DeviceChange];

@@ -300,14 +300,14 @@ test('what can not be is refused with a code and what to do', async () => {
       assert.match(error.message, message);
       return true;
     });
-  await refused({ preset: 'radio' }, /preset is 'radio', and may be openai-realtime/);
-  await refused({ packetMS: 10 }, /there is no option 'packetMS'/);
+  await refused({ preset: 'radio' }, /preset is 'radio'; expected one of openai-realtime/);
+  await refused({ packetMS: 10 }, /unknown option 'packetMS'/);
   await refused({ packetMs: 0.3 }, /packetMs is 0.3/);
-  await refused({ packetMs: 1.01 }, /no whole number/);
+  await refused({ packetMs: 1.01 }, /not a whole number/);
   await refused({ format: { sample: 'u8' } }, /format.sample is 'u8'/);
   await refused({ format: { channels: 0 } }, /format.channels is 0/);
   await refused({ ring: { slots: 1 } }, /slots is 1/);
-  await refused({ ring: { slotBytes: 10 } }, /ring.slotBytes is 10, and a packet has 960/);
+  await refused({ ring: { slotBytes: 10 } }, /ring.slotBytes is 10; a packet has 960 bytes/);
   await refused({ mode: 'fast' }, /mode is 'fast'/);
   await refused({ source: { kind: 'radio' } }, /source.kind is 'radio'/);
 });

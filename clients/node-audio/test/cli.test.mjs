@@ -82,10 +82,10 @@ test('without a sound server each command says so, with an exit code', () => {
 
 test('wrong usage is told, with exit code 2', () => {
   for (const [args, message] of [
-    [[], /a command is missing/],
-    [['sing'], /no command 'sing'/],
-    [['record'], /record wants a file/],
-    [['level', 'loud'], /'loud' is one argument too many/],
+    [[], /a command is required/],
+    [['sing'], /unknown command 'sing'/],
+    [['record'], /record requires a file/],
+    [['level', 'loud'], /unexpected argument 'loud'/],
     [['level', '--rate', 'x'], /--rate is 'x'/],
     [['level', '--volume', '1'], /--volume/],
     [['level', '--source', 'radio'], /source.kind is 'radio'/],
@@ -100,5 +100,5 @@ test('wrong usage is told, with exit code 2', () => {
 test('a url of another scheme is wrong usage', () => {
   const { status, stderr } = run('stream', 'ftp://x/', '--source', 'synthetic');
   assert.equal(status, 2);
-  assert.match(stderr, /the url begins with ftp:/);
+  assert.match(stderr, /the scheme of the URL is ftp:/);
 });

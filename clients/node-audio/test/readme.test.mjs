@@ -19,7 +19,7 @@ const examples = [...readme.matchAll(/## (.*)\n|```js\n([\s\S]*?)```/g)].reduce(
 const prints = {
   'Quick start': /^(512 \d+\n){20,40}$/,
   'Packets are on loan': /^1 0\n$/,
-  'Losing nothing silently': /captured: 300,/,
+  'Overruns and lost frames': /captured: 300,/,
   'In a Worker': /^0\.5\n$/,
   'Two sources on one clock': /^24000 2 true\n$/,
 };

@@ -115,7 +115,7 @@ test('a token that is refused ends the stream with ERR_STREAM', { skip: missing 
   const capture = await probe({}, 50);
   await assert.rejects(capture.streamTo(gateway.url, { token: 'x.y.z' }), ({ code, message }) => {
     assert.equal(code, 'ERR_STREAM');
-    assert.match(message, /answered 40[01]/);
+    assert.match(message, /responded with 40[01]/);
     return true;
   });
   await capture.close();

@@ -63,7 +63,7 @@ impl CacheFile {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && snapshot.config.cache.snapshot.is_some() {
             *thread = start(self.lease.account().lease())
-                .inspect_err(|error| tracing::error!(%error, "no thread to keep the DNS cache"))
+                .inspect_err(|error| tracing::error!(%error, "cannot start the thread of the DNS cache file"))
                 .ok();
         }
         if let Some(running) = &*thread
@@ -71,7 +71,7 @@ impl CacheFile {
                 .commands
                 .try_send(Command::Use(Arc::clone(snapshot)))
         {
-            tracing::error!("the disk of the DNS cache's file hangs");
+            tracing::error!("writes to the DNS cache file hang");
         }
     }
 
@@ -130,7 +130,7 @@ fn restore(snapshot: &Snapshot) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the DNS cache's file cannot be read");
+            tracing::warn!(path = %path.display(), %error, "cannot read the DNS cache file");
             return;
         }
     };
@@ -141,13 +141,13 @@ fn restore(snapshot: &Snapshot) {
         Ok(restored) => {
             let (entries, skipped) = (restored.entries, restored.skipped);
             if restored.is_whole {
-                tracing::info!(entries, skipped, "DNS responses are cached again");
+                tracing::info!(entries, skipped, "DNS cache restored from its file");
             } else {
-                tracing::warn!(path = %path.display(), entries, skipped, "the DNS cache's file is torn: what follows is lost");
+                tracing::warn!(path = %path.display(), entries, skipped, "the DNS cache file is truncated: the remaining responses are lost");
             }
         }
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the DNS cache's file is not used");
+            tracing::warn!(path = %path.display(), %error, "the DNS cache file is ignored");
         }
     }
 }
@@ -162,13 +162,13 @@ fn save(snapshot: Option<&Snapshot>, lease: &Lease) {
     let cache = &snapshot.cache.cache;
     let bytes = SNAPSHOT_BUFFER_BYTES + 2 * cache.bytes() / cache.shards().max(1);
     let Ok(_charge) = lease.try_reserve(bytes) else {
-        tracing::warn!(bytes, "no memory to write the DNS cache's file");
+        tracing::warn!(bytes, "no memory to write the DNS cache file");
         return;
     };
     match write(snapshot, path) {
-        Ok(entries) => tracing::debug!(entries, "the DNS cache's file is written"),
+        Ok(entries) => tracing::debug!(entries, "DNS cache file written"),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the DNS cache's file cannot be written");
+            tracing::warn!(path = %path.display(), %error, "cannot write the DNS cache file");
         }
     }
 }

@@ -57,10 +57,10 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no query in it.
-    #[error("no query of DNS")]
+    #[error("malformed DNS query")]
     Malformed,
     /// It is neither GET nor POST.
-    #[error("neither GET nor POST")]
+    #[error("the method is neither GET nor POST")]
     Method,
     /// Its content is longer than any query.
     #[error("content longer than {DOH_QUERY_BYTES_MAX} bytes")]
@@ -69,7 +69,7 @@ pub enum Refusal {
     #[error("query longer than {DOH_QUERY_BYTES_MAX} bytes")]
     TargetTooLong,
     /// Its content is of another media type.
-    #[error("content is not {MESSAGE}")]
+    #[error("the content type is not {MESSAGE}")]
     MediaType,
 }
 

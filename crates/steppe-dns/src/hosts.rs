@@ -47,7 +47,7 @@ pub enum HostsError {
     Names,
     /// Records of a name.
     #[error(
-        "a name with more than {RECORDS_PER_NAME_MAX} records, or {RECORDS_BYTES_MAX} bytes of them"
+        "a name with more than {RECORDS_PER_NAME_MAX} records, or more than {RECORDS_BYTES_MAX} bytes of records"
     )]
     Records,
 }

@@ -123,23 +123,23 @@ const RCODES: [(Option<Rcode>, &str); 9] = [
     (None, "other"),
 ];
 
-const QUERIES: Family = Family::new("steppe_dns_queries", "Queries of clients, by transport");
+const QUERIES: Family = Family::new("steppe_dns_queries", "Queries from clients, by transport");
 const RESPONSES: Family = Family::new(
     "steppe_dns_responses",
     "Responses to clients, by response code",
 );
 const CACHE: Family = Family::new(
     "steppe_dns_cache_lookups",
-    "What the cache had for a query: hit, stale, failure or miss",
+    "Cache lookups, by result: hit, stale, failure or miss",
 );
 const CACHE_ENTRIES: Family = Family::new("steppe_dns_cache_entries", "Responses in the cache");
 const CACHE_USED: Family = Family::bytes(
     "steppe_dns_cache_used",
-    "Bytes of the cache that responses have, of those that are replaced too",
+    "Bytes of the cache in use, replaced responses included",
 );
 const CACHE_CHANGES: Family = Family::new(
     "steppe_dns_cache_changes",
-    "Responses that were inserted into the cache, and evicted to make room",
+    "Responses inserted into the cache, and evicted to make room",
 );
 const UPSTREAM_QUERIES: Family = Family::new(
     "steppe_dns_upstream_queries",
@@ -147,15 +147,15 @@ const UPSTREAM_QUERIES: Family = Family::new(
 );
 const UPSTREAM_TROUBLE: Family = Family::new(
     "steppe_dns_upstream_trouble",
-    "What went wrong with servers: failure, timeout, mismatch, by_stream, probe, rebinding",
+    "Problems with servers: failure, timeout, mismatch, by_stream, probe, rebinding",
 );
 const LIMITED: Family = Family::new(
     "steppe_dns_limited",
-    "Queries and responses beyond a limit: client_qps, unproven_bytes, zone_misses, tunnel, rule",
+    "Queries and responses above a limit: client_qps, unproven_bytes, zone_misses, tunnel, rule",
 );
 const LOG_LINES: Family = Family::new(
     "steppe_dns_query_log_lines",
-    "Lines of the query log: written, or dropped as the file was too slow or a write failed",
+    "Query log lines: written, or dropped because the file was too slow or a write failed",
 );
 const LOG_ERRORS: Family = Family::new(
     "steppe_dns_query_log_write_errors",
@@ -163,12 +163,12 @@ const LOG_ERRORS: Family = Family::new(
 );
 const EVENTS: Family = Family::new(
     "steppe_dns_events",
-    "What became of queries otherwise: dropped, blocked, hosts, coalesced, refresh, unsent, cookie, \
+    "Other outcomes of queries: dropped, blocked, hosts, coalesced, refresh, unsent, cookie, \
      encoded",
 );
 const CONNECTIONS: Family = Family::new(
     "steppe_dns_connection_events",
-    "Connections of clients that were not served or gave way: refused, evicted, handshake_failed",
+    "Client connections not served or closed for others: refused, evicted, handshake_failed",
 );
 
 impl ByProtocol {

@@ -41,28 +41,28 @@ struct Cluster {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody is named.
-    #[error("no endpoint is known")]
+    #[error("no etcd endpoint is configured")]
     NoEndpoint,
     /// It can't be reached.
-    #[error("no connection")]
+    #[error("cannot connect")]
     Connect(#[source] io::Error),
     /// It took longer than [`TIMEOUT`].
-    #[error("no answer in time")]
+    #[error("no response in time")]
     Timeout,
     /// There are no authorities that can be trusted, or its name is none.
     #[error("TLS: {0}")]
     Tls(String),
     /// The exchange broke off.
-    #[error("the exchange broke off")]
+    #[error("the connection broke during the exchange")]
     Http(#[from] hyper::Error),
     /// It said that it can't.
     #[error("{0}")]
     Refused(String),
     /// What it said is not what etcd says.
-    #[error("an answer that is none of etcd's v3 API")]
+    #[error("not a response of etcd's v3 API")]
     Message(#[from] serde_json::Error),
     /// It said more than [`ANSWER_BYTES_MAX`].
-    #[error("an answer of more than {ANSWER_BYTES_MAX} bytes")]
+    #[error("a response of more than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
     /// A stream of messages ended.
     #[error("the watch ended")]

@@ -21,10 +21,10 @@ pub enum EndpointError {
     #[error("not a URL such as \"http://127.0.0.1:2379\"")]
     Url,
     /// A user and a password stand in it.
-    #[error("users of etcd are not supported")]
+    #[error("etcd users and passwords are not supported")]
     User,
     /// Something follows the port.
-    #[error("a path after the port, where none belongs")]
+    #[error("a path after the port is not allowed")]
     Path,
 }
 

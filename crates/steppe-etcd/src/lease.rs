@@ -87,7 +87,7 @@ async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender
             }
             // Once, for as long as it lasts. What is held may outlive it.
             Err(error) if !std::mem::replace(&mut was_told, true) => {
-                tracing::warn!(%error, "etcd can't be told that this worker is there");
+                tracing::warn!(%error, "cannot announce this worker in etcd");
             }
             Err(_) => {}
         }

@@ -27,7 +27,7 @@ pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
 pub(crate) use key::Resource;
 pub(crate) use reader::{Reader, Reading};
-pub use report::{CacheReport, Caches, CachesCollector, Purge};
+pub use report::{CacheReport, Caches, CachesCollector, Lookups, Purge};
 pub(crate) use store::{Found, Role, Store, Unwatched, Why};
 pub(crate) use stored::Stored;
 

@@ -51,7 +51,7 @@ const EXPIRY: Family = Family::seconds(
 );
 const REREADS: Family = Family::new(
     "steppe_http_tls_rereads",
-    "Looks at a listener's files that found them changed, or that failed",
+    "Checks of a listener's certificate files that found a change or failed",
 );
 
 impl Certificates {

@@ -99,7 +99,7 @@ pub enum ExplainError {
     #[error("{}: {}", .0.key, .0.cause)]
     File(#[from] TlsError),
     /// The request is none.
-    #[error("the gateway refuses it before it is routed: {}", .0.status)]
+    #[error("the request is refused before routing: {}", .0.status)]
     Request(#[from] GatewayErrorStatus),
 }
 
@@ -273,11 +273,11 @@ fn explain_filter(
         FilterKind::Authorize(rules) => return Ok(explain_rules(rules, index, about, head)),
         FilterKind::Jwt(_) if is_said => Explanation {
             verdict: Verdict::Passes,
-            ..depends("the claims are taken as they were given")
+            ..depends("the given claims are taken as verified")
         },
         FilterKind::RateLimit(limit) => depends(&limits_of(limit)),
-        FilterKind::Cache(_) => depends("what is stored decides"),
-        FilterKind::ForwardAuth(_) => depends("the service that it asks decides"),
+        FilterKind::Cache(_) => depends("depends on the cached responses"),
+        FilterKind::ForwardAuth(_) => depends("depends on the authorization service"),
         FilterKind::Jwt(_)
         | FilterKind::BasicAuth(_)
         | FilterKind::Cors(_)
@@ -295,17 +295,17 @@ fn explain_filter(
                     ..depends(&why_of(&respond))
                 },
                 Step::Attach(_) if matches!(filter.kind, FilterKind::Jwt(_)) => {
-                    depends("keys behind a URL decide, which are not fetched for this")
+                    depends("depends on the keys at a URL, which `explain` does not fetch")
                 }
                 Step::Attach(_) if matches!(filter.kind, FilterKind::BasicAuth(_)) => {
-                    depends("the password decides, which is not looked at here")
+                    depends("depends on the password, which `explain` does not check")
                 }
-                Step::Serve(_) => depends("what is stored decides"),
+                Step::Serve(_) => depends("depends on the cached responses"),
                 Step::Attach(_) | Step::Continue => {
                     let after = target_of(head);
                     let why = match before == after {
                         true => String::new(),
-                        false => format!("asks for {after} from here on"),
+                        false => format!("changes the target to {after}"),
                     };
                     Explanation {
                         verdict: Verdict::Passes,
@@ -314,7 +314,7 @@ fn explain_filter(
                 }
             }
         }
-        _ => depends("what it knows by then decides"),
+        _ => depends("depends on the state of the running node"),
     })
 }
 
@@ -327,12 +327,12 @@ fn explain_rules(
     let token = about.identity.token();
     let verdict = judge(rules, head, token.as_deref());
     let why = match verdict.lacks {
-        None => "it has all that the rule asks for".to_owned(),
-        Some(Lacks::Rule) => "no rule is for it".to_owned(),
-        Some(Lacks::Mercy) => "the rule refuses what it is for".to_owned(),
-        Some(Lacks::AnyScope) => "it has none of the scopes of `any_scope`".to_owned(),
-        Some(Lacks::Scope(scope)) => format!("it lacks the scope `{scope}`"),
-        Some(Lacks::Claim(claim)) => format!("its claim `{claim}` is none of those wanted"),
+        None => "the request satisfies the rule".to_owned(),
+        Some(Lacks::Rule) => "no rule matches".to_owned(),
+        Some(Lacks::Mercy) => "the rule denies every request that it matches".to_owned(),
+        Some(Lacks::AnyScope) => "the token has none of the scopes in `any_scope`".to_owned(),
+        Some(Lacks::Scope(scope)) => format!("the token lacks the scope `{scope}`"),
+        Some(Lacks::Claim(claim)) => format!("the claim `{claim}` has none of the required values"),
     };
     Explanation {
         filter,
@@ -413,9 +413,11 @@ fn limits_of(limit: &config::RateLimit) -> String {
             per,
             burst,
         } = rate;
-        format!("{requests} requests in {per:?}, {burst} at once")
+        format!("{requests} requests per {per:?}, burst {burst}")
     });
-    let concurrent = limit.concurrent.map(|most| format!("{most} in flight"));
+    let concurrent = limit
+        .concurrent
+        .map(|most| format!("{most} requests in flight"));
     let limits: Vec<_> = rate.into_iter().chain(concurrent).collect();
-    format!("429 beyond {}", limits.join(", and "))
+    format!("429 above {}", limits.join(", or "))
 }

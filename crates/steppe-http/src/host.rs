@@ -150,16 +150,16 @@ pub enum HostPatternError {
     #[error("`{0}` is not a host: {1}")]
     Host(String, HostError),
     /// It names a port.
-    #[error("`{0}` names a port: routes match the host alone")]
+    #[error("`{0}` has a port: routes match only the host")]
     Port(String),
     /// `*` elsewhere than in the place of the first label.
-    #[error("`{0}`: `*` stands only for the first label, as in `*.example.com`")]
+    #[error("`{0}`: `*` is allowed only as the first label, as in `*.example.com`")]
     Wildcard(String),
     /// A label between dots is empty.
     #[error("`{0}` has an empty label")]
     EmptyLabel(String),
     /// Characters beyond ASCII.
-    #[error("`{0}` must be written as it is sent: in ASCII (`xn--…`)")]
+    #[error("`{0}` must be written in ASCII, as Punycode (`xn--…`)")]
     NotAscii(String),
 }
 
@@ -377,19 +377,19 @@ mod tests {
             [0::1] -> Exact("[::1]")
             localhost -> Exact("localhost")
              -> `` is not a host: empty host
-            * -> `*`: `*` stands only for the first label, as in `*.example.com`
+            * -> `*`: `*` is allowed only as the first label, as in `*.example.com`
             *. -> `*.` is not a host: empty host
-            *.*.com -> `*.*.com`: `*` stands only for the first label, as in `*.example.com`
-            a.*.com -> `a.*.com`: `*` stands only for the first label, as in `*.example.com`
-            *a.com -> `*a.com`: `*` stands only for the first label, as in `*.example.com`
-            *.[::1] -> `*.[::1]`: `*` stands only for the first label, as in `*.example.com`
-            *.1.2.3.4 -> `*.1.2.3.4`: `*` stands only for the first label, as in `*.example.com`
+            *.*.com -> `*.*.com`: `*` is allowed only as the first label, as in `*.example.com`
+            a.*.com -> `a.*.com`: `*` is allowed only as the first label, as in `*.example.com`
+            *a.com -> `*a.com`: `*` is allowed only as the first label, as in `*.example.com`
+            *.[::1] -> `*.[::1]`: `*` is allowed only as the first label, as in `*.example.com`
+            *.1.2.3.4 -> `*.1.2.3.4`: `*` is allowed only as the first label, as in `*.example.com`
             a..b -> `a..b` has an empty label
             .a -> `.a` has an empty label
-            a:80 -> `a:80` names a port: routes match the host alone
-            a: -> `a:` names a port: routes match the host alone
+            a:80 -> `a:80` has a port: routes match only the host
+            a: -> `a:` has a port: routes match only the host
             ::1 -> `::1` is not a host: invalid port
-            é.com -> `é.com` must be written as it is sent: in ASCII (`xn--…`)
+            é.com -> `é.com` must be written in ASCII, as Punycode (`xn--…`)
             a/b -> `a/b` is not a host: byte 0x2f is not allowed in a host
         "#]]
         .assert_eq(&patterns.map(shown).concat());

@@ -29,15 +29,15 @@ pub struct KeySetsCollector(Arc<KeySets>);
 
 const FETCHES: Family = Family::new(
     "steppe_http_jwks_fetches",
-    "Fetches of a filter's set of keys, by what they brought",
+    "Fetches of a filter's key set, by result",
 );
 const KEYS: Family = Family::new(
     "steppe_http_jwks_keys",
-    "Keys of the set that a filter has now; 0: it never got one",
+    "Keys in a filter's key set; 0 before the first successful fetch",
 );
 const WAITING: Family = Family::new(
     "steppe_http_jwks_waiting",
-    "Requests that wait for a fetch of a filter's set of keys",
+    "Requests waiting for a fetch of a filter's key set",
 );
 
 impl KeySets {

@@ -1,11 +1,154 @@
 //! The HTTP gateway.
 //!
-//! `gateway` accepts connections and routes requests, a codec (`h1`) reads and
-//! writes messages, `relay` moves one exchange between its two sides, `upstream`
-//! keeps the connections to servers.
+//! `gateway` accepts connections and routes requests, a codec (`h1`, `h2`) reads and writes messages, `relay`
+//! transfers one exchange between its two sides, `upstream` pools the connections to servers.
 //!
-//! Non-goals: sockets and threads (steppe-net), files of configuration and
-//! signals (the binary). It never knows DNS or the request plane.
+//! Non-goals: sockets and threads (`steppe-net`), configuration files and signals (`steppe-node`). It does not know
+//! DNS or the request plane.
+//!
+//! # Map of files
+//! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above
+//! them.
+//!
+//! - `service.rs`: the gateway as a service of the node
+//! - `config.rs`, `config/`: settings of the gateway as valid types: listeners, routes, upstreams, filters, TLS
+//! - `gateway.rs`: listeners, routes and upstreams of a configuration
+//!   - `worker.rs`: a worker of the gateway: start, change of configuration, drain
+//!   - `acceptor.rs`: accept loop of a listener
+//!   - `listener.rs`: settings and counts of a listener that its connections share
+//!   - `proxied.rs`: PROXY header at the start of a connection
+//!   - `client.rs`: client connection, shared by its exchanges
+//!   - `snapshot.rs`: configuration of a worker, and the worker's state across configurations
+//!   - `exchange.rs`: state machine of an exchange
+//!     - `beginning.rs`: routing
+//!     - `filtering.rs`: request filters
+//!     - `behind.rs`: subrequests of a filter, through the rest of its route
+//!     - `relaying.rs`: attempts: checkout of a connection, relay of content
+//!     - `retry.rs`: retry decision
+//!     - `hedging.rs`: hedged second attempt
+//!     - `tap.rs`: inspection of relayed parts: counts, trailers, response filters
+//!     - `refusing.rs`: error responses of the gateway
+//!     - `call.rs`: gRPC status of an exchange
+//!     - `trace.rs`: trace context and span
+//!     - `log.rs`: metrics and access log at the end
+//!     - `pool.rs`: idle exchanges, reused
+//!   - `attempt.rs`: one attempt: a stream to a server, or a local response
+//!   - `forwarding.rs`: `Forwarded` and `X-Forwarded-*` fields of outgoing requests
+//!   - `replay.rs`: request content kept for retries
+//!   - `redirect.rs`: redirects of a listener to HTTPS
+//!   - `tls.rs`: files of a configuration (certificates, keys, users, error pages), and the TLS session of a
+//!     connection
+//!   - `web.rs`: translation of gRPC-Web to gRPC
+//!   - `labels.rs`: label values of a configuration's metrics
+//! - `codec.rs`: trait of a downstream codec
+//! - `codecs.rs`, `codecs/`: protocols by their configured names; the choice by ALPN or connection preface
+//! - `exchange.rs`: traits of an exchange's two sides, and parts of content
+//! - `relay.rs`, `relay/`: relay of one exchange, both directions at once
+//! - `h1.rs`: HTTP/1.1
+//!   - `server.rs`, `client.rs`: downstream and upstream connections
+//!   - `head_reader.rs`: reader of request heads
+//!   - `parse.rs`: parser of heads and trailers
+//!   - `framing.rs`: message length
+//!   - `chunked.rs`: decoder of the chunked transfer coding
+//!   - `encode.rs`: encoder of heads
+//!   - `reader.rs`, `writer.rs`: content in, heads and content out
+//!   - `wire.rs`: connection with its unread bytes
+//!   - `error.rs`: parse errors as gateway errors
+//! - `h2.rs`: HTTP/2, on the `h2` crate
+//!   - `server.rs`, `server/`, `client.rs`, `client/`: downstream and upstream connections, and their streams
+//!   - `carrier.rs`: byte stream below the `h2` crate
+//!   - `head.rs`: conversion of heads
+//!   - `content.rs`: content of a stream
+//!   - `windows.rs`: flow-control windows
+//!   - `turns.rs`: scheduling of streams
+//!   - `priority.rs`: `priority` field (RFC 9218)
+//!   - `backlog.rs`: accounting of unread DATA frames
+//!   - `frames.rs`: limits on control frames (flood protection)
+//!   - `silence.rs`: keepalive PING to silent servers
+//!   - `websocket.rs`: WebSocket over extended CONNECT (RFC 8441)
+//! - `upstream.rs`: connection pool of an upstream, for each worker
+//!   - `channel.rs`: traits of an upstream codec, of its connections and of their streams
+//!   - `connector.rs`: establishment of connections
+//!   - `under_way.rs`: connections being established, shared by waiting requests
+//!   - `idle.rs`: idle connections
+//!   - `picker.rs`: load balancing
+//!   - `selection.rs`: server selection of one request: affinity, hash key, servers tried
+//!   - `sticky.rs`: session affinity by cookie, and keys of `hash_on`
+//!   - `state.rs`, `target.rs`: state of servers, and of a server at one address
+//!   - `latency.rs`: latency of a server (peak EWMA)
+//!   - `probe.rs`: active health checks
+//!   - `breaker.rs`: circuit breaker
+//!   - `retry.rs`: retry budget
+//!   - `hedge.rs`: hedging delay by latency percentile
+//!   - `random.rs`, `uptime.rs`: pseudorandom numbers and stable hashes; times as atomics
+//!   - `report.rs`, `metrics.rs`: state for `/upstreams`; metrics of servers, retries and probes
+//! - `head.rs`: request and response heads
+//! - `field.rs`, `field/`: field lines as offsets into the head's bytes: edits, hop-by-hop fields (`strip.rs`)
+//! - `encoder.rs`: text of heads and field values into existing memory
+//! - `message.rs`: `Content-Length` and `Expect`
+//! - `target.rs`: request target and `Host`
+//! - `host.rs`: hosts and authorities
+//! - `path.rs`, `path/`: path normalization, and path patterns of routes
+//! - `router.rs`, `router/`: route matching: host tables, path tries, predicates
+//! - `filter.rs`: traits of filters, and instructions for a new one
+//!   - `build.rs`: filters from a configuration
+//!   - `attached.rs`: filter states of one exchange, and content rewriting
+//!   - `authorize.rs`: `authorize`: rules on method, path and claims
+//!   - `basic_auth.rs`, `basic_auth/`: `basic-auth`: password authentication, htpasswd files
+//!   - `cache.rs`: `cache`: responses from the store
+//!   - `compress.rs`, `compress/`: `compress`: gzip, Zstandard and Brotli encoders, protection against BREACH
+//!   - `cors.rs`: `cors`: cross-origin access
+//!   - `error_pages.rs`: `error-pages`: replacement of error bodies
+//!   - `forward_auth.rs`: `forward-auth`: authorization by another service
+//!   - `ip.rs`: `ip`: allowed and denied networks
+//!   - `jwt.rs`, `jwt/`: `jwt`: JSON Web Tokens, key files, key sets by URL
+//!   - `rate_limit.rs`, `rate_limit/`: `rate-limit`: token buckets, concurrency limits, shared store
+//!   - `redirect.rs`: `redirect`: redirects
+//!   - `request_id.rs`: `request-id`: request identifiers
+//!   - `security_headers.rs`: `security-headers`: security fields of responses
+//!   - `transform.rs`, `transform/`: `transform`: rewriting of paths, queries, fields and JSON content
+//!   - `token.rs`: authenticated identity, passed to later filters
+//!   - `representation.rs`: validators and digests of rewritten content
+//!   - `testing.rs`: exchange for filter tests
+//! - `cache.rs`: stored responses (RFC 9111)
+//!   - `control.rs`: `Cache-Control` directives
+//!   - `freshness.rs`: storability, freshness and staleness
+//!   - `key.rs`: cache keys, `Vary`
+//!   - `condition.rs`: conditional requests
+//!   - `store.rs`: sharded store
+//!   - `queues.rs`: eviction (S3-FIFO)
+//!   - `stored.rs`: stored response
+//!   - `body.rs`: content with one writer and many readers
+//!   - `fill.rs`: fetch of a response, with request collapsing
+//!   - `reader.rs`: response from the store, ranges and 304 included
+//!   - `report.rs`: reports and purging for admin
+//! - `local.rs`: responses of the gateway itself: trait `Responder`
+//! - `respond.rs`: `respond` upstream: a fixed response
+//! - `files.rs`: `files` upstream: static files
+//!   - `lookup.rs`: path to file
+//!   - `answer.rs`: response heads
+//!   - `content.rs`: file content in chunks
+//!   - `coding.rs`: negotiation by `Accept-Encoding`
+//!   - `condition.rs`, `validators.rs`: conditional requests; `ETag` and `Last-Modified`
+//!   - `range.rs`, `multipart.rs`: `Range` requests; `multipart/byteranges`
+//!   - `media_type.rs`: `Content-Type` by extension
+//! - `guest.rs`, `guest/`: requests answered by another service of the process
+//! - `grpc.rs`, `grpc/`: gRPC: deadlines, status codes, media types, gRPC-Web messages
+//! - `forwarded.rs`, `forwarded/`: client address from trusted `Forwarded` and `X-Forwarded-*` fields
+//! - `max_forwards.rs`: `Max-Forwards`
+//! - `coding.rs`: content codings by name
+//! - `date.rs`: HTTP dates
+//! - `status.rs`: reason phrases
+//! - `error.rs`: gateway errors: reason, origin, response status, retry safety
+//! - `age.rs`: maximum age of a client connection
+//! - `linger.rs`: lingering close
+//! - `socket_buffers.rs`: socket buffer sizes by budget
+//! - `access.rs`, `access/`: access log: records, formats, escaping
+//! - `metrics.rs`, `metrics/`: metrics: cells of workers, label values, series
+//! - `certificates.rs`: listener certificates: report, metrics, reload of files
+//! - `key_sets.rs`: refresh and metrics of the key sets of `jwt`
+//! - `explain.rs`: routing and filter decisions of a described request, for `steppe explain`
+//! - `limits.rs`: every bound of the crate, with its reason
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

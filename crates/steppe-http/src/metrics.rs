@@ -18,6 +18,7 @@ mod generation;
 mod handle;
 mod handshake;
 mod labels;
+mod responses;
 mod series;
 mod uncompressed;
 mod worker;
@@ -34,6 +35,7 @@ pub use close_reason::CloseReason;
 pub use generation::Generation;
 pub use handshake::Handshake;
 pub use labels::{Labels, NONE, RouteLabels};
+pub use responses::{ByClass, RouteResponses};
 pub use uncompressed::Uncompressed;
 pub use worker::{
     Answered, CountedStream, FilterMetrics, ListenerMetrics, RouteMetrics, Side, TotalMetrics,
@@ -218,6 +220,19 @@ mod tests {
         );
         assert_eq!(metrics.requests(), 5);
         assert_eq!(metrics.latencies().count(), 5);
+        assert_eq!(metrics.responses_by_class(), [0, 2, 0, 2, 1]);
+        let row = |route: &str, upstream: Option<&str>, forwarded, local| RouteResponses {
+            route: route.to_owned(),
+            upstream: upstream.map(str::to_owned),
+            forwarded,
+            local,
+        };
+        let want = [
+            row(NONE, None, [0; 5], [0, 0, 0, 1, 0]),
+            row("api", Some("api"), [0, 2, 0, 0, 0], [0, 0, 0, 1, 0]),
+            row("site", Some("files"), [0, 0, 0, 0, 1], [0; 5]),
+        ];
+        assert_eq!(metrics.responses(), want);
     }
 
     #[test]

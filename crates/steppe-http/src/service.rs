@@ -220,11 +220,11 @@ pub struct LimitsCollector(Arc<Mutex<InForce>>);
 
 const DECISIONS: Family = Family::new(
     "steppe_http_rate_limit_decisions",
-    "Decisions of a limit that nodes share: by its store, or by this node alone because that was away",
+    "Decisions of a shared limit: by its store, or by this node while the store was unreachable",
 );
 const STORE_UP: Family = Family::new(
     "steppe_http_rate_limit_store_up",
-    "Whether the store of a limit that nodes share is there",
+    "1 while the store of a shared limit is reachable, else 0",
 );
 
 impl Collector for LimitsCollector {

@@ -48,7 +48,7 @@ impl SocketBuffers {
         if let Some(bytes) = self.bytes_each()
             && let Err(error) = stream.set_buffer_bytes(bytes)
         {
-            tracing::debug!(%error, "cannot size a socket's buffers");
+            tracing::debug!(%error, "cannot set the buffer sizes of a socket");
         }
     }
 

@@ -27,7 +27,7 @@ use runs::RunArguments;
 use soak::SoakArguments;
 use try_out::TryArguments;
 
-/// Soaks any server, and says whether its memory stays flat.
+/// Soaks any server and reports whether its memory stays flat.
 #[derive(Debug, Parser)]
 #[command(name = "steppe-lab", version, after_help = AFTER_HELP, max_term_width = 100)]
 struct Arguments {
@@ -37,7 +37,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what this machine lets the lab see, and what each lack costs
+    /// Report which measurements this machine allows, and the cost of each missing one
     #[command(
         after_help = "Examples:\n  steppe-lab doctor\n  steppe-lab doctor --json | jq '.capabilities[] | select(.available | not)'"
     )]
@@ -46,22 +46,22 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Say what is wrong with a scenario file, without running anything
+    /// Report every error in a scenario file, without running anything
     Check {
         /// The scenario
         file: PathBuf,
     },
-    /// Start a program, find out where it listens, drive it for a minute, and say what that tells
+    /// Start a program, find its port, drive it for a minute and report a verdict
     #[command(
         after_help = "Examples:\n  steppe-lab try -- node app.js\n  steppe-lab try --for 5m --path /api/health --save soak.toml -- ./server --port 8080"
     )]
     Try(TryArguments),
-    /// Drive a server epoch after epoch, or look at one that runs already, and judge how it grows
+    /// Drive a server for many epochs, or observe a running one, and judge its growth
     #[command(
         after_help = "Examples:\n  steppe-lab soak scenarios/nginx.toml\n  steppe-lab soak soak.toml -o runs/tuesday && echo flat\n  steppe-lab soak soak.toml --until decided    # goes on until every series is decided\n  steppe-lab soak --pid $(pidof -s nginx) --for 1h\n  steppe-lab soak --pid 4711 --url http://127.0.0.1:8080/ --rate 300 --budget 100\n  steppe-lab soak --pid 4711 --metrics http://127.0.0.1:9100/metrics\n  steppe-lab soak --cgroup /system.slice/nginx.service --for 1h"
     )]
     Soak(SoakArguments),
-    /// Run the load to its end again and again, and judge how memory grows from cycle to cycle
+    /// Run the load to its end repeatedly, and judge memory growth from cycle to cycle
     #[command(after_help = "Example:\n  steppe-lab cycle examples/cycles.toml")]
     Cycle(RunArguments),
     /// Compare two variants, pair by pair, against a limit
@@ -69,15 +69,15 @@ enum Command {
         after_help = "Example:\n  steppe-lab ab before-after.toml   # exit 0: GO, 1: NO-GO, 3: INCONCLUSIVE"
     )]
     Ab(RunArguments),
-    /// Compare the first variant with itself: how noisy is it here, and what could be told apart?
+    /// Compare the first variant with itself: measures noise and the smallest difference seen here
     #[command(after_help = "Example:\n  steppe-lab calibrate before-after.toml")]
     Calibrate(RunArguments),
-    /// Run the target under a leak checker, end it cleanly, and say what it lost
+    /// Run the target under a leak checker, stop it cleanly, and report lost memory
     #[command(after_help = "Example:\n  steppe-lab leaks scenarios/gateway-leaks.toml")]
     Leaks(RunArguments),
-    /// Show what came of a run
+    /// Show the report of a run
     #[command(
-        after_help = "Examples:\n  steppe-lab report lab-runs/soak-20260101-120000\n  steppe-lab report runs/tuesday --html      # writes report.html again, and says where\n  steppe-lab report runs/tuesday --format junit > junit.xml"
+        after_help = "Examples:\n  steppe-lab report lab-runs/soak-20260101-120000\n  steppe-lab report runs/tuesday --html      # rewrites report.html and prints its path\n  steppe-lab report runs/tuesday --format junit > junit.xml"
     )]
     Report {
         /// The folder of a run
@@ -85,11 +85,11 @@ enum Command {
         /// Write report.html (and the other reports) again, and print where it is
         #[arg(long, conflicts_with = "format")]
         html: bool,
-        /// What to print
+        /// Format to print
         #[arg(long, value_enum, default_value_t = Format::Markdown)]
         format: Format,
     },
-    /// Explain how a finding came about: the rule, the points, the interval, what to do
+    /// Explain one finding: the rule, the points, the interval and the next step
     #[command(after_help = "Example:\n  steppe-lab explain runs/tuesday rss_growth")]
     Explain {
         /// The folder of a run
@@ -97,21 +97,21 @@ enum Command {
         /// A metric of its verdict, such as rss_growth or p99
         metric: String,
     },
-    /// Look at a running process, live
+    /// Show memory, CPU, files and sockets of a running process, live
     #[command(
         after_help = "Examples:\n  steppe-lab watch -p $(pidof -s nginx)\n  steppe-lab watch -p 4711 --for 1min --json > looks.jsonl"
     )]
     Watch {
-        /// Whom to look at, with everybody who descends from it
+        /// Process to watch, with all of its descendants
         #[arg(short, long)]
         pid: u32,
-        /// For how long; until it ends or Ctrl-C when left out
+        /// Duration [default: until the process ends or Ctrl-C]
         #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
         length: Option<Duration>,
-        /// How often
+        /// Interval between two looks
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
         interval: Duration,
-        /// Print a line of JSON a look
+        /// Print one line of JSON per look
         #[arg(long)]
         json: bool,
     },
@@ -120,19 +120,19 @@ enum Command {
         after_help = "Example:\n  steppe-lab completions bash > ~/.local/share/bash-completion/completions/steppe-lab"
     )]
     Completions {
-        /// Of which shell
+        /// Shell to complete commands for
         shell: Shell,
     },
 }
 
-/// What a report is printed as.
+/// The format in which a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// The whole of it
+    /// The full report
     Markdown,
-    /// A few lines, as GitHub shows them
+    /// A few lines of Markdown, for the summary of a GitHub job
     Summary,
-    /// For a CI
+    /// JUnit XML, for a CI system
     Junit,
 }
 
@@ -342,7 +342,7 @@ Exit codes:
   3    INCONCLUSIVE or GROWING
   4    the target failed
   5    the measurement is invalid
-  130  ended by Ctrl-C; what was seen until then is reported
+  130  ended by Ctrl-C; the report covers the time until then
 
 Examples:
   steppe-lab doctor

@@ -58,11 +58,11 @@ pub fn print(
                 0 => writeln!(out, "\nNothing is missing."),
                 1 => writeln!(
                     out,
-                    "\nOne thing is missing; a verdict is to be had without it."
+                    "\nOne capability is missing; verdicts are possible without it."
                 ),
                 _ => writeln!(
                     out,
-                    "\n{lacks} things are missing; a verdict is to be had without them."
+                    "\n{lacks} capabilities are missing; verdicts are possible without them."
                 ),
             }
         }
@@ -87,13 +87,13 @@ fn table(capabilities: &[Capability], columns: u16) -> String {
         .load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')))
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(columns.min(TABLE_COLUMNS_MAX))
-        .set_header(["", "what", "how it is seen, or what to do"]);
+        .set_header(["", "capability", "source, or remedy"]);
     for capability in capabilities {
         let (mark, text) = if capability.available {
             ("ok", capability.detail.clone())
         } else {
             let (detail, lost) = (&capability.detail, &capability.lost);
-            ("lacks", format!("{detail}\nwithout it: {lost}"))
+            ("missing", format!("{detail}\nwithout it: {lost}"))
         };
         table.add_row([mark, &capability.name, &text]);
     }
@@ -227,7 +227,7 @@ mod tests {
         let text = words.join(" ");
         assert!(text.contains("perf is refused; be root"), "{text}");
         assert!(
-            text.contains("without it: no system calls an operation"),
+            text.contains("without it: no system calls per operation"),
             "{text}"
         );
         assert_eq!(text.matches("without it").count(), 1);

@@ -207,7 +207,7 @@ fn headline(
     text.extend(soonest_limit(variants));
     text.extend(last_look(variants));
     if !complete {
-        text.push_str(" (incomplete: the run ended before its plan)");
+        text.push_str(" (incomplete: the run ended before its planned end)");
     }
     text
 }
@@ -236,7 +236,7 @@ fn soonest_limit(variants: &[VariantVerdict]) -> Option<String> {
         false => finding.metric.trim_end_matches("_growth"),
     };
     Some(format!(
-        "; the soonest limit is that of {metric}, in {}",
+        "; {metric} reaches its limit first, in {}",
         growth::time(hours)
     ))
 }
@@ -302,7 +302,7 @@ fn decided_by(word: Outcome, variants: &[VariantVerdict], comparisons: &[Finding
     let met = if variant.is_as_expected() {
         "as expected"
     } else {
-        "against what was expected"
+        "against expectation"
     };
     named(variant, &format!("{} {met}: {growth}", variant.outcome))
 }

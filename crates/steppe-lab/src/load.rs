@@ -10,7 +10,7 @@
 //! themselves: an interval whose pace they set, and not the target, says so.
 //!
 //! Leaves out redirects, cookies, HTTP/1.1 pipelining and cached TLS sessions as a choice: what needs
-//! them drives the server by a program of its own (`docs/lab-protocol.md`).
+//! them drives the server by a program of its own (`docs/lab/protocol.md`).
 
 mod client;
 mod command;

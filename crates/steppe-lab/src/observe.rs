@@ -61,7 +61,7 @@ pub enum ObserveError {
     #[error("there is no process {0}")]
     NoProcess(u32),
     /// It is another user's, or hidden.
-    #[error("process {pid} may not be looked at")]
+    #[error("no permission to observe process {pid}")]
     Refused {
         /// Which one.
         pid: u32,
@@ -523,8 +523,8 @@ impl Observer {
     /// Where the time on a CPU comes from.
     fn cpu_source(&mut self) -> &'static str {
         match count(&mut self.task_clock) {
-            Some(_) => "the task clock of perf, by the nanosecond",
-            None => "/proc/PID/stat, by the tick: perf events are refused",
+            Some(_) => "the task clock of perf, in nanoseconds",
+            None => "/proc/PID/stat, in clock ticks: perf events are refused",
         }
     }
 

@@ -58,7 +58,7 @@ pub struct RunRequest<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The file has no such plan.
-    #[error("{path} has no [{section}], which `steppe-lab {command}` runs")]
+    #[error("{path} has no [{section}]: `steppe-lab {command}` needs it")]
     NoPlan {
         /// The scenario.
         path: PathBuf,

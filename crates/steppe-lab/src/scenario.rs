@@ -1,7 +1,7 @@
 //! What to run: a scenario file as valid types.
 //!
 //! [`Scenario::parse`] reads TOML and says everything that is wrong at once, with the place and a
-//! help line; nothing is validated afterwards, and no key is ignored. `docs/lab-scenarios.md` lists the keys.
+//! help line; nothing is validated afterwards, and no key is ignored. `docs/lab/scenarios.md` lists the keys.
 
 #![expect(
     missing_docs,
@@ -224,7 +224,7 @@ pub struct DnsLoad {
     pub connections: u32,
 }
 
-/// Any program that speaks the line protocol of `docs/lab-protocol.md`.
+/// Any program that speaks the line protocol of `docs/lab/protocol.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandLoad {
     /// `{seconds}`, `{epoch}`, `{seed}` and `{rate}` in arguments are replaced.
@@ -576,7 +576,7 @@ impl AbMetric {
 }
 
 impl Default for AbPlan {
-    /// Ten pairs of ten seconds, judged by CPU an operation.
+    /// Ten pairs of ten seconds, judged by CPU per operation.
     fn default() -> Self {
         Self {
             pairs: 10,

@@ -45,7 +45,7 @@ pub enum WatchError {
     #[error("{}", help(.0))]
     Target(#[from] ObserveError),
     /// The terminal or the output.
-    #[error("can't write what was seen")]
+    #[error("can't write the output")]
     Output(#[from] io::Error),
 }
 
@@ -308,8 +308,7 @@ fn help(error: &ObserveError) -> String {
             format!("there is no process {pid}; `pgrep -a NAME` finds one by its name")
         }
         ObserveError::Refused { pid, source } => format!(
-            "process {pid} may not be looked at ({source}); run as the user that it runs as, or as \
-             root"
+            "no permission to observe process {pid} ({source}); run as its user, or as root"
         ),
     }
 }

@@ -1,9 +1,9 @@
-/* steppe_malloc.h: what libsteppe_malloc offers beside malloc and its family.
+/* steppe_malloc.h: functions of libsteppe_malloc beyond malloc and its family.
  *
- * The family itself is declared by <stdlib.h> and <malloc.h>. A program that is to run with and
- * without the library looks these functions up with dlsym(RTLD_DEFAULT, ...).
+ * <stdlib.h> and <malloc.h> declare the standard functions. A program that must also run without
+ * the library looks these functions up with dlsym(RTLD_DEFAULT, ...).
  *
- * Every function may be called by any thread at any time, but not by a signal handler. */
+ * Every function may be called from any thread at any time, but not from a signal handler. */
 #ifndef STEPPE_MALLOC_H
 #define STEPPE_MALLOC_H
 
@@ -14,51 +14,51 @@
 extern "C" {
 #endif
 
-/* The library's version, "major.minor.patch". */
+/* Returns the library's version, "major.minor.patch". */
 const char *steppe_malloc_version(void);
 
-/* The profile in force: "speed", "balanced" or "lean". */
+/* Returns the current profile: "speed", "balanced" or "lean". */
 const char *steppe_malloc_profile(void);
 
-/* Changes the profile. 0, or -1 with errno = EINVAL when there is none of that name. Threads that
- * are running keep the sizes of their caches until they end; decay changes at once. */
+/* Changes the profile. Returns 0, or -1 with errno = EINVAL for an unknown name. Running threads
+ * keep the sizes of their caches until they end; the decay time changes at once. */
 int steppe_malloc_set_profile(const char *name);
 
-/* Gives free memory back to the system now. 1 when any went back, else 0. */
+/* Returns free memory to the system now. Returns 1 if any was returned, else 0. */
 int steppe_malloc_trim(void);
 
-/* For an event loop that is about to sleep: flushes what this thread has cached and not used for a
- * while. Cheap when there is nothing to do. */
+/* For an event loop that is about to sleep: empties the cache of this thread, and returns memory
+ * whose decay time has passed to the system. Cheap if there is nothing to do. */
 void steppe_malloc_on_idle(void);
 
-/* 1 when the pointer leads into memory that this allocator hands out, else 0. */
+/* Returns 1 if the pointer points into memory of this allocator, else 0. */
 int steppe_malloc_owns(const void *pointer);
 
-/* Figures of the whole process. Fields are only ever appended. */
+/* Statistics of the process. Later versions only append fields. */
 struct steppe_malloc_stats {
-  size_t live_bytes;        /* handed out, blocks rounded up to their size class */
-  size_t dirty_bytes;       /* free and resident: given back when its decay has passed */
+  size_t live_bytes;        /* in allocated blocks, rounded up to their size class */
+  size_t dirty_bytes;       /* free and resident: returned to the system after the decay time */
   size_t retained_bytes;    /* free and resident inside slabs and caches in use */
   size_t mapped_bytes;      /* address space mapped from the system */
-  size_t huge_bytes;        /* of live_bytes: blocks with a mapping of their own */
-  size_t mapped_bytes_peak; /* the highest mapped_bytes so far */
+  size_t huge_bytes;        /* part of live_bytes: blocks with their own mapping */
+  size_t mapped_bytes_peak; /* maximum of mapped_bytes so far */
 };
 
-/* Fills in as much of *stats as stats_bytes (its sizeof) has room for; returns the bytes filled
- * in: fewer than that when the program was compiled for a later library. */
+/* Fills in at most stats_bytes (the sizeof) of *stats, and returns the number of bytes filled in:
+ * fewer than stats_bytes if the program was compiled for a later version of the library. */
 size_t steppe_malloc_stats(struct steppe_malloc_stats *stats, size_t stats_bytes);
 
-/* Writes all figures as one JSON object: to a function, piece by piece and not 0-terminated; to a
- * stream; to a file descriptor. 0, or -1 with errno. Only the stream may allocate. */
+/* Writes all statistics as one JSON object: to a callback, in pieces without a terminating 0; to a
+ * stream; to a file descriptor. Returns 0, or -1 with errno. Only the stream may allocate. */
 int steppe_malloc_stats_json(void (*sink)(void *context, const char *text, size_t len),
                              void *context);
 int steppe_malloc_stats_json_file(FILE *stream);
 int steppe_malloc_stats_json_fd(int descriptor);
 
-/* A heap profile: which call paths hold how many live bytes, from a sample of one block each
- * mean_bytes on the average; 0 is the usual 512 KiB. Blocks from before the start are not in it. The
- * file is for jeprof and `go tool pprof`; "%p" in its path becomes the process's number. 0, or -1
- * where stacks can't be walked, or the file can't be written. */
+/* Heap profile: live bytes by call path, from a sample of one block per mean_bytes allocated bytes
+ * on average; 0 selects the default, 512 KiB. Blocks allocated before the start are not included.
+ * jeprof and `go tool pprof` read the file; "%p" in its path is replaced by the process ID. Return
+ * 0, or -1 if stacks can't be walked or the file can't be written. */
 int steppe_malloc_heap_profile_start(size_t mean_bytes);
 void steppe_malloc_heap_profile_stop(void);
 int steppe_malloc_heap_profile_write(const char *path);

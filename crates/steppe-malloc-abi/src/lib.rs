@@ -1,19 +1,28 @@
-//! The C ABI of steppe-malloc: what `libsteppe_malloc.so` and `libsteppe_malloc.a` export.
+//! The C ABI of steppe-malloc: the functions that `libsteppe_malloc.so` and `libsteppe_malloc.a` export.
 //!
-//! Each function is a few lines around `steppe_malloc::raw`: it checks what the C standards, POSIX
-//! and glibc 2.36 want checked, and sets `errno` as they do. How memory is kept is the other
-//! crate's business. `docs/malloc.md` is the guide for users, `include/steppe_malloc.h` declares
-//! the functions that no standard knows.
+//! Each function is a few lines around `steppe_malloc::raw`: it checks the contract of the C standards, POSIX and
+//! glibc 2.36, and sets `errno` as they specify. Allocation itself is in `steppe-malloc`. `docs/malloc/README.md` is
+//! the guide for users; `include/steppe_malloc.h` declares the functions that no standard has.
 //!
 //! Invariant: only C names leave the library, and nothing in it allocates or unwinds.
 //!
-//! It is built in one way, `cargo build --profile release-malloc -p steppe-malloc-abi`: that profile
-//! aborts on a panic, which leaves the standard library out, and the result depends on libc alone.
-//! Under the profiles of development, which unwind, it links the standard library: good for lints,
-//! not for use.
+//! The only supported build is `cargo build --profile release-malloc -p steppe-malloc-abi`: that profile aborts on a
+//! panic, which leaves the standard library out, so the result depends on libc alone. The development profiles unwind
+//! and link the standard library: good for lints, not for use.
 //!
-//! Left out: the throwing forms of C++ `operator new`. The ones of the C++ library call `malloc`,
-//! and only they can throw what their callers catch.
+//! Non-goals: the throwing forms of C++ `operator new`. The C++ library's own forms call `malloc`, and only they can
+//! throw an exception that their callers catch.
+//!
+//! # Map of files
+//! - `allocation.rs`: allocation functions of `<stdlib.h>` and `<malloc.h>`: `malloc`, `calloc`, `realloc`, `free`,
+//!   aligned variants
+//! - `cxx.rs`, `cxx/`: C++ `operator delete`, and the `operator new` forms that do not throw (`nothrow.rs`)
+//! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,
+//!   `malloc_stats`, `mallopt`
+//! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
+//! - `errno.rs`: `errno` of the calling thread
+//! - `text.rs`: text formatting into a fixed buffer, without allocation
+//! - `runtime.rs`: panic handler for the build without the standard library
 #![cfg_attr(panic = "abort", no_std)]
 #![expect(unsafe_code, reason = "a C ABI takes and returns raw pointers")]
 

@@ -55,7 +55,7 @@ pub(crate) fn on_allocate(block: *mut u8, class: usize) {
     let expected = mark(block);
     if words != [expected, !expected] {
         report::misuse(
-            "write to a free block, or past the end of the one before",
+            "write to a free block, or past the end of the block before it",
             block,
             class,
         );

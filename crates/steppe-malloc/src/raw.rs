@@ -226,11 +226,7 @@ fn free_other(pointer: *mut u8) {
                 }
                 Kind::Run => report::misuse("free of a pointer into a block", pointer, 0),
                 Kind::None => {
-                    report::misuse(
-                        "free of what is free, or of a pointer into a block",
-                        pointer,
-                        0,
-                    );
+                    report::misuse("double free, or free of a pointer into a block", pointer, 0);
                 }
             }
         }
@@ -242,7 +238,7 @@ fn free_other(pointer: *mut u8) {
         }
         Owner::Nobody => {
             report::misuse(
-                "free of a pointer that is not from here, or long free",
+                "free of a pointer not from this allocator, or freed long ago",
                 pointer,
                 0,
             );
@@ -272,7 +268,7 @@ pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> *mut u8 {
         }
     };
     if usable == 0 {
-        report::misuse("realloc of a pointer that is not from here", pointer, 0);
+        report::misuse("realloc of a pointer not from this allocator", pointer, 0);
         return ptr::null_mut();
     }
     let fits = size <= usable && size > usable / 2;

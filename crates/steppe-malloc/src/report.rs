@@ -67,7 +67,7 @@ pub(crate) fn setting(name: &core::ffi::CStr, value: &[u8], known: &str) {
     for &byte in value.iter().take(64) {
         let _ = write!(line, "{}", core::ascii::escape_default(byte));
     }
-    let _ = writeln!(line, " is ignored; known: {known}");
+    let _ = writeln!(line, " is ignored; expected: {known}");
     say(&line);
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn read() {
 
 /// The part that may allocate: what happens at exit.
 pub(crate) fn read_late() {
-    take(STATS, "1, or a file that can be written", |value| {
+    take(STATS, "1, or a writable file", |value| {
         let file = match value {
             b"1" => sys::duplicate_error()?,
             b"0" | b"" => return None,

@@ -68,7 +68,7 @@ extern "C" fn at_load() {
     // The first heap, and what is registered with it, before anybody can ask for a block while the C
     // library holds the lock of its list of handlers.
     heap();
-    take(PROFILE_HEAP, "a file that can be written", |path| {
+    take(PROFILE_HEAP, "a writable file", |path| {
         let mut mean_bytes = heap_profile::MEAN_BYTES;
         take(PROFILE_HEAP_BYTES, "bytes, with K, M or G", |value| {
             mean_bytes = bytes(value).filter(|&bytes| bytes > 0)?;

@@ -1,12 +1,20 @@
 //! Byte budgets, and the pooled buffers that are charged to them.
 //!
-//! A [`Budget`] is a tree of accounts; a [`Reservation`] holds bytes of one
-//! account and gives them back on drop; a [`Buffer`] is pooled memory that
-//! carries its reservation with it, and a [`Chunk`] is a buffer that may be shared.
-//! At the limit a reservation is refused, and the caller reads less, waits, or
-//! refuses its peer: nothing here grows past a limit.
+//! A [`Budget`] is a tree of accounts; a [`Reservation`] holds bytes of one account and returns them on drop; a
+//! [`Buffer`] is pooled memory with its reservation, and a [`Chunk`] is a buffer that can be shared. At the limit a
+//! reservation is refused, and the caller reads less, waits, or refuses its peer: nothing here grows past a limit.
 //!
-//! Leaves out: what the bytes are for, sockets, runtimes.
+//! Non-goals: the use of the bytes, sockets, runtimes.
+//!
+//! # Map of files
+//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`)
+//! - `waiters.rs`: queues of tasks that wait for bytes of an account
+//! - `buffer.rs`: pooled buffer with its reservation
+//! - `chunk.rs`: content that several readers share, charged once
+//! - `pool.rs`: idle buffers of each thread, by size class
+//! - `size_class.rs`: size classes of pooled buffers, 4 KiB to 64 MiB
+//! - `alloc.rs`: counting wrapper of the process's allocator: live bytes, allocations of a thread
+//! - `limits.rs`: every bound of the crate, with its reason
 
 mod account;
 pub mod alloc;

@@ -465,7 +465,7 @@ impl Entries {
 
     fn account(&mut self, index: u32) -> Account {
         let account = self.at(index).account.as_ref();
-        account.expect("whoever waits has one").clone()
+        account.expect("a waiting task has an account").clone()
     }
 
     /// Queues it at the account `level` above its own: first where it is the oldest, else last.

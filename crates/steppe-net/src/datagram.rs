@@ -145,7 +145,7 @@ mod tests {
         let again = bind_datagram(address, 1).expect_err("taken");
         assert_eq!(
             again.to_string(),
-            format!("{address} is taken by another process")
+            format!("{address} is in use by another process")
         );
     }
 

@@ -1,7 +1,49 @@
-//! Sockets and threads: workers and the services that they run, listeners,
-//! inherited sockets, connections to servers, names, files, the clock, deadlines, drain.
+//! Threads and sockets: workers and the services that they run, listeners, inherited sockets, connections to servers,
+//! TLS, names, files, the clock, deadlines, drain.
 //!
 //! Non-goals: protocols above the byte stream.
+//!
+//! # Map of files
+//! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above
+//! them.
+//!
+//! - `worker.rs`: worker threads, one a core, each with a runtime of its own
+//! - `service.rs`: trait of a service of the node, with the order of its calls
+//!   - `set.rs`: all services of a node, started, changed and drained together
+//!   - `changes.rs`: channel of configuration changes from a service to its workers
+//! - `sockets.rs`: bound sockets by address and transport
+//! - `address.rs`: addresses of a configuration, and keys of sockets
+//! - `listener.rs`: listening sockets: TCP with `SO_REUSEPORT`, Unix
+//! - `datagram.rs`, `datagram/`: UDP sockets with `SO_REUSEPORT`; batches by `recvmmsg` and `sendmmsg`
+//! - `activation.rs`, `activation/`: socket activation (`LISTEN_FDS`)
+//! - `stream.rs`: connected stream socket
+//! - `transport.rs`, `transport/`: byte stream of a connection in charged buffers, and the trait `Driver` of a socket
+//!   or TLS session
+//! - `proxy_protocol.rs`, `proxy_protocol/`: parser of the PROXY protocol, versions 1 and 2
+//! - `tls.rs`: TLS on rustls, on either side
+//!   - `accept.rs`: server side of the handshake
+//!   - `client.rs`: client side of the handshake, to upstream servers
+//!   - `session.rs`: driver of an established session
+//!   - `agreed.rs`: result of a handshake: version, cipher suite, ALPN, SNI, peer certificate
+//!   - `handshakes.rs`: handshakes in progress on a worker: limit and scheduling
+//!   - `record.rs`: record and handshake headers, and their bounds
+//!   - `server.rs`: TLS of a listener: certificates, client authentication, tickets
+//!   - `identity.rs`: our certificates, and their choice by SNI
+//!   - `tickets.rs`: session tickets, and their keys
+//!   - `config.rs`: TLS settings as valid types
+//!   - `load.rs`: loading of certificates, keys and revocation lists from files
+//!   - `reread.rs`: reloading of changed files
+//!   - `x509.rs`, `x509/`: fields of a certificate, for logs, metrics and predicates
+//! - `names.rs`: name resolution on the control thread, by TTL
+//! - `folder.rs`: files below a folder, opened with `openat2` and read without blocking a worker
+//! - `disk.rs`: blocking disk I/O on threads of its own
+//! - `watch.rs`: detection of changed files by polling
+//! - `clock.rs`: monotonic clock that tests can pause and advance
+//! - `deadline.rs`: deadlines of connections, swept periodically
+//! - `drain.rs`: phase of a graceful shutdown
+//! - `file_limit.rs`: limit on open files (`RLIMIT_NOFILE`)
+//! - `sys.rs`: kernel memory of socket buffers (`SO_MEMINFO`)
+//! - `limits.rs`: every bound of the crate, with its reason
 
 #![cfg_attr(
     test,

@@ -43,7 +43,7 @@ struct SocketPath(PathBuf);
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process listens there.
-    #[error("{0} is taken by another process")]
+    #[error("{0} is in use by another process")]
     Taken(ListenAddress),
     /// The path exists and is no socket: removing it could lose a file.
     #[error("{} exists and is not a socket", .0.display())]
@@ -70,7 +70,7 @@ pub enum BindError {
     #[error("{0} is listened on twice")]
     Duplicate(SocketKey),
     /// Another service listens there, and gives it up by this change at the earliest.
-    #[error("{0} is another service's; reload once without it first")]
+    #[error("{0} is in use by another service of this node; reload once without it first")]
     OfAnotherService(SocketKey),
     /// Datagrams are received by UDP alone.
     #[error("{}: datagrams over a Unix socket are not supported", .0.display())]
@@ -263,7 +263,7 @@ mod tests {
         let again = bind(&address, 1).expect_err("taken");
         assert_eq!(
             again.to_string(),
-            format!("{address} is taken by another process")
+            format!("{address} is in use by another process")
         );
     }
 

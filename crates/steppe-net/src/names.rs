@@ -187,7 +187,7 @@ fn publish(host: &str, resolved: &Resolved, found: &watch::Sender<Arc<[IpAddr]>>
             host,
             count = addresses.len(),
             used = NAME_ADDRESSES_MAX,
-            "many addresses"
+            "name has too many addresses: only the first ones are used"
         );
         addresses.truncate(NAME_ADDRESSES_MAX);
     }

@@ -58,14 +58,14 @@ impl ProxyVersion {
 
 /// What came is no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a header of the PROXY protocol")]
+#[error("malformed PROXY protocol header")]
 pub struct Malformed;
 
 /// Why a connection has no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoHeader {
     /// The peer closed before it was whole.
-    #[error("closed by the proxy")]
+    #[error("connection closed by the proxy before the end of its PROXY header")]
     Closed,
     /// See [`Malformed`].
     #[error(transparent)]

@@ -77,7 +77,7 @@ where
         let runtime = match runtime.enable_all().build_local(LocalOptions::default()) {
             Ok(runtime) => runtime,
             Err(error) => {
-                tracing::error!(%error, worker = index, "no runtime");
+                tracing::error!(%error, worker = index, "cannot start the runtime of a worker");
                 return;
             }
         };

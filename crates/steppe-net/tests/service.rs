@@ -386,7 +386,7 @@ fn what_one_service_refuses_changes_none() {
             is_file_missing: false,
         };
         // The first service has bound its port by then.
-        let refused = format!("toy.listen: {udp} is taken by another process");
+        let refused = format!("toy.listen: {udp} is in use by another process");
         assert_eq!(node.refusal(&next), refused);
         drop(taken);
         let missing = Config {

@@ -27,6 +27,7 @@ pub mod limits;
 mod live;
 mod page;
 mod plane;
+mod rate;
 mod readiness;
 mod server;
 mod stall;

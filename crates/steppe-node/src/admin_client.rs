@@ -103,8 +103,11 @@ fn place(admin: &str) -> anyhow::Result<Place> {
 }
 
 fn tls(authority: &str, ca: Option<&Path>) -> anyhow::Result<(TlsConnector, ServerName<'static>)> {
-    let (host, _) = authority.rsplit_once(':').context("no port")?;
-    let name = trust::name(host).with_context(|| format!("https://{authority}: no valid name"))?;
+    let (host, _) = authority
+        .rsplit_once(':')
+        .context("the address has no port")?;
+    let name =
+        trust::name(host).with_context(|| format!("https://{authority}: not a valid host name"))?;
     let config = trust::by_authority(ca).with_context(|| format!("https://{authority}"))?;
     Ok((config.into(), name))
 }
@@ -114,7 +117,7 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     let bytes = std::fs::metadata(file).with_context(name)?.len();
     ensure!(
         bytes <= TOKEN_BYTES_MAX,
-        "{}: {bytes} bytes are more than {TOKEN_BYTES_MAX}",
+        "{}: {bytes} bytes, at most {TOKEN_BYTES_MAX} are allowed",
         name()
     );
     let text = std::fs::read_to_string(file).with_context(name)?;
@@ -142,12 +145,12 @@ impl Target {
         match &self.place {
             Place::Tcp(authority) => {
                 let stream = timeout(SILENCE, TcpStream::connect(authority)).await;
-                let stream = stream.context("no connection in time")??;
+                let stream = stream.context("connection timed out")??;
                 let Some((connector, name)) = &self.tls else {
                     return self.ask_on(stream, authority, (method, path)).await;
                 };
                 let session = timeout(SILENCE, connector.connect(name.clone(), stream)).await;
-                let session = session.context("no TLS in time")?.context("TLS")?;
+                let session = session.context("TLS handshake timed out")?.context("TLS")?;
                 self.ask_on(session, authority, (method, path)).await
             }
             Place::Unix(socket) => {
@@ -172,7 +175,7 @@ impl Target {
         }
         let request = request.body(Body::empty()).context("the request")?;
         let response = timeout(SILENCE, sender.send_request(request)).await;
-        let response = response.context("no answer in time")??;
+        let response = response.context("no response in time")??;
         let status = response.status();
         let body = Body::new(response.into_body());
         let answer = Answer { body, connection };
@@ -194,9 +197,9 @@ impl Target {
             let mut answer = self.ask(method, path).await?;
             let body = std::mem::take(&mut answer.body);
             let bytes = timeout(SILENCE, axum::body::to_bytes(body, ANSWER_BYTES_MAX)).await;
-            anyhow::Ok(bytes.context("no answer in time")??)
+            anyhow::Ok(bytes.context("no response in time")??)
         });
-        let bytes = bytes.with_context(|| format!("no answer from {}", self.shown()))?;
+        let bytes = bytes.with_context(|| format!("no response from {}", self.shown()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

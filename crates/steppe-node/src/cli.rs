@@ -12,6 +12,8 @@ mod explain;
 mod health;
 mod manual;
 mod plane;
+#[cfg(test)]
+mod reference;
 mod source;
 
 use std::ffi::OsString;
@@ -68,28 +70,28 @@ enum Command {
     /// Starts the node
     #[command(after_help = RUN_HELP)]
     Run(Run),
-    /// Says everything that is wrong with a configuration
+    /// Checks a configuration, and reports every error
     #[command(after_help = CHECK_HELP)]
     Check(Check),
-    /// Asks a running node whether it is ready
+    /// Checks whether a running node is ready
     #[command(after_help = health::HELP)]
     Health(health::Health),
-    /// Shows the certificates of a file or a server, and what is wrong with them
+    /// Shows the certificates of a file or a server, and their problems
     #[command(after_help = cert::HELP)]
     Cert(cert::Cert),
-    /// Asks DNS servers, and what a node decides about a name and is to forget
+    /// Queries DNS servers, explains decisions about names, and flushes a node's cache
     #[command(after_help = dns::HELP)]
     Dns(dns::Dns),
-    /// Says which route takes a request, and which filters and rules decide about it
+    /// Explains which route matches a request, and which filters and rules decide about it
     #[command(after_help = explain::HELP)]
     Explain(Box<explain::Options>),
-    /// Calls services of the request plane, serves one, and measures them
+    /// Calls, serves and measures services of the request plane
     #[command(after_help = plane::HELP)]
     Plane(plane::Plane),
     /// Prints the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_HELP)]
     Schema,
-    /// Shows what a running node does, live
+    /// Shows a running node, live
     #[command(after_help = TOP_HELP)]
     Top(Top),
     /// Prints completions for a shell
@@ -117,19 +119,19 @@ struct Run {
 /// Other ports for the embedded configuration, where the usual ones are taken.
 #[derive(Debug, Args)]
 struct Ports {
-    /// Where the gateway listens, instead of 127.0.0.1:8080
+    /// Address of the gateway, instead of 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen: Option<SocketAddr>,
-    /// Where the gateway listens for https, instead of 127.0.0.1:8443
+    /// Address of the gateway over HTTPS, instead of 127.0.0.1:8443
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen_tls: Option<SocketAddr>,
-    /// Where the DNS forwarder listens, instead of 127.0.0.1:5300
+    /// Address of the DNS forwarder, instead of 127.0.0.1:5300
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen_dns: Option<SocketAddr>,
-    /// Where admin listens, instead of 127.0.0.1:9900
+    /// Address of admin, instead of 127.0.0.1:9900
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     admin: Option<SocketAddr>,
-    /// Where the demo origin listens, instead of 127.0.0.1:8081
+    /// Address of the demo origin, instead of 127.0.0.1:8081
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     demo: Option<SocketAddr>,
 }
@@ -166,32 +168,32 @@ struct Top {
     /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:9900")]
     admin: String,
-    /// Authorities of the certificate of https, PEM, instead of the system's
+    /// File with CA certificates (PEM) for https, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// File with the admin token, where the node has `admin.token_file`
+    /// File with the admin token, if the node has `admin.token_file`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Prints one snapshot and ends, as it does where standard output is no terminal
+    /// Prints one snapshot and exits; the default if standard output is not a terminal
     #[arg(long)]
     once: bool,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
-  steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, DNS on :5300,
-                                  admin on :9900
+  steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443,
+                                  DNS on :5300, admin on :9900
   steppe run -c steppe.toml       a configuration of your own
-  steppe check steppe.toml        everything that is wrong with it, at once
-  steppe top                      what a running node does, live
-  steppe cert example.com         what certificates a server shows, and what is wrong with them
+  steppe check steppe.toml        all errors of a configuration, at once
+  steppe top                      a running node, live
+  steppe cert example.com         the certificates of a server, and their problems
   steppe explain GET http://a.example/x
-                                  which route takes a request, and which rule decides about it
-  steppe dns explain example.com  what the DNS forwarder decides about a name, and why
-  steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
+                                  the route of a request, and the rule that decides about it
+  steppe dns explain example.com  the decision of the DNS forwarder about a name, and its reason
+  steppe dns query example.com    the response of a DNS server, over UDP, TCP, TLS or HTTPS
   steppe plane call 127.0.0.1:7700 echo --text hello
-                                  what a service of the request plane answers
-  steppe schema > schema.json     for completion and hints in an editor
+                                  the response of a service of the request plane
+  steppe schema > schema.json     the JSON Schema, for completion and hints in an editor
 
 Exit codes:
   0  done
@@ -200,7 +202,7 @@ Exit codes:
   2  the command line is wrong; for `cert`, there is no certificate to show
   3  the node could not start
   4  the node stopped, and connections that did not end in time were dropped
-  5  no node answers
+  5  no node responds
  11  and above, for `plane call`: the call ended with another status than ok (see its help)";
 
 const TOP_HELP: &str = "\
@@ -218,16 +220,20 @@ Examples:
   steppe run --listen 127.0.0.1:8090 --admin 127.0.0.1:9990
   steppe run -c /etc/steppe/steppe.toml
 
-Relative paths in the configuration count from its folder. SIGTERM and Ctrl-C drain.";
+Relative paths in the configuration are relative to its folder. SIGTERM and Ctrl-C drain the node.";
 
 const CHECK_HELP: &str = "\
 Examples:
-  steppe check steppe.toml && steppe run -c steppe.toml";
+  steppe check steppe.toml && steppe run -c steppe.toml
+
+Certificates, keys, lists and error pages are read once the configuration itself has no error. The
+first one that can't be used is reported.";
 
 const SCHEMA_HELP: &str = "\
 Examples:
   steppe schema > steppe.schema.json
-  and as the first line of steppe.toml, for editors that know it:
+
+Editors that support it read the schema named in the first line of steppe.toml:
   #:schema ./steppe.schema.json";
 
 const COMPLETIONS_HELP: &str = "\

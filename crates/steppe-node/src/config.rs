@@ -22,6 +22,8 @@ pub mod manual;
 mod mistake;
 mod mistakes;
 mod read;
+#[cfg(test)]
+pub(crate) mod reference;
 mod schema;
 mod table;
 mod tree;
@@ -288,7 +290,7 @@ fn read_text(
     mistakes: &mut Mistakes,
 ) -> Option<Config> {
     if text.len() > FILE_BYTES_MAX {
-        let message = format!("{} bytes are more than {FILE_BYTES_MAX}", text.len());
+        let message = format!("{} bytes, at most {FILE_BYTES_MAX} are allowed", text.len());
         mistakes.push(Mistake::new(Span::at(0), message));
         return None;
     }
@@ -349,7 +351,9 @@ fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Resu
     fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if bytes.len() > FILE_BYTES_MAX {
-        return Err(invalid(format!("longer than {FILE_BYTES_MAX} bytes")));
+        return Err(invalid(format!(
+            "the file is longer than {FILE_BYTES_MAX} bytes"
+        )));
     }
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
     let name = path.to_string_lossy();

@@ -100,7 +100,7 @@ async fn accept(listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
         let place = Arc::clone(&places).acquire_owned().await;
-        let place = place.expect("nobody closes the semaphore");
+        let place = place.expect("the semaphore is never closed");
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -127,7 +127,7 @@ async fn serve(stream: TcpStream, router: Router) {
     match tokio::time::timeout(CONNECTION_TIME_MAX, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "demo connection ended"),
-        Err(_) => tracing::debug!("demo connection ran out of time"),
+        Err(_) => tracing::debug!("demo connection timed out"),
     }
 }
 

@@ -62,7 +62,7 @@ impl fmt::Debug for Doh {
 
 fn answered(form: Form, message: Vec<u8>) -> Respond {
     let Some(response) = Response::new(form, message) else {
-        return words(500, "more than this form has room for".to_owned());
+        return words(500, "response too large for this format".to_owned());
     };
     let age = format!("max-age={}", response.max_age);
     Respond {

@@ -30,7 +30,7 @@ impl FetchKeys for KeyClient {
         let source = source.clone();
         Box::pin(async move {
             let fetched = timeout(TIME_MAX, fetch(&source, bytes_max)).await;
-            let fetched = fetched.unwrap_or_else(|_| Err(anyhow!("not all of it came in time")));
+            let fetched = fetched.unwrap_or_else(|_| Err(anyhow!("download timed out")));
             fetched.map_err(|error| format!("{error:#}"))
         })
     }
@@ -55,7 +55,7 @@ async fn fetch(source: &JwksUrl, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
                 let is_same = target.authority() == url.authority();
                 ensure!(
                     is_same && target.scheme() == url.scheme(),
-                    "a redirection from {} to another server, {}",
+                    "redirect from {} to another server, {}",
                     host(&url),
                     host(&target)
                 );
@@ -64,14 +64,14 @@ async fn fetch(source: &JwksUrl, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
             status => bail!("{}: {status}", host(&url)),
         }
     }
-    bail!("more than {REDIRECTIONS_MAX} redirections")
+    bail!("more than {REDIRECTIONS_MAX} redirects")
 }
 
 async fn read(content: axum::body::Body, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
     let mut pieces = content.into_data_stream();
     let mut text = Vec::new();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.context("it was cut off")?;
+        let piece = piece.context("the connection ended before the content")?;
         ensure!(
             text.len() + piece.len() <= bytes_max,
             "more than {bytes_max} bytes"

@@ -1,7 +1,70 @@
-//! What the binary `steppe` is made of: it joins gateway, configuration, admin
-//! and the process around them.
+//! The node as a library: services, configuration, admin server and process of the binary `steppe`.
 //!
-//! A library so that tests and fuzz targets reach it; `main.rs` is a shell around it.
+//! It is a library so that tests and fuzz targets reach it; `main.rs` of the binary calls it.
+//!
+//! # Map of files
+//! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above
+//! them.
+//!
+//! - `cli.rs`: command line
+//!   - `cert.rs`, `cert/`: `steppe cert`: certificates of a file or a server
+//!   - `dns.rs`, `dns/`: `steppe dns`: query, explain, flush
+//!   - `plane.rs`, `plane/`: `steppe plane`: call, echo, bench, workers
+//!   - `explain.rs`: `steppe explain`: route and filters of a request
+//!   - `health.rs`: `steppe health`: readiness check
+//!   - `manual.rs`: `steppe man`: manual pages
+//!   - `reference.rs`: generator of the command-line reference
+//!   - `source.rs`: arguments of commands that read a configuration
+//!   - `console.rs`, `code.rs`: output of commands; exit codes
+//! - `config.rs`: configuration file, TOML or JSON
+//!   - `keys.rs`, `keys/`: table of all keys
+//!   - `table.rs`: types of the table of keys
+//!   - `tree.rs`, `tree/`: file to tree of values, TOML and JSON
+//!   - `read.rs`: tree to typed values, by the table of keys
+//!   - `typed.rs`: typed values
+//!   - `grammar.rs`, `grammar/`: parsers of strings: durations, sizes, addresses, names
+//!   - `check.rs`, `check/`: checks across several keys
+//!   - `build.rs`, `build/`: typed values to configuration types of the services
+//!   - `defaults.rs`: default values
+//!   - `amend.rs`: changes by command line, file limit and embedded default
+//!   - `budget.rs`: memory budget in bytes
+//!   - `effective.rs`: effective configuration, for `/config`
+//!   - `schema.rs`: JSON Schema
+//!   - `manual.rs`: manual page `steppe.toml(5)`
+//!   - `reference.rs`, `reference/`: generator of the configuration reference
+//!   - `mistake.rs`, `mistakes.rs`: configuration errors: one report, and all of a file
+//!   - `limits.rs`: bounds of a configuration
+//! - `default.toml`: embedded default configuration
+//! - `node.rs`, `node/`: start, run and shutdown of the node: startup checks (`prepare.rs`), worker threads, signals,
+//!   banner
+//! - `services.rs`: list of services: gateway, forwarder, request plane
+//! - `reload.rs`, `reload/`: configuration reload, and its metrics
+//! - `admin.rs`: admin server
+//!   - `server.rs`, `connections.rs`, `stall.rs`: accept loop; connection limit; timeout of stalled peers
+//!   - `access.rs`, `token.rs`: access control; bearer token
+//!   - `endpoints.rs`: endpoints
+//!   - `readiness.rs`: `/readyz`
+//!   - `live.rs`, `live/`: `/events`: one snapshot a second
+//!   - `page.rs`, `page/`: admin page: HTML, style, scripts
+//!   - `cache.rs`, `certificates.rs`, `dns.rs`, `plane.rs`, `upstreams.rs`: endpoints of the same names
+//!   - `heap_profile.rs`: `/memory/profile`
+//!   - `rate.rs`: rounding of rates and shares
+//!   - `trust.rs`: trust of the admin certificate by `steppe health` and `steppe top`
+//!   - `limits.rs`: bounds of the admin server
+//! - `admin_client.rs`: HTTP client of the admin server, for commands
+//! - `top.rs`, `top/`: `steppe top`: event feed, view, panels, tables, plain text
+//! - `memory.rs`, `memory/`: memory attribution, for `/memory`: mappings, stacks, allocator, overhead
+//! - `allocator.rs`, `allocator/`: global allocator by cargo feature, and its figures
+//! - `demo.rs`, `demo/`: demo origin of the default configuration, with a self-signed certificate
+//! - `doh.rs`: DNS over HTTPS: gateway requests answered by the forwarder
+//! - `plane_upstream.rs`, `plane_upstream/`: upstreams of the gateway that are services of the request plane
+//! - `web_client.rs`: HTTP client with redirects, for downloads
+//! - `list_client.rs`: download of domain lists
+//! - `key_client.rs`: download of JWT key sets
+//! - `trace_export.rs`: export of spans over OTLP/HTTP
+//! - `notify.rs`: service manager notifications (`sd_notify`, watchdog)
+//! - `container.rs`: memory limit of the machine or its control groups
+//! - `rlimits.rs`: limit on open files, and the connections that it allows
 
 #![cfg_attr(
     test,

@@ -38,7 +38,7 @@ impl Fetch for ListClient {
     fn fetch(&self, request: Request) -> LocalFuture<Result<Fetched, String>> {
         Box::pin(async move {
             let fetched = timeout(TIME_MAX, fetch(&request)).await;
-            let fetched = fetched.unwrap_or_else(|_| Err(anyhow!("not all of it came in time")));
+            let fetched = fetched.unwrap_or_else(|_| Err(anyhow!("download timed out")));
             fetched.map_err(|error| format!("{error:#}"))
         })
     }
@@ -74,7 +74,7 @@ async fn fetch(request: &Request) -> anyhow::Result<Fetched> {
             status => bail!("{}: {status}", host(&url)),
         }
     }
-    bail!("more than {REDIRECTIONS_MAX} redirections")
+    bail!("more than {REDIRECTIONS_MAX} redirects")
 }
 
 /// A value of a field has no line's end.
@@ -94,10 +94,10 @@ async fn save(response: Response<Body>, request: &Request) -> anyhow::Result<()>
     let (mut piece, mut written) = (Vec::with_capacity(PIECE_BYTES), 0);
     loop {
         let next = timeout(SILENCE, pieces.next()).await;
-        let Some(bytes) = next.context("nothing came for too long")? else {
+        let Some(bytes) = next.context("no content received for too long")? else {
             break;
         };
-        piece.extend_from_slice(&bytes.context("it was cut off")?);
+        piece.extend_from_slice(&bytes.context("the connection ended before the content")?);
         if piece.len() >= PIECE_BYTES {
             written += piece.len() as u64;
             ensure!(

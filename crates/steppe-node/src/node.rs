@@ -50,7 +50,7 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
         // Of those that wait for its files.
         .thread_name("control-disk")
         .build_local(LocalOptions::default())
-        .context("no runtime for the control thread")?;
+        .context("cannot start the runtime of the control thread")?;
     runtime.block_on(serve(options, inherited, recent))
 }
 
@@ -81,7 +81,7 @@ fn start_log(config: &Config) -> anyhow::Result<Recent> {
         LogFormat::Json => log::Format::Json,
         LogFormat::Text => log::Format::Text,
     };
-    log::init(level, format).context("the log")
+    log::init(level, format).context("cannot start the log")
 }
 
 /// A node that serves.

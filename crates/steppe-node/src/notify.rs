@@ -98,7 +98,9 @@ impl ServiceManager {
             let hung = |(worker, before): (&Heartbeat, &u64)| !worker.is_alive_since(*before);
             match workers.iter().zip(&beats).position(hung) {
                 None => self.send("WATCHDOG=1"),
-                Some(worker) => tracing::error!(worker, "a worker hangs: no word to the watchdog"),
+                Some(worker) => {
+                    tracing::error!(worker, "a worker hangs: the watchdog is not notified")
+                }
             }
             beats = workers.iter().map(Heartbeat::beats).collect();
         }
@@ -117,7 +119,11 @@ impl Channel {
         let address = match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
             [b'/', ..] => SocketAddr::from_pathname(name)?,
-            _ => return Err(io::Error::other("neither a path nor an abstract name")),
+            _ => {
+                return Err(io::Error::other(
+                    "NOTIFY_SOCKET is neither a path nor an abstract name",
+                ));
+            }
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(SEND_TIMEOUT))?;

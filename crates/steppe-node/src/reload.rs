@@ -141,7 +141,9 @@ impl Reloader {
     /// Everything that can fail.
     async fn prepare(&self) -> Result<(Config, PreparedServices), String> {
         let Some(path) = self.status.known().file.clone() else {
-            return Err("the node runs its embedded default: there is no file".to_owned());
+            return Err(
+                "the node runs its embedded default, which has no file to reload".to_owned(),
+            );
         };
         let outcome = config::load_again(&path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;

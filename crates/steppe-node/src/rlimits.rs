@@ -31,7 +31,7 @@ pub fn lower_connections(config: &mut Config) {
             wanted = limit,
             lowered_to = lowered,
             open_files = files.descriptors,
-            "connection limit lowered to what the limit on open files carries",
+            "limits.connections lowered to {lowered}: raise LimitNOFILE or ulimit -n",
         );
         lowered
     });

@@ -105,13 +105,13 @@ impl Services {
         let tracer = tracer
             .map(|trace| start_tracer(trace, budget))
             .transpose()?;
-        let resolver = SystemResolver::new().context("name resolution")?;
+        let resolver = SystemResolver::new().context("cannot start name resolution")?;
         let dns = DnsService::new(&DnsContext {
             budget,
             workers,
             fetch: Some(Arc::new(ListClient)),
         });
-        let dns = dns.context("random numbers")?;
+        let dns = dns.context("no random numbers from the system")?;
         let plane = PlaneService::new(&PlaneContext { budget, workers });
         let guests = Guests::default()
             .with(doh::FORWARDER, Arc::new(Whole::new(Doh(dns.clone()))))
@@ -216,17 +216,17 @@ impl Services {
     pub fn close_files(&self) {
         if !self.dns.close(CACHE_CLOSE_TIMEOUT) {
             tracing::error!(
-                "the disk takes too long: the DNS cache's file, or the end of the query log, is lost"
+                "timeout of a write to disk: the DNS cache file or the end of the query log is lost"
             );
         }
         if let Some(tracer) = &self.tracer
             && !tracer.close(TRACES_CLOSE_TIMEOUT)
         {
-            tracing::error!("the collector takes no more spans: the last ones are lost");
+            tracing::error!("timeout of the trace collector: the last spans are lost");
         }
         let access = self.access.as_ref();
         if access.is_some_and(|log| !log.close(LOG_CLOSE_TIMEOUT)) {
-            tracing::error!("the access log takes no more lines: the last ones are lost");
+            tracing::error!("timeout of a write to the access log: the last lines are lost");
         }
     }
 }
@@ -323,7 +323,7 @@ fn open_access_log(
 ) -> anyhow::Result<(Arc<AccessLog>, LineLog)> {
     let lines = LineLog::open(access.destination.clone(), workers);
     let lines = lines.with_context(|| match &access.destination {
-        Destination::Stdout => "log.access: standard output".to_owned(),
+        Destination::Stdout => "log.access: cannot use standard output".to_owned(),
         Destination::File(path) => format!("log.access.file: cannot open {}", path.display()),
     })?;
     let log = AccessLog::new(access.format.clone(), lines.clone());

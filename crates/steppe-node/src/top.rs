@@ -1,12 +1,15 @@
 //! `steppe top`: the admin page in a terminal.
 //!
-//! It reads `/events` of a node's admin server on a thread of its own and draws what came last.
-//! Invariant: the terminal is given back as it was, whatever ends the command; nothing that a peer
-//! sent reaches it but as printable text.
+//! It reads `/events` of a node's admin server on a thread of its own and draws the last event.
+//! Invariant: the terminal is restored however the command ends, and bytes of peers reach it only
+//! as printable text.
 
 mod draw;
 mod feed;
+mod panels;
 mod plain;
+mod tables;
+mod text;
 mod view;
 
 use std::io::{self, IsTerminal};
@@ -22,33 +25,33 @@ use crate::admin_client::Target;
 use feed::{Feed, Update};
 use view::View;
 
-/// For keys, between two looks at the feed: short enough that an event shows at once.
+/// The wait for a key before the feed is read again: short enough that an event shows at once.
 const KEYS_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What to show.
+/// The node to show.
 #[derive(Debug)]
 pub struct Options {
     /// `http://host:port`, `host:port`, `https://host:port` or `unix:/path`.
     pub admin: String,
-    /// Authorities of the certificate of https. `None`: the system's.
+    /// Trusted authorities for https. `None`: those of the system.
     pub ca: Option<PathBuf>,
-    /// The token, where admin wants one.
+    /// The file with the token, if admin requires one.
     pub token_file: Option<PathBuf>,
     /// Print one snapshot and end.
     pub once: bool,
 }
 
-/// Shows a node until `q`; prints it once where asked for, or where nobody could see it change.
+/// Shows a node until `q`. With `once`, or without a terminal, prints one snapshot.
 ///
 /// # Errors
-/// Nothing answers, it answers something else, or the terminal fails.
+/// The node does not respond, the response is not a stream of events, or the terminal fails.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let target = Target::new(
         &options.admin,
         options.ca.as_deref(),
         options.token_file.as_deref(),
     )?;
-    // The first answer is waited for: an address with a mistake is told, not shown.
+    // A wrong address is an error of the command, not a screen that retries.
     let feed = Feed::start(target);
     let first = feed.first()?;
     let mut view = View::new(options.admin.clone());
@@ -80,7 +83,7 @@ fn show(
     }
 }
 
-/// Whether anything came.
+/// Takes the updates; true if there was one.
 fn take_updates(view: &mut View, updates: &Receiver<Update>) -> bool {
     let mut came = false;
     loop {
@@ -92,7 +95,7 @@ fn take_updates(view: &mut View, updates: &Receiver<Update>) -> bool {
     }
 }
 
-/// Does what a key asks for, and says whether that is to end.
+/// Handles a key; true ends the command.
 fn is_end(event: &Event, view: &mut View) -> bool {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => is_end_key(*key, view),
@@ -109,14 +112,19 @@ fn is_end_key(key: KeyEvent, view: &mut View) -> bool {
         KeyCode::Char('q') | KeyCode::Esc => return true,
         KeyCode::Char('?' | 'h') => view.shows_help = !view.shows_help,
         KeyCode::Char('s') => view.sort = view.sort.next(),
-        KeyCode::Up | KeyCode::Char('k') => view.scroll(-1),
-        KeyCode::Down | KeyCode::Char('j') => view.scroll(1),
-        KeyCode::PageUp => view.scroll(-10),
-        KeyCode::PageDown => view.scroll(10),
-        KeyCode::Home => view.scroll(isize::MIN),
+        KeyCode::Tab => view.next_panel(),
+        KeyCode::Up | KeyCode::Char('k') => scroll(view, -1),
+        KeyCode::Down | KeyCode::Char('j') => scroll(view, 1),
+        KeyCode::PageUp => scroll(view, -10),
+        KeyCode::PageDown => scroll(view, 10),
+        KeyCode::Home => scroll(view, isize::MIN),
         _ => {}
     }
     false
+}
+
+fn scroll(view: &mut View, rows: isize) {
+    view.scroll(rows, tables::rows_that_scroll(view));
 }
 
 #[cfg(test)]

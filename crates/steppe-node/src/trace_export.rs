@@ -41,7 +41,7 @@ impl Collector {
     /// # Errors
     /// There is no runtime.
     pub fn new(url: &str) -> anyhow::Result<Self> {
-        let url: Uri = url.parse().context("no URL")?;
+        let url: Uri = url.parse().context("not a URL")?;
         let path = format!("{}{PATH}", url.path().trim_end_matches('/'));
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self {
@@ -52,13 +52,13 @@ impl Collector {
     }
 
     async fn post(&self, batch: &[u8]) -> anyhow::Result<(StatusCode, Bytes)> {
-        let host = self.url.host().context("no host")?;
+        let host = self.url.host().context("the URL has no host")?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let is_tls = self.url.scheme_str() == Some("https");
         let port = self.url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let stream = TcpStream::connect((bare, port)).await?;
         let response = if is_tls {
-            let name = trust::name(host).context("not a name that a certificate has")?;
+            let name = trust::name(host).context("not a host name that TLS can verify")?;
             // Read each time: authorities of the system change while the node runs.
             let config = trust::by_authority(None)?;
             let session = TlsConnector::from(config).connect(name, stream).await;
@@ -78,7 +78,7 @@ impl Collector {
     ) -> anyhow::Result<Response<Body>> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        let authority = self.url.authority().context("no host")?;
+        let authority = self.url.authority().context("the URL has no host")?;
         let request = Request::post(&self.path)
             .header(header::HOST, authority.as_str())
             .header(
@@ -97,7 +97,7 @@ impl Export for Collector {
         let post = async {
             match timeout(TIME_MAX, self.post(batch)).await {
                 Ok(posted) => posted,
-                Err(_) => bail!("no answer in time"),
+                Err(_) => bail!("no response in time"),
             }
         };
         match self.runtime.block_on(post) {

@@ -33,15 +33,16 @@ pub(crate) struct Asks<'a> {
 
 /// Who a URL leads to, for people; what else stands in it may be a secret.
 pub(crate) fn host(url: &Uri) -> &str {
-    url.host().unwrap_or("nobody")
+    url.host().unwrap_or("(no host)")
 }
 
 /// Where a redirection leads to: elsewhere, or to another path of the same server.
 pub(crate) fn redirected(from: &Uri, response: &Response<Body>) -> anyhow::Result<Uri> {
-    let location = text(response, header::LOCATION).context("a redirection to nowhere")?;
+    let location =
+        text(response, header::LOCATION).context("redirect without a `location` field")?;
     let target = match location.starts_with('/') && !location.starts_with("//") {
         true => {
-            let authority = from.authority().context("no host")?;
+            let authority = from.authority().context("the URL has no host")?;
             format!(
                 "{}://{authority}{location}",
                 from.scheme_str().unwrap_or("https")
@@ -49,11 +50,11 @@ pub(crate) fn redirected(from: &Uri, response: &Response<Body>) -> anyhow::Resul
         }
         false => location,
     };
-    let target: Uri = target.parse().context("a redirection to what is no URL")?;
+    let target: Uri = target.parse().context("redirect to an invalid URL")?;
     let is_downgrade = from.scheme_str() == Some("https") && target.scheme_str() != Some("https");
     ensure!(
         !is_downgrade,
-        "a redirection from https to {}",
+        "redirect from https to another scheme on {}",
         host(&target)
     );
     Ok(target)
@@ -61,25 +62,27 @@ pub(crate) fn redirected(from: &Uri, response: &Response<Body>) -> anyhow::Resul
 
 /// The head of an answer, whose content follows.
 pub(crate) async fn ask(url: &Uri, asks: &Asks<'_>) -> anyhow::Result<Response<Body>> {
-    let host = url.host().context("no host")?;
+    let host = url.host().context("the URL has no host")?;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let is_tls = match url.scheme_str() {
         Some("https") => true,
         Some("http") => false,
-        _ => bail!("neither http nor https"),
+        _ => bail!("the URL scheme is neither http nor https"),
     };
     let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let stream = timeout(SILENCE, TcpStream::connect((bare, port))).await;
-    let stream = stream.context("no connection in time")??;
+    let stream = stream.context("connection timed out")??;
     if !is_tls {
         return ask_on(stream, url, asks).await;
     }
-    let name = trust::name(host).context("not a name that a certificate has")?;
+    let name = trust::name(host).context("not a host name that TLS can verify")?;
     // Read each time: authorities of the system change while the node runs.
     let ca = asks.ca.map(Path::to_owned);
     let config = spawn_blocking(move || trust::by_authority(ca.as_deref())).await??;
     let session = TlsConnector::from(config).connect(name, stream);
-    let session = timeout(SILENCE, session).await.context("no TLS in time")?;
+    let session = timeout(SILENCE, session)
+        .await
+        .context("TLS handshake timed out")?;
     ask_on(session.context("TLS")?, url, asks).await
 }
 
@@ -94,7 +97,10 @@ async fn ask_on(
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let mut request = HttpRequest::builder()
         .uri(path)
-        .header(header::HOST, url.authority().context("no host")?.as_str())
+        .header(
+            header::HOST,
+            url.authority().context("the URL has no host")?.as_str(),
+        )
         .header(
             header::USER_AGENT,
             concat!("steppe/", env!("CARGO_PKG_VERSION")),
@@ -106,7 +112,7 @@ async fn ask_on(
     }
     let request = request.body(Body::empty())?;
     let response = timeout(SILENCE, sender.send_request(request)).await;
-    Ok(response.context("no answer in time")??.map(Body::new))
+    Ok(response.context("no response in time")??.map(Body::new))
 }
 
 /// A field's value, where it is text.
@@ -121,7 +127,7 @@ pub(crate) fn ensure_plain(response: &Response<Body>) -> anyhow::Result<()> {
     let is_plain = coding
         .as_deref()
         .is_none_or(|coding| coding.eq_ignore_ascii_case("identity"));
-    ensure!(is_plain, "a content coding that was not asked for");
+    ensure!(is_plain, "unexpected content coding");
     Ok(())
 }
 

@@ -253,7 +253,7 @@ impl Balancer {
                 return Ok(chosen);
             }
             if timeout_at(patience.into(), changed).await.is_err() {
-                let detail = "nobody who serves it is connected";
+                let detail = "no connected worker offers this service";
                 return Err(Failure::unprocessed(Status::Unavailable, detail));
             }
         }

@@ -57,7 +57,7 @@ impl Directory {
             match next {
                 Ok(change) => {
                     if std::mem::take(&mut was_told) {
-                        tracing::info!("etcd answers again");
+                        tracing::info!("etcd responds again");
                         backoff = Backoff::new();
                     }
                     if known.learn(change, Instant::now()) {
@@ -67,7 +67,7 @@ impl Directory {
                 Err(error) => {
                     // Once, for as long as it lasts.
                     if !std::mem::replace(&mut was_told, true) {
-                        tracing::warn!(%error, "etcd can't be asked for workers: the last list holds");
+                        tracing::warn!(%error, "cannot read workers from etcd: the last list stays in use");
                     }
                     sleep(backoff.next()).await;
                 }

@@ -1,16 +1,66 @@
-//! The request plane: framed calls between callers and workers, whose memory is its budget.
+//! The request plane: framed calls between callers and workers, within a memory budget.
 //!
-//! The protocol has no socket: [`frame`] reads and writes frames, [`Connection`] is the state machine
-//! of one connection, on either side of it and in a relay. Bytes and the time come in, and events and
-//! slices to write come out. `docs/plane-protocol.md` specifies it to the byte. Around it, [`Caller`]
-//! and [`Worker`] call and serve over TCP, within [`Memory`].
+//! The protocol has no socket: [`frame`] reads and writes frames, [`Connection`] is the state machine of one
+//! connection, on either side of it and in a relay. It takes bytes and the time, and returns events and slices to
+//! write. `docs/plane/protocol.md` specifies it to the byte. Around it, [`Caller`] and [`Worker`] call and serve over
+//! TCP or TLS, within [`Memory`]; [`Relay`] passes calls between them.
 //!
-//! Invariant: nothing that a peer sends grows anything here past a bound of [`limits`], and no DATA is
-//! accepted that was not granted before.
+//! Invariant: a peer can make nothing here grow past a bound of [`limits`], and DATA is accepted only within credit
+//! that was granted.
 //!
-//! [`Relay`] passes calls on between them.
+//! Non-goals: the meaning of a body.
 //!
-//! Leaves out: what a body means.
+//! # Map of files
+//! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above
+//! them.
+//!
+//! - `frame.rs`: frames
+//!   - `header.rs`: header of every frame
+//!   - `field.rs`: fields of a payload
+//!   - `head.rs`, `hello.rs`, `services.rs`: HEADERS, HELLO, SERVICES
+//!   - `trace.rs`: trace context
+//! - `connection.rs`: state machine of a connection
+//!   - `machine.rs`: interface to the shell: bytes, deadlines
+//!   - `command.rs`, `event.rs`: commands from the shell, events to it
+//!   - `reader.rs`: bytes to frames
+//!   - `receive.rs`, `call.rs`: handling of received frames and of timeouts; frames of a stream
+//!   - `streams.rs`, `half.rs`: table of streams; send and receive half of a stream
+//!   - `queue.rs`: queues of streams, and their deadlines
+//!   - `transmit.rs`, `output.rs`: choice of the next frame; frames being written
+//!   - `keepalive.rs`: HELLO timeout, PING
+//!   - `violation.rs`: protocol violations
+//! - `status.rs`: status and reason of a stream's end
+//! - `io.rs`: driver of a connection over TCP or TLS, within the budget
+//!   - `driver.rs`: task of a connection: reads, writes, timers
+//!   - `link.rs`, `stream.rs`: connection and streams, shared by the driver and the calls
+//!   - `transport.rs`: socket, or TLS above it
+//!   - `memory.rs`, `room.rs`: budget accounts of calls; memory of handlers
+//!   - `sender.rs`, `receiver.rs`: outgoing and incoming body
+//!   - `reading.rs`: buffer of a message being received
+//!   - `returns.rs`: return of standing credit
+//!   - `wait.rs`: waiting for HELLO, drain, and end of a connection
+//!   - `failure.rs`: errors of a call
+//! - `caller.rs`: calls over one connection
+//! - `balance.rs`, `balance/`: calls over several peers: connections (`seat.rs`), retry budget (`retries.rs`)
+//! - `worker.rs`, `worker/`: services and their handlers: listening, or registered at a relay
+//! - `relay.rs`: relay of calls from callers to workers
+//!   - `peers.rs`: connections of the relay
+//!   - `registry.rs`: services of the connected workers, and the choice of a worker
+//!   - `dialed.rs`: workers that the relay dials
+//!   - `forward.rs`, `pump.rs`: forwarding of a call, and of a body
+//!   - `queue.rs`: calls that wait for a worker
+//!   - `counts.rs`, `report.rs`: counts of forwarded calls; report for `/plane`
+//! - `dial.rs`, `dial/`: target of outgoing connections, and reconnect backoff
+//! - `discovery.rs`, `discovery/`: workers registered in etcd
+//! - `service.rs`: the request plane as a service of the node
+//!   - `accept.rs`: accept loop of a worker thread
+//!   - `dialing.rs`: dialed workers, configured or discovered
+//!   - `running.rs`: the running relay
+//!   - `tls.rs`: TLS of listeners and of dialed workers
+//!   - `metrics.rs`: metrics of the relay
+//! - `config.rs`: settings of the plane as valid types
+//! - `random.rs`: pseudorandom numbers
+//! - `limits.rs`: every bound of the crate, with its reason
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -93,7 +93,7 @@ impl Relay {
             match served {
                 Ok((_, serving)) => serving.await,
                 Err(error) => {
-                    tracing::debug!(%error, "a connection of the plane by TLS came to nothing")
+                    tracing::debug!(%error, "TLS connection to the request plane failed")
                 }
             }
         })

@@ -68,7 +68,7 @@ impl Status {
         self as u32
     }
 
-    /// Its name, as `docs/plane-protocol.md` §7 has it.
+    /// Its name, as `docs/plane/protocol.md` §7 has it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

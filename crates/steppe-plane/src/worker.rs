@@ -190,7 +190,7 @@ async fn serve(service: Service, handle: Arc<Handle>, request: Request) {
             Queueing::Never => service.calls.try_acquire().ok(),
         };
         let Some(_permit) = permit else {
-            let detail = "as many calls run as the service takes";
+            let detail = "the service already runs its maximum number of calls";
             return Err(Failure::unprocessed(Status::Overloaded, detail));
         };
         handle.run();

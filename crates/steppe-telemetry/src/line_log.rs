@@ -121,7 +121,7 @@ impl LineLog {
     pub fn reopen(&self) {
         if self.0.to_thread.try_send(Command::Reopen).is_err() {
             let name = self.0.name;
-            tracing::error!("the {name} is stuck, and was not opened again");
+            tracing::error!("the {name} is blocked on a write and was not reopened");
         }
     }
 
@@ -190,10 +190,10 @@ fn write(mut sink: Sink, commands: &Receiver<Command>, counts: &Counts) {
 #[derive(Debug)]
 struct LineLogCollector(LineLog);
 
-const LINES: Family = Family::new("steppe_access_log_lines", "Lines of the access log written");
+const LINES: Family = Family::new("steppe_access_log_lines", "Access log lines written");
 const DROPPED: Family = Family::new(
     "steppe_access_log_dropped",
-    "Lines of the access log lost: the file was too slow, or a write failed",
+    "Access log lines lost: the file was too slow, or a write failed",
 );
 const WRITE_ERRORS: Family = Family::new(
     "steppe_access_log_write_errors",

@@ -129,7 +129,7 @@ pub enum TraceError {
     #[error("no room in the budget for spans: {0}")]
     Budget(#[from] OverBudget),
     /// There is no thread.
-    #[error("the thread that sends them")]
+    #[error("cannot start the thread that exports spans")]
     Thread(#[from] io::Error),
 }
 
@@ -286,11 +286,11 @@ struct TraceCollector(Arc<Counts>);
 
 const EXPORTED: Family = Family::new(
     "steppe_trace_spans_exported",
-    "Spans that the collector took",
+    "Spans accepted by the collector",
 );
 const DROPPED: Family = Family::new(
     "steppe_trace_spans_dropped",
-    "Spans lost: more came than are kept, no collector took them, or it rejected them",
+    "Spans lost: the buffer was full, no collector accepted them, or the collector rejected them",
 );
 
 impl Collector for TraceCollector {

@@ -1,16 +1,74 @@
-//! What integration tests stand on: the node, its peers, and instruments.
+//! Foundations of integration tests: the node under test, its peers, and instruments.
 //!
-//! Real programs come first (nginx, curl, wrk); a scripted peer stands in only
-//! where a real one can't show what a test asks: which bytes reached an origin,
-//! or a message that no honest server would send. Everything here panics with
-//! the reason instead of returning errors: its callers are tests.
+//! Real programs come first (nginx, curl, wrk); a scripted peer stands in only where a real one can't show the
+//! property under test: the bytes that reached an origin, or a message that no honest server would send. Everything
+//! here panics with the reason instead of returning errors: its callers are tests.
 //!
-//! Invariant: nothing outlives the value that started it: processes, ports,
-//! cgroups and scratch directories end with their guard, a scripted connection
-//! with its thread.
+//! Invariant: nothing outlives the value that started it: processes, ports, cgroups and scratch directories end with
+//! their guard, a scripted connection with its thread.
 //!
-//! Leaves out: any knowledge of the other crates. The kit sees the node as a
-//! stranger does, by its sockets and its process.
+//! Non-goals: any knowledge of the other crates. The kit sees the node as a stranger does, by its sockets and its
+//! process.
+//!
+//! # Map of files
+//! The node under test:
+//!
+//! - `steppe.rs`: a running node, with its own ports and scratch directory
+//! - `node_config.rs`, `node_config/`: builder of configurations
+//! - `forwarder.rs`: a node with a DNS forwarder
+//! - `wire.rs`: transport of a test run: TCP or TLS (`STEPPE_WIRE`)
+//! - `documents.rs`, `page.rs`: examples of the documentation: fenced blocks, configurations of a page
+//!
+//! Clients:
+//!
+//! - `peer.rs`: scripted end of a TCP connection
+//! - `framing.rs`: lenient parser of HTTP/1.1 heads and bodies
+//! - `h2_peer.rs`: HTTP/2 client that sends given frames
+//! - `tls_client.rs`: TLS client for scripted peers
+//! - `record_peer.rs`: TLS 1.3 client that writes its own records
+//! - `websocket.rs`: WebSocket client and echo server
+//! - `dns_client.rs`: DNS query over UDP
+//! - `duplex.rs`: asynchronous client connection over TCP or TLS
+//! - `tools.rs`: `curl` and `wrk`
+//! - `h2load.rs`: `h2load`
+//! - `s_client.rs`: OpenSSL's `s_client`
+//! - `chromium.rs`: headless Chromium over the DevTools protocol
+//! - `steady_load.rs`: load at a constant rate, with each failure
+//! - `flow.rs`, `flow/`: thousands of slow transfers, every byte verified
+//!
+//! Servers:
+//!
+//! - `origin.rs`: scripted origin that records received bytes
+//! - `h2_origin.rs`: HTTP/2 origin that sends given frames
+//! - `grpc_origin.rs`: gRPC server
+//! - `tls_server.rs`: TLS server for scripted origins
+//! - `full_queue.rs`: listener with a full accept queue
+//! - `nginx.rs`, `redis.rs`, `etcd.rs`: real nginx, Redis and etcd
+//! - `name_server.rs`: real name server (dnsmasq), with resolver settings
+//! - `dns_server.rs`: minimal DNS server over UDP
+//!
+//! Environment:
+//!
+//! - `authority.rs`: certificate authority
+//! - `cgroup.rs`: control group with a memory limit
+//! - `namespace.rs`: network namespace with delay and packet loss
+//! - `delay_queue.rs`: packet delay by NFQUEUE, for kernels without netem
+//! - `port.rs`: free TCP ports for parallel tests
+//! - `process.rs`: child process with its output
+//! - `scratch.rs`: temporary directory
+//! - `file_lock.rs`: locks between test processes
+//! - `virtual_time.rs`: runtime with a virtual clock
+//! - `wait.rs`: waiting for a condition
+//!
+//! Instruments:
+//!
+//! - `meter.rs`: memory of a process
+//! - `metrics.rs`: parser of Prometheus metrics
+//! - `sockets.rs`: TCP states of a process
+//! - `worker_time.rs`: CPU time and context switches of workers
+//! - `strace.rs`: system call counts
+//! - `callgrind.rs`: instruction counts
+//! - `digest.rs`: SHA-256 digests
 
 mod authority;
 mod callgrind;
@@ -20,6 +78,7 @@ mod delay_queue;
 mod digest;
 mod dns_client;
 mod dns_server;
+mod documents;
 mod duplex;
 mod etcd;
 mod file_lock;
@@ -65,6 +124,7 @@ pub use chromium::Chromium;
 pub use digest::sha256_hex;
 pub use dns_client::{ask_dns, dns_query};
 pub use dns_server::DnsServer;
+pub use documents::{Document, Fence};
 pub use etcd::EtcdServer;
 pub use file_lock::{FileLock, Resource, heavy};
 pub use flow::{Carrier, FlowOrigin, FlowPlan, FlowReport, Pattern, download, upload};

@@ -51,7 +51,7 @@ pub fn check_clock(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The word of a question that a text opens with.
-fn question(text: &str) -> Option<&'static str> {
+pub fn question(text: &str) -> Option<&'static str> {
     let opening = text.trim_start_matches(|c: char| c.is_whitespace() || c == '*' || c == '"');
     let word = opening.split(|c: char| !c.is_alphanumeric()).next()?;
     let is_word = |question: &&str| question.eq_ignore_ascii_case(word);

@@ -154,7 +154,7 @@ fn segments(path: &syn::Path) -> Vec<String> {
 }
 
 /// Tells the attributes of an item for tests: `#[cfg(test)]`, or `all` of that and more.
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
             let condition = tokens_of(list.tokens.clone()).concat();

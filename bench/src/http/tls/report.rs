@@ -132,7 +132,7 @@ pub fn cpu_us(handshakes: &[Handshake]) -> Vec<f64> {
         .collect()
 }
 
-fn rate(handshakes: &[Handshake]) -> f64 {
+pub fn rate(handshakes: &[Handshake]) -> f64 {
     let rates: Vec<f64> = handshakes
         .iter()
         .map(|handshake| handshake.per_cpu_second)

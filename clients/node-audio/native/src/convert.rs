@@ -44,8 +44,8 @@ impl Conversion {
         }
         if policy == Policy::Refuse {
             return Err(Error::Format(format!(
-                "the device gives {from}, and {to} was asked for; ask for what it gives, or allow \
-                 conversion"
+                "the device provides {from}, the capture requires {to}; set `format` to the device's \
+                 format, or `convert` to 'allow'"
             )));
         }
         if from.rate == to.rate {

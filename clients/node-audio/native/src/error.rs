@@ -7,10 +7,10 @@ pub enum Error {
     #[error("no sound server: {0}")]
     NoServer(String),
     /// The device that was asked for is not there, or there is none at all.
-    #[error("no such device: {0}; AudioCapture.devices() lists those that are there")]
+    #[error("no such device: {0}; AudioCapture.devices() lists the available devices")]
     NoDevice(String),
     /// The process that was asked for is not there, or plays nothing.
-    #[error("no such process: {0}; AudioCapture.processes() lists those that play sound")]
+    #[error("no such process: {0}; AudioCapture.processes() lists the processes that play sound")]
     NoProcess(String),
     /// The operating system or the sound server does not allow it.
     #[error("not permitted: {0}")]
@@ -26,7 +26,7 @@ pub enum Error {
     Unsupported(String),
     /// No slot was free, and the overrun policy is `error`.
     #[error(
-        "overrun: all {slots} slots are filled or held; release packets sooner, or ask for more slots"
+        "overrun: all {slots} slots are filled or held; release packets sooner, or raise ring.slots"
     )]
     Overrun {
         /// Slots of the ring.

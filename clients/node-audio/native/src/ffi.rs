@@ -136,7 +136,7 @@ impl Native {
     pub fn start(&self) -> Result<(), Fault> {
         let started = self.running.with(|running| {
             let Some(ready) = running.ready.take() else {
-                let message = "a capture is started once";
+                let message = "a capture can be started only once";
                 return Err(Error::Options(message.to_owned()));
             };
             running.capture = Some(ready.start()?);
@@ -198,12 +198,12 @@ fn built(
     let settings = options.settings()?;
     let layout = Layout::new(options.slots, options.slot_bytes)?;
     let memory = memory_of(array)
-        .ok_or_else(|| Error::Options("memory is not aligned to 8 bytes".to_owned()))?;
+        .ok_or_else(|| Error::Options("the memory is not aligned to 8 bytes".to_owned()))?;
     // SAFETY: JavaScript gives each capture memory of its own, as the constructor asks.
     let owned = unsafe { Owned::new(memory) };
     let ring = Ring::new(owned, layout).ok_or_else(|| {
         Error::Options(format!(
-            "memory has {} bytes, and the ring takes {}",
+            "the memory has {} bytes; the ring needs {}",
             memory.len(),
             layout.bytes
         ))
@@ -236,7 +236,11 @@ impl Waiter {
     #[napi(constructor)]
     pub fn new(memory: Uint8Array) -> Result<Self, Fault> {
         let found = memory_of(&memory).filter(|found| found.len() >= crate::layout::QUEUE_OFFSET);
-        let error = || thrown(&Error::Options("memory is not a ring's".to_owned()));
+        let error = || {
+            thrown(&Error::Options(
+                "the memory is not that of a ring".to_owned(),
+            ))
+        };
         Ok(Self {
             memory: found.ok_or_else(error)?,
             _array: memory,

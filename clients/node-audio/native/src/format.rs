@@ -54,7 +54,7 @@ impl Sample {
             "f32" => Ok(Self::F32),
             "mulaw" => Ok(Self::Mulaw),
             _ => Err(Error::Options(format!(
-                "format.sample is '{word}', and may be 's16', 'f32' or 'mulaw'"
+                "format.sample is '{word}'; expected 's16', 'f32' or 'mulaw'"
             ))),
         }
     }
@@ -89,12 +89,12 @@ impl Format {
     pub fn checked(rate: u32, channels: u32, sample: Sample) -> Result<Self> {
         if !(RATE_MIN..=RATE_MAX).contains(&rate) {
             return Err(Error::Options(format!(
-                "format.sampleRate is {rate} Hz, and may be {RATE_MIN} to {RATE_MAX}"
+                "format.sampleRate is {rate} Hz; expected {RATE_MIN} to {RATE_MAX}"
             )));
         }
         if !(1..=CHANNELS_MAX).contains(&channels) {
             return Err(Error::Options(format!(
-                "format.channels is {channels}, and may be 1 to {CHANNELS_MAX}"
+                "format.channels is {channels}; expected 1 to {CHANNELS_MAX}"
             )));
         }
         Ok(Self {

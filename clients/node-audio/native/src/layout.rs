@@ -196,12 +196,12 @@ impl Layout {
     pub fn new(slots: u32, slot_bytes: u32) -> Result<Self> {
         if !(SLOTS_MIN..=SLOTS_MAX).contains(&slots) {
             return Err(Error::Options(format!(
-                "ring.slots is {slots}, and may be {SLOTS_MIN} to {SLOTS_MAX}"
+                "ring.slots is {slots}; expected {SLOTS_MIN} to {SLOTS_MAX}"
             )));
         }
         if !(1..=SLOT_BYTES_MAX).contains(&slot_bytes) {
             return Err(Error::Options(format!(
-                "ring.slotBytes is {slot_bytes}, and may be 1 to {SLOT_BYTES_MAX}"
+                "ring.slotBytes is {slot_bytes}; expected 1 to {SLOT_BYTES_MAX}"
             )));
         }
         let queue = u64::from(slots.next_power_of_two()) * 4;
@@ -211,7 +211,7 @@ impl Layout {
         let bytes = data + u64::from(slots) * stride;
         if bytes > RING_BYTES_MAX {
             return Err(Error::Options(format!(
-                "a ring of {slots} slots of {slot_bytes} bytes takes {bytes} bytes, at most {RING_BYTES_MAX}"
+                "a ring of {slots} slots of {slot_bytes} bytes needs {bytes} bytes; at most {RING_BYTES_MAX} are allowed"
             )));
         }
         let narrow = |size: u64| u32::try_from(size).expect("at most RING_BYTES_MAX");

@@ -113,14 +113,14 @@ impl Packetizer {
         let bytes = u64::from(settings.packet_frames) * u64::from(settings.format.frame_bytes());
         if settings.packet_frames == 0 || bytes > layout.slot_bytes.into() {
             return Err(Error::Options(format!(
-                "a packet of {} frames takes {bytes} bytes, and ring.slotBytes is {}",
+                "a packet of {} frames has {bytes} bytes; ring.slotBytes is only {}",
                 settings.packet_frames, layout.slot_bytes
             )));
         }
         let preroll = settings.gate.map_or(0, |gate| gate.preroll);
         if preroll > layout.slots / 2 {
             return Err(Error::Options(format!(
-                "gate.prerollMs is {preroll} packets, and may be half of the {} slots",
+                "gate.prerollMs is {preroll} packets; expected at most half of the {} slots",
                 layout.slots
             )));
         }

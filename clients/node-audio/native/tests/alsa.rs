@@ -172,6 +172,6 @@ fn a_machine_without_sound_has_one_message() {
     let output = captured("nothing", "", "");
     let error = told(&output);
     assert!(error.starts_with("no sound server: "), "{error}");
-    assert!(error.contains("there is no sound card"), "{error}");
+    assert!(error.contains("no sound card found"), "{error}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

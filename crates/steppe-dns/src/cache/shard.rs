@@ -449,10 +449,10 @@ pub enum NotCached {
     #[error("response too large to be cached")]
     TooLarge,
     /// Its question is not that of the key.
-    #[error("response to another question")]
+    #[error("the response is for another question")]
     OtherQuestion,
     /// There is a newer one.
-    #[error("response older than the one that is cached")]
+    #[error("the cached response is newer")]
     Newer,
 }
 

@@ -76,13 +76,13 @@ pub enum SnapshotError {
     #[error("cannot read the snapshot")]
     Io(#[from] io::Error),
     /// It is something else.
-    #[error("not a snapshot of a cache")]
+    #[error("not a cache snapshot")]
     Magic,
     /// It is of another release.
-    #[error("snapshot of version {0}, not {VERSION}")]
+    #[error("snapshot of version {0}, expected {VERSION}")]
     Version(u32),
     /// It is of another configuration.
-    #[error("snapshot of other views")]
+    #[error("snapshot of another set of views")]
     Tag,
 }
 

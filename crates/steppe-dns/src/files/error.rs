@@ -28,7 +28,7 @@ pub enum FilesError {
         cause: BuildError,
     },
     /// All of them together have no room in an index.
-    #[error("the lists have no room in one index: {0}")]
+    #[error("the lists do not fit in one index: {0}")]
     Index(BuildError),
     /// Its names have no room in a table.
     #[error("{}: {cause}", place.display())]
@@ -39,7 +39,7 @@ pub enum FilesError {
         cause: HostsError,
     },
     /// There is no memory for it.
-    #[error("reading takes more than there is: {0}")]
+    #[error("not enough memory to read the files: {0}")]
     Budget(OverBudget),
 }
 

@@ -63,10 +63,7 @@ impl HostsInForce {
                         malformed += 1;
                         if malformed <= LIST_LINES_SHOWN_MAX {
                             let place = format!("{}:{at}", path.display());
-                            tracing::warn!(
-                                place,
-                                "a line that is no address and names is left out"
-                            );
+                            tracing::warn!(place, "malformed hosts line ignored");
                         }
                     }
                     charge.cover(builder.bytes()).map_err(Stopped::Budget)

@@ -66,7 +66,7 @@ impl ListsInForce {
                 match read {
                     Err(FilesError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
                         let (list, url) = (&list.name, fetched.url.split('?').next());
-                        tracing::warn!(list, url, "a list was not fetched yet");
+                        tracing::warn!(list, url, "list not fetched yet");
                     }
                     read => read?,
                 }
@@ -161,11 +161,7 @@ impl Loading {
                 facts.malformed += 1;
                 if facts.malformed - malformed_before <= LIST_LINES_SHOWN_MAX {
                     let place = format!("{}:{at}", path.display());
-                    tracing::warn!(
-                        list = list.name,
-                        place,
-                        "a line that is no rule is left out"
-                    );
+                    tracing::warn!(list = list.name, place, "malformed list line ignored");
                 }
             }
             if self.builder.len().is_multiple_of(RULES_PER_LOOK) {
@@ -188,7 +184,7 @@ impl Loading {
         })?;
         let malformed = facts.malformed - malformed_before;
         if malformed > LIST_LINES_SHOWN_MAX {
-            tracing::warn!(list = list.name, file = %path.display(), malformed, "lines that are no rules are left out");
+            tracing::warn!(list = list.name, file = %path.display(), malformed, "malformed list lines ignored");
         }
         Ok(())
     }

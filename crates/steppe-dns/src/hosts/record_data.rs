@@ -23,10 +23,10 @@ pub enum RecordDataError {
     #[error("write an address, or a type and its data, such as \"MX 10 mail.example.org\"")]
     Type,
     /// The data are not those of the type.
-    #[error("data that the type does not have")]
+    #[error("the data is not valid for the record type")]
     Data,
     /// An alias.
-    #[error("an alias is a rule of its own, with `rewrite = {{ cname = … }}`")]
+    #[error("an alias needs a rule with `rewrite = {{ cname = … }}`")]
     Alias,
     /// Longer than [`RECORD_DATA_BYTES_MAX`].
     #[error("more than {RECORD_DATA_BYTES_MAX} bytes of data")]

@@ -42,22 +42,22 @@ const OTHER: &str = "other lists";
 
 const HITS: Family = Family::new(
     "steppe_dns_list_hits",
-    "Queries whose rule matched by a list, by list",
+    "Queries whose rule matched through a list, by list",
 );
 const RULES: Family = Family::new("steppe_dns_list_rules", "Rules of a list");
 const LINES: Family = Family::new(
     "steppe_dns_list_lines_left_out",
-    "Lines of a list that are left out: unsupported, malformed",
+    "Ignored lines of a list: unsupported, malformed",
 );
-const BYTES: Family = Family::bytes("steppe_dns_lists", "What the index of all lists takes");
+const BYTES: Family = Family::bytes("steppe_dns_lists", "Memory used by the index of all lists");
 const READS: Family = Family::new(
     "steppe_dns_list_reads",
-    "Times that lists were read anew: done, or failed, and the ones before stay",
+    "Rereads of the lists: done, or failed with the previous lists kept",
 );
 
 const FETCHES: Family = Family::new(
     "steppe_dns_list_fetches",
-    "Times that lists were asked for by URL: new, unchanged, or failed",
+    "Fetches of lists by URL: new, unchanged, or failed",
 );
 
 /// What came of fetching a list.

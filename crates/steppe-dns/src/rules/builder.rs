@@ -19,7 +19,7 @@ pub enum BuildError {
     #[error("more than {RULES_MAX} rules")]
     Rules,
     /// A list's number is too large.
-    #[error("list {0}, and there may be {LISTS_MAX}")]
+    #[error("list number {0}, at most {LISTS_MAX} lists are allowed")]
     List(u8),
     /// More combinations of lists than can be told apart.
     #[error("too many combinations of lists for one name")]

@@ -30,7 +30,7 @@ pub enum PatternError {
     Syntax(String),
     /// Its table of states is too large.
     #[error(
-        "it takes more than {} KiB of states: split it, or write names and suffixes",
+        "the expression needs more than {} KiB of states: split it, or use names and suffixes",
         PATTERN_BYTES_MAX >> 10
     )]
     TooLarge,

@@ -57,7 +57,7 @@ impl Fetching {
             metrics.lists.fetched((list, url), &fetched);
             match fetched {
                 Ok(outcome) => {
-                    tracing::info!(list, url, ?outcome, "a list was fetched");
+                    tracing::info!(list, url, ?outcome, "list fetched");
                     failures = 0;
                 }
                 Err(error) => {
@@ -66,7 +66,7 @@ impl Fetching {
                             list,
                             url,
                             error,
-                            "a list can't be fetched: the last one stays"
+                            "cannot fetch a list: the last version stays in use"
                         );
                     }
                     failures += 1;
@@ -124,7 +124,7 @@ impl Fetching {
             Fetched::New(validators) => {
                 if !has_rules(&new, plain)? {
                     std::fs::remove_file(&new)?;
-                    return Ok(Err("there is no rule in it".to_owned()));
+                    return Ok(Err("no rule in the fetched list".to_owned()));
                 }
                 std::fs::rename(&new, &file)?;
                 write_validators(&said, &validators).map(|()| Ok(FetchOutcome::New))
@@ -132,7 +132,7 @@ impl Fetching {
         });
         match done.await {
             Ok(done) => done.map_err(text)?,
-            Err(_) => Err("the node ends".to_owned()),
+            Err(_) => Err("the node is stopping".to_owned()),
         }
     }
 }

@@ -133,7 +133,7 @@ impl Kept {
         match read {
             Ok(read) => {
                 self.has_failed = false;
-                tracing::info!(what, "files changed and are in force");
+                tracing::info!(what, "changed files reloaded");
                 Some(read)
             }
             Err(error) => {
@@ -141,7 +141,7 @@ impl Kept {
                     tracing::error!(
                         what,
                         %error,
-                        "files can't be used: what was read before stays"
+                        "cannot use the changed files: the previous contents stay in use"
                     );
                 }
                 self.has_failed = true;
@@ -212,7 +212,7 @@ async fn keep_authorities(service: DnsService, mut kept: Kept) {
         };
         let read = spawn_blocking(move || Sessions::load(&upstreams));
         let Ok(read) = read.await else { return };
-        if let Some(sessions) = kept.read("authorities of servers", read) {
+        if let Some(sessions) = kept.read("certificate authorities of upstreams", read) {
             let next = |snapshot: &Snapshot| snapshot.with_sessions(sessions);
             service.replace_snapshot(next).await;
         }

@@ -26,7 +26,7 @@ pub enum WireError {
     #[error("compression pointer that does not lead backwards, or too many of them")]
     Pointer,
     /// The names of the message take more steps to read than its size allows.
-    #[error("names take too many steps to read")]
+    #[error("names need too many steps to decompress")]
     Steps,
     /// More than one OPT record, one with an owner, or one outside of the additional section.
     #[error("malformed OPT record")]
@@ -35,6 +35,6 @@ pub enum WireError {
     #[error("malformed record data")]
     Rdata,
     /// Aliases that lead back to themselves, or more of them than are followed.
-    #[error("aliases in a circle, or too many")]
+    #[error("CNAME loop, or too many CNAMEs")]
     Aliases,
 }

@@ -86,24 +86,24 @@ impl Sought<'_> {
                 Ok(found) => known.set(found, now),
                 Err(error) => {
                     let (server, kept) = (self.server, known.known.borrow().len());
-                    tracing::warn!(%server, %error, kept, "a DNS server's name has no address");
+                    tracing::warn!(%server, %error, kept, "cannot resolve the host name of a DNS server");
                 }
             }
         }
         let address = known.current().map(|ip| SocketAddr::new(ip, port));
-        address.ok_or_else(|| io::Error::other("its name has no address"))
+        address.ok_or_else(|| io::Error::other("the server's host name has no address"))
     }
 }
 
 /// Asks one after the other, until one has an address.
 async fn look_up(host: &str, servers: &[SocketAddr], id: u16) -> io::Result<Found> {
     let name: Name = host.parse().map_err(io::Error::other)?;
-    let mut failure = io::Error::other("there is no `bootstrap` to ask");
+    let mut failure = io::Error::other("this host name needs `bootstrap`");
     for server in servers {
         let asked = timeout(BOOTSTRAP_TIME_MAX, ask(*server, &name, id)).await;
         match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(found) if !found.addresses.is_empty() => return Ok(found),
-            Ok(_) => failure = io::Error::other(format!("{server} knows no address of it")),
+            Ok(_) => failure = io::Error::other(format!("{server} has no address for the name")),
             Err(error) => failure = error,
         }
     }

@@ -41,7 +41,7 @@ pub(super) enum Response {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
     /// It is none that anybody would answer.
-    #[error("no query")]
+    #[error("not a DNS query")]
     NoQuery,
     /// There is no memory, or the forwarder has ended.
     #[error("not available")]

@@ -257,7 +257,7 @@ impl WorkerState {
         let address = server.config.socket_address().ok_or(NotSent)?;
         let socket = connect_datagram(address, UPSTREAM_RECEIVE_BYTES);
         let socket = Rc::new(socket.map_err(|error| {
-            tracing::debug!(server = %server.config, %error, "no socket to a server");
+            tracing::debug!(server = %server.config, %error, "cannot open a socket to a DNS server");
             NotSent
         })?);
         let means = Means::Datagrams(Rc::clone(&socket));
@@ -313,7 +313,7 @@ impl WorkerState {
         // Nobody waits for what a probe asks: it puts nothing off.
         if exchange.purpose != Purpose::Probe && server.failed(now, random) == Health::Down {
             let upstream = exchange.upstream.config.name.as_str();
-            tracing::warn!(upstream, server = %server.config, "a DNS server does not answer");
+            tracing::warn!(upstream, server = %server.config, "DNS server does not respond");
         }
     }
 }

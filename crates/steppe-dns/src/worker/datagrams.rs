@@ -78,7 +78,7 @@ pub(super) async fn read_server(
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                     // Nobody listens there, or there is no way there.
                     Err(error) => {
-                        tracing::debug!(%error, "a DNS server is not reached");
+                        tracing::debug!(%error, "DNS server unreachable");
                         state.carrier_failed(number, now);
                         return;
                     }

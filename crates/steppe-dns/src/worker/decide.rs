@@ -264,7 +264,7 @@ impl WorkerState {
         }
         match decision.map(|decision| decision.action) {
             None => {
-                let reason = Some((ExtendedError::PROHIBITED, "no rule for it"));
+                let reason = Some((ExtendedError::PROHIBITED, "no rule matches"));
                 self.refuse(from, Rcode::REFUSED, reason)
             }
             Some(Action::Block(block)) => self.block(from, *block),
@@ -305,7 +305,7 @@ impl WorkerState {
         match from.destination {
             Destination::Datagram { .. } => Err(Unanswered::Dropped),
             Destination::Stream { .. } | Destination::InProcess { .. } => {
-                let reason = Some((ExtendedError::PROHIBITED, "asked too often"));
+                let reason = Some((ExtendedError::PROHIBITED, "rate limit exceeded"));
                 self.refuse(from, Rcode::REFUSED, reason)
             }
         }
@@ -517,7 +517,7 @@ impl WorkerState {
         let from = sought.from;
         let bytes = from.query.message().bytes();
         let Some(token) = self.clients.park(bytes, from.destination, sought.is) else {
-            let reason = Some((ExtendedError::NOT_READY, "too many clients wait"));
+            let reason = Some((ExtendedError::NOT_READY, "too many waiting clients"));
             return self.refuse(from, Rcode::SERVFAIL, reason);
         };
         // Whoever asks may be answered at once, by a failure.
@@ -531,7 +531,10 @@ impl WorkerState {
         if let Some(log) = &mut self.log {
             log.wait_no_more(token);
         }
-        let reason = Some((ExtendedError::NOT_READY, "too many wait for it"));
+        let reason = Some((
+            ExtendedError::NOT_READY,
+            "too many waiting clients for this question",
+        ));
         self.refuse(from, Rcode::SERVFAIL, reason)
     }
 

@@ -60,7 +60,7 @@ enum Unusable {
     Http(#[from] h2::Error),
     #[error("status {0}")]
     Status(StatusCode),
-    #[error("no DNS message")]
+    #[error("the content is not a DNS message")]
     Content,
     #[error("more than {MESSAGE_BYTES_MAX} bytes")]
     TooLarge,
@@ -204,7 +204,7 @@ async fn exchange(connection: Connecting, id: u16, response: ResponseFuture, hea
         // The connection's own end is seen to by its task.
         Err(Unusable::Http(error)) if error.is_io() || error.is_go_away() => {}
         Err(error) => {
-            tracing::debug!(server = %connection.server.config, %error, "no response of a DNS server");
+            tracing::debug!(server = %connection.server.config, %error, "no usable response from a DNS server");
             connection.failed(id);
         }
     }

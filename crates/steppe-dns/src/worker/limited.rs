@@ -92,12 +92,12 @@ impl WorkerState {
         let (limit, report, what, text) = match miss {
             Miss::Within => return None,
             Miss::Flood(report) => (Limit::Zone, report, "random subdomains", FLOOD),
-            Miss::Tunnel(report) => (Limit::Tunnel, report, "data in names", TUNNEL),
+            Miss::Tunnel(report) => (Limit::Tunnel, report, "DNS tunneling", TUNNEL),
         };
         self.metrics.limited.of(limit).increment();
         if report == Report::Due {
             let zone = Name::from_wire(cut(name).zone).unwrap_or(Name::ROOT);
-            tracing::warn!(%zone, what, "a zone's names are asked for too often: SERVFAIL for those that are not cached");
+            tracing::warn!(%zone, what, "too many cache misses in a zone: SERVFAIL for names that are not cached");
         }
         Some(Some((ExtendedError::CACHED_ERROR, text)))
     }
@@ -126,5 +126,5 @@ impl WorkerState {
     }
 }
 
-const FLOOD: &str = "too many names of this zone";
-const TUNNEL: &str = "too many names of this zone that look like data";
+const FLOOD: &str = "too many cache misses in this zone";
+const TUNNEL: &str = "too many names that look like data in this zone";

@@ -82,7 +82,7 @@ impl WorkerState {
     fn flooded(&mut self, carrier: u32, now: Instant) {
         if let Some(carrier) = self.carriers.get(carrier) {
             let server = &carrier.server.config;
-            tracing::warn!(%server, "datagrams that answer no query come in numbers");
+            tracing::warn!(%server, "too many datagrams that match no query: pending queries are retried over TCP");
         }
         for attempt in self.attempts.attempts_of(carrier) {
             if let Some((place, server)) = self.end_attempt(attempt) {
@@ -229,13 +229,13 @@ impl WorkerState {
         let name = upstream.config.name.as_str();
         let address = &known.config;
         if known.succeeded(took) == Health::Up {
-            tracing::info!(upstream = name, server = %address, "a DNS server answers again");
+            tracing::info!(upstream = name, server = %address, "DNS server responds again");
             exchange.current.snapshot.cache.cache.void_failures(now);
         }
         let has_lost_case = exchange.lost_case & (1 << server) != 0
             && upstream.config.case == CaseRandomization::On;
         if has_lost_case && known.lost_case() {
-            tracing::warn!(upstream = name, server = %address, "a DNS server changes the case of names, and is asked in lower case from now on");
+            tracing::warn!(upstream = name, server = %address, "DNS server does not keep the case of names: further queries are in lower case");
         }
     }
 

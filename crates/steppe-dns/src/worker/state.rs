@@ -112,7 +112,7 @@ impl WorkerState {
         };
         let current = Current::new(snapshot, None, &intake.shared.servers);
         let rng = crate::shared::rng()
-            .inspect_err(|error| tracing::error!(%error, "no random numbers"))
+            .inspect_err(|error| tracing::error!(%error, "no random numbers from the system"))
             .ok()?;
         let metrics = intake.metrics.take()?;
         let log = current.snapshot.query_log.as_ref();

@@ -67,11 +67,11 @@ enum Refused {
     Handshake(#[from] HandshakeError),
     #[error(transparent)]
     Header(#[from] NoHeader),
-    #[error("no header of the PROXY protocol in time")]
+    #[error("no PROXY protocol header in time")]
     HeaderTimeout,
-    #[error("whom a proxy connects for is not to be answered")]
+    #[error("client named in the PROXY header is not in `dns.access`")]
     NotAdmitted,
-    #[error("no room for another connection")]
+    #[error("too many connections")]
     NoRoom,
 }
 
@@ -165,13 +165,13 @@ impl Accepted {
                     Refused::Handshake(_) => metrics.handshakes_failed.increment(),
                     _ => metrics.connections_refused.increment(),
                 }
-                tracing::debug!(%peer, %error, "a client's connection was not served");
+                tracing::debug!(%peer, %error, "client connection refused");
                 return;
             }
         };
         let served = stream.serve(transport, pending, &worker.drain).await;
         if let Err(error) = served {
-            tracing::debug!(%peer, %error, "a client's connection ended");
+            tracing::debug!(%peer, %error, "client connection ended with an error");
         }
         handle.borrow_mut().connections.remove(stream.number);
     }

@@ -74,10 +74,10 @@ impl WorkerState {
         };
         match (ended, failure) {
             (Err(error), Failure::First) => {
-                tracing::warn!(server = %server.config, %error, "no connection to a DNS server");
+                tracing::warn!(server = %server.config, %error, "cannot connect to a DNS server");
             }
             (Err(error), Failure::Further) => {
-                tracing::debug!(server = %server.config, %error, "a connection to a DNS server ended");
+                tracing::debug!(server = %server.config, %error, "connection to a DNS server ended with an error");
             }
             (Ok(()), _) => {}
         }
@@ -144,7 +144,7 @@ async fn establish(connection: &Connecting) -> io::Result<steppe_net::Transport>
     let (transport, agreed) = session.await.map_err(io::Error::other)?;
     let has_http_2 = agreed.alpn.as_deref() == Some(b"h2");
     if server.config.transport == Transport::Https && !has_http_2 {
-        return Err(io::Error::other("the server speaks no HTTP/2"));
+        return Err(io::Error::other("the server did not negotiate HTTP/2"));
     }
     Ok(transport)
 }

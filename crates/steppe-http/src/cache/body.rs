@@ -372,7 +372,7 @@ impl BodyReader {
 }
 
 fn view(chunk: &Chunk) -> Chunk {
-    chunk.view_again().expect("what is pushed is a view")
+    chunk.view_again().expect("pushed chunks are views")
 }
 
 impl Drop for BodyReader {

@@ -52,6 +52,15 @@ pub struct CacheReport {
     pub evicted: u64,
 }
 
+/// Requests that a cache looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lookups {
+    /// Answered from the store: fresh, stale, or revalidated by the upstream.
+    pub hits: u64,
+    /// Forwarded to the upstream.
+    pub misses: u64,
+}
+
 /// Counts of one cache. A worker writes cells that no other writes, as long as there are few.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
@@ -216,20 +225,36 @@ fn report(store: &Store) -> CacheReport {
     }
 }
 
+impl CacheReport {
+    /// Hits and misses. Requests that bypassed the cache are neither.
+    #[must_use]
+    pub fn lookups(&self) -> Lookups {
+        let mut lookups = Lookups::default();
+        for &(kind, count) in &self.requests {
+            match kind {
+                "hit" | "stale" | "revalidated" => lookups.hits += count,
+                "miss" => lookups.misses += count,
+                _ => {}
+            }
+        }
+        lookups
+    }
+}
+
 /// Encodes the metrics of caches.
 #[derive(Debug)]
 pub struct CachesCollector(Arc<Caches>);
 
 const REQUESTS: Family = Family::new(
     "steppe_http_cache_requests",
-    "Requests that came to a cache, by what they were answered from",
+    "Requests to a cache, by result",
 );
-const BYTES: Family = Family::new("steppe_http_cache_bytes", "Memory that a cache takes");
-const RESPONSES: Family = Family::new("steppe_http_cache_responses", "Responses that are stored");
-const STORED: Family = Family::new("steppe_http_cache_stored", "Responses that were stored");
+const BYTES: Family = Family::new("steppe_http_cache_bytes", "Memory used by a cache");
+const RESPONSES: Family = Family::new("steppe_http_cache_responses", "Responses in a cache");
+const STORED: Family = Family::new("steppe_http_cache_stored", "Responses stored by a cache");
 const EVICTED: Family = Family::new(
     "steppe_http_cache_evicted",
-    "Stored responses that gave way to others, or to a need of the budget",
+    "Stored responses evicted for other responses or for memory of the budget",
 );
 
 impl Collector for CachesCollector {
@@ -250,5 +275,28 @@ impl Collector for CachesCollector {
         RESPONSES.gauges(&mut encoder, of(|report| report.responses))?;
         STORED.counters(&mut encoder, of(|report| report.stored))?;
         EVICTED.counters(&mut encoder, of(|report| report.evicted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_bypass_a_cache_are_neither_hits_nor_misses() {
+        let report = CacheReport {
+            name: "pages".to_owned(),
+            bytes_max: 0,
+            bytes: 0,
+            responses: 0,
+            requests: KINDS.into_iter().zip([1, 20, 300, 4_000, 50_000]).collect(),
+            stored: 0,
+            evicted: 0,
+        };
+        let lookups = Lookups {
+            hits: 321,
+            misses: 4_000,
+        };
+        assert_eq!(report.lookups(), lookups);
     }
 }

@@ -124,7 +124,7 @@ fn refused(rule: Option<&Rule>) -> Step {
         ),
     };
     let fields = vec![("www-authenticate".to_owned(), says)];
-    refusal(403, "this is not allowed\n", fields)
+    refusal(403, "insufficient permissions\n", fields)
 }
 
 #[cfg(test)]

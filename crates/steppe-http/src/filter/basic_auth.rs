@@ -145,10 +145,10 @@ impl Checker {
         let (status, text, field) = match refused {
             Refused::Busy => {
                 let retry = ("retry-after".to_owned(), "1".to_owned());
-                (503, "too many passwords are being checked\n", retry)
+                (503, "too many password checks in progress\n", retry)
             }
-            Refused::Malformed => (400, "these are no credentials\n", self.challenge()),
-            Refused::Wrong => (401, "a name and a password are needed\n", self.challenge()),
+            Refused::Malformed => (400, "malformed credentials\n", self.challenge()),
+            Refused::Wrong => (401, "authentication required\n", self.challenge()),
         };
         respond_with(status, text, vec![field])
     }

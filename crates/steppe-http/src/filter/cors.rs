@@ -87,7 +87,7 @@ impl CorsFilter {
             known.any(|known| known.as_bytes().eq_ignore_ascii_case(name))
         };
         if !wanted.flat_map(elements).all(is_known) {
-            return refusal(403, "CORS: a field of this name is not allowed\n", fields);
+            return refusal(403, "CORS: this request header is not allowed\n", fields);
         }
         let mut add = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
         add("access-control-allow-origin", self.told(origin));

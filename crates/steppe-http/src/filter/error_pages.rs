@@ -83,7 +83,7 @@ fn content(content: &ErrorContent) -> Result<Bytes, LoadError> {
         ErrorContent::File(path) => {
             let bytes = read(path)?;
             let problem = match bytes.len() {
-                0 => "it is empty".to_owned(),
+                0 => "the file is empty".to_owned(),
                 1..=ERROR_PAGE_BYTES_MAX => return Ok(bytes.into()),
                 _ => format!("larger than {ERROR_PAGE_BYTES_MAX} bytes"),
             };

@@ -27,7 +27,7 @@ impl Filter for IpFilter {
         Ok(if is_allowed && !is_denied {
             Step::Continue
         } else {
-            refusal(403, "this address may not ask\n", Vec::new())
+            refusal(403, "access from this address is not allowed\n", Vec::new())
         })
     }
 }

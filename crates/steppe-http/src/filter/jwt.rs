@@ -163,7 +163,7 @@ impl Judge {
         // RFC 7515 §4.1.11: what must be understood, and is not.
         if header.crit.is_some() {
             return Err(Refused::Invalid(
-                "an extension of the token is not supported",
+                "the `crit` header of the token is not supported",
             ));
         }
         let id = match &header.kid {
@@ -215,9 +215,9 @@ impl Judge {
             None => Ok(None),
             Some(value) => seconds(value)
                 .map(Some)
-                .ok_or(Refused::Invalid("a time is no number")),
+                .ok_or(Refused::Invalid("`exp`, `nbf` or `iat` is not a number")),
         };
-        let expires = time("exp")?.ok_or(Refused::Invalid("the token never expires"))?;
+        let expires = time("exp")?.ok_or(Refused::Invalid("the token has no `exp`"))?;
         let ends_at = expires.saturating_add(leeway);
         if ends_at <= now {
             return Err(Refused::Invalid("the token has expired"));
@@ -228,13 +228,13 @@ impl Judge {
         time("iat")?;
         for name in ["iss", "sub", "jti"] {
             if claims.get(name).is_some_and(|value| !value.is_string()) {
-                return Err(Refused::Invalid("a claim is no string"));
+                return Err(Refused::Invalid("`iss`, `sub` or `jti` is not a string"));
             }
         }
         if let Some(issuer) = &self.config.issuer
             && claims.get("iss").and_then(Value::as_str) != Some(issuer)
         {
-            return Err(Refused::Invalid("the token is another issuer's"));
+            return Err(Refused::Invalid("wrong issuer"));
         }
         let wanted = &self.config.audience;
         let is_wanted = |name: &Value| wanted.iter().any(|wanted| name == wanted.as_str());
@@ -243,11 +243,15 @@ impl Judge {
             Some(Value::Array(names)) if names.iter().all(Value::is_string) => {
                 names.iter().any(is_wanted)
             }
-            Some(_) => return Err(Refused::Invalid("the audience is no string")),
+            Some(_) => {
+                return Err(Refused::Invalid(
+                    "`aud` is not a string or an array of strings",
+                ));
+            }
             None => false,
         };
         if !wanted.is_empty() && !is_for_us {
-            return Err(Refused::Invalid("the token is for another audience"));
+            return Err(Refused::Invalid("wrong audience"));
         }
         Ok(ends_at)
     }
@@ -260,10 +264,12 @@ impl Judge {
                 continue;
             };
             if !is_field_value(value.as_bytes()) {
-                return Err(Refused::Invalid("a claim can't be told to the server"));
+                return Err(Refused::Invalid(
+                    "a forwarded claim is not a valid field value",
+                ));
             }
             let set = head.fields.set(field.as_bytes(), value.as_bytes());
-            set.map_err(|_| Refused::Invalid("a claim is too long"))?;
+            set.map_err(|_| Refused::Invalid("a forwarded claim is too long"))?;
         }
         Ok(())
     }
@@ -360,7 +366,7 @@ impl fmt::Debug for Waiting {
     }
 }
 
-const NO_KEY: &str = "no key is known for this token";
+const NO_KEY: &str = "no known key matches the token";
 const NOT_VALID: &str = "the signature is not valid";
 
 /// RFC 6750 §3.
@@ -368,18 +374,18 @@ fn challenge(refused: Refused) -> Respond {
     let (status, text, says) = match refused {
         Refused::NoKeys => {
             let fields = vec![("retry-after".to_owned(), "1".to_owned())];
-            return respond_with(503, "keys of tokens are not known yet\n", fields);
+            return respond_with(503, "the token keys are not available yet\n", fields);
         }
         Refused::UnknownKey(why, _) => return challenge(Refused::Invalid(why)),
-        Refused::Missing => (401, "a token is needed\n", "Bearer".to_owned()),
+        Refused::Missing => (401, "a bearer token is required\n", "Bearer".to_owned()),
         Refused::Malformed => (
             400,
-            "this is no token\n",
+            "malformed token\n",
             "Bearer error=\"invalid_request\"".to_owned(),
         ),
         Refused::Invalid(why) => (
             401,
-            "the token is not valid\n",
+            "invalid token\n",
             format!("Bearer error=\"invalid_token\", error_description=\"{why}\""),
         ),
     };

@@ -142,7 +142,7 @@ async fn serve(accepted: Accepted) {
         }
     };
     if let Err(error) = transport.limit_unsent_bytes(H2_UNSENT_BYTES) {
-        tracing::debug!(%error, "cannot limit what a socket holds unsent");
+        tracing::debug!(%error, "cannot limit the unsent bytes of a socket");
     }
     let now = clock::now();
     deadline.set(now, settings.timeouts.header);

@@ -18,12 +18,12 @@ use super::uncompressed::Uncompressed;
 use crate::config::Coding;
 use crate::grpc::Code;
 
-const REQUESTS: Family = Family::new("steppe_http_requests", "Requests that were responded to");
+const REQUESTS: Family = Family::new("steppe_http_requests", "Requests with a response");
 const DURATION: Family = Family::seconds(
     "steppe_http_request_duration",
     "Time from a request's first byte to the last byte of its response",
 );
-const CONNECTIONS: Family = Family::new("steppe_http_connections", "Open connections of clients");
+const CONNECTIONS: Family = Family::new("steppe_http_connections", "Open connections from clients");
 const CONNECTIONS_OPENED: Family = Family::new(
     "steppe_http_connections_opened",
     "Connections accepted from clients",
@@ -38,7 +38,7 @@ const UPSTREAM_OPENED: Family = Family::new(
 );
 const UPSTREAM_CONNECT_FAILURES: Family = Family::new(
     "steppe_http_upstream_connect_failures",
-    "Connection attempts to servers that failed",
+    "Failed connection attempts to servers",
 );
 const UPSTREAM_REPLAYS: Family = Family::new(
     "steppe_http_upstream_replays",
@@ -46,23 +46,21 @@ const UPSTREAM_REPLAYS: Family = Family::new(
 );
 const FILTER_ANSWERS: Family = Family::new(
     "steppe_http_filter_answers",
-    "Requests that a filter answered or refused itself",
+    "Requests answered or refused by a filter",
 );
-const COMPRESSED: Family = Family::new(
-    "steppe_http_compressed",
-    "Responses that a filter compressed",
-);
+const COMPRESSED: Family =
+    Family::new("steppe_http_compressed", "Responses compressed by a filter");
 const COMPRESSED_READ: Family = Family::new(
     "steppe_http_compressed_content_bytes",
-    "Content of responses that a filter compressed, before that",
+    "Bytes of response content before compression by a filter",
 );
 const COMPRESSED_WRITTEN: Family = Family::new(
     "steppe_http_compressed_bytes",
-    "Content of responses that a filter compressed, after that",
+    "Bytes of response content after compression by a filter",
 );
 const UNCOMPRESSED: Family = Family::new(
     "steppe_http_uncompressed",
-    "Responses that a filter left uncompressed, by reason",
+    "Responses left uncompressed by a filter, by reason",
 );
 const DOWNSTREAM_BYTES: Family =
     Family::new("steppe_http_downstream_bytes", "Bytes from and to clients");
@@ -70,7 +68,7 @@ const UPSTREAM_BYTES: Family =
     Family::new("steppe_http_upstream_bytes", "Bytes from and to servers");
 const CALLS: Family = Family::new(
     "steppe_grpc_calls",
-    "Calls of gRPC that ended, by service, method and status",
+    "Completed gRPC calls, by service, method and status",
 );
 const CLOSED: Family = Family::new(
     "steppe_http_closed",
@@ -82,11 +80,11 @@ const HANDSHAKES: Family = Family::new(
 );
 const STREAMS: Family = Family::new(
     "steppe_http_streams",
-    "Open streams of connections that several requests share",
+    "Open streams of multiplexed connections",
 );
 const STREAMS_OPENED: Family = Family::new(
     "steppe_http_streams_opened",
-    "Streams of connections that several requests share",
+    "Streams opened on multiplexed connections",
 );
 const TUNNELS: Family = Family::new("steppe_http_tunnels", "Open upgraded connections");
 const TUNNELS_OPENED: Family = Family::new("steppe_http_tunnels_opened", "Connections upgraded");
@@ -294,7 +292,7 @@ impl Generation {
 
     /// Cell index, name and upstream of each route, and of the pseudo route `-` of requests that
     /// match none.
-    fn route_names(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
+    pub(super) fn route_names(&self) -> impl Iterator<Item = (usize, &str, Option<&str>)> {
         let labels = &self.labels;
         let routes = labels.routes.iter().map(|route| {
             let upstream = route.upstream.and_then(|index| labels.upstreams.get(index));
@@ -307,7 +305,7 @@ impl Generation {
             .map(|(index, (name, upstream))| (index, name, upstream))
     }
 
-    fn route_sum(&self, index: usize, count: impl Fn(&RouteCells) -> u64) -> u64 {
+    pub(super) fn route_sum(&self, index: usize, count: impl Fn(&RouteCells) -> u64) -> u64 {
         self.workers.sum(|cells| count(&cells.routes[index]))
     }
 

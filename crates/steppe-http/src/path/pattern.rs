@@ -54,7 +54,7 @@ pub struct PatternError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatternErrorKind {
     /// It begins with something else than `/`.
-    #[error("a path begins with `/`")]
+    #[error("a path must begin with `/`")]
     NotAbsolute,
     /// `//`, which no normalized path contains.
     #[error("an empty segment never matches: repeated slashes are merged before routing")]
@@ -72,10 +72,10 @@ pub enum PatternErrorKind {
     #[error("the name `{0}` is used twice")]
     DuplicateName(String),
     /// `{rest*}` before the end.
-    #[error("`{{{0}*}}` takes everything that follows, so it must be last")]
+    #[error("`{{{0}*}}` matches the whole rest of the path, so it must be last")]
     RestNotLast(String),
     /// A character that no normalized path contains as it is.
-    #[error("{0:?} can't stand in a path as it is: write it percent-encoded")]
+    #[error("{0:?} must be percent-encoded in a path")]
     Character(char),
     /// `;`, which begins parameters.
     #[error("`;` begins parameters, which are ignored for matching")]
@@ -84,7 +84,7 @@ pub enum PatternErrorKind {
     #[error("`?` begins the query, which is matched by `query`")]
     Query,
     /// `*` outside of `{rest*}`.
-    #[error("`*` stands only in `{{rest*}}`: write `%2A` for the character")]
+    #[error("`*` is allowed only in `{{rest*}}`: write `%2A` for the character")]
     Star,
     /// `%` without two hexadecimal digits.
     #[error("`{0}` is not an escape: `%` and two hexadecimal digits")]
@@ -93,7 +93,7 @@ pub enum PatternErrorKind {
     #[error("`{0}` never matches: such a request is answered with 400")]
     RefusedEscape(String),
     /// Too many segments.
-    #[error("{0} segments are more than {PATTERN_SEGMENTS_MAX}")]
+    #[error("{0} segments, at most {PATTERN_SEGMENTS_MAX} are allowed")]
     TooManySegments(usize),
 }
 
@@ -400,9 +400,9 @@ mod tests {
                 "/a%é9",
             ],
             expect![[r#"
-                 -> 0..0 ``: a path begins with `/`
-                v1 -> 0..1 `v`: a path begins with `/`
-                é -> 0..2 `é`: a path begins with `/`
+                 -> 0..0 ``: a path must begin with `/`
+                v1 -> 0..1 `v`: a path must begin with `/`
+                é -> 0..2 `é`: a path must begin with `/`
                 // -> 0..2 `//`: an empty segment never matches: repeated slashes are merged before routing
                 /a//b -> 2..4 `//`: an empty segment never matches: repeated slashes are merged before routing
                 /a/./b -> 3..4 `.`: dot segment `.` never matches: dot segments are removed before routing
@@ -417,14 +417,14 @@ mod tests {
                 /{a-b} -> 1..6 `{a-b}`: `a-b` is not a name: letters, digits and `_`, not a digit first
                 /{a}/{a} -> 5..8 `{a}`: the name `a` is used twice
                 /{a}/{a*} -> 5..9 `{a*}`: the name `a` is used twice
-                /{rest*}/a -> 1..8 `{rest*}`: `{rest*}` takes everything that follows, so it must be last
-                /{rest*}/ -> 1..8 `{rest*}`: `{rest*}` takes everything that follows, so it must be last
-                /a b -> 2..3 ` `: ' ' can't stand in a path as it is: write it percent-encoded
-                /café -> 4..6 `é`: 'é' can't stand in a path as it is: write it percent-encoded
+                /{rest*}/a -> 1..8 `{rest*}`: `{rest*}` matches the whole rest of the path, so it must be last
+                /{rest*}/ -> 1..8 `{rest*}`: `{rest*}` matches the whole rest of the path, so it must be last
+                /a b -> 2..3 ` `: ' ' must be percent-encoded in a path
+                /café -> 4..6 `é`: 'é' must be percent-encoded in a path
                 /a;x -> 2..3 `;`: `;` begins parameters, which are ignored for matching
                 /a?x=1 -> 2..3 `?`: `?` begins the query, which is matched by `query`
-                /a#b -> 2..3 `#`: '#' can't stand in a path as it is: write it percent-encoded
-                /v1/* -> 4..5 `*`: `*` stands only in `{rest*}`: write `%2A` for the character
+                /a#b -> 2..3 `#`: '#' must be percent-encoded in a path
+                /v1/* -> 4..5 `*`: `*` is allowed only in `{rest*}`: write `%2A` for the character
                 /a%2fb -> 2..5 `%2f`: `%2f` never matches: such a request is answered with 400
                 /a%5Cb -> 2..5 `%5C`: `%5C` never matches: such a request is answered with 400
                 /a%00 -> 2..5 `%00`: `%00` never matches: such a request is answered with 400

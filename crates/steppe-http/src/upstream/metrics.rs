@@ -19,7 +19,7 @@ pub struct UpstreamsCollector(Arc<Upstreams>);
 
 const HEALTHY: Family = Family::new(
     "steppe_http_upstream_server_healthy",
-    "Addresses of a server that are sent requests: neither unhealthy, ejected nor draining",
+    "Addresses of a server in service: neither unhealthy, ejected nor draining",
 );
 const EJECTIONS: Family = Family::new(
     "steppe_http_upstream_server_ejections",
@@ -39,7 +39,7 @@ const RETRIES: Family = Family::new(
 );
 const HEDGES: Family = Family::new(
     "steppe_http_upstream_hedges",
-    "Requests that a second server was asked too, those whose answer it gave, and those that the budget denied",
+    "Hedged requests, hedged requests answered by the second server, and hedges that the budget denied",
 );
 const CIRCUIT_OPENED: Family = Family::new(
     "steppe_http_upstream_circuit_opened",

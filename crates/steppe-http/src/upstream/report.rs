@@ -124,7 +124,7 @@ fn unresolved(server: String) -> ServerReport {
         address: String::new(),
         weight: 1,
         state: "unresolved",
-        reason: "its name has no address yet".to_owned(),
+        reason: "the host name has no address yet".to_owned(),
         since: Duration::ZERO,
         ejections: 0,
         active: 0,

@@ -273,7 +273,7 @@ impl UpstreamState {
         for target in &*targets {
             if target.state.readmit(probation, now) {
                 has_changed = true;
-                self.log_change(&target.state, "server is back");
+                self.log_change(&target.state, "server readmitted");
             }
         }
         if has_changed {
@@ -378,7 +378,7 @@ impl UpstreamState {
                 server = %state.server,
                 address = %state.ip,
                 reason = failure.as_str(),
-                "no TLS session with a server",
+                "TLS handshake with a server failed",
             );
         }
         if let Some(settings) = &self.settings.circuit_breaker

@@ -138,14 +138,14 @@ impl Failure {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connection refused",
-            Self::ConnectTimeout => "no connection in time",
+            Self::ConnectTimeout => "connection timed out",
             Self::Reset => "connection ended early",
-            Self::Timeout => "no answer in time",
-            Self::Garbage => "unreadable response",
+            Self::Timeout => "no response in time",
+            Self::Garbage => "malformed response",
             Self::BadGateway => "status 502",
             Self::Unavailable => "status 503",
             Self::GatewayTimeout => "status 504",
-            Self::TlsUntrusted => "certificate of an unknown authority",
+            Self::TlsUntrusted => "certificate from an unknown authority",
             Self::TlsName => "certificate for another name",
             Self::TlsExpired => "certificate expired or not valid yet",
             Self::TlsPin => "public key is not pinned",
@@ -443,12 +443,14 @@ impl TargetState {
             }
             Condition::Healthy => String::new(),
             Condition::Draining => "taken out of service by admin".to_owned(),
-            Condition::Unhealthy => format!("probes fail, the last with: {}", self.probe.text()),
+            Condition::Unhealthy => {
+                format!("health checks fail; last result: {}", self.probe.text())
+            }
             Condition::Ejected => {
                 let until = self.ejected_until.load(Ordering::Relaxed);
                 let left = Duration::from_millis(until.saturating_sub(millis(now)));
                 format!(
-                    "{} failures in a row, the last: {}; back in {:.1} s",
+                    "{} consecutive failures, the last: {}; readmitted in {:.1} s",
                     self.in_a_row.load(Ordering::Relaxed),
                     self.last_failure().as_str(),
                     left.as_secs_f64()
@@ -513,9 +515,9 @@ impl ProbeState {
             (_, Some(failure)) => failure.as_str().to_owned(),
             (0, _) => "none yet".to_owned(),
             (1, _) => "no connection".to_owned(),
-            (2, _) => "no answer in time".to_owned(),
+            (2, _) => "no response in time".to_owned(),
             (3, _) => "connection ended early".to_owned(),
-            (4, _) => "unreadable response".to_owned(),
+            (4, _) => "malformed response".to_owned(),
             (5, _) => "not serving".to_owned(),
             (status, _) => status.to_string(),
         }
@@ -586,8 +588,8 @@ pub(super) mod tests {
             probe.last.store(failure.code(), Ordering::Relaxed);
             texts.push(probe.text());
         }
-        assert_eq!(texts[0], "certificate of an unknown authority");
-        assert_eq!(texts[5..], ["TLS handshake failed", "unreadable response"]);
+        assert_eq!(texts[0], "certificate from an unknown authority");
+        assert_eq!(texts[5..], ["TLS handshake failed", "malformed response"]);
         probe.last.store(204, Ordering::Relaxed);
         assert_eq!(probe.text(), "204");
     }

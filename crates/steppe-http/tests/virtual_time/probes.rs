@@ -127,7 +127,7 @@ fn a_server_that_is_unhealthy_is_asked_nothing_else() {
         let (mut site, words, seen) = probing("!", health());
         assert_eq!(states(&site, 3).await, "..x");
         let server = site.server(0);
-        assert!(server.reason.contains("probes fail"), "{server:?}");
+        assert!(server.reason.contains("health checks fail"), "{server:?}");
         let requests = || {
             let seen = seen.lock().expect("no panic");
             let asked = seen.requests.iter();
@@ -163,7 +163,7 @@ fn the_statuses_that_are_expected_are_good() {
 #[test]
 fn a_probe_waits_as_long_as_told() {
     for (timeout, expected, last) in [
-        (millis(450), "..xx", "no answer in time"),
+        (millis(450), "..xx", "no response in time"),
         (millis(550), "....", "200"),
     ] {
         run(async {

@@ -22,7 +22,7 @@ use crate::scenario::Scenario;
 pub(super) struct RunArguments {
     /// The scenario
     file: PathBuf,
-    /// Another seed than the scenario's, for the order of runs and the loads
+    /// Seed for the order of runs and for the loads [default: the scenario's]
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(super) struct RunArguments {
 /// Where a run goes, and what is said meanwhile.
 #[derive(Debug, Args)]
 pub(super) struct Output {
-    /// Folder for everything that is seen [default: lab-runs/NAME-TIME]
+    /// Folder for the results [default: lab-runs/NAME-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// No progress
+    /// Print no progress
     #[arg(short, long)]
     quiet: bool,
 }

@@ -22,21 +22,21 @@ use crate::target::RunningTarget;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").required(true).multiple(true).args(["file", "pid", "cgroup"]))]
 pub(super) struct SoakArguments {
-    /// The scenario; with --pid or --cgroup it may be left out
+    /// The scenario; optional with --pid or --cgroup
     file: Option<PathBuf>,
-    /// Judge a process that runs already, with everything that descends from it; it is not ended
+    /// Judge a running process and its descendants; the lab leaves it running
     #[arg(long, conflicts_with = "cgroup", value_parser = clap::value_parser!(u32).range(1..=i64::from(PID_MAX)))]
     pid: Option<u32>,
-    /// Judge everybody in a control group: its folder, or its name as /proc/PID/cgroup has it
+    /// Judge all processes of a control group: its folder, or its name in /proc/PID/cgroup
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     #[command(flatten)]
     plan: RunningPlan,
-    /// Another seed than the scenario's, for the order of runs and the loads
+    /// Seed for the order of runs and for the loads [default: the scenario's]
     #[arg(long)]
     seed: Option<u64>,
-    /// When it is over: after its epochs (planned), or at the first of five looks that decides every series
-    /// (decided) [default: as the scenario says, else planned]
+    /// End after the planned epochs (planned), or at the first of five looks that decides every series
+    /// (decided) [default: the scenario's, else planned]
     #[arg(long, value_name = "WHEN", value_parser = until)]
     until: Option<Until>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) struct SoakArguments {
 /// What a scenario would say.
 #[derive(Debug, Args)]
 struct RunningPlan {
-    /// For how long
+    /// Duration of the load
     #[arg(
         help_heading = ALONE,
         long = "for",
@@ -56,13 +56,13 @@ struct RunningPlan {
         conflicts_with = "file"
     )]
     length: Duration,
-    /// Drive it with GET of this URL; without, whatever load it has is all there is
+    /// Drive it with GET requests for this URL; without it, the lab generates no load
     #[arg(long, help_heading = ALONE, value_name = "URL", conflicts_with = "file")]
     url: Option<String>,
-    /// Judge the gauges of its metrics as well, in Prometheus's text format
+    /// Judge the gauges of this metrics endpoint too (Prometheus text format)
     #[arg(long, help_heading = ALONE, value_name = "URL", conflicts_with = "file")]
     metrics: Option<String>,
-    /// Requests a second
+    /// Requests per second
     #[arg(
         help_heading = ALONE,
         long,

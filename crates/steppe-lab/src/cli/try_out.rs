@@ -20,7 +20,7 @@ use crate::target::{Launch, MetricClient, Process};
 
 #[derive(Debug, Args)]
 pub(super) struct TryArguments {
-    /// For how long
+    /// Duration of the load
     #[arg(
         long = "for",
         value_name = "TIME",
@@ -28,10 +28,10 @@ pub(super) struct TryArguments {
         value_parser = length
     )]
     length: Duration,
-    /// Requests a second
+    /// Requests per second
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
-    /// What to ask for, where `/` is not it
+    /// Path to request
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
     path: String,
     /// Write the scenario to a file, to change it and run it with `steppe-lab soak`
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &TryArguments) -> u8 {
         }
     };
     say(&format!(
-        "it listens on port {}; GET {} is answered with {}",
+        "listening on port {}; GET {} returned {}",
         found.port, arguments.path, found.status
     ));
     let text = scenario(arguments, &found);
@@ -139,10 +139,10 @@ fn wait_for_answer(
     let words = process.last_words();
     let waited = humantime::format_duration(TRY_PATIENCE);
     Err(match ports.as_slice() {
-        [] => format!("it listens on no TCP port after {waited}; it said: {words}"),
+        [] => format!("no listening TCP port found after {waited}; last output: {words}"),
         ports => format!(
-            "nothing answers HTTP on 127.0.0.1 at port {ports:?} after {waited}: what does not speak \
-             HTTP needs a scenario, see docs/lab.md"
+            "no HTTP response from 127.0.0.1 at port {ports:?} after {waited}: a server of another \
+             protocol needs a scenario, see docs/lab/scenarios.md"
         ),
     })
 }

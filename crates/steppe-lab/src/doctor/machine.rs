@@ -56,7 +56,7 @@ fn governor(governor: Option<&str>) -> Result<String, String> {
         Some(other) => Err(format!(
             "{other}; `cpupower frequency-set -g performance` keeps the clock steady"
         )),
-        None => Err("the machine does not say (a virtual one mostly does not)".to_owned()),
+        None => Err("unknown (common on virtual machines)".to_owned()),
     }
 }
 
@@ -66,7 +66,7 @@ fn huge_pages(setting: Option<&str>) -> Result<String, String> {
             "always: memory grows in steps of 2 MiB; `echo madvise > {HUGE_PAGES}`"
         )),
         Some(other) => Ok(other.to_owned()),
-        None => Ok("the kernel has none".to_owned()),
+        None => Ok("not supported by this kernel".to_owned()),
     }
 }
 
@@ -85,17 +85,19 @@ fn enough_cpus(cpus: u32) -> Result<String, String> {
         return Ok(format!("{cpus} CPUs"));
     }
     Err(format!(
-        "{cpus} CPUs, which target and generator share; keep the load well below what they can do"
+        "{cpus} CPUs, shared by target and generator; keep the load well below their capacity"
     ))
 }
 
 fn idle(load_average: Option<f64>, cpus: u32) -> Result<String, String> {
-    let load = load_average.ok_or("the machine does not say")?;
+    let load = load_average.ok_or("unknown")?;
     let text = format!("{load:.2} in the last minute");
     if load <= f64::from(cpus) * LOAD_SHARE_MAX {
         Ok(text)
     } else {
-        Err(format!("{text}: others want the CPUs; wait, or stop them"))
+        Err(format!(
+            "{text}: other processes use the CPUs; wait, or stop them"
+        ))
     }
 }
 
@@ -107,12 +109,12 @@ fn valgrind() -> Result<String, String> {
 }
 
 fn swap(meminfo: Option<&str>) -> Result<String, String> {
-    let meminfo = meminfo.ok_or("the machine does not say")?;
+    let meminfo = meminfo.ok_or("unknown")?;
     let total = meminfo_bytes(meminfo, "SwapTotal").unwrap_or_default();
     let free = meminfo_bytes(meminfo, "SwapFree").unwrap_or_default();
     let used_mib = total.saturating_sub(free) >> 20;
     match (total, used_mib) {
-        (0, _) => Ok("there is none".to_owned()),
+        (0, _) => Ok("none".to_owned()),
         (_, 0) => Ok("none in use".to_owned()),
         _ => Err(format!(
             "{used_mib} MiB in use; `swapoff -a` while it is measured"
@@ -123,11 +125,11 @@ fn swap(meminfo: Option<&str>) -> Result<String, String> {
 fn overcommit(setting: Option<&str>) -> Result<String, String> {
     match setting {
         Some("2") => Err(
-            "strict: what is reserved counts, not what is used; `sysctl vm.overcommit_memory=0`"
+            "strict: reserved memory counts, not used memory; `sysctl vm.overcommit_memory=0`"
                 .to_owned(),
         ),
         Some(other) => Ok(format!("vm.overcommit_memory = {other}")),
-        None => Err("the machine does not say".to_owned()),
+        None => Err("unknown".to_owned()),
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
             "cpupower",
             "madvise",
             "ulimit -n",
-            "others want",
+            "other processes use",
             "swapoff",
             "sysctl",
         ]) {

@@ -36,7 +36,7 @@ pub(super) fn attribute(findings: &mut [Finding], live_is_whole: bool) {
             finding.outcome = Outcome::Leak;
             finding
                 .notes
-                .push("leak: what is live grows, so it is never freed".to_owned());
+                .push("leak: live bytes grow, so memory is never freed".to_owned());
         } else if finding.metric == "rss_growth" && grows {
             finding.notes.push(explanation(attribution).to_owned());
         }
@@ -47,12 +47,13 @@ fn explanation(attribution: Attribution) -> &'static str {
     match attribution {
         Attribution::Leak => "leak: live bytes grow as well",
         Attribution::Retention => {
-            "retention, not a leak: live bytes are flat, so it was freed and did not go back to the \
-             system; compare allocators (a [[variant]] with `preload`)"
+            "retention, not a leak: live bytes are flat, so memory was freed but not returned to \
+             the system; compare allocators (a [[variant]] with `preload`)"
         }
         Attribution::Unknown => {
-            "leak or retention? live bytes of all that grows would tell (`target.live_bytes`), or \
-             `steppe-lab leaks`"
+            "leak or retention is unknown: set `target.live_bytes` for all growing processes, or \
+             find the code with `target.profile` (Go, Node.js, Python, Java) or `steppe-lab leaks` \
+             (native code)"
         }
     }
 }

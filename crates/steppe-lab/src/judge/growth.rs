@@ -288,13 +288,17 @@ impl Judge<'_> {
                 matches!(series.rule, Rule::Memory(memory) if memory.is_collected());
             let is_forced = self.measured.collections().is_some();
             if may_be_garbage && !is_forced && matches!(drift.shape, Shape::Settles(_)) {
-                let text = "0 collections of garbage were seen: if the target has a collector, \
+                let text = "0 garbage collections were seen: if the target has a collector, \
                             `target.collect` forces one";
                 finding.notes.push(text.to_owned());
             }
+        } else if is_beside_a_curve(drift, allowed) {
+            let text = "it slows down, and the rest without that curve is above the budget in the \
+                        whole window and in its last half; the intervals are of curve and rest";
+            finding.notes.push(text.to_owned());
         } else if drift.outcome == Outcome::Inconclusive && drift.rise > allowed {
             finding.notes.push(format!(
-                "it rose by {} {unit} from the first quarter to the last: watch it for longer",
+                "it rose by {} {unit} from the first quarter to the last: soak for longer",
                 told(drift.rise)
             ));
         }
@@ -302,8 +306,8 @@ impl Judge<'_> {
         let unseen = finding.detectable.filter(|least| *least > scale.limit);
         if let Some(least) = unseen.filter(|_| is_open) {
             finding.notes.push(format!(
-                "the least growth that this run could have seen is {} {unit}, which is over what is \
-                 allowed: watch it for longer",
+                "the smallest growth that this run could detect is {} {unit}, which is above the \
+                 budget: soak for longer",
                 number(least)
             ));
         }
@@ -326,7 +330,8 @@ impl Judge<'_> {
         if scale.is_by_headroom && grows {
             let within = humantime::format_duration(self.budget.limit_within);
             finding.notes.push(format!(
-                "allowed is what would not reach the limit within {within} (`budget.limit_within`)"
+                "the allowance is the growth that stays below the limit for {within} \
+                 (`budget.limit_within`)"
             ));
         }
     }
@@ -340,7 +345,7 @@ impl Judge<'_> {
             && is_unproven
         {
             return Some(format!(
-                "growth of {} can't be told: {} forced, {COLLECTIONS_MIN} are needed \
+                "growth of {} can't be judged: {} forced, {COLLECTIONS_MIN} are needed \
                  (`target.collect`)",
                 series.called,
                 were(forced)
@@ -381,8 +386,8 @@ impl Judge<'_> {
             Shape::Teeth(teeth) => {
                 let seconds = teeth.period * self.hours_a_step()? * 3_600.0;
                 let judged = match teeth.collections {
-                    enough if enough >= COLLECTIONS_MIN => "what they leave is judged",
-                    _ => "too few of them to judge what they leave",
+                    enough if enough >= COLLECTIONS_MIN => "memory after them is judged",
+                    _ => "too few to judge memory after them",
                 };
                 Some(format!(
                     "it is a saw-tooth: {} collections, one every {} s; {judged}",
@@ -396,7 +401,7 @@ impl Judge<'_> {
             Shape::Stairs(stairs) => {
                 let seconds = stairs.period * self.hours_a_step()? * 3_600.0;
                 Some(format!(
-                    "it grows in stairs: {} every {} s, {} times",
+                    "it grows in steps: {} every {} s, {} times",
                     show(stairs.size),
                     number(seconds),
                     stairs.count
@@ -410,7 +415,7 @@ impl Judge<'_> {
         let operations = float(self.measured.operations()?) / float(epochs.max(1));
         (operations >= 1.0).then(|| {
             let bytes = drift.whole.estimate / operations;
-            format!("{} bytes an operation", number(bytes))
+            format!("{} bytes per operation", number(bytes))
         })
     }
 
@@ -429,13 +434,19 @@ impl Judge<'_> {
                 format!("the limit of {} MiB", number(bytes / MIB))
             }
         };
-        let text = format!("going on like this, {limit} is reached in {}", time(hours));
+        let text = format!("at this rate, {limit} is reached in {}", time(hours));
         Some((hours, text))
     }
 
     fn hours_a_step(&self) -> Option<f64> {
         self.measured.hours_a_step()
     }
+}
+
+/// UNBOUNDED by what a curve leaves: an interval of the whole, curve included, reaches the budget.
+fn is_beside_a_curve(drift: &Drift, allowed: f64) -> bool {
+    let is_over = drift.whole.lower > allowed && drift.last_half.lower > allowed;
+    drift.outcome == Outcome::Unbounded && drift.shape == Shape::Line && !is_over
 }
 
 fn were(collections: u32) -> String {
@@ -516,8 +527,8 @@ fn withdraw_by_chance(findings: &mut [Finding], alpha: f64) {
         if !counts {
             alarm.outcome = Outcome::Inconclusive;
             alarm.notes.push(format!(
-                "by itself it would be UNBOUNDED; of {tests} series that are judged at once, one this \
-                 far over its budget may be chance: watch it for longer"
+                "on its own it would be UNBOUNDED; among {tests} series judged at once, one this \
+                 far over its budget may be chance: soak for longer"
             ));
         }
     }

@@ -91,21 +91,21 @@ pub(super) fn findings(
         ),
         most(
             "refused",
-            "what was refused",
+            "the refused share",
             "% of operations",
             refused,
             budget.refused_share.map(|share| share * 100.0),
         ),
         most(
             "close_wait",
-            "the most in CLOSE_WAIT",
+            "the peak in CLOSE_WAIT",
             "sockets",
             close_wait,
             limit(budget.close_wait_max),
         ),
         most(
             "open_files",
-            "the most that was open",
+            "the peak of open files",
             "files",
             files,
             limit(budget.open_files_max),
@@ -123,7 +123,7 @@ pub(super) fn findings(
         let least_share = Some(RATE_KEPT_MIN);
         findings.push(least(
             "rate_kept",
-            "what was done of what was due",
+            "the achieved load",
             unit,
             Some(share),
             least_share,
@@ -215,7 +215,7 @@ fn p999(latency: Option<&Histogram<u64>>) -> Option<f64> {
 /// What a leak checker found, and what failed while it looked; each with what is allowed.
 pub fn lost(lost: (u64, u64), errors: (u64, Option<u64>), operations: u64) -> Vec<Finding> {
     let (bytes, allowed) = (float(lost.0), float(lost.1));
-    let called = format!("what is lost after {operations} operations");
+    let called = format!("memory lost after {operations} operations");
     let mut lost = most("lost_bytes", &called, "bytes", Some(bytes), Some(allowed));
     if lost.outcome == Outcome::NoGo {
         lost.outcome = Outcome::Leak;
@@ -281,10 +281,13 @@ pub(super) fn number(value: f64) -> String {
         _ => 5,
     };
     let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text.as_str(),
+    };
+    match text {
+        "-0" => "0".to_owned(),
+        text => text.to_owned(),
     }
 }
 

@@ -47,7 +47,7 @@ impl MachineDrift {
         }
         if let Some(steal) = self.steal {
             changes.push(format!(
-                "{} % more of the CPU time was stolen by others",
+                "steal time rose by {} % of the CPU time",
                 number(steal)
             ));
         }

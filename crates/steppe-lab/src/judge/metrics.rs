@@ -96,7 +96,8 @@ pub fn metrics(
             alarm.outcome = Outcome::Inconclusive;
             let judged = all.judged;
             alarm.notes.push(format!(
-                "by itself it would be UNBOUNDED; of {judged} gauges one this far over may be chance"
+                "on its own it would be UNBOUNDED; among {judged} gauges, one this far over its \
+                 budget may be chance"
             ));
         }
         let series = alarm.metric.trim_end_matches("_growth");
@@ -205,9 +206,9 @@ impl Scale {
             },
             kind => Self {
                 unit: match (kind, known) {
-                    (MetricKind::Counter, _) => "a second, an hour".to_owned(),
+                    (MetricKind::Counter, _) => "per second per hour".to_owned(),
                     (_, Some((_, unit))) => format!("{unit}/hour"),
-                    _ => "an hour".to_owned(),
+                    _ => "per hour".to_owned(),
                 },
                 per_step: hours,
                 floor: match is_share || kind == MetricKind::Counter {
@@ -271,12 +272,13 @@ fn finding(
 fn unseen(series: &str, points: &[Vec<f64>]) -> Finding {
     let epochs: usize = points.iter().map(Vec::len).sum();
     let seen = points.iter().flatten().filter(|it| it.is_finite()).count();
-    let mut finding = figure(&format!("{series}_growth"), "an hour", None, None);
+    let mut finding = figure(&format!("{series}_growth"), "per hour", None, None);
     finding.outcome = Outcome::Inconclusive;
     finding.text = format!(
         "growth of the target's {series} could not be judged: it was seen in {seen} of {epochs} epochs"
     );
-    let help = "is it spelled as in metrics.csv, and does the target tell it from its start?";
+    let help = "check its spelling against metrics.csv, and that the target exposes it from its \
+                start";
     finding.notes.push(help.to_owned());
     finding
 }

@@ -108,7 +108,7 @@ fn finding(
     finding.points = comparison.pairs;
     finding.series = 2;
     finding.text = format!(
-        "{} is {} times the first's ({} to {}, {} pairs)",
+        "{} is {} times the first variant's ({} to {}, {} pairs)",
         metric.name(),
         number(ratio.estimate),
         number(ratio.lower),
@@ -130,7 +130,7 @@ fn calibration(values: &Values, plan: &AbPlan) -> Option<String> {
     let noise = noise(&values.first, &values.second)?;
     let detectable = detectable_ratio(&values.first, &values.second, plan.pairs)?;
     Some(format!(
-        "noise of a pair {} %; {} pairs tell a difference of {} % from none, four times in five",
+        "noise of a pair {} %; {} pairs detect a difference of {} % in four of five comparisons",
         number(noise * 100.0),
         plan.pairs,
         number((detectable - 1.0) * 100.0)

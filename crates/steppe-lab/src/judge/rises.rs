@@ -43,7 +43,8 @@ fn finding(name: &str, risen: Option<f64>, least: f64) -> Finding {
     let Some(risen) = risen else {
         finding.outcome = Outcome::Inconclusive;
         finding.text = format!("the target's {name} was not seen");
-        let help = "is it spelled as in metrics.csv, and does the target tell it from its start?";
+        let help = "check its spelling against metrics.csv, and that the target exposes it from \
+                    its start";
         finding.notes.push(help.to_owned());
         return finding;
     };
@@ -51,7 +52,7 @@ fn finding(name: &str, risen: Option<f64>, least: f64) -> Finding {
         finding.outcome = Outcome::NoGo;
     }
     finding.text = format!(
-        "the target's {name} rose by {}; at least {} is asked",
+        "the target's {name} rose by {}; at least {} is required",
         number(risen),
         number(least)
     );

@@ -142,10 +142,10 @@ impl Series {
         all.extend(handles());
         all.extend(sockets());
         all.extend([
-            share("cpu_us_per_op_growth", "CPU time an operation", cpu).timed(),
+            share("cpu_us_per_op_growth", "CPU time per operation", cpu).timed(),
             share(
                 "syscalls_per_op_growth",
-                "the number of system calls an operation",
+                "the number of system calls per operation",
                 syscalls,
             ),
             share("p50_growth", "the median latency", |epoch| epoch.p50_us).timed(),
@@ -317,8 +317,8 @@ fn operations_per_s(epoch: &Epoch) -> Option<f64> {
     Some(float(epoch.operations?) * 1_000.0 / float(load_ms))
 }
 
-const CGROUP: &str = "what the control group holds beside its processes (files in tmpfs, memfds, \
-                      socket buffers, kernel memory)";
+const CGROUP: &str = "control group memory outside its processes (files in tmpfs, memfds, socket \
+                      buffers, kernel memory)";
 const TASKS: &str = "the system's limit on tasks";
 
 const DAY_MS: f64 = 86_400_000.0;

@@ -116,7 +116,7 @@ fn nothing_is_stable_under_a_budget_that_could_not_have_been_seen() {
     let verdict = judge(&rows(0, 60, |_| 8 * MIB, None), &with_budget(0.07));
     let growth = finding(&verdict, "rss_growth");
     assert_eq!(growth.outcome, Outcome::Inconclusive, "{growth:#?}");
-    let said = "the least growth that this run could have seen is ";
+    let said = "the smallest growth that this run could detect is ";
     assert!(
         growth.notes.iter().any(|note| note.starts_with(said)),
         "{growth:#?}"
@@ -138,7 +138,7 @@ fn a_leak_is_named_with_its_bytes_an_operation() {
         growth
             .notes
             .iter()
-            .any(|note| note == "500 bytes an operation"),
+            .any(|note| note == "500 bytes per operation"),
         "{:?}",
         growth.notes
     );
@@ -150,6 +150,31 @@ fn a_leak_is_named_with_its_bytes_an_operation() {
         "{:?}",
         growth.notes
     );
+}
+
+/// A rise that slows down makes the whole window noisy; the growth beside it is clear.
+#[test]
+fn growth_beside_a_curve_is_unbounded_with_a_note() {
+    let filling = |epoch| {
+        let left = (0..epoch).fold(40 * MIB, |left, _| left * 5 / 6);
+        48 * MIB - left + u64::from(epoch) * 61_440
+    };
+    let verdict = judge(&rows(0, 60, filling, None), &budget());
+    let growth = finding(&verdict, "rss_growth");
+    assert_eq!(growth.outcome, Outcome::Unbounded, "{growth:#?}");
+    let lower = growth.value.unwrap().lower;
+    assert!(lower < growth.limit.unwrap(), "{growth:#?}");
+    let said = "it slows down, and the rest without that curve is above the budget";
+    assert!(
+        growth.notes.iter().any(|note| note.starts_with(said)),
+        "{growth:#?}"
+    );
+}
+
+#[test]
+fn a_zero_has_no_sign() {
+    let told = [-0.0, -1e-9, -0.004, 12.0].map(kept::number);
+    assert_eq!(told, ["0", "0", "-0.004", "12"]);
 }
 
 #[test]
@@ -249,13 +274,13 @@ fn refusals_are_no_errors_and_have_a_limit_of_their_own() {
     let verdict = judge(&epochs, &with_limits(None));
     assert_eq!(finding(&verdict, "errors").outcome, Outcome::Go);
     let refused = finding(&verdict, "refused");
-    assert_eq!(refused.text, "what was refused is 25 % of operations");
+    assert_eq!(refused.text, "the refused share is 25 % of operations");
     let verdict = judge(&epochs, &with_limits(Some(0.2)));
     assert_eq!(verdict.outcome, Outcome::NoGo);
     let refused = finding(&verdict, "refused");
     assert_eq!(
         refused.text,
-        "what was refused is 25 % of operations; allowed is at most 20"
+        "the refused share is 25 % of operations; allowed is at most 20"
     );
     let verdict = judge(&epochs, &with_limits(Some(0.3)));
     assert_eq!(finding(&verdict, "refused").outcome, Outcome::Go);
@@ -269,7 +294,7 @@ fn growth_under_the_budget_is_told_with_the_time_that_is_left() {
     let notes = &finding(&verdict, "rss_growth").notes;
     let left = notes
         .iter()
-        .find(|note| note.starts_with("going on like this"))
+        .find(|note| note.starts_with("at this rate"))
         .unwrap();
     // (1 GiB − 8.6 MiB) / 10 KiB × 5 s.
     assert!(
@@ -338,7 +363,7 @@ fn growth_of_what_the_live_bytes_leave_out_is_not_called_retention() {
     assert!(
         notes
             .iter()
-            .any(|note| note.starts_with("leak or retention?")),
+            .any(|note| note.starts_with("leak or retention is unknown")),
         "{notes:?}"
     );
 }
@@ -496,10 +521,10 @@ fn a_limit_that_is_reached_within_a_day_is_an_alarm() {
     let files = finding(&verdict, "open_files_growth");
     assert_eq!(files.outcome, Outcome::Unbounded, "{files:#?}");
     let text = &files.notes[0];
-    let said = "going on like this, RLIMIT_NOFILE is reached in 10.3 hours";
+    let said = "at this rate, RLIMIT_NOFILE is reached in 10.3 hours";
     assert_eq!(text, said);
     let whole = whole(RunKind::Soak, true, vec![verdict], Vec::new(), Vec::new());
-    let said = "; the soonest limit is that of open_files, in 10.3 hours";
+    let said = "; open_files reaches its limit first, in 10.3 hours";
     assert!(whole.headline.ends_with(said), "{}", whole.headline);
 }
 
@@ -598,7 +623,7 @@ fn a_saw_tooth_is_judged_at_its_floor() {
     let rest = finding(&verdict, "rss_growth");
     assert_eq!(rest.outcome, Outcome::Stable, "{rest:#?}");
     assert_eq!(rest.value.unwrap().estimate, 0.0);
-    let said = "it is a saw-tooth: 7 collections, one every 60 s; what they leave is judged";
+    let said = "it is a saw-tooth: 7 collections, one every 60 s; memory after them is judged";
     assert!(rest.notes.iter().any(|note| note == said), "{rest:#?}");
 
     let verdict = collected(90, 12, 500_000);
@@ -607,7 +632,7 @@ fn a_saw_tooth_is_judged_at_its_floor() {
     assert!(
         rest.notes
             .iter()
-            .any(|note| note == "500 bytes an operation")
+            .any(|note| note == "500 bytes per operation")
     );
 }
 
@@ -656,7 +681,6 @@ fn collections_that_were_forced_count_and_too_few_are_named() {
     let verdict = forced(1);
     let rest = finding(&verdict, "rss_growth");
     assert_eq!(rest.outcome, Outcome::Inconclusive, "{rest:#?}");
-    let said =
-        "growth of memory can't be told: 1 collection was forced, 4 are needed (`target.collect`)";
+    let said = "growth of memory can't be judged: 1 collection was forced, 4 are needed (`target.collect`)";
     assert_eq!(rest.text, said);
 }

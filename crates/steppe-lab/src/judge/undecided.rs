@@ -27,14 +27,14 @@ fn known(finding: &Finding, value: Interval, limit: f64) -> Option<String> {
     };
     if value.lower > 0.0 && value.lower <= limit && value.upper > limit {
         return Some(format!(
-            "it {verb}, certainly, by {} to {} {}; whether that is above what is allowed is open",
+            "it {verb} by {} to {} {}; the budget lies within that range",
             number(value.lower),
             number(value.upper),
             finding.unit
         ));
     }
     let is_open = value.lower <= 0.0 && value.upper > limit;
-    is_open.then(|| format!("whether it {verb} at all is open"))
+    is_open.then(|| format!("it is not certain that it {verb} at all"))
 }
 
 /// What of its error may be left where it is to be decided: from 0 to below 1.
@@ -61,7 +61,8 @@ fn shrunk(finding: &Finding, value: Interval, limit: f64) -> Option<f64> {
 fn longer(finding: &Finding, share: f64, hours: Option<f64>) -> Option<String> {
     let too_near = || {
         Some(format!(
-            "it is so near to what is allowed that {DECIDING_LENGTHS_MAX} times as much would not decide"
+            "it is too close to the budget: {DECIDING_LENGTHS_MAX} times as much data would not \
+             decide"
         ))
     };
     if finding.method == Method::FreshProcesses {
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(
             notes,
             [
-                "it grows, certainly, by 31 to 37 MiB/day; whether that is above what is allowed is open",
+                "it grows by 31 to 37 MiB/day; the budget lies within that range",
                 "about 19 minutes more would decide",
             ]
         );
@@ -125,7 +126,7 @@ mod tests {
     fn noise_is_told_as_such() {
         let notes = notes(&finding((-40.0, 0.0, 40.0), 10.0), Some(1.0));
         let expected = [
-            "whether it grows at all is open",
+            "it is not certain that it grows at all",
             "about 1.53 hours more would decide",
         ];
         assert_eq!(notes, expected);
@@ -147,7 +148,7 @@ mod tests {
     fn what_is_at_the_limit_is_never_decided() {
         let notes = notes(&finding((0.5, 10.01, 20.0), 10.0), Some(1.0));
         assert!(
-            notes[1].contains("20 times as much would not decide"),
+            notes[1].contains("20 times as much data would not decide"),
             "{notes:?}"
         );
     }

@@ -210,7 +210,10 @@ pub(super) fn check(load: &Load, command: &CommandLoad) -> Result<(), LoadError>
         return invalid("`{rate}` in its command needs `rate_per_s`");
     }
     if load.threads != 1 || !load.ramp.is_zero() {
-        return invalid("threads and ramp are its program's to decide: say them in its arguments");
+        return invalid(
+            "`threads` and `ramp` don't apply to a command load: pass them as arguments \
+                        of its program",
+        );
     }
     Ok(())
 }
@@ -338,12 +341,14 @@ impl Watcher {
         let was_ended = running.interrupted.is_some();
         match (&running.mistake, status) {
             (Some(mistake), _) => self.fail(mistake.to_string(), said),
-            (None, Err(error)) => self.fail(format!("its end was lost: {error}"), said),
+            (None, Err(error)) => {
+                self.fail(format!("waiting for its program failed: {error}"), said);
+            }
             (None, Ok(_)) if was_ended => {}
             (None, Ok(status)) if !status.success() => self.fail(ended(status), said),
             (None, Ok(_)) if !running.has_said => {
-                let reason = "it ended well without a line of the lab's protocol: nothing was \
-                              measured (docs/lab-protocol.md)";
+                let reason = "its program exited with status 0 and wrote no line of the protocol: \
+                              nothing was measured (docs/lab/protocol.md)";
                 self.fail(reason.to_owned(), said);
             }
             (None, Ok(_)) => {}

@@ -41,18 +41,18 @@ impl Endpoint {
         };
         let authority = uri.authority().ok_or("it has no host")?;
         if authority.as_str().contains('@') {
-            return Err("it has a user name in it, which no request carries".to_owned());
+            return Err("user names in URLs are not supported".to_owned());
         }
         if authority.host().is_empty() {
             return Err("it has no host".to_owned());
         }
         let has_port = authority.as_str().len() > authority.host().len();
         if has_port && authority.port_u16().is_none() {
-            return Err("its port is no number up to 65535".to_owned());
+            return Err("its port is not a number up to 65535".to_owned());
         }
         let host = authority.host().trim_matches(['[', ']']);
         let name = is_https.then(|| ServerName::try_from(host.to_owned()));
-        let no_name = |_| "its host is no name that a certificate could have".to_owned();
+        let no_name = |_| "its host is not a valid TLS server name".to_owned();
         Ok(Self {
             host: host.to_owned(),
             port: authority

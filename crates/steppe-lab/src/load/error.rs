@@ -72,7 +72,7 @@ impl LoadFailure {
         Self {
             load: load.to_owned(),
             at: clock.elapsed(),
-            reason: "its thread panicked: this is a mistake of the lab".to_owned(),
+            reason: "its thread panicked: this is a bug of the lab".to_owned(),
             said: None,
         }
     }

@@ -50,10 +50,10 @@ pub fn check(load: &Load) -> Result<(), LoadError> {
     if let Pace::Open { rate_per_s } = load.pace
         && !(rate_per_s.is_finite() && rate_per_s > 0.0)
     {
-        return refused(format!("{rate_per_s} operations a second is no rate"));
+        return refused(format!("`rate_per_s` is {rate_per_s}: a rate is above 0"));
     }
     if load.timeout.is_zero() {
-        return refused("its timeout is nothing".to_owned());
+        return refused("its timeout is 0".to_owned());
     }
     check_size(load)?;
     match &load.kind {
@@ -81,17 +81,17 @@ fn check_size(load: &Load) -> Result<(), LoadError> {
     let workers = u64::from(connections) * u64::from(streams);
     let threads = load.threads;
     if workers == 0 || threads == 0 {
-        return refused("it needs a connection, a stream and a thread at least".to_owned());
+        return refused("it needs at least one connection, one stream and one thread".to_owned());
     }
     if threads > LOAD_THREADS_MAX {
         return refused(format!(
-            "{threads} threads, where {LOAD_THREADS_MAX} is the limit"
+            "{threads} threads exceed the limit of {LOAD_THREADS_MAX}"
         ));
     }
     if workers > LOAD_WORKERS_MAX {
         let limit = LOAD_WORKERS_MAX;
         return refused(format!(
-            "{workers} requests at a time, where {limit} is the limit"
+            "{workers} concurrent requests exceed the limit of {limit}"
         ));
     }
     Ok(())

@@ -135,21 +135,19 @@ impl Template {
         let uri: Uri = load
             .url
             .parse()
-            .map_err(|e| format!("`{}` is no URL: {e}", load.url))?;
+            .map_err(|e| format!("`{}` is not a URL: {e}", load.url))?;
         let endpoint = Endpoint::parse(&uri).map_err(|e| format!("`{}`: {e}", load.url))?;
         let method = Method::from_bytes(load.method.as_bytes())
-            .map_err(|_| format!("`{}` is no method", load.method))?;
+            .map_err(|_| format!("`{}` is not a method", load.method))?;
         let has_tls_keys = load.ca.is_some() || !load.verify;
         if has_tls_keys && endpoint.tls_name.is_none() {
             return Err("`ca` and `verify` are for https".to_owned());
         }
         if load.ca.is_some() && !load.verify {
-            return Err(
-                "`ca` says whom to trust, and `verify = false` to trust anybody".to_owned(),
-            );
+            return Err("`ca` and `verify = false` exclude each other".to_owned());
         }
         if method == Method::CONNECT {
-            return Err("a tunnel (CONNECT) is no request that can be repeated".to_owned());
+            return Err("CONNECT is not supported as a load".to_owned());
         }
         let template = Self {
             method,
@@ -166,10 +164,9 @@ fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let parsed = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| format!("`{name}` is no name of a header"))?;
-        let value = HeaderValue::from_str(value).map_err(|_| {
-            format!("header `{name}`: its value has a character that none may have")
-        })?;
+            .map_err(|_| format!("`{name}` is not a header name"))?;
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| format!("header `{name}`: its value has a forbidden character"))?;
         headers.append(parsed, value);
     }
     Ok(headers)

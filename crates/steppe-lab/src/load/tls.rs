@@ -108,12 +108,13 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, String> {
             count += 1;
         }
         if count == 0 {
-            return Err(unreadable(&"it has no certificate in it"));
+            return Err(unreadable(&"it contains no certificate"));
         }
     }
     if roots.is_empty() {
         return Err(
-            "this system trusts nobody: name a `ca` file, or set `verify = false`".to_owned(),
+            "no system root certificates found: name a `ca` file, or set `verify = false`"
+                .to_owned(),
         );
     }
     Ok(roots)

@@ -37,8 +37,8 @@ pub(super) fn of_target(observer: &mut Observer) -> Vec<Capability> {
         Ok("parent links of /proc, and members of the target's own group".to_owned())
     };
     let is_seen = slow.rss_bytes.is_some();
-    let other_user = "its files in /proc may not be read; run as the same user or as root";
-    let many = "the target has too many threads for it";
+    let other_user = "no permission to read its files in /proc; run as the same user or as root";
+    let many = "the target has too many threads";
     let charge = slow.cgroup.unwrap_or_default();
     vec![
         capability("processes", processes),
@@ -134,7 +134,7 @@ fn group(observer: &Observer, bytes: Option<u64>) -> Result<String, String> {
     let path = place.path.display();
     match bytes {
         Some(_) => Ok(format!("{path}")),
-        None => Err(format!("{path} does not say")),
+        None => Err(format!("{path} has no such figure")),
     }
 }
 
@@ -152,14 +152,14 @@ const LOST: &[(&str, &str)] = &[
         "hwm",
         "growth under load that is gone at the quiet moment is seen only by samples",
     ),
-    ("cpu", "no CPU time an operation"),
-    ("switches", "no context switches an operation"),
+    ("cpu", "no CPU time per operation"),
+    ("switches", "no context switches per operation"),
     ("open_files", "a leak of file descriptors is not seen"),
     ("sockets", "sockets stuck in CLOSE_WAIT are not seen"),
-    ("syscalls", "no system calls an operation"),
+    ("syscalls", "no system calls per operation"),
     (
         "instructions",
-        "no instructions an operation: compare CPU time instead",
+        "no instructions per operation: compare CPU time instead",
     ),
     (
         "cgroup",
@@ -184,7 +184,7 @@ const LOST: &[(&str, &str)] = &[
     ),
     (
         "load",
-        "latency and CPU time are noisier; memory is not touched by it",
+        "latency and CPU time are noisier; memory is not affected",
     ),
     ("valgrind", "`leaks` needs a sanitizer build of the target"),
     (

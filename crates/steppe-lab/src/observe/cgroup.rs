@@ -72,7 +72,7 @@ pub enum GroupError {
     NoController,
     /// Version 2, and no group that may be written hands the controller down.
     #[error(
-        "the memory controller is not handed down to groups beside {0}; start the lab with \
+        "the memory controller is not delegated to groups beside {0}; start the lab with \
          `systemd-run --user --scope -p Delegate=yes`, or as root"
     )]
     NotDelegated(PathBuf),
@@ -146,7 +146,7 @@ pub enum FindError {
     )]
     None(PathBuf),
     /// A folder of something else.
-    #[error("{0} is no control group: it has no cgroup.procs")]
+    #[error("{0} is not a control group: it has no cgroup.procs")]
     NotAGroup(PathBuf),
     /// Version 1, and a hierarchy of another controller.
     #[error(

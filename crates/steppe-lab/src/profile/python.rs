@@ -27,7 +27,7 @@ struct Group {
 /// Where it is not what the script writes.
 pub fn traced(json: &[u8], profile: &mut Profile) -> Result<(), ProfileError> {
     let traced: Traced = serde_json::from_slice(json)
-        .map_err(|_| ProfileError::Format("what sitecustomize.py of the lab writes"))?;
+        .map_err(|_| ProfileError::Format("the output of the lab's sitecustomize.py"))?;
     for group in &traced.groups {
         let own = group
             .frames

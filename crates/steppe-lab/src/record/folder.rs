@@ -42,13 +42,13 @@ pub struct LoadedRun {
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A second run in the same folder would bury the first.
-    #[error("{0} has a run in it already")]
+    #[error("{0} already contains a run")]
     Taken(PathBuf),
     /// Not empty, and not ours.
-    #[error("{0} is not empty, and has no run in it")]
+    #[error("{0} is not empty, and contains no run")]
     NotOurs(PathBuf),
     /// There is no `manifest.json`.
-    #[error("{0} has no run in it (no manifest.json)")]
+    #[error("{0} contains no run (no manifest.json)")]
     NoRun(PathBuf),
     #[error("can't write {path}")]
     Write {

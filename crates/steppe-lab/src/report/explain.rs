@@ -128,12 +128,13 @@ fn rule(finding: &Finding, along: Along) -> String {
     let basis = escape::terminal(&view::basis(finding));
     if is_growth(finding) {
         return format!(
-            "one point an {one}, its Theil-Sen slope, against the budget ({basis})\n  \
+            "one point per {one}, its Theil-Sen slope, against the budget ({basis})\n  \
              STABLE: the whole window's upper bound is under the budget\n  \
              UNBOUNDED: the lower bound is over it, for the whole window and for its last half\n  \
-             GROWING: for the whole window only; else INCONCLUSIVE"
-        )
-        .replace("an cycle", "a cycle");
+             GROWING: for the whole window only; else INCONCLUSIVE\n  \
+             other shapes: growth that slows down is judged by the rest without its curve, steps by \
+             their corners, a saw-tooth by its troughs"
+        );
     }
     if finding.method == Method::PairedBootstrap && finding.limit.is_some() {
         return format!(
@@ -142,7 +143,7 @@ fn rule(finding: &Finding, along: Along) -> String {
         );
     }
     match finding.limit {
-        Some(_) => "GO: the figure keeps its limit; NO-GO: it breaks it".to_owned(),
+        Some(_) => "GO: the figure is within its limit; NO-GO: it is beyond its limit".to_owned(),
         None => "measured; the scenario sets no limit, so it can't fail".to_owned(),
     }
 }
@@ -280,37 +281,48 @@ fn bar(interval: &Interval, limit: Option<f64>, domain: Domain) -> String {
 
 fn next(kind: RunKind, finding: &Finding) -> &'static str {
     let is_live = metric::is_named(&finding.metric, "live_growth");
+    let is_memory = is_live
+        || ["rss_growth", "hwm_growth"]
+            .iter()
+            .any(|name| metric::is_named(&finding.metric, name));
     match finding.outcome {
         Outcome::Stable | Outcome::Go if !finding.is_judged() => {
-            "nothing: it was measured, and no limit is set"
+            "no action: it is measured, and no limit is set"
         }
-        Outcome::Stable | Outcome::Go => "nothing: it keeps its limit",
+        Outcome::Stable | Outcome::Go => "no action: it is within its limit",
         Outcome::Inconclusive if finding.value.is_none() => {
-            "there was too little to judge: let it run to its end, with more epochs or pairs, and \
-             see in the report what could not be measured"
+            "too few points to judge: run to the planned end, with more epochs or pairs; the \
+             report lists missing measurements"
         }
         Outcome::Inconclusive if kind == RunKind::Ab => {
-            "the interval has the limit within it: more pairs, a longer measurement, or a machine \
-             with less noise (calibrate tells the smallest effect that this one can see)"
+            "the limit lies within the interval: use more pairs, a longer measurement, or a \
+             quieter machine (`calibrate` shows the smallest effect detected here)"
+        }
+        Outcome::Inconclusive if is_memory => {
+            "this run is too short or too noisy for the budget: use more epochs, at least 5 runs, or \
+             a quieter machine; in a runtime with a garbage collector set `target.collect`"
         }
         Outcome::Inconclusive => {
-            "the interval has the budget within it: more epochs, at least 5 runs, or less noise"
+            "this run is too short or too noisy for the budget: use more epochs, at least 5 runs, or \
+             a quieter machine"
         }
         Outcome::Growing => {
-            "the last half does not show it: often a warm-up that is longer than was dropped; \
+            "the last half does not show growth: often warm-up is longer than the dropped epochs; \
              raise warmup or count, and run again"
         }
         Outcome::Unbounded | Outcome::Leak if is_live => {
-            "live bytes grow, so it is a leak: run `steppe-lab leaks` on the same scenario"
+            "live bytes grow, so it is a leak: `target.profile` names the code in Go, Node.js, Python \
+             and Java, `steppe-lab leaks` in native programs"
         }
         Outcome::Unbounded | Outcome::Leak => {
             "compare with live_growth: live bytes that stay flat mean retention (try another \
-             allocator as a variant), else run `steppe-lab leaks`"
+             allocator as a variant), else find the code: in a managed runtime with \
+             `target.collect` and `target.profile`, in a native program with `steppe-lab leaks`"
         }
         Outcome::NoGo => {
-            "look at the chart of this metric in report.html: a few epochs, or all of them"
+            "check in the chart of report.html if a few epochs or all of them exceed the limit"
         }
-        Outcome::Invalid => "mend what the problems name, then run again",
+        Outcome::Invalid => "fix the listed problems, then run again",
         Outcome::TargetFailed => "read the target's log in the folder's logs/",
     }
 }

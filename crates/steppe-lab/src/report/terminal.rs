@@ -128,7 +128,7 @@ fn push_detectable(text: &mut String, variant: &VariantVerdict) {
     };
     let least = Unit::of(&finding.unit, std::iter::once(least)).show(least);
     let line = format!(
-        "{}: the least growth that this run could have seen is {least}",
+        "{}: the smallest growth that this run could detect is {least}",
         variant.name
     );
     text.push_str(&format!("{}\n", escape::terminal(&line)));

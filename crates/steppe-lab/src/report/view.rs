@@ -329,7 +329,8 @@ impl VariantView {
 }
 
 /// What a list of growing sites is headed by.
-pub(super) const GROWING: &str = "what grew from the end of warm-up to the end of the run, as the runtime's own profile tells it";
+pub(super) const GROWING: &str = "growth from the end of warm-up to the end of the run, by the \
+                                  runtime's own profile";
 
 impl GrowingView {
     pub(super) fn of(growing: &GrowingSite) -> Self {
@@ -443,7 +444,7 @@ fn plural(count: u32, one: &str, many: &str) -> String {
 fn facts(run: &LoadedRun) -> Vec<Fact> {
     let manifest = &run.manifest;
     let scenario = format!("{} ({})", manifest.scenario_name, manifest.scenario_path);
-    let finished = manifest.finished.as_deref().unwrap_or("it did not");
+    let finished = manifest.finished.as_deref().unwrap_or("no");
     let mut facts = vec![
         fact("Scenario", scenario),
         fact("Command", command_line(&manifest.command)),
@@ -483,7 +484,7 @@ fn measured(run: &LoadedRun) -> Vec<Fact> {
         let is_driven = run.epochs.iter().any(|epoch| of(epoch).is_some());
         match is_driven {
             true => figure::count(total(run.epochs.iter().filter_map(of))),
-            false => "not measured: the lab drove nothing".to_owned(),
+            false => "not measured: the lab generated no load".to_owned(),
         }
     };
     let mut facts = vec![
@@ -516,11 +517,11 @@ fn own_cost(manifest: &Manifest) -> Option<Fact> {
     if let Some(bytes) = manifest.lab_hwm_bytes {
         parts.push(format!("at most {} of memory", whole_bytes(bytes)));
     }
-    (!parts.is_empty()).then(|| fact("Cost of looking", parts.join(", ")))
+    (!parts.is_empty()).then(|| fact("Cost of measuring", parts.join(", ")))
 }
 
 fn machine(machine: &Machine) -> Vec<Fact> {
-    let unknown = || "not told".to_owned();
+    let unknown = || "unknown".to_owned();
     vec![
         fact("Kernel", machine.kernel.clone()),
         fact("Architecture", machine.architecture.clone()),
@@ -579,7 +580,7 @@ fn hashes(manifest: &Manifest) -> Vec<Fact> {
 fn endings(manifest: &Manifest) -> Vec<Ending> {
     let mut endings: Vec<Ending> = Vec::new();
     for run in &manifest.runs {
-        let how = run.ended.as_deref().unwrap_or("not seen to end");
+        let how = run.ended.as_deref().unwrap_or("unknown status");
         let same = |ending: &&mut Ending| ending.variant == run.variant && ending.how == how;
         match endings.iter_mut().find(same) {
             Some(ending) => ending.runs += 1,

@@ -120,6 +120,8 @@ fn slope_text(slope: Option<f64>, points: usize, so_far: &SoFar<'_>) -> String {
     };
     let allowed = so_far.allowed_mib_per_day;
     let allowed = allowed.map_or_else(String::new, |mib| format!(" of {mib:.0} allowed"));
+    // No minus before a zero.
+    let slope = slope.round() + 0.0;
     format!("{slope:+.0} MiB/day{allowed}, by {points} epochs")
 }
 
@@ -128,11 +130,11 @@ fn outlook(slope: Option<f64>, errors: Option<u64>, so_far: &SoFar<'_>) -> Strin
         .errors_max
         .is_some_and(|most| errors.unwrap_or_default() > most)
     {
-        return "operations failed, more than may".to_owned();
+        return "more operations failed than allowed".to_owned();
     }
     match (slope, so_far.allowed_mib_per_day) {
         (Some(slope), Some(allowed)) if slope > allowed => "memory grows over its budget",
-        (Some(_), Some(_)) => "memory keeps its budget",
+        (Some(_), Some(_)) => "memory is within its budget",
         _ => "too early to say",
     }
     .to_owned()
@@ -253,14 +255,14 @@ mod tests {
         );
         assert!(text.contains("too early to say"), "{text}");
         assert!(text.contains(&"\u{2581}".repeat(6)), "{text}");
-        assert!(shown(&epochs(40, 1 << 10)).contains("memory keeps its budget"));
+        assert!(shown(&epochs(40, 1 << 10)).contains("memory is within its budget"));
     }
 
     #[test]
     fn errors_beyond_what_may_fail_are_told_first() {
         let mut epochs = epochs(40, 20 << 10);
         epochs[7].errors = Some(3);
-        assert!(shown(&epochs).contains("so far   operations failed"));
+        assert!(shown(&epochs).contains("so far   more operations failed than allowed"));
     }
 
     #[test]

@@ -52,8 +52,8 @@ impl DataQuality {
         let lost = self.saturated.len();
         (lost * 100 > count * SATURATED_SHARE_MAX).then(|| {
             format!(
-                "the load generator set the pace in {lost} epochs, of {count} at most; that is too much \
-                 whatever follows"
+                "the load generator was the bottleneck in {lost} of at most {count} epochs, too \
+                 many for a verdict"
             )
         })
     }
@@ -90,9 +90,10 @@ impl DataQuality {
         if count > 0 && !is_driven {
             problems.push(Problem::new(
                 ProblemKind::Note,
-                "the lab drove nothing: operations, errors, latency, throughput and costs an operation are not \
-                 measured",
-                "what is judged is what the target held under whatever load it had; `--url` or a [[load]] drives it",
+                "the lab generated no load: operations, errors, latency, throughput and costs per \
+                 operation are not measured",
+                "the verdict is about the target under its own load; `--url` or a [[load]] drives \
+                 it",
             ));
         } else if count > 0 && operations == 0 && refused > 0 {
             problems.push(Problem::new(
@@ -102,7 +103,7 @@ impl DataQuality {
                     self.shown_errors()
                 ),
                 self.with_complaints(
-                    "a target that refuses everything has no figures: lower the load",
+                    "without accepted operations there are no figures: lower the load",
                 ),
             ));
         } else if count > 0 && operations == 0 {
@@ -111,7 +112,8 @@ impl DataQuality {
                 ProblemKind::HelperFailed,
                 format!("no operation succeeded{kinds}"),
                 self.with_complaints(
-                    "is the load's address the target's, and is `expect_status` what it answers?",
+                    "check that the load's address is the target's, and that `expect_status` \
+                     matches its responses",
                 ),
             ));
         } else if budget.errors.is_none() && errors > operations / (100 / ERRORS_SHARE_MAX) {
@@ -123,7 +125,8 @@ impl DataQuality {
                 ProblemKind::HelperFailed,
                 text,
                 self.with_complaints(
-                    "memory under a load that fails says little; if that is meant, set `budget.errors`",
+                    "memory under a failing load proves little; if these errors are intended, set \
+                     `budget.errors`",
                 ),
             ));
         } else if !self.error_kinds.is_empty() {
@@ -138,13 +141,13 @@ impl DataQuality {
             && self.saturated.len() * 100 > count * SATURATED_SHARE_MAX
         {
             let text = format!(
-                "the load generator set the pace in {} of {count} epochs: {why}",
+                "the load generator was the bottleneck in {} of {count} epochs: {why}",
                 self.saturated.len()
             );
             problems.push(Problem::new(
                 ProblemKind::GeneratorSaturated,
                 text,
-                "the figures say something about the generator, not the target",
+                "the figures describe the generator, not the target",
             ));
         }
         if self.restless > 0 {
@@ -154,9 +157,7 @@ impl DataQuality {
             );
             let hangs = !self.error_kinds.is_empty() || !self.complaints.is_empty();
             let help = if hangs {
-                self.with_complaints(
-                    "they hang: a longer `quiesce` is of no use before that is mended",
-                )
+                self.with_complaints("they hang: fix that first, a longer `quiesce` does not help")
             } else {
                 "raise `quiesce` above the slowest response".to_owned()
             };
@@ -177,7 +178,7 @@ impl DataQuality {
         if self.complaints.is_empty() {
             return help.to_owned();
         }
-        let said = format!("the target said:\n{}", self.complaints.join("\n"));
+        let said = format!("last errors of the target:\n{}", self.complaints.join("\n"));
         if help.is_empty() {
             said
         } else {

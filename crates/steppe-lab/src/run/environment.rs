@@ -1,6 +1,7 @@
 //! Everything that runs beside the lab during a run: services, the target, its control group.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::observe::cgroup::{Group, own_group};
 use crate::record::{Folder, Problem, ProblemKind};
-use crate::scenario::{Program, Ready, Scenario, Service, TargetProcess, Variant};
+use crate::scenario::{Collect, Program, Ready, Scenario, Service, TargetProcess, Variant};
 use crate::target::{
     Launch, MetricClient, NotReady, Process, RunningTarget, is_taken, wait_until_ready,
 };
@@ -22,6 +23,8 @@ pub(super) struct Environment {
     group: Option<Group>,
     pub(super) ready_after: Duration,
     stop_timeout: Duration,
+    /// The signal of `target.collect`: a target without a handler ends by it.
+    collect: Option<Signal>,
 }
 
 /// Who is judged.
@@ -78,7 +81,7 @@ impl Environment {
         let (mut target, ready_after) =
             start_target(spec, group.as_ref(), folder, client, is_over)?;
         for service in later {
-            if let Some(problem) = target.ended() {
+            if let Some(problem) = target.ended(None) {
                 return Err(Failure::Broken(problem));
             }
             services.push((
@@ -92,6 +95,10 @@ impl Environment {
             group,
             ready_after,
             stop_timeout: scenario.target.stop_timeout + spec.patience,
+            collect: match scenario.target.collect {
+                Some(Collect::Signal(signal)) => Some(signal),
+                _ => None,
+            },
         })
     }
 
@@ -116,7 +123,7 @@ impl Environment {
 
     /// Who ended, if anybody did: nothing of the environment ends by itself.
     pub(super) fn ended_early(&mut self) -> Option<Problem> {
-        if let Some(problem) = self.target.ended() {
+        if let Some(problem) = self.target.ended(self.collect) {
             return Some(problem);
         }
         self.services.iter_mut().find_map(|(_, process)| {
@@ -159,17 +166,23 @@ impl Target {
         }
     }
 
-    /// That it ended, if it has: it never does by itself.
-    fn ended(&mut self) -> Option<Problem> {
+    /// That it ended, if it has: it never does by itself. `collect`: the signal that the lab sends it.
+    fn ended(&mut self, collect: Option<Signal>) -> Option<Problem> {
         match self {
             Self::Started(process) => {
-                let status = process.ended()?.to_string();
-                Some(ended(process, &status, ProblemKind::TargetFailed))
+                let status = process.ended()?;
+                let signal = status.signal();
+                let collect = collect.filter(|collect| signal == Some(collect.as_raw()));
+                Some(match collect {
+                    Some(signal) => unhandled(process, signal),
+                    None => ended(process, &status.to_string(), ProblemKind::TargetFailed),
+                })
             }
             Self::Running(target) => {
                 let how = target.ended()?;
                 let text = format!("{} ended during the run: {how}", target.name());
-                let help = "its own log may say why; a later process of that name is another run";
+                let help = "its own log may have the reason; a new process of that name is a new \
+                            run";
                 Some(Problem::new(ProblemKind::TargetFailed, text, help))
             }
         }
@@ -263,10 +276,10 @@ fn refuse_if_taken(name: &str, ready: &Ready, client: &MetricClient) -> Result<(
     Err(Failure::Broken(Problem {
         kind: ProblemKind::HelperFailed,
         text: format!(
-            "somebody answers already where {name} is to be ready ({})",
+            "address in use: another process answers at the address of {name} ({})",
             shown(ready)
         ),
-        help: "stop it: the lab would measure one and judge the other".to_owned(),
+        help: "stop that process: the lab would load one process and measure the other".to_owned(),
     }))
 }
 
@@ -306,7 +319,7 @@ fn not_started(error: &dyn std::fmt::Display, kind: ProblemKind) -> Problem {
     Problem {
         kind,
         text: error.to_string(),
-        help: "is it installed, in PATH or named by its path, and may it be run?".to_owned(),
+        help: "check that it is installed, in PATH or given by its path, and executable".to_owned(),
     }
 }
 
@@ -330,8 +343,20 @@ fn ended(process: &Process, status: &str, kind: ProblemKind) -> Problem {
     Problem {
         kind,
         text: format!("{} ended during the run: {status}", process.name()),
+        help: format!("run a daemon in the foreground; {}", said_last(process)),
+    }
+}
+
+/// By the lab's own signal.
+fn unhandled(process: &Process, signal: Signal) -> Problem {
+    Problem {
+        kind: ProblemKind::TargetFailed,
+        text: format!(
+            "the target ended by signal {} of `target.collect`: add a handler",
+            signal.as_raw()
+        ),
         help: format!(
-            "a daemon has to be run in the foreground; {}",
+            "a handler collects garbage, see docs/lab/first-soak.md; {}",
             said_last(process)
         ),
     }
@@ -341,9 +366,9 @@ fn said_last(process: &Process) -> String {
     let words = process.last_words();
     let log = process.log().display();
     if words.is_empty() {
-        format!("it printed nothing ({log})")
+        format!("no output ({log})")
     } else {
-        format!("it said last ({log}):\n{words}")
+        format!("last output ({log}):\n{words}")
     }
 }
 

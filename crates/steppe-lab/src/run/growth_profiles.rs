@@ -108,7 +108,7 @@ impl GrowthProfiles {
             Some(Problem::new(
                 ProblemKind::Note,
                 format!("no heap profile of {variant}: {why}"),
-                "the verdict does not rest on it; see `target.profile` in docs/lab-scenarios.md",
+                "the verdict does not depend on it; see `target.profile` in docs/lab/scenarios.md",
             ))
         })
     }

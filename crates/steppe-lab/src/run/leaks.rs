@@ -57,7 +57,7 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
                     problems.push(Problem::new(
                         ProblemKind::Note,
                         text,
-                        "what they would have leaked is not known",
+                        "leaks of failed operations are unknown",
                     ));
                 }
                 let lost = (found.lost_bytes, plan.lost_bytes_max);
@@ -227,10 +227,10 @@ fn unseen(runtime: &'static str) -> Problem {
     Problem::new(
         ProblemKind::Note,
         format!(
-            "{runtime} manages memory itself, and a leak checker can't see its leaks: what it keeps is \
-             reachable, and what is lost it collects"
+            "{runtime} manages memory itself, and a leak checker can't see its leaks: kept memory \
+             is reachable, and lost memory is collected"
         ),
-        "soak it: growth shows there; `target.profile` names the place for Go, Node.js, Python and Java",
+        "soak it instead; `target.profile` names the growing code of Go, Node.js, Python and Java",
     )
 }
 
@@ -238,7 +238,8 @@ fn unclean(status: &str) -> Problem {
     Problem::new(
         ProblemKind::TargetFailed,
         format!(
-            "the target did not end on SIGTERM ({status}): a leak checker says nothing of a process that is killed"
+            "the target did not end on SIGTERM ({status}): a leak checker reports nothing for a \
+             killed process"
         ),
         "make it shut down cleanly, or raise `target.stop_timeout`",
     )
@@ -257,7 +258,7 @@ fn without_sanitizer(program: &Program) -> Problem {
 fn faulty(fault: &str) -> Problem {
     Problem::new(
         ProblemKind::TargetFailed,
-        format!("the checker found what is no leak: {fault}"),
+        format!("the checker found an error that is not a leak: {fault}"),
         "its whole report is in `logs/` of the run's folder",
     )
 }
@@ -266,7 +267,7 @@ fn faulty(fault: &str) -> Problem {
 fn unproven() -> Problem {
     Problem::new(
         ProblemKind::Note,
-        "the sanitizer wrote no report: it found nothing, or it was not asked",
+        "the sanitizer wrote no report: it found nothing, or it did not run",
         "a process that ends by `_exit` or by a signal is never checked; memcheck checks those too",
     )
 }
@@ -275,7 +276,7 @@ fn silent(error: &str) -> Problem {
     Problem::new(
         ProblemKind::MissingCapability,
         format!("the leak checker left no report: {error}"),
-        "the target's log has what the checker said",
+        "the target's log has the checker's output",
     )
 }
 

@@ -109,8 +109,8 @@ impl Looking {
             let look = seen.verdict.as_ref()?.looks.last()?;
             (look.number < look.of).then(|| {
                 format!(
-                    "{name} ended at look {} of {}: the limit of {metric} is broken, and nothing that follows can \
-                     make the verdict better",
+                    "{name} ended at look {} of {}: the limit of {metric} is exceeded, and more \
+                     epochs can't improve the verdict",
                     look.number, look.of
                 )
             })

@@ -2,7 +2,7 @@
 //!
 //! By name: the value of a key that is called like a secret, also within the query of a URL, and what
 //! stands before the `@` of a URL.
-//! Left out: a secret under an innocent name, or within an argument; `docs/lab.md` says so.
+//! Left out: a secret under an innocent name, or within an argument; see `docs/lab/verdicts.md`.
 
 use std::sync::LazyLock;
 

@@ -101,7 +101,7 @@ impl MetricReader {
         let parts = [
             (over, "beyond the number that is kept"),
             (long, "with a name that is too long"),
-            (unreadable, "lines that are no series"),
+            (unreadable, "lines that are not series"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts

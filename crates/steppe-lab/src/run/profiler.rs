@@ -78,7 +78,7 @@ impl Profiler {
 fn log(target: &Target) -> Result<&Path, String> {
     match target {
         Target::Started(process) => Ok(process.log()),
-        Target::Running(_) => Err("a target that runs already prints no address".to_owned()),
+        Target::Running(_) => Err("a running target prints no address".to_owned()),
     }
 }
 

@@ -225,8 +225,8 @@ impl Session<'_> {
             environment.ended_early().unwrap_or_else(|| {
                 Problem::new(
                     ProblemKind::MissingCapability,
-                    format!("the target can't be looked at: {error}"),
-                    "`steppe-lab doctor` says what this machine allows",
+                    format!("the target can't be observed: {error}"),
+                    "`steppe-lab doctor` shows which measurements this machine allows",
                 )
             })
         })?;
@@ -510,7 +510,7 @@ impl Session<'_> {
             self.problems.push(Problem::new(
                 ProblemKind::Note,
                 text,
-                "raise `target.stop_timeout`, or mend its shutdown",
+                "raise `target.stop_timeout`, or fix its shutdown",
             ));
         }
         if let Some(run) = self.manifest.runs.last_mut() {
@@ -551,7 +551,7 @@ pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
     let said = failure
         .said
         .as_ref()
-        .map(|said| format!("it said last:\n{said}"));
+        .map(|said| format!("last output:\n{said}"));
     let text = format!(
         "the load `{}` can't go on: {}",
         failure.load, failure.reason
@@ -567,8 +567,8 @@ pub(super) fn load_failed(failure: &LoadFailure) -> Problem {
 pub(super) fn interrupted() -> Problem {
     Problem::new(
         ProblemKind::Interrupted,
-        "the run was ended from outside (Ctrl-C or a signal) before its plan was over",
-        "what was seen until then is reported; run it again, in another folder, for a verdict",
+        "the run was ended from outside (Ctrl-C or a signal) before its planned end",
+        "the report covers the time until then; run it again, in another folder, for a verdict",
     )
 }
 

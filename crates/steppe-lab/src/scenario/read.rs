@@ -123,9 +123,8 @@ fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
             .iter()
             .filter(|(_, is_there)| *is_there && !is_asked)
         {
-            let message =
-                format!("`budget.{key}` is held against `target.metrics`, which is not there");
-            let mistake = Mistake::new(span.clone(), message, "of this table");
+            let message = format!("`budget.{key}` needs `target.metrics`");
+            let mistake = Mistake::new(span.clone(), message, "this table");
             root.say(
                 mistake.help("for example: target.metrics = \"http://127.0.0.1:9100/metrics\""),
             );
@@ -160,9 +159,7 @@ fn refuse_fresh_processes(root: &Table<'_>, soak: Option<&SoakPlan>) {
     for key in started.into_iter().filter(|key| root.has(key)) {
         let message = format!("`{key}` needs a target that the lab starts");
         let mistake = Mistake::new(root.span(), message, "");
-        root.say(
-            mistake.help("give `target.cmd`, or leave it out: a running target is soaked as it is"),
-        );
+        root.say(mistake.help("give `target.cmd`, or leave this section out"));
     }
     if soak.is_some_and(|soak| soak.runs > 1) {
         let message = "`epochs.runs` counts fresh processes, and a running target is one";

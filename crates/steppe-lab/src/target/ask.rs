@@ -26,7 +26,7 @@ pub enum AskError {
     #[error("{0} is not a URL of a server")]
     Url(String),
     /// Not within the time given.
-    #[error("no answer from {url} within {patience:?}")]
+    #[error("no response from {url} within {patience:?}")]
     Late {
         /// Who was asked.
         url: String,

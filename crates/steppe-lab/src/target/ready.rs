@@ -112,7 +112,7 @@ fn has_line(process: &Process, pattern: &Regex) -> bool {
 fn missing(ready: &Ready) -> String {
     match ready {
         Ready::Http(url) => format!("no 2xx from {url}"),
-        Ready::Tcp(address) => format!("nobody accepts at {address}"),
+        Ready::Tcp(address) => format!("no connection accepted at {address}"),
         Ready::Log(pattern) => format!("no line of its output matches {pattern:?}"),
         Ready::After(time) => format!("`after` is longer: {time:?}"),
     }

@@ -38,8 +38,8 @@ pub enum RunningError {
     Kernel(u32),
     /// It is another user's.
     #[error(
-        "process {pid} ({name}) is user {uid}'s and may not be looked at ({source}); run the lab as that \
-         user, or as root"
+        "process {pid} ({name}) belongs to user {uid}: no permission to observe it ({source}); run \
+         the lab as that user, or as root"
     )]
     Refused {
         /// Which one.
@@ -67,7 +67,7 @@ pub enum RunningError {
     )]
     Ancestor(u32),
     /// The system said something else.
-    #[error("process {pid} can't be looked at: {source}")]
+    #[error("process {pid} can't be observed: {source}")]
     Other {
         /// Which one.
         pid: u32,
@@ -147,7 +147,7 @@ impl RunningTarget {
             group.is_some_and(|place| !place.members_with_below().is_empty())
         };
         let lives = self.roots.iter().any(lives) || has_newcomers();
-        (!lives).then(|| "how is known to its parent only".to_owned())
+        (!lives).then(|| "its exit status is known only to its parent".to_owned())
     }
 
     /// The command line of its first process, and the path of its executable where that may be read.
@@ -277,6 +277,6 @@ pub(super) mod tests {
         assert!(error.starts_with("there is no control group"), "{error}");
         let folder = Running::Cgroup("/proc".into());
         let error = RunningTarget::find(&folder).unwrap_err().to_string();
-        assert!(error.contains("is no control group"), "{error}");
+        assert!(error.contains("is not a control group"), "{error}");
     }
 }

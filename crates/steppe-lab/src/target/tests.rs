@@ -94,7 +94,9 @@ fn an_early_end_and_a_late_start_are_told() {
     )
     .unwrap_err();
     assert!(
-        error.to_string().contains("nobody accepts at 127.0.0.1:1"),
+        error
+            .to_string()
+            .contains("no connection accepted at 127.0.0.1:1"),
         "{error}"
     );
 }

@@ -130,7 +130,7 @@ pub(super) fn draw(frame: &mut Frame, state: &State) {
         frame.render_widget(Paragraph::new(figures), below);
     }
     draw_missing(frame, state, missing);
-    let help = "q quit   r begin the window again";
+    let help = "q quit   r restart the window";
     let dim = Style::new().add_modifier(Modifier::DIM);
     frame.render_widget(Paragraph::new(Span::styled(help, dim)), keys);
 }

@@ -1,6 +1,7 @@
 //! Files that people write and read: scenarios, and the reports of runs.
 
 mod chromium;
+mod documents;
 mod page;
 mod runs;
 mod scenario;

@@ -275,7 +275,7 @@ pub fn ab() -> Made {
         ),
     ];
     let headline =
-        "after costs 1.098 times the CPU an operation, 1.082 at least; the limit is 1.05.";
+        "after costs 1.098 times the CPU per operation, 1.082 at least; the limit is 1.05.";
     let mut verdict = verdict(RunKind::Ab, Outcome::NoGo, headline, Vec::new());
     verdict.comparisons = comparisons;
     made(

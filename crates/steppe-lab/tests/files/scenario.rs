@@ -126,7 +126,7 @@ fn a_collection_is_forced_by_a_url_or_by_a_signal() {
 #[test]
 fn a_budget_in_two_units_is_refused() {
     let error = with_budget("rss_growth_kib_per_epoch = 1\nrss_growth_mib_per_day = 1");
-    assert!(error.is_err_and(|error| error.contains("say the same")));
+    assert!(error.is_err_and(|error| error.contains("set the same budget")));
     let error = with_budget("drift = \"on\"").expect_err("no such word");
     assert!(error.contains("unknown `drift`"), "{error}");
     let error = with_budget("drift = { p51 = 1 }").expect_err("no such series");
@@ -384,7 +384,7 @@ fn a_profile_names_its_runtime_and_go_its_url() {
     check(
         "[target]\npid=1\nprofile={runtime=\"python\"}\n[[load]]\nkind=\"command\"\ncmd=[\"y\"]\n",
         &expect![[r#"
-              × this runtime has to be started by the lab to be asked
+              × a profile of this runtime needs a target that the lab starts
                ╭─[broken.toml:3:9]
              2 │ pid=1
              3 │ profile={runtime="python"}
@@ -392,7 +392,7 @@ fn a_profile_names_its_runtime_and_go_its_url() {
                ·                  ╰── 
              4 │ [[load]]
                ╰────
-              help: give `target.cmd`; of a running target, go and java can be asked
+              help: give `target.cmd`; only go and java can be profiled while running
 
             broken.toml: 1 mistake
         "#]],
@@ -467,7 +467,7 @@ fn metrics_are_named_only_of_a_target_that_tells_them() {
     let budget = "[budget]\nerrors = 0\n[budget.metrics]\npool = 0.5";
     let said = said_of(&format!("pid = 1\n{budget}"));
     assert!(
-        said.contains("`budget.metrics` is held against `target.metrics`"),
+        said.contains("`budget.metrics` needs `target.metrics`"),
         "{said}"
     );
     let metrics = "metrics = \"http://127.0.0.1:9100/metrics\"";
@@ -477,7 +477,7 @@ fn metrics_are_named_only_of_a_target_that_tells_them() {
     assert!(said.contains("1 mistake\n"), "{said}");
     let rises = "[budget.rises]\nhits_total = 1";
     let said = said_of(&format!("pid = 1\n{rises}"));
-    assert!(said.contains("`budget.rises` is held against"), "{said}");
+    assert!(said.contains("`budget.rises` needs"), "{said}");
     assert_eq!(said_of(&format!("pid = 1\n{metrics}\n{rises}")), "");
     let said = said_of(&format!(
         "pid = 1\n{metrics}\n[budget.rises]\nhits_total = 0"
@@ -531,7 +531,7 @@ fn a_url_has_a_host_and_a_port_that_is_one() {
 
 #[test]
 fn every_key_is_documented() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-scenarios.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/scenarios.md");
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let documented: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();

@@ -68,15 +68,15 @@ fn summary_of_a_comparison() {
     expect![[r#"
         ### ❌ NO-GO: decoder
 
-        after costs 1.098 times the CPU an operation, 1.082 at least; the limit is 1.05.
+        after costs 1.098 times the CPU per operation, 1.082 at least; the limit is 1.05.
 
         | Variant | Metric | Value | Limit | Verdict |
         |---|---|---:|---:|---|
-        | second to first | CPU an operation | 1.098 (1.082 to 1.114) | 1.05 | ❌ NO-GO |
-        | second to first | System calls an operation | 1.001 (0.998 to 1.004) | 1.02 | ✅ GO |
+        | second to first | CPU per operation | 1.098 (1.082 to 1.114) | 1.05 | ❌ NO-GO |
+        | second to first | System calls per operation | 1.001 (0.998 to 1.004) | 1.02 | ✅ GO |
         | second to first | Latency, p99 | 1.02 (0.94 to 1.13) | 1.1 | ⚠️ INCONCLUSIVE |
         | second to first | RSS | 1 (0.996 to 1.003) | none set |  measured |
-        | second to first | Instructions an operation | – | 1.05 | ⚠️ INCONCLUSIVE |
+        | second to first | Instructions per operation | – | 1.05 | ⚠️ INCONCLUSIVE |
 
         ab, exit code 1, 2026-01-17T09:30:00Z
     "#]]
@@ -90,7 +90,7 @@ fn summary_of_a_run_that_is_worth_nothing() {
 
         The measurement can't be used: the generator, not the server, set the pace. **Incomplete.** **Single run.**
 
-        > **Generator saturated:** load "http 1": its thread was idle 2 % of the time in epoch 7<br>What to do: add threads = 2, lower the rate, or run the lab on another machine
+        > **Generator saturated:** load "http 1": its thread was idle 2 % of the time in epoch 7<br>Help: add threads = 2, lower the rate, or run the lab on another machine
 
         > **Interrupted:** ended by Ctrl-C after 9 of 60 epochs
 
@@ -143,7 +143,7 @@ fn markdown_of_leaks() {
             - keep (leaky.c:31)
             - answer (leaky.c:88)
 
-        ## What was run
+        ## Run
 
         - Scenario: leaky (soak.toml)
         - Command: steppe-lab soak soak.toml
@@ -153,7 +153,7 @@ fn markdown_of_leaks() {
         - Runs: 1
         - Seed: 7
         - Steppe Lab: 0.0.0
-        - Cost of looking: sampler 2.14 s of CPU, all of the lab 184 s, at most 21.0 MiB of memory
+        - Cost of measuring: sampler 2.14 s of CPU, all of the lab 184 s, at most 21.0 MiB of memory
 
         default:
 
@@ -163,21 +163,21 @@ fn markdown_of_leaks() {
 
         - default: 1 process ended with exit status: 0
 
-        ## Where
+        ## Machine
 
         - Kernel: 6.8.0-51-generic
         - Architecture: x86_64
         - CPU: AMD EPYC 7763 64-Core Processor
         - CPUs: 8
         - Memory: 32.0 GiB
-        - Governor: not told
+        - Governor: unknown
         - Transparent huge pages: madvise
         - Control groups: v2
         - Load average at the start: 0.31
 
-        | Could not be seen | Why | What that costs |
+        | Not measured | Reason | Consequence |
         |---|---|---|
-        | instructions | the hardware counter is not supported here; run on a machine without virtualization | no instructions an operation |
+        | instructions | the hardware counter is not supported here; run on a machine without virtualization | no instructions per operation |
 
         SHA-256:
 
@@ -242,10 +242,11 @@ fn explain_growth() {
           Live bytes grow alike: a leak, of 8.6 bytes an operation.
 
         Rule
-          one point an epoch, its Theil-Sen slope, against the budget (5 fresh processes of 48 points, 95 % interval)
+          one point per epoch, its Theil-Sen slope, against the budget (5 fresh processes of 48 points, 95 % interval)
           STABLE: the whole window's upper bound is under the budget
           UNBOUNDED: the lower bound is over it, for the whole window and for its last half
           GROWING: for the whole window only; else INCONCLUSIVE
+          other shapes: growth that slows down is judged by the rest without its curve, steps by their corners, a saw-tooth by its troughs
 
         Points (Memory at rest, 5 runs laid over each other, by epoch)
           43.5 MiB │                                                           :
@@ -271,7 +272,7 @@ fn explain_growth() {
           budget       32 KiB/epoch
 
         Next
-          compare with live_growth: live bytes that stay flat mean retention (try another allocator as a variant), else run `steppe-lab leaks`
+          compare with live_growth: live bytes that stay flat mean retention (try another allocator as a variant), else find the code: in a managed runtime with `target.collect` and `target.profile`, in a native program with `steppe-lab leaks`
     "#]].assert_eq(&text);
 }
 
@@ -320,7 +321,7 @@ fn explain_a_comparison() {
           limit        1.1
 
         Next
-          the interval has the limit within it: more pairs, a longer measurement, or a machine with less noise (calibrate tells the smallest effect that this one can see)
+          the limit lies within the interval: use more pairs, a longer measurement, or a quieter machine (`calibrate` shows the smallest effect detected here)
     "#]].assert_eq(&text);
 }
 
@@ -332,10 +333,11 @@ fn explain_what_could_not_be_seen() {
           5 points are too few to tell
 
         Rule
-          one point an epoch, its Theil-Sen slope, against the budget (block bootstrap over 1 series of 5 points, exploratory, 95 % interval)
+          one point per epoch, its Theil-Sen slope, against the budget (block bootstrap over 1 series of 5 points, exploratory, 95 % interval)
           STABLE: the whole window's upper bound is under the budget
           UNBOUNDED: the lower bound is over it, for the whole window and for its last half
           GROWING: for the whole window only; else INCONCLUSIVE
+          other shapes: growth that slows down is judged by the rest without its curve, steps by their corners, a saw-tooth by its troughs
 
         Points (Memory at rest, 1 run, by epoch)
           30.6 MiB │                                                           ·
@@ -356,7 +358,7 @@ fn explain_what_could_not_be_seen() {
           nothing was measured
 
         Next
-          there was too little to judge: let it run to its end, with more epochs or pairs, and see in the report what could not be measured
+          too few points to judge: run to the planned end, with more epochs or pairs; the report lists missing measurements
     "#]].assert_eq(&text);
 }
 
@@ -635,13 +637,16 @@ fn what_grew_by_a_profile_is_listed_and_harmless() {
         growing("goroutines", "main.wait (main.go:9)", None, Some(4_125)),
     ];
     let text = terminal(&made.run, Colors::Plain);
-    let lines = text.lines().skip_while(|line| !line.contains("what grew"));
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.contains("growth from the end of warm-up"));
     let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
     expect![[r#"
-        default: what grew from the end of warm-up to the end of the run, as the runtime's own profile tells it
+        default: growth from the end of warm-up to the end of the run, by the runtime's own profile
                               4.24 MiB  remember (app.js:12)
                    2.00 KiB, 3 objects  <b>|\u{1b}[31m
-                      4,125 goroutines  main.wait (main.go:9)"#]].assert_eq(&lines.join("\n"));
+                      4,125 goroutines  main.wait (main.go:9)"#]]
+    .assert_eq(&lines.join("\n"));
     let text = report::markdown(&made.run).unwrap();
     let rows = text
         .lines()

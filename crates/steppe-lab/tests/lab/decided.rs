@@ -66,7 +66,7 @@ fn a_leak_ends_it_and_says_why() {
         "run",
     ]);
     said.ended_with(1)
-        .says("growth is broken, and nothing that follows can make the verdict better");
+        .says("growth is exceeded, and more epochs can't improve the verdict");
     let verdict = lab.verdict("run");
     assert_eq!(verdict["complete"], true);
     let looks = verdict["variants"][0]["looks"].as_array().expect("looks");

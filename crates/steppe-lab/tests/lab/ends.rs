@@ -49,7 +49,7 @@ fn a_second_run_does_not_bury_the_first() {
     let first = lab.read("run/manifest.json");
     let said = lab.run(&["soak", "soak.toml", "-o", "run"]);
     said.ended_with(2)
-        .says("run has a run in it already")
+        .says("run already contains a run")
         .says("name another folder");
     assert_eq!(lab.read("run/manifest.json"), first);
 }
@@ -76,6 +76,23 @@ fn a_target_that_dies_is_named_with_its_last_words() {
     assert_eq!(lab.verdict("run")["complete"], false);
     // What it left behind is gone too.
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn a_target_that_dies_of_the_signal_of_collect_is_named_with_the_remedy() {
+    let _among = among_others();
+    let lab = Lab::new("unhandled");
+    let (program, port) = (program("steady"), free_port());
+    let text = format!(
+        "[target]\ncmd = [\"{program}\", \"127.0.0.1:{port}\"]\n\
+         ready = \"tcp://127.0.0.1:{port}\"\ncollect = {{ signal = \"USR2\" }}\n\
+         [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\n{LOAD}\n{EPOCHS}"
+    );
+    let said = lab
+        .write("soak.toml", &text)
+        .run(&["soak", "soak.toml", "-o", "run"]);
+    said.ended_with(4)
+        .says("the target ended by signal 12 of `target.collect`: add a handler");
 }
 
 #[test]
@@ -126,7 +143,7 @@ fn a_server_that_was_there_before_is_not_taken_for_the_target() {
     let said = lab
         .write("soak.toml", &text)
         .run(&["soak", "soak.toml", "-o", "run"]);
-    said.ended_with(5).says("somebody answers already");
+    said.ended_with(5).says("address in use");
 }
 
 #[test]

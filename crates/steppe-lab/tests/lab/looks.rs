@@ -73,7 +73,7 @@ fn measured_a_run_is_reported_and_explained() {
         .says("rss_growth");
     lab.run(&["report", "nowhere"])
         .ended_with(2)
-        .says("no run in it");
+        .says("contains no run");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_planted_leak_is_found_by_memcheck() {
     let rest = "[leaks]\nchecker = \"memcheck\"\nlength = \"2s\"\n";
     lab.write("leaks.toml", &scenario("leaking", ", \"640\"", load, rest));
     let said = lab.run(&["leaks", "leaks.toml", "-o", "run"]);
-    said.ended_with(1).says("what is lost after");
+    said.ended_with(1).says("memory lost after");
     let verdict = lab.verdict("run");
     let sites = verdict["variants"][0]["leaks"]
         .as_array()

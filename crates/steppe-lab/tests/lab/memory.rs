@@ -68,12 +68,12 @@ fn a_leak_is_found_with_its_bytes_a_request() {
     assert_eq!(verdict["word"], "LEAK");
     let notes = finding(&verdict, "rss_growth")["notes"].to_string();
     let bytes = notes
-        .split(" bytes an operation")
+        .split(" bytes per operation")
         .next()
         .and_then(|before| before.rsplit('"').next());
     let bytes: f64 = bytes
         .and_then(|bytes| bytes.parse().ok())
-        .expect("bytes an operation");
+        .expect("bytes per operation");
     assert!((900.0..1_100.0).contains(&bytes), "{notes}");
     assert!(notes.contains("leak: live bytes grow as well"), "{notes}");
 }

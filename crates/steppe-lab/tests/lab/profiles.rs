@@ -59,9 +59,9 @@ fn soak(name: &str, command: &[&str], profile: &str) -> (Value, Said) {
     let verdict = lab.verdict("run");
     assert_eq!(verdict["complete"], true, "{}\n{}", said.out, said.err);
     if verdict["variants"][0]["growing"].is_array() {
-        said.says("what grew from the end of warm-up to the end of the run");
+        said.says("growth from the end of warm-up to the end of the run");
         for report in ["run/report.html", "run/report.md"] {
-            let told = lab.read(report).contains("own profile tells it");
+            let told = lab.read(report).contains("own profile");
             assert!(told, "{report}");
         }
     }
@@ -181,7 +181,7 @@ fn what_can_not_be_fetched_is_a_note() {
     ask(
         "java",
         "{ runtime = \"java\" }",
-        "the target has no process `java`",
+        "no process `java` of the target",
     );
     ask(
         "python",

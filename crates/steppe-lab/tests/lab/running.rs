@@ -100,7 +100,7 @@ fn a_leak_under_load_of_its_own_is_found_and_nothing_driven_is_judged() {
     let said = lab.run(&["soak", "--pid", &pid, "--for", "20s", "-q", "-o", "run"]);
     drop(driver);
     said.ended_with(1).says("UNBOUNDED").says("left running");
-    said.says("the lab drove nothing: operations, errors, latency");
+    said.says("the lab generated no load: operations, errors, latency");
     assert!(server.lives(), "it was ended");
     let verdict = lab.verdict("run");
     assert_eq!(finding(&verdict, "rss_growth")["word"], "UNBOUNDED");
@@ -203,7 +203,7 @@ fn wrong_calls_are_told_before_anything_is_written() {
     );
     told(
         &["--cgroup", "/proc"],
-        "/proc is no control group: it has no cgroup.procs",
+        "/proc is not a control group: it has no cgroup.procs",
     );
     told(&["--pid", "1", "--cgroup", "/x"], "cannot be used with");
     told(&["--pid", "1", "--for", "1s"], "at least 20s");
@@ -252,10 +252,10 @@ fn a_process_of_another_user_is_refused_with_its_user() {
     };
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("may not be looked at (Permission denied"),
+        said.contains("no permission to observe it (Permission denied"),
         "{said}"
     );
-    assert!(said.contains("is user 0's"), "{said}");
+    assert!(said.contains("belongs to user 0"), "{said}");
 }
 
 /// The memory controller's folder that this process may make a group in.

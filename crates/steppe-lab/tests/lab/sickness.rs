@@ -43,7 +43,7 @@ fn descriptors_that_stay_open_are_found_and_when_they_run_out() {
     found(&run, "open_files_growth");
     let headline = run.1["headline"].as_str().unwrap_or_default();
     assert!(
-        headline.contains("the soonest limit is that of open_files, in "),
+        headline.contains("open_files reaches its limit first, in "),
         "{headline}"
     );
     let notes = finding(&run.1, "open_files_growth")["notes"].to_string();
@@ -57,7 +57,7 @@ fn memory_that_grows_in_stairs_is_found_and_named_so() {
     let run = soak("stairs", 360, "");
     found(&run, "rss_growth");
     let notes = finding(&run.1, "rss_growth")["notes"].to_string();
-    assert!(notes.contains("it grows in stairs: 3"), "{notes}");
+    assert!(notes.contains("it grows in steps: 3"), "{notes}");
 }
 
 #[test]

@@ -22,11 +22,11 @@ fn it_finds_the_port_and_judges() {
         "4000",
     ]);
     let (_, port) = address.split_once(':').expect("a port");
-    let found = format!("it listens on port {port}; GET / is answered with 200");
+    let found = format!("listening on port {port}; GET / returned 200");
     assert!(said.out.contains(&found), "{said:?}");
     assert_eq!(lab.verdict("run")["word"], "UNBOUNDED", "{said:?}");
     assert_eq!(said.code, 1);
-    let least = "default: the least growth that this run could have seen is ";
+    let least = "default: the smallest growth that this run could detect is ";
     assert!(said.out.contains(least), "{said:?}");
     // What was tried can be run again.
     let checked = lab.run(&["check", "kept.toml"]);

@@ -157,13 +157,13 @@ fn failures_are_named_with_what_the_program_said() {
             LoadFailure {
                 load: "it",
                 at: 0ns,
-                reason: "it wrote a line of the lab's protocol that nobody knows: `Running 10s test`",
+                reason: "it wrote an unknown line: `Running 10s test`",
                 said: None,
             },
             LoadFailure {
                 load: "it",
                 at: 0ns,
-                reason: "it ended well without a line of the lab's protocol: nothing was measured (docs/lab-protocol.md)",
+                reason: "its program exited with status 0 and wrote no line of the protocol: nothing was measured (docs/lab/protocol.md)",
                 said: Some(
                     "so far so good",
                 ),
@@ -261,15 +261,15 @@ fn what_a_command_load_can_not_have_is_refused() {
         [
             "load `it`: it has no command",
             "load `it`: `{rate}` in its command needs `rate_per_s`",
-            "load `it`: threads and ramp are its program's to decide: say them in its arguments",
+            "load `it`: `threads` and `ramp` don't apply to a command load: pass them as arguments of its program",
         ]
     "#]]
     .assert_debug_eq(&said);
 }
 
-/// An example of `docs/lab-protocol.md`, as it stands there.
+/// An example of `docs/lab/protocol.md`.
 fn documented(language: &str) -> &'static str {
-    let docs = include_str!("../../../../docs/lab-protocol.md");
+    let docs = include_str!("../../../../docs/lab/protocol.md");
     let (_, rest) = docs.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap().0
 }

@@ -299,15 +299,15 @@ fn what_is_wrong_with_a_load_is_said_before_it_starts() {
     ];
     expect_test::expect![[r#"
         [
-            "load `it`: 0 operations a second is no rate",
-            "load `it`: it needs a connection, a stream and a thread at least",
-            "load `it`: it needs a connection, a stream and a thread at least",
+            "load `it`: `rate_per_s` is 0: a rate is above 0",
+            "load `it`: it needs at least one connection, one stream and one thread",
+            "load `it`: it needs at least one connection, one stream and one thread",
             "load `it`: `ftp://host/`: it begins with neither http:// nor https://",
-            "load `it`: `http://user@host/`: it has a user name in it, which no request carries",
-            "load `it`: `http://host:99999/`: its port is no number up to 65535",
-            "load `it`: `GE T` is no method",
-            "load `it`: `a b` is no name of a header",
-            "load `it`: 10000000 requests at a time, where 100000 is the limit",
+            "load `it`: `http://user@host/`: user names in URLs are not supported",
+            "load `it`: `http://host:99999/`: its port is not a number up to 65535",
+            "load `it`: `GE T` is not a method",
+            "load `it`: `a b` is not a header name",
+            "load `it`: 10000000 concurrent requests exceed the limit of 100000",
         ]
     "#]]
     .assert_debug_eq(&said);

@@ -151,7 +151,7 @@ fn keys_that_contradict_each_other_are_refused() {
             "load `it`: `ca` and `verify` are for https",
             "load `it`: `ca` and `verify` are for https",
             "load `it`: 2 streams: HTTP/1.1 has one request at a time",
-            "load `it`: `ca` says whom to trust, and `verify = false` to trust anybody",
+            "load `it`: `ca` and `verify = false` exclude each other",
         ]
     "#]]
     .assert_debug_eq(&said);

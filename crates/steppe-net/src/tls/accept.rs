@@ -31,10 +31,10 @@ const DECODE_ERROR: u8 = 50;
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The client speaks HTTP without TLS, and was told so.
-    #[error("plain HTTP")]
+    #[error("plain HTTP request on a TLS listener")]
     PlainHttp,
     /// What came begins no handshake of TLS.
-    #[error("no TLS")]
+    #[error("not a TLS handshake")]
     NotTls,
     /// The ClientHello is larger than it may be.
     #[error("ClientHello too large")]
@@ -43,7 +43,7 @@ pub enum HandshakeError {
     #[error("client's certificates too large")]
     ChainTooLarge,
     /// It took too long.
-    #[error("timeout")]
+    #[error("handshake timed out")]
     Timeout,
     /// Younger ones took its place.
     #[error("too many handshakes")]
@@ -55,7 +55,7 @@ pub enum HandshakeError {
     #[error("over budget")]
     OverBudget,
     /// The client gave up, and said why.
-    #[error("alert from the client: {0}")]
+    #[error("TLS alert from the client: {0}")]
     Alert(String),
     /// Client and listener don't agree, or the client's certificate is not valid.
     #[error("{0}")]

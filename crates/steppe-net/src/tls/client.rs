@@ -37,7 +37,7 @@ pub struct ServerTls {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The server closed the connection.
-    #[error("closed by the server in the handshake")]
+    #[error("connection closed by the server during the handshake")]
     Closed,
     /// What the server sent in the handshake is larger than it may be.
     #[error("the server's certificates are too large")]
@@ -46,7 +46,7 @@ pub enum ConnectError {
     #[error("over budget")]
     OverBudget,
     /// The server's public key is none of those that are pinned.
-    #[error("the server's public key is none of `pins`")]
+    #[error("the server's public key is not in `pins`")]
     Pin,
     /// Both sides don't agree, or the server's certificate is not valid.
     #[error("{0}")]

@@ -44,7 +44,7 @@ impl Identity {
             CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => {
                     let cert = files.cert.display();
-                    LoadError::content(&files.key, format!("it is not the key of {cert}"))
+                    LoadError::content(&files.key, format!("the private key does not match {cert}"))
                 }
                 other => LoadError::content(&files.key, other),
             })?;
@@ -63,7 +63,7 @@ fn staple(path: &Path) -> Result<Vec<u8>, LoadError> {
     if is_response {
         Ok(response)
     } else {
-        Err(LoadError::content(path, "no OCSP response in it (DER)"))
+        Err(LoadError::content(path, "no DER OCSP response in the file"))
     }
 }
 

@@ -30,7 +30,7 @@ pub enum LoadError {
         problem: String,
     },
     /// There is no authority to trust.
-    #[error("the system has no certificate authorities: name a file with `ca`")]
+    #[error("no system root certificates found: set `ca` to a file")]
     NoSystemRoots,
     /// TLS can't be set up from valid files.
     #[error("{0}")]
@@ -74,7 +74,7 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let certificates = certificates.map_err(|error| LoadError::content(path, error))?;
     if certificates.is_empty() {
-        return Err(LoadError::content(path, "no certificate in it (PEM)"));
+        return Err(LoadError::content(path, "no PEM certificate in the file"));
     }
     Ok(certificates)
 }
@@ -96,7 +96,7 @@ pub(super) fn roots(
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
     let bytes = read(path)?;
     PrivateKeyDer::from_pem_slice(&bytes)
-        .map_err(|_| LoadError::content(path, "no private key in it (PEM, without a password)"))
+        .map_err(|_| LoadError::content(path, "no unencrypted PEM private key in the file"))
 }
 
 /// The revocation lists of a file: PEM, or one as DER.
@@ -111,7 +111,7 @@ pub(super) fn revocation_lists(
     let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
     let lists = lists.map_err(|error| LoadError::content(path, error))?;
     if lists.is_empty() {
-        return Err(LoadError::content(path, "no revocation list in it"));
+        return Err(LoadError::content(path, "no revocation list in the file"));
     }
     Ok(lists)
 }

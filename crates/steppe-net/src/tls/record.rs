@@ -15,7 +15,7 @@ const MESSAGE_HEADER_BYTES: usize = 4;
 
 /// What can't be a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no record of TLS")]
+#[error("not a TLS record")]
 pub(super) struct NoRecord;
 
 /// Bytes of the record at the start, with its header; `None` while not all of it is there.

@@ -47,7 +47,7 @@ impl Told {
             Reread::Changed(files) => {
                 self.error = None;
                 let files = names(&files);
-                tracing::info!(listener, files, "TLS files changed and are in force");
+                tracing::info!(listener, files, "changed TLS files reloaded");
             }
             Reread::Failed(error) => {
                 let error = error.to_string();
@@ -55,7 +55,7 @@ impl Told {
                     tracing::error!(
                         listener,
                         error,
-                        "TLS files can't be used: what was served stays"
+                        "cannot use the changed TLS files: the previous certificate stays in use"
                     );
                     self.error = Some(error);
                 }

@@ -531,7 +531,7 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
         panic!("{reread:?}");
     };
     assert!(
-        error.to_string().contains("it is not the key of"),
+        error.to_string().contains("the private key does not match"),
         "{error}"
     );
     assert_eq!(server.certificates()[0].1.fingerprint, second);
@@ -560,12 +560,12 @@ fn files_that_are_no_certificates_are_named() {
     config.certificates[0].cert = Path::new("/nowhere.crt").to_owned();
     assert!(failed(&config).starts_with("/nowhere.crt: "));
     config.certificates[0].cert = good.key.clone();
-    assert!(failed(&config).contains("no certificate in it"));
+    assert!(failed(&config).contains("no PEM certificate in the file"));
     config.certificates[0] = CertificateFiles {
         key: good.cert.clone(),
         ..good
     };
-    assert!(failed(&config).contains("no private key in it"));
+    assert!(failed(&config).contains("no unencrypted PEM private key in the file"));
 }
 
 #[test]

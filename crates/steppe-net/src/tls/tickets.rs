@@ -125,14 +125,15 @@ impl fmt::Debug for Secrets {
 
 fn make() -> Result<Secret, LoadError> {
     let mut secret = [0; SECRET_BYTES];
-    rand::fill(&mut secret).map_err(|_| LoadError::Setup("no random numbers".to_owned()))?;
+    rand::fill(&mut secret)
+        .map_err(|_| LoadError::Setup("no random numbers from the system".to_owned()))?;
     Ok(secret)
 }
 
 /// One secret a line, 64 hexadecimal digits each; `#` begins a comment.
 fn read(path: &Path) -> Result<Arc<[Secret]>, LoadError> {
-    let text =
-        String::from_utf8(load::read(path)?).map_err(|_| LoadError::content(path, "not text"))?;
+    let text = String::from_utf8(load::read(path)?)
+        .map_err(|_| LoadError::content(path, "not UTF-8 text"))?;
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let secrets: Option<Vec<Secret>> = lines.map(from_hex).collect();
@@ -141,15 +142,15 @@ fn read(path: &Path) -> Result<Arc<[Secret]>, LoadError> {
         Some(secrets) => Err(LoadError::content(
             path,
             format!(
-                "{} secrets: 1 to {TICKET_SECRETS_MAX} are asked for, as `openssl rand -hex 32` \
-                 prints them",
+                "{} secrets: 1 to {TICKET_SECRETS_MAX} are required, as printed by \
+                 `openssl rand -hex 32`",
                 secrets.len()
             ),
         )),
         None => Err(LoadError::content(
             path,
-            "a line that is no secret: each has 64 hexadecimal digits, as `openssl rand -hex 32` \
-             prints them",
+            "malformed secret: each line must have 64 hexadecimal digits, as printed by \
+             `openssl rand -hex 32`",
         )),
     }
 }

@@ -90,7 +90,7 @@ pub enum X509Error {
     #[error("the certificate is longer than {CERT_BYTES_MAX} bytes")]
     TooLong,
     /// No X.509 certificate in DER.
-    #[error("no X.509 certificate in DER")]
+    #[error("not a DER X.509 certificate")]
     Malformed,
     /// More than [`CERT_NAMES_MAX`] subject alternative names.
     #[error("the certificate has more than {CERT_NAMES_MAX} names")]
@@ -259,7 +259,7 @@ fn key_kind(key: &SubjectPublicKeyInfo<'_>) -> KeyKind {
 fn curve(algorithm: &AlgorithmIdentifier<'_>) -> String {
     let parameters = algorithm.parameters.as_ref();
     let Some(id) = parameters.and_then(|any| any.as_oid().ok()) else {
-        return "with parameters of its own".to_owned();
+        return "with explicit parameters".to_owned();
     };
     let id = id.to_id_string();
     match id.as_str() {

@@ -1,4 +1,4 @@
-//! Who may read admin.
+//! Access to admin.
 
 use std::net::IpAddr;
 
@@ -19,11 +19,11 @@ pub(super) enum Access {
     /// have made up. Otherwise a name that an attacker's DNS points at 127.0.0.1
     /// would make admin same-origin with the attacker's page (DNS rebinding).
     LoopbackNames,
-    /// The mode of a Unix socket's file decided already.
+    /// The mode of a Unix socket's file is the access control.
     Open,
 }
 
-/// Lets a request through, or answers it.
+/// Lets a request through, or refuses it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     match access.refusal(request.headers(), request.uri()) {
         None => next.run(request).await,
@@ -31,8 +31,8 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
     }
 }
 
-/// Refuses what a page of another site makes a browser send, reads included: a page that cannot
-/// see an answer still takes a connection and an event stream with it.
+/// Refuses requests that a page of another site makes a browser send, reads included: a page that
+/// cannot see the response still occupies a connection and an event stream.
 pub(super) async fn refuse_other_sites(request: Request, next: Next) -> Response {
     let fields = request.headers();
     if is_from_other_site(fields) || !is_origin_ours(fields) {
@@ -41,11 +41,11 @@ pub(super) async fn refuse_other_sites(request: Request, next: Next) -> Response
     next.run(request).await
 }
 
-const OTHER_SITE: &str = "admin answers no request that comes from a page of another site; \
+const OTHER_SITE: &str = "admin refuses requests from a page of another site; \
     to open the admin page, type its address or use a bookmark\n";
 
 impl Access {
-    /// For what holds no data: the page itself, which asks for the token and shows it.
+    /// For the files of the page, which hold no data: its script asks for the token and sends it.
     pub(super) fn without_token(&self) -> Self {
         match self {
             Self::Token(_) => Self::Open,
@@ -57,10 +57,16 @@ impl Access {
         match self {
             Self::Token(token) => (!shows(token, headers)).then(|| {
                 let challenge = [(WWW_AUTHENTICATE, "Bearer realm=\"steppe admin\"")];
-                (StatusCode::UNAUTHORIZED, challenge, "a token is needed\n").into_response()
+                (
+                    StatusCode::UNAUTHORIZED,
+                    challenge,
+                    "a bearer token is required\n",
+                )
+                    .into_response()
             }),
             Self::LoopbackNames => (!names_loopback(headers, uri)).then(|| {
-                let why = "without a token, admin answers to IP addresses and localhost only\n";
+                let why =
+                    "without a token, admin accepts only IP addresses and localhost as Host\n";
                 (StatusCode::FORBIDDEN, why).into_response()
             }),
             Self::Open => None,
@@ -68,7 +74,7 @@ impl Access {
     }
 }
 
-/// Exactly one field: with two, somebody else may have judged the other.
+/// Exactly one field: with two, another hop may have checked the other one.
 fn shows(token: &Token, headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values
@@ -77,9 +83,9 @@ fn shows(token: &Token, headers: &HeaderMap) -> bool {
     first && values.next().is_none()
 }
 
-/// Whether the browser says that a page of another site, or of another port of this host, is
-/// behind a request ([Fetch Metadata][] §2.4). Whoever sends no such field is no browser, or one
-/// from before 2023: of those, `Origin` tells, where they send it.
+/// The browser marks requests of a page of another site, or of another port of this host ([Fetch
+/// Metadata][] §2.4). Programs, and browsers from before 2023, send no such field; those browsers
+/// send `Origin` with some requests.
 ///
 /// [Fetch Metadata]: https://www.w3.org/TR/fetch-metadata/
 fn is_from_other_site(fields: &HeaderMap) -> bool {
@@ -90,11 +96,10 @@ fn is_from_other_site(fields: &HeaderMap) -> bool {
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether the page that sends a request, if one is named, is one of ours.
+/// True if the request names no page, or one of ours.
 ///
-/// Browsers name it with whatever is not GET or HEAD, and with reads that want to see an answer of
-/// another origin, as event streams do (Fetch §3.2). A POST without content needs no consent of
-/// the server's, hence this check.
+/// Browsers send `Origin` with methods other than GET and HEAD, and with reads across origins, such
+/// as event streams (Fetch §3.2). A POST without content needs no CORS preflight, hence this check.
 fn is_origin_ours(fields: &HeaderMap) -> bool {
     let host = fields.get(HOST).map(HeaderValue::as_bytes);
     let mut origins = fields.get_all(ORIGIN).iter();

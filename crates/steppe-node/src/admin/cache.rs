@@ -1,4 +1,6 @@
-//! `/cache`: what caches hold and did. `/cache/purge`: has them forget responses.
+//! `/cache`: contents and counts of each cache. `/cache/purge`: removes stored responses.
+
+pub(super) mod row;
 
 use std::sync::Arc;
 
@@ -6,32 +8,16 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
-use serde_json::{Map, Value, json};
-use steppe_http::cache::{CacheReport, Purge};
+use serde_json::json;
+use steppe_http::cache::Purge;
 use tokio::task::spawn_blocking;
 
 use super::Content;
 use super::endpoints::json as json_response;
 
 pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
-    let caches: Vec<_> = content.caches.report().iter().map(cache).collect();
+    let caches: Vec<_> = content.caches.report().iter().map(row::to_json).collect();
     json_response(&json!({ "caches": caches }))
-}
-
-fn cache(report: &CacheReport) -> Value {
-    let requests = report.requests.iter();
-    let requests: Map<_, _> = requests
-        .map(|(kind, count)| ((*kind).to_owned(), json!(count)))
-        .collect();
-    json!({
-        "name": report.name,
-        "bytes": report.bytes,
-        "bytes_max": report.bytes_max,
-        "responses": report.responses,
-        "requests": requests,
-        "stored": report.stored,
-        "evicted": report.evicted,
-    })
 }
 
 /// One of `uri=`, `prefix=`, `tag=` or `all` is the query.
@@ -42,12 +28,12 @@ pub(super) async fn purge(
     let Some(purge) = query.as_deref().and_then(purge_of) else {
         return refused();
     };
-    // It may look at everything that is stored.
+    // A purge may look at every stored response.
     let caches = Arc::clone(&content.caches);
     let meant = purge.clone();
     match spawn_blocking(move || caches.purge(&meant)).await {
         Ok(Some(purged)) => {
-            tracing::info!(?purge, purged, "stored responses forgotten: asked by admin");
+            tracing::info!(?purge, purged, "stored responses purged over admin");
             json_response(&json!({ "purged": purged }))
         }
         Ok(None) => refused(),
@@ -71,7 +57,7 @@ fn purge_of(query: &str) -> Option<Purge> {
 }
 
 fn refused() -> Response {
-    let text = "say what is to be forgotten: ?uri=https://HOST/PATH, ?prefix=https://HOST/PATH, \
+    let text = "name the responses to purge: ?uri=https://HOST/PATH, ?prefix=https://HOST/PATH, \
                 ?tag=TAG or ?all\n";
     (StatusCode::BAD_REQUEST, text).into_response()
 }

@@ -83,7 +83,9 @@ impl Connections {
                 return;
             }
             if let Some(task) = self.longest_waiting() {
-                tracing::debug!("admin drops the connection that has waited longest");
+                tracing::debug!(
+                    "admin connection limit reached: the longest-waiting connection is dropped"
+                );
                 task.abort();
                 self.tasks.join_next().await;
             } else {

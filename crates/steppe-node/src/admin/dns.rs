@@ -1,4 +1,4 @@
-//! `/dns`: what the DNS forwarder does. `/dns/flush`: has it forget responses.
+//! `/dns`: the DNS forwarder's report. `/dns/flush`: removes responses from its cache.
 
 use std::sync::Arc;
 
@@ -112,12 +112,12 @@ fn refused(error: NameError) -> Response {
     (StatusCode::BAD_REQUEST, text).into_response()
 }
 
-/// Off this thread: it goes through the whole cache.
+/// Off this thread: a flush visits the whole cache.
 async fn flush(content: &Content, flush: Flush) -> Response {
     let dns = content.dns.clone();
     match spawn_blocking(move || (dns.flush(&flush), flush)).await {
         Ok((forgotten, flush)) => {
-            tracing::info!(?flush, forgotten, "DNS responses forgotten: asked by admin");
+            tracing::info!(?flush, forgotten, "DNS cache flushed over admin");
             json_response(&json!({ "forgotten": forgotten }))
         }
         Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),

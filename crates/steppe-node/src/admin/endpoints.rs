@@ -1,4 +1,4 @@
-//! What admin answers.
+//! The endpoints of admin.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(super) fn probes(content: Arc<Content>) -> Router {
 }
 
 fn probe_routes() -> Router<Arc<Content>> {
-    // No token: an orchestrator's probe has none, and learns a word.
+    // An orchestrator's probe has no token. The response is one word.
     Router::new()
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
@@ -96,29 +96,29 @@ const INDEX: &str = "\
 Steppe
 
 /          the admin page, for browsers
-/metrics   OpenMetrics text: requests, latencies, connections, bytes, budget
-/memory    JSON: who holds every byte
-           POST /memory/profile samples who allocates, DELETE ends it
-           GET /memory/profile is for jeprof and go tool pprof
+/metrics   OpenMetrics text for Prometheus
+/memory    JSON: the memory budget by account, resident memory by category
+           POST /memory/profile starts a heap profile, DELETE stops it
+           GET /memory/profile returns it for jeprof and go tool pprof
 /config    JSON: the effective configuration, secrets masked
-/reload    JSON: which configuration is in force, and why a later one is not
-           POST /reload reads the file again
-/upstreams JSON: servers, their health and why, requests, latency
-           POST /upstreams/NAME/SERVER/drain takes a server out of service, DELETE back
-/cache     JSON: what caches of the gateway hold and did
-           POST /cache/purge?uri=URI, ?prefix=URI, ?tag=TAG or ?all has them forget
+/reload    JSON: the configuration in force, and the error of the last reload
+           POST /reload loads the file again
+/upstreams JSON: servers with state, reason, requests and latency
+           POST /upstreams/NAME/SERVER/drain drains a server, DELETE undrains it
+/cache     JSON: each cache with its hit ratio, memory and counts
+           POST /cache/purge?uri=URI, ?prefix=URI, ?tag=TAG or ?all purges responses
 /certificates
-           JSON: what listeners show to clients, and days until it expires
-/dns       JSON: what the DNS forwarder does, its cache, its upstreams
-/dns/flush POST: the DNS cache forgets everything
-           /dns/flush/name/NAME a name, /dns/flush/suffix/NAME it and those below it
-/plane     JSON: services of the request plane, their workers, what waits
-/events    server-sent events: the last ten minutes, then the node once a second
+           JSON: certificates of listeners, and days until they expire
+/dns       JSON: the DNS forwarder, its cache, its upstreams
+/dns/flush POST flushes the DNS cache
+           /dns/flush/name/NAME one name, /dns/flush/suffix/NAME a name and its subdomains
+/plane     JSON: services of the request plane, their workers, queued calls
+/events    server-sent events: the last ten minutes, then one event a second
 ";
 
 const PROBES_INDEX: &str = "\
-/healthz   200 while the process answers
-/readyz    200 while it wants traffic, else 503
+/healthz   200 while the process responds
+/readyz    200 while the node is ready for traffic, otherwise 503
 ";
 
 async fn metrics(State(content): State<Arc<Content>>) -> Response {
@@ -143,7 +143,7 @@ async fn reload_status(State(content): State<Arc<Content>>) -> Response {
     json(&content.config.report())
 }
 
-/// Answers when the node serves what the file says, or has refused it.
+/// Responds once the configuration is in force or was refused.
 async fn reload(State(content): State<Arc<Content>>) -> Response {
     let (answer, answered) = oneshot::channel();
     let is_asked = content.reload.try_send(Ask(answer)).is_ok();
@@ -171,7 +171,7 @@ async fn ready(State(content): State<Arc<Content>>) -> Response {
 async fn not_found() -> Response {
     (
         StatusCode::NOT_FOUND,
-        "nothing here; / lists what there is\n",
+        "no such endpoint; GET / lists the endpoints\n",
     )
         .into_response()
 }
@@ -182,16 +182,20 @@ pub(super) fn json(value: &Value) -> Response {
 }
 
 fn failed(what: &'static str, error: &dyn std::error::Error) -> Response {
-    tracing::error!(%error, what, "admin cannot answer");
+    tracing::error!(%error, what, "admin failed to build a report");
     (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()
 }
 
-/// No endpoint reads content, so none is waited for.
+/// No endpoint reads request content, so none is awaited.
 async fn refuse_content(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         next.run(request).await
     } else {
-        (StatusCode::PAYLOAD_TOO_LARGE, "admin takes no content\n").into_response()
+        (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "admin accepts no request content\n",
+        )
+            .into_response()
     }
 }
 

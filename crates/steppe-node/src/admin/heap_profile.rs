@@ -1,6 +1,6 @@
-//! `/memory/profile`: who allocates, by call path, from a sample.
+//! `/memory/profile`: a heap profile, sampled allocations by call path.
 //!
-//! Leaves out names: readers take them from the binary, which has line tables.
+//! Leaves out symbol names: readers take them from the binary, which has line tables.
 
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -10,26 +10,30 @@ use serde_json::json;
 use super::endpoints::json as json_response;
 use crate::allocator;
 
-/// The profile while there is one.
+/// The profile, while one is active.
 pub(super) async fn text() -> Response {
     match allocator::heap_profile() {
         Some(text) => ([(CONTENT_TYPE, "text/plain")], text).into_response(),
-        None => (StatusCode::NOT_FOUND, "POST /memory/profile starts one\n").into_response(),
+        None => (
+            StatusCode::NOT_FOUND,
+            "no heap profile is active; POST /memory/profile starts one\n",
+        )
+            .into_response(),
     }
 }
 
-/// Blocks that are allocated from now on are in it.
+/// The profile has the blocks that are allocated from now on.
 pub(super) async fn start() -> Response {
     if !allocator::start_heap_profile() {
-        let text = format!("the allocator {} takes no samples here\n", allocator::NAME);
+        let text = format!("the allocator {} has no heap profile\n", allocator::NAME);
         return (StatusCode::NOT_IMPLEMENTED, text).into_response();
     }
-    tracing::info!(profile = true, "asked by admin");
+    tracing::info!("heap profile started over admin");
     json_response(&json!({ "profile": true }))
 }
 
 pub(super) async fn stop() -> Response {
     allocator::stop_heap_profile();
-    tracing::info!(profile = false, "asked by admin");
+    tracing::info!("heap profile stopped over admin");
     json_response(&json!({ "profile": false }))
 }

@@ -1,5 +1,5 @@
-//! Every bound of the admin server, with its reason. Content of requests has no
-//! bound of its own: none is taken at all.
+//! Every bound of the admin server, with its reason. Request content has no
+//! bound of its own: admin accepts none.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use std::time::Duration;
 /// more takes the place of the one that has waited longest for its peer.
 pub const CONNECTIONS_MAX: usize = 64;
 
-/// For a TLS handshake. Peers are near, and nobody keeps a place by half of one.
+/// For a TLS handshake. Peers are near, and half a handshake keeps no place.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// For a request's head, and between two requests. Below the usual scrape
 /// interval, so that a scraper that pauses does not keep its place.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For a connection until it is asked to end with its response: nobody keeps a
-/// place for ever. A scraper that is cut connects again.
+/// For a connection until it ends with its next response: no peer keeps a place
+/// for ever. A scraper whose connection ended connects again.
 pub const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// For the last response of a connection, whatever it does.
+/// For the last response of a connection.
 pub const LAST_RESPONSE_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// For a peer that has stopped reading.
@@ -40,20 +40,20 @@ pub const EVENTS_EVERY: Duration = Duration::from_secs(1);
 /// stay with scrapers.
 pub const EVENT_STREAMS_MAX: usize = 8;
 
-/// For a stream of events. Whoever still looks on connects again, and a peer
-/// that is gone without a word is found out.
+/// For a stream of events. A page that is still open connects again; a stream of
+/// a peer that vanished ends.
 pub const EVENT_STREAM_TIME_MAX: Duration = Duration::from_secs(240);
 
-/// Reserved for a stream of events: the history as text (600 rows of up to 70
-/// bytes), and an event.
-pub const EVENT_STREAM_BYTES: usize = 64 << 10;
+/// Reserved for a stream of events: the history as text (600 rows of up to 80
+/// bytes), and an event with tables of 50 rows (see `live/responses.rs`).
+pub const EVENT_STREAM_BYTES: usize = 96 << 10;
 
-/// Reloads that wait for the one before. A person and a tool or two ask for
-/// them; more is a mistake, and gets 429.
+/// Reloads that wait for the one before. A person and a tool or two request
+/// them; more are an error, and get 429.
 pub const RELOADS_QUEUED_MAX: usize = 16;
 
-// Requests in flight keep their places whoever comes. All others are answered
-// at once, so half of the places can always be taken.
+// Requests in flight keep their places under any number of new connections. All
+// others are answered at once, so half of the places can always be taken.
 const _: () = assert!(EVENT_STREAMS_MAX + RELOADS_QUEUED_MAX < CONNECTIONS_MAX / 2);
 // A stream ends by itself rather than in the middle of an event.
 const _: () = assert!(EVENT_STREAM_TIME_MAX.as_secs() < LAST_RESPONSE_TIME_MAX.as_secs());

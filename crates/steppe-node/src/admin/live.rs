@@ -1,13 +1,17 @@
-//! The node once a second: what `/events` streams to the admin page and to `steppe top`.
+//! `/events`: the node once a second, for the admin page and `steppe top`.
 //!
-//! Invariant: memory is fixed. The history is a ring, an event waits for its readers in one place
-//! that the next one overwrites (so a slow reader misses events and holds none up), and both are
-//! reserved from the budget. While nobody reads, no event is made.
+//! Invariant: memory is fixed by the configuration. The history is a ring, a table of an event has
+//! a bounded number of rows, an event waits for its readers in one place that the next one
+//! overwrites (so a slow reader misses events and delays none), and all of this is reserved from
+//! the budget. Without a reader, no event is made.
 //!
-//! Leaves out rates of single routes, which `/metrics` has.
+//! Leaves out the history of single routes, which `/metrics` is for.
 
 mod history;
+mod last_minute;
+mod responses;
 mod snapshot;
+mod window;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,14 +32,16 @@ use tokio::time::MissedTickBehavior;
 use super::limits::{EVENT_STREAM_BYTES, EVENT_STREAM_TIME_MAX, EVENT_STREAMS_MAX, EVENTS_EVERY};
 use super::{Content, State};
 use history::History;
+use last_minute::LastMinute;
 use snapshot::Meter;
 
-/// What is shown live, and who looks on.
+/// The sampled node, and the readers of its events.
 #[derive(Debug)]
 pub(super) struct Live {
     content: Arc<Content>,
     began_at: Instant,
     history: Mutex<History>,
+    last_minute: Mutex<LastMinute>,
     latest: watch::Sender<Latest>,
     places: Arc<Semaphore>,
     lease: Lease,
@@ -46,12 +52,12 @@ pub(super) struct Live {
 #[derive(Debug)]
 struct Latest {
     event: Bytes,
-    /// Whether there will be no other.
+    /// No other event follows.
     is_end: bool,
 }
 
 impl Live {
-    /// Reserves what the history and the recent errors take.
+    /// Reserves memory for the history and the recent errors.
     #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn new(content: Arc<Content>) -> Result<Arc<Self>, OverBudget> {
         let lease = content.memory.budget.root().child("admin", None).lease();
@@ -60,6 +66,7 @@ impl Live {
             content,
             began_at: Instant::now(),
             history: Mutex::default(),
+            last_minute: Mutex::new(LastMinute::new(&lease)),
             latest: watch::Sender::new(Latest {
                 event: Bytes::new(),
                 is_end: false,
@@ -70,7 +77,7 @@ impl Live {
         }))
     }
 
-    /// What is shown.
+    /// The node.
     pub(super) fn content(&self) -> &Arc<Content> {
         &self.content
     }
@@ -85,6 +92,8 @@ impl Live {
             ticks.tick().await;
             let sample = meter.sample(&self.content);
             self.history().push(sample);
+            let counts = (&*self.content.memory.http, &*self.content.caches);
+            self.last_minute().mark(meter.at(), counts);
             is_end = self.content.readiness.state() == State::Draining;
             if self.latest.receiver_count() > 0 {
                 let event = Bytes::from(self.snapshot());
@@ -94,18 +103,27 @@ impl Live {
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        // Whoever panicked left a whole ring behind: nothing between its changes can.
+        // A poisoned lock guards a consistent ring: no change of it can panic halfway.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_minute(&self) -> MutexGuard<'_, LastMinute> {
+        // A panic in the middle of a mark leaves older rows behind, which are replaced by the next.
+        self.last_minute
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     fn snapshot(&self) -> String {
         let last = self.history().last();
-        let snapshot = snapshot::snapshot(&self.content, self.began_at.elapsed(), last);
+        let minute = self.last_minute();
+        let shown = (last, &*minute);
+        let snapshot = snapshot::snapshot(&self.content, self.began_at.elapsed(), shown);
         event("snapshot", &snapshot)
     }
 
-    /// The past and the present, for somebody who comes now.
+    /// History and present, for a new reader.
     fn first(&self) -> Bytes {
         let history = self.history().to_json();
         Bytes::from(event("history", &history) + &self.snapshot())
@@ -121,10 +139,10 @@ fn event(name: &str, data: &Value) -> String {
 #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
 pub(super) async fn events(Extract(live): Extract<Arc<Live>>) -> Response {
     if live.content.readiness.state() == State::Draining {
-        return unavailable("the node drains\n");
+        return unavailable("the node is draining\n");
     }
     let Ok(place) = Arc::clone(&live.places).try_acquire_owned() else {
-        return unavailable("as many event streams as there may be are open\n");
+        return unavailable("the maximum number of event streams is open\n");
     };
     let Ok(held) = live.lease.try_reserve(EVENT_STREAM_BYTES) else {
         return unavailable("the memory budget has no room for another event stream\n");

@@ -1,8 +1,7 @@
 //! The admin page: three files that live in the program; the script is one of several parts.
 //!
-//! They hold no data, so they are served without the token; the page asks for it, and shows it to
-//! `/events`. Whoever asks for `/` without wanting HTML, curl among them, gets the list of
-//! endpoints.
+//! They hold no data, so they are served without the token; the page asks for it, and sends it to
+//! `/events`. Clients that accept no HTML, such as curl, get the list of endpoints from `/`.
 //!
 //! Invariant: the page runs its own script and style and nothing else, loads nothing from
 //! elsewhere, and no other page frames it ([Content Security Policy][csp]).
@@ -23,12 +22,15 @@ const JS: &str = concat!(
     include_str!("page/script/base.js"),
     include_str!("page/script/chart.js"),
     include_str!("page/script/node.js"),
-    include_str!("page/script/memory.js"),
+    include_str!("page/script/table.js"),
+    include_str!("page/script/responses.js"),
     include_str!("page/script/upstreams.js"),
+    include_str!("page/script/caches.js"),
+    include_str!("page/script/memory.js"),
     include_str!("page/script/dns.js"),
     include_str!("page/script/plane.js"),
     include_str!("page/script/certificates.js"),
-    // Begins to ask: what shows the answers stands before it.
+    // Sends requests at once, so it follows the functions that show the responses.
     include_str!("page/script/connection.js"),
 );
 
@@ -36,7 +38,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; \
     form-action 'none'";
 
-/// The page and its parts; `index` is what others than browsers get.
+/// The page and its parts; `index` is the response to clients other than browsers.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(index: String) -> Router<S> {
     let page = async move |fields: HeaderMap| match wants_html(&fields) {
         true => file("text/html; charset=utf-8", HTML),
@@ -48,7 +50,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(index: String) -> Router<
         .route("/page.js", get(async || file("text/javascript", JS)))
 }
 
-/// Browsers name the type when they go to a page; programs say `*/*` or nothing.
+/// Browsers name the type when they navigate; programs send `*/*` or nothing.
 fn wants_html(fields: &HeaderMap) -> bool {
     let mut values = fields.get_all(ACCEPT).iter();
     values.any(|value| {

@@ -1,4 +1,4 @@
-//! `/plane`: services of the request plane, who serves them, and what waits.
+//! `/plane`: services of the request plane, their workers, and queued calls.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
     }))
 }
 
-/// By status, of those that have ended any.
+/// Calls by status, without statuses of no call.
 fn finished(calls: &CallReport) -> Value {
     let ended = calls.finished.iter().filter(|(_, count)| *count > 0);
     let ended = ended.map(|(status, count)| (status.name().to_owned(), json!(count)));

@@ -1,16 +1,16 @@
-//! Whether the node wants traffic.
+//! The readiness of the node for traffic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether a node takes traffic, as load balancers see it.
+/// Readiness, as load balancers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Not everything listens yet.
     Starting,
     /// Serves.
     Ready,
-    /// Shuts down: what is in flight ends, nothing new should come.
+    /// Shuts down: exchanges in flight end, new ones should go elsewhere.
     Draining,
 }
 
@@ -36,7 +36,7 @@ impl Readiness {
 }
 
 impl State {
-    /// Its word in answers.
+    /// Its word in responses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

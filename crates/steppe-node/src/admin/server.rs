@@ -25,11 +25,11 @@ use super::limits::{
 use super::stall::StallBound;
 use super::{AdminError, socket_error};
 
-/// One listener and what it answers.
+/// One listener and its endpoints.
 #[derive(Debug)]
 pub(super) struct Server {
     listener: Listener,
-    /// What is spoken below HTTP. `None`: nothing.
+    /// `None`: without TLS.
     tls: Option<Arc<ListenerTls>>,
     router: Router,
 }
@@ -62,12 +62,12 @@ impl Server {
                     let tls = self.tls.as_ref().map(|tls| tls.rustls_config().into());
                     connections.make_room().await;
                     connections.spawn(|activity| serve(stream, (tls, router), activity));
-                    // The new one reads what it was sent before a newer one can take its place,
+                    // The new connection reads its request before a newer one can take its place,
                     // even if hundreds wait in the listener's queue.
                     yield_now().await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "admin cannot accept");
+                    tracing::warn!(%error, "admin failed to accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -93,7 +93,7 @@ where
     match timeout(HANDSHAKE_TIMEOUT, tls.accept(io)).await {
         Ok(Ok(session)) => serve_http(session, router, activity).await,
         Ok(Err(error)) => tracing::debug!(%error, "admin TLS handshake failed"),
-        Err(_) => tracing::debug!("admin TLS handshake ran out of time"),
+        Err(_) => tracing::debug!("admin TLS handshake timed out"),
     }
 }
 
@@ -125,8 +125,8 @@ where
     }
     match end {
         Ok(Ok(())) => {}
-        // A peer that leaves or errs is its own business.
+        // A peer that disconnects or errs is not an error of the node.
         Ok(Err(error)) => tracing::debug!(%error, "admin connection ended"),
-        Err(_) => tracing::debug!("admin connection ran out of time"),
+        Err(_) => tracing::debug!("admin connection timed out"),
     }
 }

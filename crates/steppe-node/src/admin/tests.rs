@@ -436,7 +436,7 @@ fn mistakes_name_their_key() {
     let refused = Admin::bind(&probes, &Inherited::default()).expect_err("is taken");
     assert_eq!(
         refused.to_string(),
-        format!("admin.probes: {address} is taken by another process")
+        format!("admin.probes: {address} is in use by another process")
     );
     let missing = Settings {
         token_file: Some("/nonexistent".into()),

@@ -29,13 +29,13 @@ pub enum TokenError {
         source: io::Error,
     },
     /// Nothing but white space.
-    #[error("{} is empty", .0.display())]
+    #[error("token file \"{}\" is empty", .0.display())]
     Empty(PathBuf),
     /// Larger than any token.
-    #[error("{} has more than {TOKEN_BYTES_MAX} bytes", .0.display())]
+    #[error("token file \"{}\" has more than {TOKEN_BYTES_MAX} bytes", .0.display())]
     TooLarge(PathBuf),
     /// A field value can't carry it (RFC 6750 §2.1).
-    #[error("{} holds characters that a bearer token can't have", .0.display())]
+    #[error("token file \"{}\" has characters that a bearer token cannot have", .0.display())]
     NotAToken(PathBuf),
 }
 
@@ -52,7 +52,7 @@ impl Token {
         let file = File::open(path).map_err(failed)?;
         let mode = file.metadata().map_err(failed)?.permissions().mode();
         if mode & 0o004 != 0 {
-            tracing::warn!(file = %path.display(), "the admin token can be read by every user");
+            tracing::warn!(file = %path.display(), "the admin token file is readable by every user");
         }
         let mut bytes = Vec::new();
         file.take(TOKEN_BYTES_MAX + 1)

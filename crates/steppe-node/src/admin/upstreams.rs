@@ -1,4 +1,4 @@
-//! `/upstreams`: in what condition servers are, and taking them out of service.
+//! `/upstreams`: the state of servers, and draining them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(super) async fn report(State(content): State<Arc<Content>>) -> Response {
 /// Each upstream with its servers.
 #[expect(
     clippy::disallowed_methods,
-    reason = "for how long a server is still ejected is told to people"
+    reason = "the report has the time that an ejection still lasts"
 )]
 pub(super) fn list(content: &Content) -> Vec<Value> {
     let now = Instant::now();
@@ -45,10 +45,15 @@ pub(super) async fn undrain(
 fn set_drained(content: &Content, (name, server): &(String, String), is_drained: bool) -> Response {
     let found = content.upstreams.set_drained(name, server, is_drained);
     if found.is_none() {
-        let text = "no such server; GET /upstreams lists them\n";
+        let text = "no such server; GET /upstreams lists the servers\n";
         return (StatusCode::NOT_FOUND, text).into_response();
     }
-    tracing::info!(upstream = name, server, is_drained, "asked by admin");
+    tracing::info!(
+        upstream = name,
+        server,
+        is_drained,
+        "drain state set over admin"
+    );
     json_response(&json!({ "upstream": name, "server": server, "draining": is_drained }))
 }
 
@@ -83,7 +88,7 @@ fn server(server: &ServerReport) -> Value {
     })
 }
 
-/// With three digits behind the point.
+/// With three digits after the point.
 fn rounded(duration: Duration, scale: f64) -> f64 {
     (duration.as_secs_f64() * scale * 1e3).round() / 1e3
 }

@@ -31,19 +31,19 @@ use super::console::{print, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Cert {
-    /// A file, PEM or DER, or a server: HOST, HOST:PORT or IP:PORT; the port is 443 unless told
+    /// A file, PEM or DER, or a server: HOST, HOST:PORT or IP:PORT; the default port is 443
     #[arg(value_name = "FILE|ADDRESS")]
     source: PathBuf,
-    /// The name to ask the server for and to look for in the certificate, instead of its host
+    /// The name to send as SNI and to verify in the certificate, instead of the host
     #[arg(long, value_name = "NAME", value_parser = server_name)]
     sni: Option<ServerName<'static>>,
-    /// Roots to trust, PEM, instead of the system's
+    /// File with root certificates (PEM) to trust, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// A private key that the first certificate of the file is to belong to
+    /// A private key to compare with the first certificate of the file
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// How long a server may take
+    /// Timeout for the server
     #[arg(long, value_name = "DURATION", value_parser = crate::config::duration, default_value = "10s")]
     timeout: Duration,
     /// Prints JSON, for scripts
@@ -58,10 +58,11 @@ Examples:
   steppe cert /etc/steppe/tls/example.crt --key /etc/steppe/tls/example.key
   steppe cert example.com --json | jq '.certificates[0].days_left'
 
-A file is judged as a server's. An existing file goes before a server of its name.
+A file is checked as the chain of a server. An existing file takes precedence over a server of the
+same name.
 
-Exit codes: 0 where clients accept it; 1 where there is a mistake for which clients refuse it;
-2 where the file can't be read or the server shows no certificate.";
+Exit codes: 0 if clients accept the certificate; 1 if clients refuse it; 2 if the file can't be
+read or the server shows no certificate.";
 
 pub(super) fn run(options: &Cert) -> ExitCode {
     let report = match report(options) {
@@ -83,7 +84,7 @@ pub(super) fn run(options: &Cert) -> ExitCode {
 
 fn server_name(text: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(text.to_owned())
-        .map_err(|_| "write a DNS name or an IP address".to_owned())
+        .map_err(|_| "expected a DNS name or an IP address".to_owned())
 }
 
 fn report(options: &Cert) -> Result<Report, String> {
@@ -150,7 +151,9 @@ impl Inquiry {
     fn of_server(&self, options: &Cert, target: &Target) -> Result<Report, String> {
         let address = options.source.display();
         if options.key.is_some() {
-            return Err(format!("{address} is a server: `--key` is for files"));
+            return Err(format!(
+                "{address} is a server: `--key` applies only to files"
+            ));
         }
         let name = match &options.sni {
             Some(name) => name.clone(),
@@ -207,7 +210,7 @@ impl Inquiry {
         name: Option<&ServerName<'static>>,
     ) -> String {
         if self.roots.is_empty() {
-            return "unknown: this system has no roots".to_owned();
+            return "unknown: no system root certificates found".to_owned();
         }
         let (leaf, others) = split(sent, 0);
         let chain = self.roots.verdict(&self.provider, leaf, &others, self.now);
@@ -224,7 +227,7 @@ fn told(outcome: &KeyMatch) -> (String, Option<Finding>) {
     match outcome {
         KeyMatch::Matches => ("matches certificate 1".to_owned(), None),
         KeyMatch::Differs => {
-            let message = "the private key is another certificate's";
+            let message = "the private key does not match";
             let finding = Finding::mistake("key_mismatch", Some(0), message);
             ("does not match certificate 1".to_owned(), Some(finding))
         }

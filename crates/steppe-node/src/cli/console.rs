@@ -38,7 +38,9 @@ pub(super) fn print(text: &str) -> ExitCode {
         // `steppe schema | head`: the reader has what it wanted.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
         Err(error) => {
-            say(&format!("steppe: can't write: {error}\n"));
+            say(&format!(
+                "steppe: can't write to standard output: {error}\n"
+            ));
             ExitCode::FAILURE
         }
     }

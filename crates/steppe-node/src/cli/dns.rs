@@ -18,13 +18,13 @@ pub(super) struct Dns {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Says what decides about a name, why, and where that stands
+    /// Explains the decision about a name, with its rule and reason
     #[command(after_help = explain::HELP)]
     Explain(explain::Options),
-    /// Has a running node forget what its cache says of names
+    /// Flushes names from the cache of a running node
     #[command(after_help = flush::HELP)]
     Flush(Box<flush::Options>),
-    /// Asks a server, by UDP, TCP, TLS or HTTPS
+    /// Queries a server over UDP, TCP, TLS or HTTPS
     #[command(after_help = query::HELP)]
     Query(Box<query::Options>),
 }

@@ -27,19 +27,19 @@ pub(super) struct Options {
     /// The method
     #[arg(value_name = "METHOD")]
     method: String,
-    /// The URL that a client asks for, of http or https
+    /// The URL of the request, http or https
     #[arg(value_name = "URL")]
     url: Uri,
-    /// A field of the request, "NAME: VALUE"; may be given several times
+    /// A field of the request, "NAME: VALUE"; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     fields: Vec<(String, String)>,
     /// The client's address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     client: IpAddr,
-    /// File with a token, sent as a bearer and verified as the node verifies it
+    /// File with a bearer token, verified as the node verifies it
     #[arg(long, value_name = "FILE", conflicts_with = "claims")]
     token: Option<PathBuf>,
-    /// What the token says, as JSON, instead of one that is verified
+    /// Claims of a verified token as JSON, instead of a token
     #[arg(long, value_name = "JSON", value_parser = claims)]
     claims: Option<Map<String, Value>>,
     #[command(flatten)]
@@ -52,22 +52,22 @@ Examples:
   steppe explain GET https://api.example.com/v1/users/7 -H 'x-version: 2' --token token.jwt
   steppe explain PUT https://api.example.com/v1/users/7 --claims '{\"scope\": \"read write\"}' --json
 
-Exit codes: 0 where something decides, a refusal included; 1 where the configuration, or a file that it
-names, can't be read; 2 where the request is none, or no listener is for it.";
+Exit codes: 0 if there is a decision, a refusal included; 1 if the configuration, or a file that it
+names, can't be read; 2 if the request is malformed, or no listener matches.";
 
 /// A name without spaces, and a value without control characters.
 fn field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("a field is NAME: VALUE")?;
+    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
     let (name, value) = (name.trim(), value.trim());
     let is_name = steppe_http::field::is_token(name.as_bytes());
     if !is_name || !steppe_http::field::is_field_value(value.as_bytes()) {
-        return Err("it is not a field's name and value".to_owned());
+        return Err("invalid field name or value".to_owned());
     }
     Ok((name.to_ascii_lowercase(), value.to_owned()))
 }
 
 fn claims(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text).map_err(|error| format!("claims are a JSON object: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("expected a JSON object: {error}"))
 }
 
 #[expect(
@@ -97,7 +97,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
         }
     }
     let Some(listener) = listener(options, &config) else {
-        say(&format!("steppe: no listener is for {}\n", options.url));
+        say(&format!("steppe: no listener matches {}\n", options.url));
         return Code::Usage.into();
     };
     let target = options.url.path_and_query();
@@ -186,7 +186,7 @@ impl Shown<'_> {
     fn text(&self, explained: &Explained) -> String {
         let options = self.options;
         let mut text = format!(
-            "{} {}, asked for by {}\n",
+            "{} {} from {}\n",
             options.method, options.url, options.client
         );
         let address = &self.config.http.listeners[self.listener].address;
@@ -194,7 +194,11 @@ impl Shown<'_> {
         let route = match &explained.route {
             Ok(route) => *route,
             Err(unrouted) => {
-                let _ = writeln!(text, "  answered here: {}", unrouted_text(unrouted));
+                let _ = writeln!(
+                    text,
+                    "  answered by the listener: {}",
+                    unrouted_text(unrouted)
+                );
                 return text;
             }
         };
@@ -205,8 +209,8 @@ impl Shown<'_> {
             let (name, kind) = self.filter(step);
             let verdict = match step.verdict {
                 Verdict::Passes => "passes".to_owned(),
-                Verdict::Depends => "may answer".to_owned(),
-                Verdict::Answers(status) => format!("answers {status}"),
+                Verdict::Depends => "may respond".to_owned(),
+                Verdict::Answers(status) => format!("responds with {status}"),
             };
             let rule = step.rule.map(|rule| {
                 let place = self.place(self.rule_at(step));
@@ -221,7 +225,7 @@ impl Shown<'_> {
         }
         if let Some(target) = &explained.target {
             let answers = target_name(&self.config.http, route);
-            let _ = writeln!(text, "  {answers} is asked for {target}");
+            let _ = writeln!(text, "  served by {answers}: {target}");
         }
         text
     }
@@ -266,10 +270,10 @@ impl Shown<'_> {
 
 fn unrouted_text(unrouted: &Unrouted) -> String {
     match unrouted {
-        Unrouted::ToHttps => "308, the listener sends everybody to https".to_owned(),
-        Unrouted::NotFound => "404, no route is for it".to_owned(),
+        Unrouted::ToHttps => "308, the listener redirects to https".to_owned(),
+        Unrouted::NotFound => "404, no route matches".to_owned(),
         Unrouted::Methods(methods) => {
-            format!("405, routes are for it with {}", methods.join(", "))
+            format!("405, routes match only with {}", methods.join(", "))
         }
     }
 }

@@ -29,13 +29,13 @@ const ANSWER_BYTES_MAX: u64 = 8 << 10;
 
 #[derive(Debug, Args)]
 pub(super) struct Health {
-    /// Where admin, or its probes, listen: IP:PORT, unix:PATH, or https://HOST:PORT
+    /// Address of admin or of its probes: IP:PORT, unix:PATH, or https://HOST:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = place, default_value = "127.0.0.1:9900")]
     admin: Place,
-    /// Authorities of the certificate of https, PEM, instead of the system's
+    /// File with CA certificates (PEM) for https, instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     ca: Option<PathBuf>,
-    /// Configuration of the node, which tells where instead
+    /// Configuration of the node, to take the address from
     #[arg(short, long = "config", value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
 }
@@ -70,7 +70,7 @@ Examples:
   steppe health --admin https://127.0.0.1:9900 --ca admin.crt
   steppe health -c /etc/steppe/steppe.toml
 
-Exit codes: 0 where the node is ready; 1 where it starts, drains or doesn't answer.";
+Exit codes: 0 if the node is ready; 1 if it starts, drains or does not respond.";
 
 pub(super) fn run(options: Health) -> ExitCode {
     let probed = match options.config {
@@ -95,7 +95,7 @@ pub(super) fn run(options: Health) -> ExitCode {
 }
 
 fn place(text: &str) -> Result<Place, String> {
-    const FORMS: &str = "write an IP address and a port, unix:PATH, or https://HOST:PORT";
+    const FORMS: &str = "expected an IP address and a port, unix:PATH, or https://HOST:PORT";
     if let Some(authority) = text.strip_prefix("https://") {
         let authority = authority.trim_end_matches('/');
         let has_port = authority
@@ -133,9 +133,10 @@ fn given(place: Place, ca: Option<&Path>) -> Result<Probed, Code> {
     };
     let addresses = authority.to_socket_addrs();
     let address = addresses.map_err(|error| failed(error.to_string()))?.next();
-    let address = address.ok_or_else(|| failed("no address".to_owned()))?;
+    let address = address.ok_or_else(|| failed("the host name has no address".to_owned()))?;
     let (host, _) = authority.rsplit_once(':').unwrap_or_default();
-    let name = trust::name(host).ok_or_else(|| failed("no name to verify".to_owned()))?;
+    let name =
+        trust::name(host).ok_or_else(|| failed("not a name that TLS can verify".to_owned()))?;
     let config = trust::by_authority(ca).map_err(|error| failed(error.to_string()))?;
     Ok(Probed {
         place,
@@ -152,11 +153,11 @@ fn configured(file: &Path) -> Result<Probed, Code> {
         return Err(Code::Configuration);
     };
     let failed = |why: String| {
-        say(&format!("steppe: {} {why}\n", file.display()));
+        say(&format!("steppe: {}: {why}\n", file.display()));
         Code::Configuration
     };
     let admin = config.admin;
-    let admin = admin.ok_or_else(|| failed("has no [admin] to ask".to_owned()))?;
+    let admin = admin.ok_or_else(|| failed("the configuration has no [admin]".to_owned()))?;
     let is_apart = admin.probes.is_some();
     let address = reachable(admin.probes.unwrap_or(admin.listen));
     let tls = admin.tls.filter(|_| !is_apart).map(|files| {
@@ -231,7 +232,7 @@ fn ask(probed: &Probed) -> io::Result<Answer> {
             exchange(tls, Timed::new(&stream, wait, end), &host)?
         }
     };
-    parse(&answer).ok_or_else(|| io::Error::other("no answer of HTTP/1.1"))
+    parse(&answer).ok_or_else(|| io::Error::other("not an HTTP/1.1 response"))
 }
 
 /// A socket of which each read ends in time.

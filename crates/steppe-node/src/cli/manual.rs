@@ -15,7 +15,7 @@ use crate::config;
 
 #[derive(Debug, Args)]
 pub(super) struct Manual {
-    /// The folder that they are written to; it is made where there is none
+    /// Output folder; created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

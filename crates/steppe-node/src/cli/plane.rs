@@ -21,16 +21,16 @@ pub(super) struct Plane {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Calls a service, and prints what it answers
+    /// Calls a service, and prints its response
     #[command(after_help = call::HELP)]
     Call(Box<call::Options>),
-    /// Serves: answers each request with its body
+    /// Runs a worker that returns the body of each request
     #[command(after_help = echo::HELP)]
     Echo(Box<echo::Options>),
-    /// Measures how fast a service answers, and what it refuses
+    /// Measures latency, throughput and refusals of a service
     #[command(after_help = bench::HELP)]
     Bench(Box<bench::Options>),
-    /// Lists workers: those of a running node, or those that named themselves in etcd
+    /// Lists the workers of a running node, or the workers announced in etcd
     #[command(after_help = workers::HELP)]
     Workers(workers::Options),
 }

@@ -78,10 +78,10 @@ pub(super) fn check(file: &Fields, limit: MemoryLimit, mistakes: &mut Mistakes) 
     };
     let (label, help) = match error {
         BudgetError::AboveLimit { .. } => (
-            "more than there is",
-            "take less, or a share: \"75%\" follows the limit",
+            "above the available memory",
+            "write less, or a share: \"75%\" follows the limit",
         ),
-        BudgetError::BelowFloor { .. } => ("too little to serve with", "give the node more"),
+        BudgetError::BelowFloor { .. } => ("too little memory to serve with", "write more"),
     };
     let mistake = Mistake::new(span, format!("`memory_budget`: {error}"));
     mistakes.push(mistake.label(label).help(help));
@@ -136,9 +136,9 @@ mod tests {
              2 │ workers = 1
              3 │ memory_budget = "1GiB"
                ·                 ───┬──
-               ·                    ╰── more than there is
+               ·                    ╰── above the available memory
                ╰────
-              help: take less, or a share: "75%" follows the limit
+              help: write less, or a share: "75%" follows the limit
 
             a.toml: 1 error
         "#]]

@@ -76,7 +76,7 @@ fn admin_token(file: &Fields, mistakes: &mut Mistakes) {
     mistakes.push(
         Mistake::new(
             span,
-            format!("admin at {listen} can be reached by others without a token"),
+            format!("admin on {listen} is reachable from other machines without a token"),
         )
         .label("neither loopback nor a Unix socket")
         .help("set `token_file`, or listen on 127.0.0.1"),
@@ -95,7 +95,7 @@ fn access_log(file: &Fields, mistakes: &mut Mistakes) {
     };
     if is_combined {
         let message = "`fields` has no effect in the format \"combined\"";
-        let mistake = Mistake::new(fields.span, message).label("which has a fixed set");
+        let mistake = Mistake::new(fields.span, message).label("it has a fixed set of fields");
         mistakes.push(mistake.help("set `format = \"json\"`"));
     }
     let mut seen: Vec<(&str, Span)> = Vec::new();
@@ -216,9 +216,12 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
     }
     let span = file.given("http").unwrap_or(root.span);
     mistakes.push(
-        Mistake::new(span, "nothing listens: there is no `http.listener`")
-            .label("no listener")
-            .help("add one, with `listen` set to \"127.0.0.1:8080\""),
+        Mistake::new(
+            span,
+            "the node would serve nothing: there is no `http.listener`",
+        )
+        .label("no listener")
+        .help("add one, with `listen` set to \"127.0.0.1:8080\""),
     );
 }
 
@@ -237,9 +240,9 @@ fn proxy_protocol(http: &Fields, listener: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(
             Mistake::new(
                 node.span,
-                "the PROXY protocol is believed of trusted proxies, and there are none",
+                "the PROXY protocol is accepted from trusted proxies only, and there are none",
             )
-            .label("every connection would be turned away")
+            .label("every connection would be closed")
             .help("name them in `http.trusted_proxies`"),
         );
     }

@@ -341,9 +341,9 @@ pub(super) fn network(text: &str) -> Read<IpNet> {
     };
     let whole = network.trunc();
     if let Some(mapped) = of_mapped(&whole) {
-        let refusal = Refusal::new(format!("`{}` would be no client's network", shown(text)));
+        let refusal = Refusal::new(format!("`{}` matches no client", shown(text)));
         return Err(refusal.help(format!(
-            "clients of IPv4 are known by their IPv4 addresses: did you mean \"{mapped}\"?"
+            "IPv4 clients have IPv4 addresses, on IPv6 sockets too: did you mean \"{mapped}\"?"
         )));
     }
     if whole == network {

@@ -52,7 +52,7 @@ pub static ROOT: Table = Table {
 
 static NODE: Table = Table {
     name: "node",
-    doc: "The process: its threads and its memory.",
+    doc: "The process: worker threads, memory and shutdown.",
     keys: &[
         Key::new(
             "workers",
@@ -60,7 +60,8 @@ static NODE: Table = Table {
                 Kind::Choice(&[Choice::served("auto")]),
                 Kind::Integer(1, WORKERS_MAX),
             ]),
-            "Worker threads; \"auto\" follows the CPU quota, one thread each.",
+            "Worker threads. \"auto\" starts one thread for each CPU that the CPU affinity and \
+             the CPU quota allow.",
         )
         .absent(Absent::Text("auto")),
         Key::new(
@@ -69,14 +70,16 @@ static NODE: Table = Table {
                 Kind::Share,
                 Kind::Size(MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX),
             ]),
-            "Memory that serving may take: a size, or a share of the container's limit, else of \
-             the machine.",
+            "Memory that serving may take: a size, or a share of the container's limit (control \
+             groups, versions 1 and 2), else of the machine's memory. A size above that limit is \
+             an error, which `steppe check` reports on the machine where it runs.",
         )
         .absent(Absent::Text("75%")),
         Key::new(
             "drain_timeout",
             Kind::Duration(Duration::ZERO, DRAIN_TIMEOUT_MAX),
-            "How long exchanges may go on after the node is told to stop.",
+            "Time that open exchanges have to finish after SIGTERM or Ctrl-C. A second signal \
+             ends the wait.",
         )
         .absent(Absent::Text("30s")),
     ],
@@ -85,25 +88,31 @@ static NODE: Table = Table {
 
 static ADMIN: Table = Table {
     name: "admin",
-    doc: "The admin endpoint: page, metrics, memory, configuration.",
+    doc: "The admin endpoint: page, metrics, memory, configuration. Without this section there \
+     is none.",
     keys: &[
         Key::new(
             "listen",
             Kind::Text(Form::Listen),
-            "Where the admin endpoint listens.",
+            "Address of the admin page, `/metrics`, `/memory`, `/config`, `/events`, `/healthz` \
+             and `/readyz`. On loopback without a token, only requests whose `Host` is an IP \
+             address or `localhost` are answered, which protects against DNS rebinding by web \
+             pages.",
         )
         .required(),
         Key::new(
             "token_file",
             Kind::Text(Form::File),
-            "File with the bearer token that admin asks for; required beyond loopback and Unix \
-             sockets.",
+            "File with the bearer token of the admin endpoint. Required unless `listen` is \
+             loopback or a Unix socket. Without the token, only the probes and the files of the \
+             admin page are served; the page holds no data, asks for the token, and keeps it \
+             until its tab is closed.",
         ),
         Key::new(
             "probes",
             Kind::Text(Form::Listen),
-            "Where /healthz and /readyz stand alone, without TLS; without it they stand on \
-             `listen`.",
+            "Separate address for `/healthz` and `/readyz`, without token and without TLS. They \
+             are then not served on `listen`.",
         ),
         Key::new("tls", Kind::Table(&ADMIN_TLS), ADMIN_TLS.doc),
     ],
@@ -112,7 +121,7 @@ static ADMIN: Table = Table {
 
 static LOG: Table = Table {
     name: "log",
-    doc: "What the node says about itself.",
+    doc: "Log of the node, written to standard error, one event a line.",
     keys: &[
         Key::new(
             "level",
@@ -122,13 +131,13 @@ static LOG: Table = Table {
                 Choice::served("info"),
                 Choice::served("debug"),
             ]),
-            "The least severe level that is logged.",
+            "Least severe level that is logged.",
         )
         .absent(Absent::Text("info")),
         Key::new(
             "format",
             Kind::Choice(&[Choice::served("text"), Choice::served("json")]),
-            "How a line is written.",
+            "Format of a line.",
         )
         .absent(Absent::Text("text")),
         Key::new(
@@ -137,7 +146,8 @@ static LOG: Table = Table {
                 Kind::Choice(&[Choice::served("off"), Choice::served("stdout")]),
                 Kind::Table(&ACCESS),
             ]),
-            "A line for each exchange.",
+            "Access log: a line for each exchange. \"stdout\" writes combined lines to standard \
+             output; a table writes to a file.",
         )
         .absent(Absent::Text("off")),
     ],
@@ -146,18 +156,20 @@ static LOG: Table = Table {
 
 static TRACE: Table = Table {
     name: "trace",
-    doc: "Traces of requests, sent to a collector by OTLP over HTTP, in JSON.",
+    doc: "Traces of requests (W3C Trace Context), sent as spans by OTLP over HTTP, in JSON. \
+     Without this section, no request is read or changed for traces.",
     keys: &[
         Key::new(
             "otlp",
             Kind::Text(Form::Collector),
-            "Where the collector is; spans go to /v1/traces below it.",
+            "URL of the collector, http or https. Spans are sent to `/v1/traces` below it.",
         )
         .required(),
         Key::new(
             "sample",
             Kind::Share,
-            "The share of traces that is kept of those that begin here; of others, who began them says so.",
+            "Share of the traces begun by this node that is kept. For a trace begun elsewhere, \
+             `traceparent` decides.",
         )
         .absent(Absent::Text("1%")),
     ],
@@ -171,7 +183,11 @@ static HTTP: Table = Table {
         Key::new(
             "trusted_proxies",
             Kind::List(&Kind::Text(Form::Network), 0),
-            "Peers whose Forwarded and X-Forwarded-* fields are believed; others' are replaced.",
+            "Networks whose `Forwarded` and `X-Forwarded-*` fields are believed and extended. \
+             From other peers, `Forwarded`, `X-Forwarded-For`, `-Proto` and `-Host` are replaced \
+             by the node's own; every other `X-Forwarded-*`, `X-Real-IP`, `X-Client-IP` and \
+             `True-Client-IP` is removed (a `transform` filter removes further ones). A peer on \
+             a Unix socket is trusted if loopback is.",
         )
         .absent(Absent::Texts(&[])),
         Key::new(
@@ -203,7 +219,8 @@ pub const TLS_PROTOCOLS: [&str; 2] = ["h1s", "h2"];
 
 static UPSTREAM: Table = Table {
     name: "http.upstream",
-    doc: "Origins, by name.",
+    doc: "Upstreams that routes forward to, by name: servers, a fixed response, or a service of \
+     the request plane.",
     keys: &[
         Key::new(
             "servers",
@@ -211,13 +228,16 @@ static UPSTREAM: Table = Table {
                 &Kind::Either(&[Kind::Text(Form::Server), Kind::Table(&SERVER)]),
                 1,
             ),
-            "Where its servers are; names are resolved again by their TTL.",
+            "Addresses of the servers, or tables with `address` and `weight`. Each address that \
+             a name resolves to is a server of its own, with the weight of the name. Names are \
+             resolved again by their TTL.",
         ),
         Key::new("respond", Kind::Table(&RESPOND), RESPOND.doc).exclusive(),
         Key::new(
             "plane",
             Kind::Text(Form::Service),
-            "A service of the request plane answers, instead of servers.",
+            "Service of the request plane that answers instead of servers. No other key may be \
+             set.",
         )
         .exclusive(),
         Key::new(
@@ -228,8 +248,8 @@ static UPSTREAM: Table = Table {
                 Choice::served("h1s"),
                 Choice::served("h2"),
             ]),
-            "What its servers speak: \"h1\" and \"h2c\" are HTTP/1.1 and HTTP/2 without TLS, \"h1s\" \
-             and \"h2\" the same with it.",
+            "Protocol of the servers. \"h1\" and \"h2c\" are HTTP/1.1 and HTTP/2 without TLS, \
+             \"h1s\" and \"h2\" the same over TLS.",
         )
         .absent(Absent::Text("h1")),
         Key::new("tls", Kind::Table(&UPSTREAM_TLS), UPSTREAM_TLS.doc).absent(Absent::TableWhere {
@@ -245,25 +265,31 @@ static UPSTREAM: Table = Table {
                 Choice::served("random"),
                 Choice::served("ring-hash"),
             ]),
-            "Which server is next.",
+            "Load-balancing policy. \"round-robin\": in turn, by weight. \"least-request\": the \
+             fewest requests in flight for the weight. \"p2c-ewma\": the better of two random \
+             servers by latency and load. \"random\": by weight. \"ring-hash\": the same server \
+             for the same value of `hash_on`.",
         )
         .absent(Absent::Text("round-robin")),
         Key::new(
             "hash_on",
             Kind::Text(Form::HashOn),
-            "What \"ring-hash\" looks at: \"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\".",
+            "Hash key of \"ring-hash\", required there: a request field, a cookie, the client's \
+             address as trusted proxies report it, or the path. It is read from the request as \
+             received, before filters.",
         ),
         Key::new("sticky", Kind::Table(&STICKY), STICKY.doc),
         Key::new(
             "slow_start",
             Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
-            "How long a server that comes back takes to its full share.",
+            "Time in which a server that returns (from ejection, failed health checks or a \
+             drain) goes from a tenth of its weight to all of it.",
         )
         .absent(Absent::Text("0s")),
         Key::new(
             "keepalive",
             Kind::Integer(KEEPALIVE.0, KEEPALIVE.1),
-            "Idle connections kept, a worker.",
+            "Idle connections kept per worker; `0` keeps none.",
         )
         .absent(Absent::Number(256)),
         Key::new(
@@ -283,7 +309,9 @@ static UPSTREAM: Table = Table {
         Key::new(
             "proxy_protocol",
             Kind::Choice(&[Choice::served("v1"), Choice::served("v2")]),
-            "Says to servers first whom a connection is for, which is not used again then.",
+            "PROXY protocol version of the header with the client's address that is sent to \
+             servers. Each request then has a connection of its own; health checks send \
+             `UNKNOWN` or `LOCAL`.",
         ),
         Key::new("hedge", Kind::Table(&HEDGE), HEDGE.doc),
     ],
@@ -294,11 +322,16 @@ static SERVER: Table = Table {
     name: "http.upstream.servers",
     doc: "One server.",
     keys: &[
-        Key::new("address", Kind::Text(Form::Server), "Where it is.").required(),
+        Key::new(
+            "address",
+            Kind::Text(Form::Server),
+            "Address of the server.",
+        )
+        .required(),
         Key::new(
             "weight",
             Kind::Integer(WEIGHT.0, WEIGHT.1),
-            "Its share of the requests, relative to the others'.",
+            "Share of the requests, relative to the other servers' weights.",
         )
         .absent(Absent::Number(1)),
     ],
@@ -307,31 +340,34 @@ static SERVER: Table = Table {
 
 static UPSTREAM_TIMEOUTS: Table = Table {
     name: "http.upstream.timeouts",
-    doc: "How long a server may take.",
+    doc: "Time limits for servers.",
     keys: &[
         Key::new(
             "connect",
             Kind::TIMEOUT,
-            "Until the connection stands: 504.",
+            "Until a connection is established; then 504. A name that was never resolved gives \
+             502.",
         )
         .absent(Absent::Text("1s")),
         Key::new(
             "first_byte",
             Kind::TIMEOUT,
-            "From the request's last byte to the response's first: 504.",
+            "From the end of the request to the head of the response; then 504.",
         )
         .absent(Absent::Text("60s")),
         Key::new(
             "idle",
             Kind::TIMEOUT,
-            "Between two reads or writes within a message; also how long an idle connection is \
-             kept.",
+            "For the server to accept or send more of a message; then 504, or a closed \
+             connection if the response has begun. A tunnel without traffic for this time is \
+             closed. Idle connections are kept as long.",
         )
         .absent(Absent::Text("60s")),
         Key::new(
             "total",
             Kind::TIMEOUT,
-            "The whole exchange; tunnels and event streams have `idle` only. Without it: no bound.",
+            "For the whole exchange; then 504, or a closed connection. Tunnels and event streams \
+             have `idle` only. Without it, there is no limit.",
         ),
     ],
     needs: Needs::Nothing,
@@ -339,17 +375,18 @@ static UPSTREAM_TIMEOUTS: Table = Table {
 
 static RESPOND: Table = Table {
     name: "http.upstream.respond",
-    doc: "A response that the gateway makes itself, instead of servers.",
+    doc: "Response of the gateway itself, instead of servers. No other key may be set.",
     keys: &[
         Key::new("status", Kind::Integer(200, 599), "Status code.").absent(Absent::Number(200)),
-        Key::new("body", Kind::Text(Form::Any), "Content.").absent(Absent::Text("")),
+        Key::new("body", Kind::Text(Form::Any), "Content, at most 16 KiB.")
+            .absent(Absent::Text("")),
         Key::new(
             "headers",
             Kind::Map(
                 Form::FieldName,
                 &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
             ),
-            "Further fields.",
+            "Further response fields: a value, or a list of values.",
         )
         .absent(Absent::Table)
         .secret(),
@@ -359,41 +396,48 @@ static RESPOND: Table = Table {
 
 static ROUTE: Table = Table {
     name: "http.route",
-    doc: "Which requests go where: the most specific route that matches is taken.",
+    doc: "Routes of requests to upstreams or folders. Of those that match a request, the one with \
+     the most specific host is taken, then the most specific path, the most predicates, the first \
+     in the file. A request that matches none gets 404, or 405 with `Allow` if only its method differs.",
     keys: &[
         Key::new(
             "name",
             Kind::Text(Form::Name),
-            "Its name in metrics and logs.",
+            "Unique name, shown in metrics and logs.",
         )
         .required(),
         Key::new(
             "host",
             Kind::OneOrMany(&Kind::Text(Form::Host)),
-            "Any of these hosts; without it every host.",
+            "Hosts that match: \"www.example.com\", or \"*.example.com\" for every name below \
+             it. Without it, every host.",
         ),
         Key::new(
             "path",
             Kind::Text(Form::Path),
-            "Literal segments, {name} for one segment, {rest*} for what follows.",
+            "Path pattern: literal segments, `{name}` for one segment, `{rest*}` for the \
+             remaining path. \"/v1/{rest*}\" does not match \"/v10\".",
         )
         .absent(Absent::Text("/{rest*}")),
         Key::new(
             "methods",
             Kind::List(&Kind::Text(Form::Method), 1),
-            "Any of these methods; without it every method but CONNECT.",
+            "Methods that match, case-sensitive. Without it, every method but CONNECT. With \
+             \"CONNECT\", clients get tunnels to any host and port of the route's hosts, through \
+             an upstream whose servers are proxies: the node sends them CONNECT in turn, and \
+             relays bytes once they accept. `timeouts.idle` of the upstream ends a tunnel.",
         ),
         Key::new(
             "headers",
             Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
-            "Fields that must be there with just this value.",
+            "Fields that a request must have with exactly this value.",
         )
         .absent(Absent::Table)
         .secret(),
         Key::new(
             "query",
             Kind::Map(Form::Any, &Kind::Text(Form::Any)),
-            "Query parameters that must be there with just this value.",
+            "Query parameters that a request must have with exactly this value.",
         )
         .absent(Absent::Table)
         .secret(),
@@ -401,19 +445,21 @@ static ROUTE: Table = Table {
         Key::new(
             "filters",
             Kind::List(&Kind::Text(Form::Name), 0),
-            "Filters, in this order for the request and reversed for the response.",
+            "Filters by name, in order for the request and in reverse for the response.",
         )
         .absent(Absent::Texts(&[])),
         Key::new(
             "upstream",
             Kind::Text(Form::Name),
-            "The upstream that answers.",
+            "Upstream that requests are forwarded to. \"dns\" is the DNS forwarder unless an \
+             upstream has that name.",
         ),
         Key::new("files", Kind::Table(&FILES), FILES.doc),
         Key::new(
             "budget",
             Kind::Size(ROUTE_BUDGET_MIN, MEMORY_BUDGET_MAX),
-            "Share of the node's memory budget; without it the whole of it.",
+            "Part of the node's memory budget that exchanges of this route may take. Without it, \
+             all of it.",
         ),
         Key::new("timeouts", Kind::Table(&ROUTE_TIMEOUTS), ROUTE_TIMEOUTS.doc)
             .absent(Absent::Table),
@@ -423,11 +469,12 @@ static ROUTE: Table = Table {
 
 static ROUTE_TIMEOUTS: Table = Table {
     name: "http.route.timeouts",
-    doc: "How long an exchange of this route may take.",
+    doc: "Time limits of the route.",
     keys: &[Key::new(
         "total",
         Kind::TIMEOUT,
-        "The whole exchange; wins over the upstream's.",
+        "For the whole exchange, in place of the upstream's. For a service of the request plane, \
+         it is the deadline of the call.",
     )],
     needs: Needs::Nothing,
 };

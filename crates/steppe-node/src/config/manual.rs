@@ -10,8 +10,8 @@ use super::table::{Absent, Key, Kind, Support, Table};
 
 const FORM: &str = "TOML, or JSON in a file that ends in .json. Durations are written \"250ms\", \
     \"5s\", \"1m\"; sizes \"64KiB\", \"10MiB\"; shares \"75%\". Relative paths count from the \
-    file's folder. A key that is not known is a mistake: steppe check FILE tells all mistakes at \
-    once.";
+    file's folder. An unknown key is an error: steppe check FILE reports all errors of a \
+    configuration at once, then the first file it names that can't be used.";
 
 /// The page.
 pub fn manual() -> String {
@@ -82,7 +82,7 @@ fn within(page: &mut Roff, kind: &Kind, place: &str) {
             section(page, place, tagged.doc);
             page.control("TP", []);
             page.text([bold(tagged.tag)]);
-            page.text([roman(tagged.tag_doc), roman(" Required.")]);
+            page.text([roman(format!("{} Required.", tagged.tag_doc))]);
             for variant in tagged.variants {
                 let place = format!("{place}, {} = \"{}\"", tagged.tag, variant.name);
                 match variant.table {
@@ -97,23 +97,40 @@ fn within(page: &mut Roff, kind: &Kind, place: &str) {
 
 fn section(page: &mut Roff, heading: &str, doc: &str) {
     page.control("SH", [heading]);
-    page.text([roman(doc)]);
+    page.text(prose(doc));
+}
+
+/// Text of the table of keys: code is bold.
+fn prose(text: &str) -> Vec<Inline> {
+    let parts = text.split('`').enumerate();
+    parts
+        .map(|(at, part)| match at % 2 {
+            0 => roman(part),
+            _ => bold(part),
+        })
+        .collect()
 }
 
 fn entry(page: &mut Roff, key: &Key) {
     page.control("TP", []);
     page.text([bold(key.name)]);
+    let mut text = prose(key.doc);
     match &key.support {
-        Support::Later => page.text([roman(format!("{} Not supported yet.", key.doc))]),
-        Support::Served { kind, absent } => page.text([
-            roman(format!("{} It takes ", key.doc)),
+        Support::Later => text.push(roman(" Not supported yet.")),
+        Support::Served { kind, absent } => text.extend([
+            roman(" It takes "),
             italic(takes(kind)),
             roman(format!(". {}", without(*absent))),
         ]),
-    };
+    }
+    page.text(text);
 }
 
 fn takes(kind: &Kind) -> String {
+    if let Kind::Either(kinds) = kind {
+        let kinds: Vec<String> = kinds.iter().map(takes).collect();
+        return kinds.join(", or ");
+    }
     match kind.range() {
         range if range.is_empty() || matches!(kind, Kind::Integer(..)) => kind.expects(),
         range => format!("{}, {range}", kind.expects()),
@@ -179,7 +196,7 @@ mod tests {
                 "{name}"
             );
         }
-        assert!(page.contains("Default: \"75%\"."), "defaults are told");
-        assert!(page.contains("from 1KiB to 256KiB"), "ranges are told");
+        assert!(page.contains("Default: \"75%\"."), "defaults are there");
+        assert!(page.contains("from 1KiB to 256KiB"), "ranges are there");
     }
 }

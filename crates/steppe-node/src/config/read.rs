@@ -346,7 +346,8 @@ impl Reader<'_> {
             let range = kind.range();
             let mistake = Mistake::new(value.span, format!("`{name}` is out of range"));
             let mistake = mistake.label("out of range");
-            self.mistakes.push(mistake.help(format!("it goes {range}")));
+            self.mistakes
+                .push(mistake.help(format!("it takes values {range}")));
         }
         typed
     }
@@ -365,14 +366,14 @@ impl Reader<'_> {
         let mistake = Mistake::new(span, format!("{what} is not supported yet"));
         let mistake = mistake.label("not supported yet");
         self.mistakes
-            .push(mistake.help("take it out: nothing starts with a setting ignored"));
+            .push(mistake.help("take it out: the node ignores no setting silently"));
     }
 
     fn missing(&mut self, table: &Table, key: &Key, span: Span) {
         let message = format!("`{}` lacks the key `{}`", table.name, key.name);
         let mistake = Mistake::new(span, message).label("in this table");
         self.mistakes
-            .push(mistake.help(format!("{}: {}", key.name, key.doc)));
+            .push(mistake.help(format!("{}: {}", key.name, key.summary())));
     }
 
     fn none_of(&mut self, table: &Table, span: Span) {
@@ -388,7 +389,7 @@ impl Reader<'_> {
         let docs: Vec<_> = table
             .served_of()
             .filter_map(|name| table.key(name))
-            .map(|key| format!("{}: {}", key.name, key.doc))
+            .map(|key| format!("{}: {}", key.name, key.summary()))
             .collect();
         let mistake = Mistake::new(span, message).label("in this table");
         self.mistakes.push(mistake.help(docs.join("\n")));

@@ -343,6 +343,11 @@ impl Key {
         matches!(self.support, Support::Served { .. })
     }
 
+    /// The first sentence of its description.
+    pub(super) fn summary(&self) -> &'static str {
+        summary(self.doc)
+    }
+
     /// Whether its table is refused without it.
     pub(super) fn is_required(&self) -> bool {
         let Support::Served { absent, .. } = &self.support else {
@@ -350,6 +355,12 @@ impl Key {
         };
         matches!(absent, Absent::Required)
     }
+}
+
+/// The first sentence of a description.
+pub(super) fn summary(doc: &'static str) -> &'static str {
+    let first = doc.split_inclusive(". ").next();
+    first.unwrap_or_default().trim_end()
 }
 
 impl Choice {
@@ -467,7 +478,7 @@ impl Form {
             Self::DnsName => "a domain name such as \"example.org\"",
             Self::DnsType => "a type such as \"AAAA\"",
             Self::DnsRecord => "an address, or a record such as \"MX 10 mail.example.org\"",
-            Self::DnsClientId => "a client's id such as \"kids-tablet\"",
+            Self::DnsClientId => "a client ID such as \"kids-tablet\"",
             Self::Url => "a URL such as \"https://lists.example/ads.txt\"",
             Self::Collector => "a URL such as \"http://127.0.0.1:4318\"",
             Self::RateStore => "a URL such as \"redis://127.0.0.1:6379/0\"",
@@ -475,7 +486,7 @@ impl Form {
             Self::Hours => "hours such as \"08:00-17:30\"",
             Self::TimeZone => "a time zone such as \"Europe/Berlin\"",
             Self::EtcdEndpoint => "a URL such as \"http://127.0.0.1:2379\"",
-            Self::EtcdPrefix => "what keys begin with, such as \"/steppe\"",
+            Self::EtcdPrefix => "a prefix of keys such as \"/steppe\"",
             Self::Service => "a service such as \"embed\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }

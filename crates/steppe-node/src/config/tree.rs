@@ -102,7 +102,7 @@ impl Value {
 
 /// The mistake of a file that has more than [`TOKENS_MAX`], whose last one ends at `end`.
 fn too_many_tokens(end: usize) -> Mistake {
-    let message = format!("more than {TOKENS_MAX} words and signs");
+    let message = format!("more than {TOKENS_MAX} tokens");
     Mistake::new(Span::at(end), message).label("the file is not read any further")
 }
 

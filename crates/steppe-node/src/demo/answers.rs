@@ -32,7 +32,7 @@ pub(super) async fn echo(fields: HeaderMap, content: Body) -> Response {
 /// Sends `count` bytes.
 pub(super) async fn bytes(Path(count): Path<u64>) -> Response {
     if count > BYTES_MAX {
-        let why = format!("{count} bytes are more than {BYTES_MAX}\n");
+        let why = format!("{count} bytes, at most {BYTES_MAX} are allowed\n");
         return (StatusCode::BAD_REQUEST, why).into_response();
     }
     let fields = [
@@ -63,7 +63,11 @@ pub(super) async fn slow(Query(query): SlowQuery) -> Response {
         .get("ms")
         .map_or(Ok(1_000), |ms| ms.parse().map(|ms: u64| ms));
     let Ok(ms) = wanted else {
-        return (StatusCode::BAD_REQUEST, "ms is a number of milliseconds\n").into_response();
+        return (
+            StatusCode::BAD_REQUEST,
+            "`ms` must be a number of milliseconds\n",
+        )
+            .into_response();
     };
     let wait = Duration::from_millis(ms).min(SLOW_MAX);
     sleep(wait).await;
@@ -125,13 +129,13 @@ pub(super) async fn status(Path(code): Path<u16>) -> Response {
     match StatusCode::from_u16(code) {
         // 1xx is no final answer, and 600 upwards no class that clients know.
         Ok(status) if (200..600).contains(&code) => {
-            let reason = status.canonical_reason().unwrap_or("no reason");
+            let reason = status.canonical_reason().unwrap_or("unknown");
             let content = match status {
                 StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
                 _ => format!("{code} {reason}\n"),
             };
             (status, content).into_response()
         }
-        _ => (StatusCode::BAD_REQUEST, "a status is 200 to 599\n").into_response(),
+        _ => (StatusCode::BAD_REQUEST, "the status must be 200 to 599\n").into_response(),
     }
 }

@@ -54,7 +54,7 @@ impl Drop for Certificate {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
             let folder = self.folder.display();
-            tracing::warn!(%folder, %error, "the demo's certificate cannot be removed");
+            tracing::warn!(%folder, %error, "cannot remove the certificate of the demo");
         }
     }
 }

@@ -79,23 +79,22 @@ const TEMPLATE: &str = r#"<!doctype html>
   @media (prefers-color-scheme: dark) { body { color: #ddd; background: #171a17 } td { border-color: #333 } td:first-child { color: #999 } a { color: #7fd1a5 } }
 </style>
 <h1>It works.</h1>
-<p>This is Steppe's demo origin, a small server inside the node. Your request came
-through the gateway, an edge proxy whose memory stays within a budget, and looked
-like this when it arrived:</p>
+<p>This is Steppe's demo origin, a small server inside the node. The gateway, an edge
+proxy whose memory stays within a budget, forwarded your request to it as follows:</p>
 <pre>{method} {target} {version}</pre>
 <table>
 {fields}</table>
 <h2>More to try</h2>
 <table>
-<tr><td><a href="/bytes/1000000">/bytes/1000000</a><td>streams that many bytes
-<tr><td><a href="/slow?ms=2000">/slow?ms=2000</a><td>answers after two seconds
-<tr><td><a href="/events">/events</a><td>an event a second
-<tr><td><a href="/status/503">/status/503</a><td>answers with that status
-<tr><td>/echo<td>sends back what you send: <code>curl --data-binary @file …/echo</code>
-<tr><td>/ws<td>a WebSocket that echoes
+<tr><td><a href="/bytes/1000000">/bytes/1000000</a><td>streams the given number of bytes
+<tr><td><a href="/slow?ms=2000">/slow?ms=2000</a><td>responds after two seconds
+<tr><td><a href="/events">/events</a><td>one event per second
+<tr><td><a href="/status/503">/status/503</a><td>responds with the given status
+<tr><td>/echo<td>returns the request content: <code>curl --data-binary @file …/echo</code>
+<tr><td>/ws<td>a WebSocket that echoes messages
 </table>
-<p>Metrics, memory and configuration stand on the admin address that the node
-printed when it started.</p>
+<p>Metrics, memory and configuration are served on the admin address that the node
+printed at its start.</p>
 </html>
 "#;
 

@@ -67,7 +67,7 @@ fn bytes_are_counted_and_bounded() {
     check(
         &get(&demo, "/bytes/1073741825"),
         "400",
-        "are more than 1073741824\n",
+        "at most 1073741824 are allowed\n",
     );
     check(&get(&demo, "/bytes/x"), "400", "");
 }
@@ -96,7 +96,7 @@ fn a_status_is_answered_as_asked() {
     check(
         &get(&demo, "/status/101"),
         "400",
-        "a status is 200 to 599\n",
+        "the status must be 200 to 599\n",
     );
 }
 
@@ -107,7 +107,7 @@ fn a_slow_answer_says_how_slow() {
     check(
         &get(&demo, "/slow?ms=soon"),
         "400",
-        "ms is a number of milliseconds\n",
+        "`ms` must be a number of milliseconds\n",
     );
 }
 

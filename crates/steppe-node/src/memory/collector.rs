@@ -23,7 +23,10 @@ const RESERVED: Family = Family::new(
     "steppe_budget_reserved_bytes",
     "Bytes reserved in an account and below it",
 );
-const PEAK: Family = Family::new("steppe_budget_peak_bytes", "Most bytes drawn at once");
+const PEAK: Family = Family::new(
+    "steppe_budget_peak_bytes",
+    "Peak of the bytes drawn at once",
+);
 const REFUSED: Family = Family::new("steppe_budget_refused", "Refused reservations");
 const POOL: Family = Family::new("steppe_pool_bytes", "Bytes of pooled buffers");
 const LIVE: Family = Family::new(
@@ -32,14 +35,14 @@ const LIVE: Family = Family::new(
 );
 const HELD: Family = Family::new(
     "steppe_allocator_bytes",
-    "The allocator's memory by its own statistics",
+    "Memory of the allocator, by its own statistics",
 );
 const PURGED: Family = Family::new(
     "steppe_allocator_purged_bytes",
     "Bytes that the allocator returned to the system",
 );
 const RSS: Family = Family::new("process_resident_memory_bytes", "Resident memory");
-const CPU: Family = Family::seconds("process_cpu", "User and system time");
+const CPU: Family = Family::seconds("process_cpu", "User and system CPU time");
 const START: Family = Family::new(
     "process_start_time_seconds",
     "Start time of the process since the Unix epoch",
@@ -67,7 +70,7 @@ impl Collector for MemoryCollector {
             Ok(figures) => figures.encode(&mut encoder),
             // A scrape without them is better than none.
             Err(error) => {
-                tracing::debug!(%error, "no process figures");
+                tracing::debug!(%error, "cannot read the figures of the process");
                 Ok(())
             }
         }

@@ -44,7 +44,7 @@ pub(super) fn banner(node: &Prepared) -> String {
             &mut text,
             "demo origin",
             &address,
-            "what stands behind the gateway",
+            "upstream of the gateway",
         );
     }
     try_this(&mut text, node, &endpoints);

@@ -59,7 +59,7 @@ pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Resu
         PrepareError::Other { .. } => error.into(),
     })?;
     for socket in set.unwanted_sockets() {
-        tracing::warn!(socket, "no listener wants this inherited socket");
+        tracing::warn!(socket, "no listener matches this inherited socket");
     }
     Ok(Prepared {
         config,
@@ -105,7 +105,7 @@ fn make_certificate(config: &mut Config) -> Option<Certificate> {
             Some(made)
         }
         Err(error) => {
-            tracing::warn!(%error, "no https: a certificate cannot be written");
+            tracing::warn!(%error, "cannot write a certificate: the demo starts without https");
             config.remove_tls_listeners();
             None
         }
@@ -116,10 +116,12 @@ fn make_certificate(config: &mut Config) -> Option<Certificate> {
 fn explain_port(error: &dyn Display, file: Option<&Path>) -> anyhow::Error {
     let help = match file {
         None => {
-            "stop what listens there, or choose other ports with --listen, --listen-tls, \
+            "stop the process that listens there, or choose other ports with --listen, --listen-tls, \
              --listen-dns, --admin and --demo, as in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
         }
-        Some(_) => "stop what listens there, or change the address in the configuration",
+        Some(_) => {
+            "stop the process that listens there, or change the address in the configuration"
+        }
     };
     anyhow::anyhow!("{error}\n  help: {help}")
 }

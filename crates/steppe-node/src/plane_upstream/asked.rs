@@ -29,7 +29,10 @@ impl Asked {
     pub(super) fn read(request: &GuestRequest<'_>, bytes_max: u64) -> Result<Self, Respond> {
         let head = &request.head;
         if head.method() == b"HEAD" || head.is_connect() {
-            let mut refused = answer::words(405, "the request plane has no such method".to_owned());
+            let mut refused = answer::words(
+                405,
+                "the request plane does not support this method".to_owned(),
+            );
             let allow = (
                 "allow".to_owned(),
                 "GET, POST, PUT, PATCH, DELETE".to_owned(),
@@ -54,14 +57,15 @@ impl Asked {
         };
         if content_type.is_some_and(|value| !is_media_type(value)) {
             let why = format!(
-                "a media type has at most {CONTENT_TYPE_BYTES_MAX} visible characters here"
+                "the media type must have at most {CONTENT_TYPE_BYTES_MAX} visible characters"
             );
             return Err(answer::words(415, why));
         }
         let idempotency_key = head.fields.values_named(b"idempotency-key").next();
         if idempotency_key.is_some_and(|key| !(1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()))
         {
-            let why = format!("an idempotency key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes here");
+            let why =
+                format!("the idempotency key must have 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes");
             return Err(answer::words(400, why));
         }
         let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
@@ -114,7 +118,7 @@ impl Asked {
 pub(super) fn too_large(bytes_max: u64) -> Failure {
     Failure::new(
         Status::TooLarge,
-        format!("at most {bytes_max} bytes are taken"),
+        format!("at most {bytes_max} bytes are allowed"),
     )
 }
 

@@ -35,7 +35,7 @@ impl Calling for PlaneService {
                 Some(relay) => relay.call(&head).await,
                 None => Err(Failure::new(
                     Status::Unavailable,
-                    "there is no request plane",
+                    "no request plane is configured",
                 )),
             }
         })

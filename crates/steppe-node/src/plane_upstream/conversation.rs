@@ -122,7 +122,7 @@ async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Fai
     let mut piece = Some(first);
     while let Some(bytes) = piece {
         let put = message.put(&bytes);
-        put.map_err(|_| Failure::new(Status::Invalid, "more content than was announced"))?;
+        put.map_err(|_| Failure::new(Status::Invalid, "more content than announced"))?;
         piece = hall.next_of_request().await;
     }
     Ok(message.freeze())

@@ -13,9 +13,9 @@ pub struct ReloadCollector(Status);
 
 const GENERATION: Family = Family::new(
     "steppe_config_generation",
-    "Configurations in force so far, the present one included",
+    "Configurations loaded so far, the current one included",
 );
-const RELOADS: Family = Family::new("steppe_config_reloads", "Reloads by what came of them");
+const RELOADS: Family = Family::new("steppe_config_reloads", "Reloads, by result");
 const GOOD: Family = Family::new(
     "steppe_config_last_reload_successful",
     "1 while the last file that was read is in force, else 0",

@@ -1,32 +1,34 @@
-//! The view on a terminal: from the top what matters most, cut from the bottom.
+//! The view on a terminal: a head, then panels by importance.
+
+use std::collections::VecDeque;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Gauge, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{self, Block, Borders, Clear, Gauge, Paragraph, Sparkline};
 
-use super::view::{
-    AccountRow, SERVER_COLUMNS, View, bytes, connections, events, memory, milliseconds, servers,
-    text,
-};
+use super::panels::{self, Lines};
+use super::tables::{self, Column, Look, Table};
+use super::text::{bytes, fit, text};
+use super::view::{Panel, View, connections, events, latency, memory, requests};
 
 const HELP: &str = "\
 q  Esc     quit
+Tab        next view: overview, routes, upstreams, caches, accounts, warnings
 s          sort accounts: tree, reserved, peak, name
-Up Down    scroll accounts; PageUp, PageDown, Home
+Up Down    scroll the table; PageUp, PageDown, Home
 ?          this help";
+
+/// Title and heads of a table.
+const TABLE_HEADS: u16 = 2;
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
-    let servers = servers(&view.node);
-    let servers_height = u16::try_from(servers.len()).unwrap_or(u16::MAX).clamp(1, 6) + 3;
-    let [head, budget, rates, accounts, upstreams, errors, keys] = Layout::vertical([
+    let [head, budget, rates, panels, keys] = Layout::vertical([
         Constraint::Length(3),
-        Constraint::Length(3),
-        Constraint::Length(5),
-        Constraint::Fill(3),
-        Constraint::Length(servers_height),
+        Constraint::Length(1),
+        Constraint::Length(4),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
@@ -34,20 +36,73 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     draw_head(frame, head, view);
     draw_budget(frame, budget, view);
     draw_rates(frame, rates, view);
-    draw_accounts(frame, accounts, view);
-    draw_servers(frame, upstreams, servers);
-    draw_errors(frame, errors, view);
-    let help = "q quit  s sort  ↑↓ scroll  ? help";
+    match view.panel {
+        Panel::Overview => draw_overview(frame, panels, view),
+        panel => draw_panel(frame, panels, (panel, view)),
+    }
+    let help = "q quit  Tab next view  s sort  ↑↓ scroll  ? help";
     frame.render_widget(Line::from(help).dim(), keys);
     if view.shows_help {
         draw_help(frame);
     }
 }
 
+/// A little of everything: errors and upstreams before caches and memory.
+fn draw_overview(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let node = &view.node;
+    let shown = [
+        tables::routes(node),
+        tables::upstreams(node),
+        tables::servers(node),
+        tables::caches(node),
+        tables::accounts(view),
+    ];
+    let lines = |table: &Table| Lines::of(table.rows.len(), TABLE_HEADS);
+    let [routes, upstreams, servers, caches, accounts] = shown.each_ref().map(lines);
+    let caches = if shown[3].rows.is_empty() {
+        Lines::NONE
+    } else {
+        caches
+    };
+    let warnings = Lines::of(events(node).len(), 1);
+    let by_importance = [routes, upstreams, servers, warnings, caches, accounts];
+    let [routes, upstreams, servers, warnings, caches, accounts] =
+        panels::divide(area.height, by_importance);
+    let heights = [routes, upstreams, servers, caches, accounts, warnings];
+    let areas = Layout::vertical(heights.map(Constraint::Length)).split(area);
+    for (index, table) in shown.iter().enumerate() {
+        let offset = if index == 4 { view.offset } else { 0 };
+        draw_table(frame, areas[index], (table, offset));
+    }
+    draw_warnings(frame, areas[5], (view, 0));
+}
+
+/// One panel in full.
+fn draw_panel(frame: &mut Frame<'_>, area: Rect, (panel, view): (Panel, &View)) {
+    let node = &view.node;
+    let table = match panel {
+        Panel::Overview | Panel::Accounts => tables::accounts(view),
+        Panel::Routes => tables::routes(node),
+        Panel::Caches => tables::caches(node),
+        Panel::Upstreams => {
+            let upstreams = tables::upstreams(node);
+            let rows = Lines::of(upstreams.rows.len(), TABLE_HEADS);
+            let servers = tables::servers(node);
+            let all = Lines::of(servers.rows.len(), TABLE_HEADS);
+            let heights = panels::divide(area.height, [rows, all]);
+            let areas = Layout::vertical(heights.map(Constraint::Length)).split(area);
+            draw_table(frame, areas[0], (&upstreams, 0));
+            return draw_table(frame, areas[1], (&servers, view.offset));
+        }
+        Panel::Warnings => return draw_warnings(frame, area, (view, view.offset)),
+    };
+    draw_table(frame, area, (&table, view.offset));
+}
+
 fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let node = &view.node;
     let state = match &view.lost {
-        Some(why) => format!("disconnected, retrying: {why}").red().bold(),
+        Some(error) => format!("disconnected, retrying: {error}").red().bold(),
         None => match text(&node["state"]) {
             ready if ready == "ready" => ready.green().bold(),
             other => other.yellow().bold(),
@@ -77,14 +132,13 @@ fn draw_budget(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let number = |key: &str| budget[key].as_u64().unwrap_or(0);
     let (reserved, limit) = (number("reserved_bytes"), number("limit_bytes"));
     let label = format!(
-        "{} of {}, peak {}",
+        "memory budget: {} of {} reserved, peak {}",
         bytes(reserved),
         bytes(limit),
         bytes(number("peak_bytes"))
     );
     let gauge = Gauge::default()
-        .block(Block::bordered().title("memory budget"))
-        .gauge_style(Style::new().fg(Color::Green))
+        .gauge_style(Style::new().fg(Color::Green).bg(Color::DarkGray))
         .ratio(ratio(reserved, limit))
         .label(label);
     frame.render_widget(gauge, area);
@@ -99,113 +153,129 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 fn draw_rates(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let [left, right] = Layout::horizontal([Constraint::Fill(1); 2]).areas(area);
-    let node = &view.node;
-    let rate = format!("requests {}/s", text(&node["requests_per_second"]));
-    let latency = format!(
-        "latency p50 {} p99 {}",
-        milliseconds(&node["p50_ms"]),
-        milliseconds(&node["p99_ms"])
-    );
-    draw_sparkline(frame, left, rate, view.rates.iter(), Color::Green);
-    draw_sparkline(frame, right, latency, view.p99_us.iter(), Color::Yellow);
+    let [left, right] = Layout::horizontal([Constraint::Fill(1); 2])
+        .spacing(2)
+        .areas(area);
+    let rates = Trend {
+        title: requests(&view.node),
+        color: Color::Green,
+        values: &view.rates,
+    };
+    let latencies = Trend {
+        title: latency(&view.node),
+        color: Color::Yellow,
+        values: &view.p99_us,
+    };
+    draw_trend(frame, left, &rates);
+    draw_trend(frame, right, &latencies);
 }
 
-#[expect(clippy::too_many_arguments, reason = "older than the limit")]
-fn draw_sparkline<'a>(
-    frame: &mut Frame<'_>,
-    area: Rect,
+/// A figure over time, the newest value last.
+#[derive(Debug)]
+struct Trend<'a> {
     title: String,
-    values: impl DoubleEndedIterator<Item = &'a u64> + ExactSizeIterator,
     color: Color,
-) {
-    let fits = usize::from(area.width.saturating_sub(2));
-    let skipped = values.len().saturating_sub(fits);
-    let values: Vec<u64> = values.skip(skipped).copied().collect();
+    values: &'a VecDeque<u64>,
+}
+
+fn draw_trend(frame: &mut Frame<'_>, area: Rect, trend: &Trend<'_>) {
+    let skipped = trend.values.len().saturating_sub(usize::from(area.width));
+    let values: Vec<u64> = trend.values.iter().skip(skipped).copied().collect();
     let line = Sparkline::default()
-        .block(Block::bordered().title(title))
-        .style(Style::new().fg(color))
+        .block(titled(trend.title.clone()))
+        .style(Style::new().fg(trend.color))
         .data(values);
     frame.render_widget(line, area);
 }
 
-fn draw_accounts(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let rows = view.accounts();
-    let indent = view.sort == super::view::Sort::Tree;
-    let shown = rows
-        .iter()
-        .skip(view.offset)
-        .map(|row| account_row(row, indent));
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(9),
-    ];
-    let title = format!("accounts, by {}", view.sort.name());
-    let heads = ["account", "reserved", "peak", "limit", "refused"];
-    let table = Table::new(shown, widths)
-        .header(Row::new(heads).style(Modifier::DIM))
-        .block(Block::bordered().title(title));
-    frame.render_widget(table, area);
+/// A rule with a title: borders around would take lines from the rows.
+fn titled(title: String) -> Block<'static> {
+    Block::new().borders(Borders::TOP).title(title)
 }
 
-#[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-fn account_row(row: &AccountRow, indent: bool) -> Row<'static> {
-    let depth = if indent { row.depth * 2 } else { 0 };
-    Row::new([
-        format!("{:depth$}{}", "", row.name),
-        bytes(row.reserved_bytes),
-        bytes(row.peak_bytes),
-        row.limit_bytes.map_or_else(|| "-".to_owned(), bytes),
-        row.refused.to_string(),
-    ])
-}
-
-fn draw_servers(frame: &mut Frame<'_>, area: Rect, rows: Vec<[String; 6]>) {
-    let block = Block::bordered().title("upstreams");
-    if rows.is_empty() {
-        frame.render_widget(Paragraph::new("none").dim().block(block), area);
-        return;
+fn draw_table(frame: &mut Frame<'_>, area: Rect, (table, offset): (&Table, usize)) {
+    let block = titled(table.title.clone());
+    if table.rows.is_empty() {
+        let text = Paragraph::new(table.empty).dim();
+        return frame.render_widget(text.block(block), area);
     }
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Fill(2),
-        Constraint::Fill(2),
-        Constraint::Length(7),
-        Constraint::Length(9),
-        Constraint::Length(11),
-    ];
-    let rows = rows.into_iter().map(|row| {
-        let style = match row[2].as_str() {
-            "healthy" => Style::new().fg(Color::Green),
-            state if state.starts_with("draining") => Style::new().fg(Color::Yellow),
-            _ => Style::new().fg(Color::Red),
-        };
-        Row::new(row).style(style)
+    let widths = widths(table.columns, area.width);
+    let layout = (table.columns, widths.as_slice());
+    let heads = cells(table.columns.iter().map(|column| column.head()), layout);
+    let rows = table.rows.iter().skip(offset).map(|row| {
+        let cells = cells(row.cells.iter().map(String::as_str), layout);
+        widgets::Row::new(cells).style(style(row.look))
     });
-    let table = Table::new(rows, widths)
-        .header(Row::new(SERVER_COLUMNS).style(Modifier::DIM))
+    let drawn = widgets::Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
+        .header(widgets::Row::new(heads).style(Modifier::DIM))
         .block(block);
-    frame.render_widget(table, area);
+    frame.render_widget(drawn, area);
 }
 
-fn draw_errors(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let block = Block::bordered().title("recent warnings and errors");
-    let lines = events(&view.node)
-        .into_iter()
+fn cells<'a>(
+    texts: impl Iterator<Item = &'a str>,
+    (columns, widths): (&[Column], &[u16]),
+) -> Vec<Line<'static>> {
+    let cells = texts.zip(columns).zip(widths);
+    cells
+        .map(|((text, column), &width)| match column {
+            Column::Name(..) => Line::from(fit(text, usize::from(width))),
+            Column::Number(..) => Line::from(text.to_owned()).right_aligned(),
+        })
+        .collect()
+}
+
+fn style(look: Look) -> Style {
+    match look {
+        Look::Plain => Style::new(),
+        Look::Good => Style::new().fg(Color::Green),
+        Look::Warning => Style::new().fg(Color::Yellow),
+        Look::Bad => Style::new().fg(Color::Red),
+    }
+}
+
+/// The width of each column. Names share what numbers and the spaces between columns leave.
+fn widths(columns: &[Column], width: u16) -> Vec<u16> {
+    let spaces = u16::try_from(columns.len().saturating_sub(1)).unwrap_or(u16::MAX);
+    let (mut left, mut weights) = (width.saturating_sub(spaces), 0);
+    for column in columns {
+        match *column {
+            Column::Name(_, weight) => weights += weight,
+            Column::Number(_, width) => left = left.saturating_sub(width),
+        }
+    }
+    let mut given = Vec::with_capacity(columns.len());
+    for column in columns {
+        given.push(match *column {
+            Column::Name(_, weight) => {
+                let width = match weight == weights {
+                    true => left,
+                    false => left / weights * weight,
+                };
+                left -= width;
+                weights -= weight;
+                width
+            }
+            Column::Number(_, width) => width,
+        });
+    }
+    given
+}
+
+fn draw_warnings(frame: &mut Frame<'_>, area: Rect, (view, offset): (&View, usize)) {
+    let block = titled("recent warnings and errors".to_owned());
+    let events = events(&view.node).into_iter().skip(offset);
+    let lines = events
         .map(|(level, line)| {
-            let color = if level == "error" {
-                Color::Red
-            } else {
-                Color::Yellow
+            let color = match level.as_str() {
+                "error" => Color::Red,
+                _ => Color::Yellow,
             };
             Line::from(vec![Span::from(level).fg(color), " ".into(), line.into()])
         })
         .collect::<Vec<_>>();
     let text = match lines.is_empty() {
-        true => Paragraph::new("none since the node started").dim(),
+        true => Paragraph::new("no warnings or errors since the node started").dim(),
         false => Paragraph::new(lines),
     };
     frame.render_widget(text.block(block), area);
@@ -213,10 +283,10 @@ fn draw_errors(frame: &mut Frame<'_>, area: Rect, view: &View) {
 
 fn draw_help(frame: &mut Frame<'_>) {
     let area = frame.area();
-    let [area] = Layout::horizontal([Constraint::Max(60)])
+    let [area] = Layout::horizontal([Constraint::Max(82)])
         .flex(ratatui::layout::Flex::Center)
         .areas(area);
-    let [area] = Layout::vertical([Constraint::Max(6)])
+    let [area] = Layout::vertical([Constraint::Max(7)])
         .flex(ratatui::layout::Flex::Center)
         .areas(area);
     frame.render_widget(Clear, area);

@@ -15,24 +15,24 @@ use tokio::time::timeout;
 
 use crate::admin_client::{SILENCE, Target};
 
-/// Updates that wait to be shown.
+/// Updates in the queue.
 const QUEUE: usize = 4;
 const RETRY_MAX: Duration = Duration::from_secs(15);
-/// An event beyond this is no node's.
+/// A node's events are smaller.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
-/// What the feed tells.
+/// One item of the feed.
 #[derive(Debug)]
 pub(super) enum Update {
-    /// The past, sent once a connection.
+    /// The last ten minutes, sent once a connection.
     History(Value),
     /// The node now.
     Snapshot(Value),
-    /// Nothing more comes until the connection is made again.
+    /// The connection is lost; the feed connects again.
     Lost(String),
 }
 
-/// A feed under way; its thread ends with the process, or once nobody takes updates.
+/// A running feed; its thread ends with the process, or with the receiver of updates.
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) updates: Receiver<Update>,
@@ -55,7 +55,7 @@ impl Feed {
         let next = || {
             let update = self.updates.recv();
             match update.context("the thread that reads events ended")? {
-                Update::Lost(why) => Err(anyhow!("no answer from {}: {why}", self.target)),
+                Update::Lost(why) => Err(anyhow!("no response from {}: {why}", self.target)),
                 update => Ok(update),
             }
         };
@@ -70,7 +70,7 @@ fn read_for_ever(target: &Target, updates: &SyncSender<Update>) {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            // Whoever waits learns it; whoever left does not care.
+            // The receiver may be gone already.
             _ = updates.send(Update::Lost(error.to_string()));
             return;
         }
@@ -79,7 +79,7 @@ fn read_for_ever(target: &Target, updates: &SyncSender<Update>) {
     loop {
         let outcome = runtime.block_on(read(target, updates));
         wait = match outcome {
-            // Streams end by themselves after a while.
+            // The node ends a stream after some minutes.
             Ok(()) => Duration::from_millis(200),
             Err(error) => {
                 if updates.send(Update::Lost(format!("{error:#}"))).is_err() {
@@ -103,10 +103,10 @@ async fn read_events(body: Body, updates: &SyncSender<Update>) -> anyhow::Result
     let mut waiting = Vec::new();
     while let Some(part) = timeout(SILENCE, parts.next())
         .await
-        .context("the node fell silent")?
+        .context("no event for 5 seconds")?
     {
         waiting.extend_from_slice(&part?);
-        ensure!(waiting.len() <= EVENT_BYTES_MAX, "an event without an end");
+        ensure!(waiting.len() <= EVENT_BYTES_MAX, "an event exceeds 4 MiB");
         while let Some(end) = waiting.windows(2).position(|pair| pair == b"\n\n") {
             let event: Vec<u8> = waiting.drain(..end + 2).collect();
             let update = parse_event(&event)?;
@@ -119,14 +119,14 @@ async fn read_events(body: Body, updates: &SyncSender<Update>) -> anyhow::Result
 }
 
 fn parse_event(event: &[u8]) -> anyhow::Result<Update> {
-    let text = std::str::from_utf8(event).context("an event")?;
+    let text = std::str::from_utf8(event).context("an event is not UTF-8")?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    let data = field("data: ").context("an event without data")?;
-    let data = serde_json::from_str(data).context("an event")?;
+    let data = field("data: ").context("an event has no data")?;
+    let data = serde_json::from_str(data).context("an event is not JSON")?;
     match field("event: ") {
         Some("history") => Ok(Update::History(data)),
         Some("snapshot") => Ok(Update::Snapshot(data)),
-        other => bail!("an event of the unknown kind {other:?}"),
+        other => bail!("an event has the unknown type {other:?}"),
     }
 }
 

@@ -1,13 +1,13 @@
-//! One snapshot as plain text, for scripts, pipes and people with a notepad.
+//! One snapshot as plain text, for scripts and pipes.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use super::view::{
-    SERVER_COLUMNS, View, bytes, connections, events, memory, milliseconds, servers, text,
-};
+use super::tables::{self, Column, Table};
+use super::text::text;
+use super::view::{View, connections, events, latency, memory, requests};
 
-/// Prints it; a reader that left early has what it wanted.
+/// Prints it; a reader that closed the pipe early is no error.
 pub(super) fn print(view: &View) -> io::Result<()> {
     match io::stdout().write_all(render(view).as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -26,54 +26,59 @@ pub(super) fn render(view: &View) -> String {
         text(&node["state"])
     );
     let _ = writeln!(out, "up {} s", text(&node["uptime_s"]));
-    let _ = writeln!(
-        out,
-        "requests {}/s  p50 {}  p99 {}",
-        text(&node["requests_per_second"]),
-        milliseconds(&node["p50_ms"]),
-        milliseconds(&node["p99_ms"])
-    );
-    let _ = writeln!(out, "{}", connections(node));
-    let _ = writeln!(out, "{}", memory(node));
-    accounts(&mut out, view);
-    upstreams(&mut out, view);
-    for (level, line) in events(node) {
+    for line in [
+        requests(node),
+        latency(node),
+        connections(node),
+        memory(node),
+    ] {
+        let _ = writeln!(out, "{line}");
+    }
+    for shown in [
+        tables::routes(node),
+        tables::upstreams(node),
+        tables::servers(node),
+        tables::caches(node),
+        tables::accounts(view),
+    ] {
+        table(&mut out, &shown);
+    }
+    out.push_str("\nrecent warnings and errors\n");
+    let events = events(node);
+    if events.is_empty() {
+        out.push_str("no warnings or errors since the node started\n");
+    }
+    for (level, line) in events {
         let _ = writeln!(out, "{level} {line}");
     }
     out
 }
 
-fn accounts(out: &mut String, view: &View) {
-    let _ = writeln!(
-        out,
-        "\n{:<40} {:>12} {:>12} {:>12} {:>8}",
-        "account", "reserved", "peak", "limit", "refused"
-    );
-    for row in view.accounts() {
-        let name = format!("{:indent$}{}", "", row.name, indent = row.depth * 2);
-        let limit = row.limit_bytes.map_or_else(|| "-".to_owned(), bytes);
-        let _ = writeln!(
-            out,
-            "{name:<40} {:>12} {:>12} {limit:>12} {:>8}",
-            bytes(row.reserved_bytes),
-            bytes(row.peak_bytes),
-            row.refused
-        );
-    }
-    out.push('\n');
-}
-
-fn upstreams(out: &mut String, view: &View) {
-    let rows = servers(&view.node);
-    if rows.is_empty() {
-        out.push_str("upstreams: none\n");
+/// A column is as wide as its widest cell.
+fn table(out: &mut String, table: &Table) {
+    let _ = writeln!(out, "\n{}", table.title);
+    if table.rows.is_empty() {
+        let _ = writeln!(out, "{}", table.empty);
         return;
     }
-    let heads = SERVER_COLUMNS.map(str::to_owned);
-    for [upstream, server, state, active, failures, latency] in std::iter::once(heads).chain(rows) {
-        let _ = writeln!(
-            out,
-            "{upstream:<16} {server:<24} {state:<24} {active:>8} {failures:>8} {latency:>12}"
-        );
+    let heads: Vec<_> = table.columns.iter().map(|column| column.head()).collect();
+    let rows = table.rows.iter().map(|row| row.cells.iter());
+    let rows: Vec<Vec<_>> = rows
+        .map(|cells| cells.map(String::as_str).collect())
+        .collect();
+    let width = |index: usize| {
+        let cells = rows.iter().map(|row| row[index]);
+        let lengths = cells.chain([heads[index]]).map(|cell| cell.chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..heads.len()).map(width).collect();
+    for row in [&heads].into_iter().chain(&rows) {
+        let cells = row.iter().zip(table.columns).zip(&widths);
+        let cells = cells.map(|((cell, column), width)| match column {
+            Column::Name(..) => format!("{cell:<width$}"),
+            Column::Number(..) => format!("{cell:>width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let _ = writeln!(out, "{}", line.trim_end());
     }
 }

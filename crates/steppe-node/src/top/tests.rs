@@ -34,6 +34,13 @@ fn node() -> Value {
             "downstream": 16, "downstream_streams": 40,
             "upstream_active": 9, "upstream_idle": 7, "upstream_streams": 12, "tunnels": 1,
         },
+        "responses": responses(),
+        "caches": { "filters": [{
+            "name": "pages", "bytes": 3 << 20, "bytes_max": 64 << 20, "responses": 120,
+            "requests": { "hit": 900, "stale": 0, "revalidated": 5, "miss": 95, "bypass": 7 },
+            "hit_ratio": 0.905, "stored": 4000, "evicted": 3880,
+            "last_minute": { "requests_per_second": 12.5, "hit_ratio": 0.9123 },
+        }], "filters_left_off": 0 },
         "upstreams": [{ "name": "api", "servers": [
             { "server": "10.0.0.1:80", "state": "healthy", "reason": null, "active": 4,
               "failures": 0, "latency_ms": 0.9 },
@@ -43,6 +50,37 @@ fn node() -> Value {
         "events": [
             { "level": "warn", "target": "steppe_net", "text": "evil \u{1b}[2J", "count": 3 },
         ],
+    })
+}
+
+fn responses() -> Value {
+    json!({
+        "last_minute": {
+            "requests_per_second": 1500.0, "4xx": 14, "5xx": 9, "error_rate": 0.0043,
+        },
+        "routes": [
+            {
+                "name": "api", "upstream": "api", "requests": 99_000, "4xx": 310, "5xx": 52,
+                "last_minute": {
+                    "requests_per_second": 30.0, "4xx": 4, "5xx": 9, "error_rate": 0.02,
+                },
+            },
+            {
+                "name": "-", "upstream": null, "requests": 10, "4xx": 10, "5xx": 0,
+                "last_minute": {
+                    "requests_per_second": 0.167, "4xx": 10, "5xx": 0, "error_rate": 0.0,
+                },
+            },
+        ],
+        "routes_left_off": 0,
+        "upstreams": [{
+            "name": "api", "responses": 98_000, "4xx": 300, "5xx": 40, "gateway_5xx": 12,
+            "last_minute": {
+                "responses_per_second": 29.9, "4xx": 3, "5xx": 0, "gateway_5xx": 9,
+                "error_rate": 0.0201,
+            },
+        }],
+        "upstreams_left_off": 3,
     })
 }
 
@@ -68,38 +106,38 @@ fn press(view: &mut View, code: KeyCode) -> bool {
 }
 
 #[test]
-fn the_screen_shows_budget_rates_accounts_upstreams_and_errors() {
+fn the_screen_shows_rates_then_errors_and_upstreams_then_memory() {
     expect![[r#"
         "steppe 127.0.0.1:9900  ready  1.0.0  up 90 s                                    "
         "clients 16, streams 40  upstream 9 active, 7 idle, streams 12  tunnels 1        "
         "resident 12.0 MiB  allocated 900.0 KiB  retained 600.0 KiB  dirty 64.0 KiB      "
-        "┌memory budget─────────────────────────────────────────────────────────────────┐"
-        "│████                  3.0 MiB of 64.0 MiB, peak 6.0 MiB                       │"
-        "└──────────────────────────────────────────────────────────────────────────────┘"
-        "┌requests 1500.0/s─────────────────────┐┌latency p50 0.42 ms p99 2.50 ms───────┐"
-        "│                                     █││                         ▁▁▂▃▃▄▄▅▆▆▇█ │"
-        "│                                     █││            ▁▁▂▃▃▄▄▅▆▆▇██████████████ │"
-        "│    ▁▁▁▁▁▁▂▂▂▂▂▂▃▃▃▃▃▃▄▄▄▄▄▄▄▅▅▅▅▅▅▆▆█││▁▂▃▃▄▄▅▆▆▇███████████████████████████▁│"
-        "└──────────────────────────────────────┘└──────────────────────────────────────┘"
-        "┌accounts, by tree─────────────────────────────────────────────────────────────┐"
-        "│account                          reserved    peak        limit       refused  │"
-        "│node                             3.0 MiB     6.0 MiB     64.0 MiB    0        │"
-        "│  listener 127.0.0.1:8080        1.0 MiB     2.0 MiB     -           0        │"
-        "│  route all                      2.0 MiB     4.0 MiB     -           0        │"
-        "│                                                                              │"
-        "│                                                                              │"
-        "│                                                                              │"
-        "│                                                                              │"
-        "└──────────────────────────────────────────────────────────────────────────────┘"
-        "┌upstreams─────────────────────────────────────────────────────────────────────┐"
-        "│upstream  server              state              active  failures  latency    │"
-        "│api       10.0.0.1:80         healthy            4       0         0.90 ms    │"
-        "│api       10.0.0.2:80         ejected (5 errors  0       5         -          │"
-        "└──────────────────────────────────────────────────────────────────────────────┘"
-        "┌recent warnings and errors────────────────────────────────────────────────────┐"
-        "│warn steppe_net: evil �[2J (3 times)                                          │"
-        "└──────────────────────────────────────────────────────────────────────────────┘"
-        "q quit  s sort  ↑↓ scroll  ? help                                               "
+        "████       memory budget: 3.0 MiB of 64.0 MiB reserved, peak 6.0 MiB            "
+        "requests 1500.0/s, error rate 0.43 %───  latency p50 0.42 ms, p99 2.50 ms───────"
+        "                                      █                            ▁▁▂▃▃▄▄▅▆▆▇█ "
+        "                                      █               ▁▁▂▃▃▄▄▅▆▆▇██████████████ "
+        "     ▁▁▁▁▁▁▂▂▂▂▂▂▃▃▃▃▃▃▄▄▄▄▄▄▄▅▅▅▅▅▅▆▆█  ▁▁▂▃▃▄▄▅▆▆▇███████████████████████████▁"
+        "responses by route, last minute─────────────────────────────────────────────────"
+        "route                  requests/s     4xx     5xx error rate 4xx total 5xx total"
+        "api                          30.0       4       9     2.00 %       310        52"
+        "(no matching route)           0.2      10       0     0.00 %        10         0"
+        "responses by upstream, last minute, 3 more in /metrics──────────────────────────"
+        "upstream            responses/s     4xx     5xx gateway 5xx error rate 5xx total"
+        "api                        29.9       3       0           9     2.01 %        40"
+        "servers─────────────────────────────────────────────────────────────────────────"
+        "upstream  server             state                  active  failures     latency"
+        "api       10.0.0.2:80        ejected (5 errors in…       0         5           -"
+        "api       10.0.0.1:80        healthy                     4         0     0.90 ms"
+        "caches, hit ratio of the last minute────────────────────────────────────────────"
+        "cache     hit ratio    total responses    stored evictions     memory      limit"
+        "pages       91.23 %  90.50 %       120      4000      3880    3.0 MiB   64.0 MiB"
+        "memory budget by account, sorted by tree────────────────────────────────────────"
+        "account                                  reserved       peak      limit  refused"
+        "node                                      3.0 MiB    6.0 MiB   64.0 MiB        0"
+        "  listener 127.0.0.1:8080                 1.0 MiB    2.0 MiB          -        0"
+        "  route all                               2.0 MiB    4.0 MiB          -        0"
+        "recent warnings and errors──────────────────────────────────────────────────────"
+        "warn steppe_net: evil �[2J (3 times)                                            "
+        "q quit  Tab next view  s sort  ↑↓ scroll  ? help                                "
     "#]]
     .assert_eq(&screen(&view(), 80, 30));
 }
@@ -109,20 +147,39 @@ fn plain_text_says_the_same() {
     expect![[r#"
         steppe 1.0.0  ready
         up 90 s
-        requests 1500.0/s  p50 0.42 ms  p99 2.50 ms
+        requests 1500.0/s, error rate 0.43 %
+        latency p50 0.42 ms, p99 2.50 ms
         clients 16, streams 40  upstream 9 active, 7 idle, streams 12  tunnels 1
         resident 12.0 MiB  allocated 900.0 KiB  retained 600.0 KiB  dirty 64.0 KiB
 
-        account                                      reserved         peak        limit  refused
-        node                                          3.0 MiB      6.0 MiB     64.0 MiB        0
-          listener 127.0.0.1:8080                     1.0 MiB      2.0 MiB            -        0
-          route all                                   2.0 MiB      4.0 MiB            -        0
+        responses by route, last minute
+        route                requests/s  4xx  5xx  error rate  4xx total  5xx total
+        api                        30.0    4    9      2.00 %        310         52
+        (no matching route)         0.2   10    0      0.00 %         10          0
 
-        upstream         server                   state                      active failures      latency
-        api              10.0.0.1:80              healthy                         4        0      0.90 ms
-        api              10.0.0.2:80              ejected (5 errors in a row)        0        5            -
+        responses by upstream, last minute, 3 more in /metrics
+        upstream  responses/s  4xx  5xx  gateway 5xx  error rate  5xx total
+        api              29.9    3    0            9      2.01 %         40
+
+        servers
+        upstream  server       state                        active  failures  latency
+        api       10.0.0.2:80  ejected (5 errors in a row)       0         5        -
+        api       10.0.0.1:80  healthy                           4         0  0.90 ms
+
+        caches, hit ratio of the last minute
+        cache  hit ratio    total  responses  stored  evictions   memory     limit
+        pages    91.23 %  90.50 %        120    4000       3880  3.0 MiB  64.0 MiB
+
+        memory budget by account, sorted by tree
+        account                    reserved     peak     limit  refused
+        node                        3.0 MiB  6.0 MiB  64.0 MiB        0
+          listener 127.0.0.1:8080   1.0 MiB  2.0 MiB         -        0
+          route all                 2.0 MiB  4.0 MiB         -        0
+
+        recent warnings and errors
         warn steppe_net: evil �[2J (3 times)
-    "#]].assert_eq(&plain::render(&view()));
+    "#]]
+    .assert_eq(&plain::render(&view()));
 }
 
 #[test]
@@ -137,8 +194,9 @@ fn keys_sort_scroll_help_and_quit() {
         names(&view),
         ["node", "route all", "listener 127.0.0.1:8080"]
     );
+    assert!(screen(&view, 80, 40).contains("\"node "));
     press(&mut view, KeyCode::Down);
-    assert!(!screen(&view, 80, 30).contains("│node"));
+    assert!(!screen(&view, 80, 40).contains("\"node "));
     press(&mut view, KeyCode::PageDown);
     assert_eq!(view.offset, 2);
     press(&mut view, KeyCode::Home);
@@ -149,6 +207,69 @@ fn keys_sort_scroll_help_and_quit() {
     assert!(press(&mut view, KeyCode::Char('q')));
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert!(is_end_key(interrupt, &mut view));
+}
+
+#[test]
+fn tab_shows_one_panel_after_the_other_from_its_first_row() {
+    let mut view = view();
+    press(&mut view, KeyCode::Down);
+    let titles = [
+        "responses by route",
+        "responses by upstream",
+        "caches",
+        "memory budget by account",
+        "recent warnings",
+    ];
+    for title in titles {
+        press(&mut view, KeyCode::Tab);
+        assert_eq!(view.offset, 0);
+        let screen = screen(&view, 80, 30);
+        assert!(screen.contains(title), "{title} in {screen}");
+        let others = titles.iter().filter(|other| screen.contains(*other));
+        assert_eq!(others.count(), 1, "{screen}");
+    }
+    press(&mut view, KeyCode::Tab);
+    assert!(view.panel == view::Panel::Overview);
+    press(&mut view, KeyCode::Tab);
+    press(&mut view, KeyCode::PageDown);
+    assert_eq!(view.offset, 1, "the last of two routes");
+}
+
+/// Rows with errors come first, and a node of many routes leaves room for upstreams and warnings.
+#[test]
+fn a_small_terminal_shows_errors_upstreams_and_warnings() {
+    let mut view = view();
+    let many = vec![view.node["responses"]["routes"][0].clone(); 50];
+    view.node["responses"]["routes"] = json!(many);
+    let screen = screen(&view, 80, 24);
+    for shown in ["responses by route", "gateway 5xx", "10.0.0.2:80", "evil"] {
+        assert!(screen.contains(shown), "{shown} in {screen}");
+    }
+}
+
+/// On a narrow screen the host is cut: a port without its last digit is another port.
+#[test]
+fn a_narrow_terminal_keeps_ports() {
+    let mut view = view();
+    view.node["upstreams"][0]["servers"][0]["server"] = json!("node-17.eu.example.net:18443");
+    for width in 60..100 {
+        let screen = screen(&view, width, 30);
+        for port in [":18443 ", ":80 "] {
+            assert!(screen.contains(port), "{port} in {screen}");
+        }
+    }
+}
+
+#[test]
+fn a_node_without_a_minute_of_counts_has_no_rates() {
+    let mut view = view();
+    let responses = &mut view.node["responses"];
+    responses["last_minute"] = Value::Null;
+    responses["routes"][0]["last_minute"] = Value::Null;
+    let text = plain::render(&view);
+    assert!(text.contains("error rate -\n"), "{text}");
+    view.node["responses"]["routes"] = json!([]);
+    assert!(plain::render(&view).contains("no routes\n"));
 }
 
 #[test]

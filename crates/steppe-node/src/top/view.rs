@@ -1,10 +1,11 @@
-//! What is on the screen, without the screen.
+//! The state of `steppe top`, without the screen.
 
 use std::collections::VecDeque;
 
 use serde_json::Value;
 
 use super::feed::Update;
+use super::text::{bytes, milliseconds, percent, printable, rate, text};
 
 /// Samples kept: as many as the node's history has.
 const SAMPLES_MAX: usize = 600;
@@ -16,21 +17,50 @@ pub(super) struct View {
     pub(super) admin: String,
     /// The last snapshot; `null` before the first.
     pub(super) node: Value,
-    /// Why nothing comes.
+    /// The error of a lost connection.
     pub(super) lost: Option<String>,
     /// Requests a second, the newest last.
     pub(super) rates: VecDeque<u64>,
-    /// The 99th percentile of latency in microseconds, the newest last; 0 where no request ended.
+    /// The 99th percentile of latency in microseconds, the newest last; 0 if no request ended.
     pub(super) p99_us: VecDeque<u64>,
+    pub(super) panel: Panel,
     pub(super) sort: Sort,
+    /// The first row of the table that scrolls.
     pub(super) offset: usize,
     pub(super) shows_help: bool,
+}
+
+/// The part of the node that the screen shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Panel {
+    /// A little of everything.
+    Overview,
+    Routes,
+    Upstreams,
+    Caches,
+    Accounts,
+    Warnings,
+}
+
+impl Panel {
+    const ALL: [Self; 6] = [
+        Self::Overview,
+        Self::Routes,
+        Self::Upstreams,
+        Self::Caches,
+        Self::Accounts,
+        Self::Warnings,
+    ];
+
+    pub(super) fn next(self) -> Self {
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
+    }
 }
 
 /// The order of accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// As they hang together.
+    /// Children below their parent.
     Tree,
     Reserved,
     Peak,
@@ -76,6 +106,7 @@ impl View {
             lost: None,
             rates: VecDeque::new(),
             p99_us: VecDeque::new(),
+            panel: Panel::Overview,
             sort: Sort::Tree,
             offset: 0,
             shows_help: false,
@@ -113,13 +144,19 @@ impl View {
         keep(&mut self.p99_us, whole(p99_ms, 1e3));
     }
 
-    /// Moves the table of accounts; its end is where the last row is seen.
-    pub(super) fn scroll(&mut self, rows: isize) {
-        let last = self.accounts().len().saturating_sub(1);
+    /// Scrolls a table of `count` rows, at most to its last row.
+    pub(super) fn scroll(&mut self, rows: isize, count: usize) {
+        let last = count.saturating_sub(1);
         self.offset = self.offset.saturating_add_signed(rows).min(last);
     }
 
-    /// The accounts in the order that was asked for.
+    /// Shows the next panel from its first row.
+    pub(super) fn next_panel(&mut self) {
+        self.panel = self.panel.next();
+        self.offset = 0;
+    }
+
+    /// The accounts in the chosen order.
     pub(super) fn accounts(&self) -> Vec<AccountRow> {
         let mut rows = Vec::new();
         flatten(&self.node["budget"], 0, &mut rows);
@@ -160,49 +197,8 @@ fn flatten(account: &Value, depth: usize, rows: &mut Vec<AccountRow>) {
     }
 }
 
-/// Text that cannot steer a terminal, whoever made it up.
-pub(super) fn printable(text: &str) -> String {
-    let shown = |part: char| match part.is_control() {
-        true => '\u{fffd}',
-        false => part,
-    };
-    text.chars().map(shown).collect()
-}
-
-/// A string of the snapshot, fit for a terminal; `-` where there is none.
-pub(super) fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => printable(text),
-        Value::Null => "-".to_owned(),
-        other => printable(&other.to_string()),
-    }
-}
-
-/// Bytes with a unit, three digits or so.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(super) fn bytes(value: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    if value < 1 << 10 {
-        return format!("{value} B");
-    }
-    let mut scaled = value as f64 / 1024.0;
-    let mut unit = 0;
-    while scaled >= 1023.95 && unit < units.len() - 1 {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    format!("{scaled:.1} {}", units[unit])
-}
-
-/// Milliseconds, or `-`.
-pub(super) fn milliseconds(value: &Value) -> String {
-    value
-        .as_f64()
-        .map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2} ms"))
-}
-
-/// Resident memory, and what the allocator says where it does: blocks that are free
-/// among others, and pages that go back in a moment.
+/// Resident memory, and the figures of the allocator if it has any: free blocks in slabs in use, and
+/// free pages before their purge.
 pub(super) fn memory(node: &Value) -> String {
     let number = |value: &Value| bytes(value.as_u64().unwrap_or(0));
     let (rss, live) = (&node["rss_bytes"], &node["allocator_live_bytes"]);
@@ -213,6 +209,22 @@ pub(super) fn memory(node: &Value) -> String {
         line += &format!("  retained {}  dirty {}", number(retained), number(dirty));
     }
     line
+}
+
+/// The rate of requests, and the error rate of the last minute.
+pub(super) fn requests(node: &Value) -> String {
+    let recent = &node["responses"]["last_minute"];
+    format!(
+        "requests {}/s, error rate {}",
+        rate(&node["requests_per_second"]),
+        percent(&recent["error_rate"]),
+    )
+}
+
+/// Latency of the last second.
+pub(super) fn latency(node: &Value) -> String {
+    let (p50, p99) = (milliseconds(&node["p50_ms"]), milliseconds(&node["p99_ms"]));
+    format!("latency p50 {p50}, p99 {p99}")
 }
 
 /// The line about connections.
@@ -228,34 +240,6 @@ pub(super) fn connections(node: &Value) -> String {
         text(&connections["tunnels"]),
     )
 }
-
-/// A row a server, with the names of columns first.
-pub(super) fn servers(node: &Value) -> Vec<[String; 6]> {
-    let mut rows = Vec::new();
-    for upstream in node["upstreams"].as_array().into_iter().flatten() {
-        for server in upstream["servers"].as_array().into_iter().flatten() {
-            let state = match server["reason"].as_str() {
-                Some(reason) if !reason.is_empty() => {
-                    format!("{} ({})", text(&server["state"]), printable(reason))
-                }
-                _ => text(&server["state"]),
-            };
-            rows.push([
-                text(&upstream["name"]),
-                text(&server["server"]),
-                state,
-                text(&server["active"]),
-                text(&server["failures"]),
-                milliseconds(&server["latency_ms"]),
-            ]);
-        }
-    }
-    rows
-}
-
-pub(super) const SERVER_COLUMNS: [&str; 6] = [
-    "upstream", "server", "state", "active", "failures", "latency",
-];
 
 /// Recent warnings and errors, the newest first.
 pub(super) fn events(node: &Value) -> Vec<(String, String)> {

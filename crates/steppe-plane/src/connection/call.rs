@@ -1,4 +1,4 @@
-//! What frames of a stream do: HEADERS, DATA, CREDIT, RESET, END. `docs/plane-protocol.md` §7 has the
+//! What frames of a stream do: HEADERS, DATA, CREDIT, RESET, END. `docs/plane/protocol.md` §7 has the
 //! states as a table.
 
 use std::ops::Range;

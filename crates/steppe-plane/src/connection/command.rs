@@ -20,16 +20,16 @@ use crate::status::{Reason, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The peer has not said HELLO.
-    #[error("the peer has not said HELLO")]
+    #[error("the peer has not sent HELLO")]
     NotConnected,
     /// One of the sides goes away, or its numbers are used up: take another connection.
-    #[error("the connection goes away")]
+    #[error("the connection is going away")]
     GoingAway,
     /// The peer takes no more streams now: take another connection, or wait for a stream to end.
-    #[error("the peer takes {0} streams")]
+    #[error("the peer allows at most {0} streams")]
     Streams(u32),
     /// Too much waits to be written: write first.
-    #[error("frames wait to be written")]
+    #[error("the write queue of the connection is full")]
     Busy,
     /// What it says can't be said.
     #[error(transparent)]
@@ -40,22 +40,22 @@ pub enum OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The stream is gone; an event said so, or will.
-    #[error("the stream is gone")]
+    #[error("the stream is closed")]
     Gone,
     /// Messages wait: [`Event::Writable`](super::Event::Writable) follows.
-    #[error("messages of the stream wait to be written")]
+    #[error("the write queue of the stream is full")]
     Full,
     /// Too much waits to be written: write first.
-    #[error("frames wait to be written")]
+    #[error("the write queue of the connection is full")]
     Busy,
     /// The stream is not where this can be done: before the response's head, or after the end.
-    #[error("out of order")]
+    #[error("the stream is not in a state for this")]
     State,
     /// On standing credit, a message that is no frame, or not whole.
-    #[error("a message of {0} bytes on standing credit, at most {EAGER_BYTES_MAX}")]
+    #[error("a message of {0} bytes on standing credit, at most {EAGER_BYTES_MAX} are allowed")]
     Standing(u64),
     /// It contradicts what was said of the length of the message or of the body.
-    #[error("contradicts the length that was said before")]
+    #[error("contradicts the announced length")]
     Length,
     /// What it says can't be said.
     #[error(transparent)]

@@ -13,10 +13,10 @@ pub enum Violation {
     #[error("{0}: {1}")]
     Fields(FrameType, FieldError),
     /// The first frame is not HELLO, or a later one is.
-    #[error("{0} where a connection has its HELLO")]
+    #[error("unexpected {0}: a connection begins with one HELLO")]
     Hello(FrameType),
     /// No version that both sides speak.
-    #[error("versions {oldest} to {newest} only")]
+    #[error("no common version: the peer supports {oldest} to {newest}")]
     Version {
         /// The peer's oldest.
         oldest: u8,
@@ -24,13 +24,13 @@ pub enum Violation {
         newest: u8,
     },
     /// A stream that is not the peer's to name, or not in order.
-    #[error("{0} of stream {1}, which is not open and can't be")]
+    #[error("{0} on stream {1}, which is not open and can't be opened")]
     StreamId(FrameType, StreamId),
     /// A frame that does not belong where the stream is.
-    #[error("{0} of stream {1} out of order")]
+    #[error("unexpected {0} on stream {1}")]
     State(FrameType, StreamId),
     /// More bytes than were granted.
-    #[error("data of stream {stream} costs {cost}, {left} are granted")]
+    #[error("data on stream {stream} needs {cost} bytes of credit, {left} are left")]
     Credit {
         /// The stream.
         stream: StreamId,
@@ -40,7 +40,7 @@ pub enum Violation {
         left: u64,
     },
     /// A sum of credit that is lower than before, or above what is possible.
-    #[error("credit {granted} of stream {stream}, it was {before}")]
+    #[error("invalid credit {granted} on stream {stream}, after {before}")]
     CreditSum {
         /// The stream; 0 for the connection.
         stream: StreamId,
@@ -50,21 +50,21 @@ pub enum Violation {
         before: u64,
     },
     /// Lengths of a message, or of a body, that contradict each other.
-    #[error("data of stream {0} contradicts the length that was announced")]
+    #[error("data on stream {0} contradicts the announced length")]
     Length(StreamId),
     /// More of what costs the receiver than an honest peer sends.
-    #[error("too many {0}")]
+    #[error("too many {0} frames")]
     Flood(FrameType),
     /// No HELLO in time.
     #[error("no HELLO in time")]
     HelloTimeout,
     /// Nothing heard for too long.
-    #[error("the peer is silent")]
+    #[error("nothing received from the peer in time")]
     Silent,
 }
 
 impl Violation {
-    /// Its number in GOAWAY. `docs/plane-protocol.md` §8.
+    /// Its number in GOAWAY. `docs/plane/protocol.md` §8.
     #[must_use]
     pub fn code(&self) -> u32 {
         match self {

@@ -53,7 +53,7 @@ impl Known {
         let Some(seat) = seat(&self.folder, key) else {
             tracing::warn!(
                 key,
-                "a key in etcd names no worker: SERVICE/HOST:PORT is expected"
+                "malformed worker key in etcd: expected SERVICE/HOST:PORT"
             );
             return false;
         };
@@ -64,7 +64,7 @@ impl Known {
         if self.seats.len() >= FOUND_WORKERS_MAX {
             tracing::warn!(
                 key,
-                "more than {FOUND_WORKERS_MAX} workers in etcd: this one is left out"
+                "more than {FOUND_WORKERS_MAX} workers in etcd: this one is ignored"
             );
             return false;
         }

@@ -13,7 +13,7 @@ const OPTIONAL: u8 = 0x80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// The last field goes past the end of the payload.
-    #[error("fields end too early")]
+    #[error("truncated fields")]
     Truncated,
     /// Numbers of fields do not ascend.
     #[error("field {0} is out of order")]
@@ -22,7 +22,7 @@ pub enum FieldError {
     #[error("field {0} is unknown")]
     Unknown(u8),
     /// The value of a field is not one that it may have.
-    #[error("field {0} has no valid value")]
+    #[error("field {0} has an invalid value")]
     Value(u8),
     /// A field that must be there is not.
     #[error("field {0} is missing")]

@@ -1,4 +1,4 @@
-//! HEADERS: what begins a request or a response. `docs/plane-protocol.md` §5.
+//! HEADERS: what begins a request or a response. `docs/plane/protocol.md` §5.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //! | length | type | flags | reserved | stream  | code   | aux    |
 //! |   4    |  1   |   1   |    2     |   4     |   4    |   8    |
 //! ```
-//! Big-endian. `docs/plane-protocol.md` §3.
+//! Big-endian. `docs/plane/protocol.md` §3.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub struct FrameHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The payload is longer than frames of its type may be.
-    #[error("{frame_type} of {len} bytes, at most {max}")]
+    #[error("{frame_type} of {len} bytes, at most {max} are allowed")]
     Length {
         /// The type.
         frame_type: FrameType,
@@ -46,10 +46,10 @@ pub enum FrameError {
         max: usize,
     },
     /// A type that must be understood and is not.
-    #[error("{0} is no type of this version")]
+    #[error("{0} is not a frame type of this version")]
     Type(FrameType),
     /// A flag that must be understood and is not.
-    #[error("{frame_type} with flags {flags:#04x}")]
+    #[error("{frame_type} with unknown flags {flags:#04x}")]
     Flags {
         /// The type.
         frame_type: FrameType,
@@ -57,7 +57,7 @@ pub enum FrameError {
         flags: u8,
     },
     /// A frame of a stream without a stream, or one of the connection with one.
-    #[error("{frame_type} of stream {stream}")]
+    #[error("{frame_type} is not allowed on stream {stream}")]
     Stream {
         /// The type.
         frame_type: FrameType,

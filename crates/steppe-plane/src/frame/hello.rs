@@ -1,4 +1,4 @@
-//! HELLO: versions and limits, each side's first frame. `docs/plane-protocol.md` §4.
+//! HELLO: versions and limits, each side's first frame. `docs/plane/protocol.md` §4.
 //!
 //! Its form is that of all versions.
 

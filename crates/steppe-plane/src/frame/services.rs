@@ -1,4 +1,4 @@
-//! SERVICES: what a worker serves. `docs/plane-protocol.md` §9.
+//! SERVICES: what a worker serves. `docs/plane/protocol.md` §9.
 //!
 //! The frame replaces the list that its sender sent before; an empty one takes everything back. Each
 //! entry is a length and fields, so that a newer version may add some.

@@ -13,7 +13,9 @@ pub struct TraceParent(pub [u8; 26]);
 
 /// A text that is no `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no traceparent: VERSION-TRACE-PARENT-FLAGS, of 2, 32, 16 and 2 digits")]
+#[error(
+    "malformed traceparent: expected VERSION-TRACE-PARENT-FLAGS, of 2, 32, 16 and 2 hexadecimal digits"
+)]
 pub struct NoTraceParent;
 
 /// Bytes of each of its fields.

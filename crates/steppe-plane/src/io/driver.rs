@@ -87,7 +87,10 @@ impl<E: Endpoint> Driver<E> {
             }
         }
         if !is_open {
-            return Poll::Ready(Failure::new(Status::Unavailable, "the peer closed"));
+            return Poll::Ready(Failure::new(
+                Status::Unavailable,
+                "the peer closed the connection",
+            ));
         }
         if let Err(error) = self.write(state, cx) {
             return Poll::Ready(lost(&error));
@@ -102,7 +105,10 @@ impl<E: Endpoint> Driver<E> {
         }
         let is_idle = state.streams.is_empty() && state.connection.streams() == 0;
         if state.is_closing && is_idle {
-            return Poll::Ready(Failure::unprocessed(Status::Unavailable, "closed here"));
+            return Poll::Ready(Failure::unprocessed(
+                Status::Unavailable,
+                "connection closed by this side",
+            ));
         }
         self.keep_time(state, cx, now);
         Poll::Pending
@@ -381,7 +387,9 @@ impl<E: Endpoint> Drop for Driver<E> {
         // Others of this thread tend it again.
         steppe_mem::pool::untend();
         self.endpoint.lost(&self.link);
-        self.link
-            .close(&Failure::new(Status::Unavailable, "the connection is gone"));
+        self.link.close(&Failure::new(
+            Status::Unavailable,
+            "the connection is closed",
+        ));
     }
 }

@@ -189,7 +189,7 @@ impl Memory {
         if before < WAITING_MAX {
             return Ok(waiting);
         }
-        let detail = format!("{WAITING_MAX} bodies wait for room");
+        let detail = format!("{WAITING_MAX} bodies already wait for memory");
         Err(Failure::unprocessed(Status::Overloaded, detail))
     }
 }
@@ -206,7 +206,7 @@ fn permille_of(bytes: u64, permille: u16) -> u64 {
 }
 
 fn too_large(bytes: u64, limit_bytes: u64) -> Failure {
-    let detail = format!("{bytes} bytes, at most {limit_bytes} are taken");
+    let detail = format!("{bytes} bytes, at most {limit_bytes} are allowed");
     Failure::unprocessed(Status::TooLarge, detail)
 }
 

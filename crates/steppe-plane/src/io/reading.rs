@@ -183,7 +183,7 @@ fn pooled(memory: &Memory, stream: &mut Stream, part: &DataPart) -> Result<Buffe
     let len = match stream.take {
         Take::Whole if part.offset > 0 => {
             let message = stream.message.take();
-            return message.ok_or_else(|| Failure::new(Status::Internal, "no message"));
+            return message.ok_or_else(|| Failure::new(Status::Internal, "message missing"));
         }
         Take::Whole => {
             let length = stream.head.and_then(|head| head.length);

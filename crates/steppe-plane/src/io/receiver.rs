@@ -219,7 +219,7 @@ impl Receiver {
         beside: impl Fn(u64) -> usize,
     ) -> Result<[Reservation; 2], Failure> {
         let Some(len) = head.length else {
-            let detail = "a body whose length is not known, where one message is taken";
+            let detail = "a body of unknown length, where one message is required";
             return Err(Failure::unprocessed(Status::Invalid, detail));
         };
         let memory = &self.handle.link.memory;

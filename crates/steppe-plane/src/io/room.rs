@@ -58,7 +58,7 @@ impl Room {
         let share = self.memory.response_share_bytes();
         if missing as u64 > share {
             let most = held as u64 + share;
-            let detail = format!("it may take {bytes} bytes, at most {most} are taken");
+            let detail = format!("the response may need {bytes} bytes, at most {most} are allowed");
             return Err(Failure::new(Status::TooLarge, detail));
         }
         let more = self

@@ -78,7 +78,7 @@ impl Link {
         for (id, processing) in open {
             let failure = Failure {
                 processing,
-                ..Failure::new(Status::Draining, "the worker stops")
+                ..Failure::new(Status::Draining, "the worker is stopping")
             };
             state.reset(id, &failure);
         }

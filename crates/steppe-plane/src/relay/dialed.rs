@@ -118,13 +118,13 @@ async fn keep(
                         serving.await;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, worker = %target, "a worker was not connected");
+                        tracing::warn!(%error, worker = %target, "cannot use the connection to a worker");
                     }
                 }
             }
             // Once, for as long as it is not there.
             Err(error) if !std::mem::replace(&mut was_told, true) => {
-                tracing::warn!(%error, worker = %target, "a worker of the plane can't be reached");
+                tracing::warn!(%error, worker = %target, "cannot connect to a worker");
             }
             Err(_) => {}
         }

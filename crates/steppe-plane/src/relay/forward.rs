@@ -90,7 +90,7 @@ impl Passage {
             return Err(Failure::unprocessed(
                 Status::TooLarge,
                 format!(
-                    "{} bytes, at most {} are taken",
+                    "{} bytes, at most {} are allowed",
                     length.unwrap_or_default(),
                     config.payload_bytes_max
                 ),
@@ -125,7 +125,10 @@ impl Passage {
                 Passed::Untouched => {}
             }
         }
-        Err(retry_later(Status::Unavailable, "no worker took it"))
+        Err(retry_later(
+            Status::Unavailable,
+            "no worker accepted the call",
+        ))
     }
 
     /// Opens a stream at a worker of the service that `head` names, once one has room.
@@ -149,7 +152,7 @@ impl Passage {
             let (link, taken) = match service.take(bytes) {
                 Some(taken) => taken,
                 None if head.queueing == Queueing::Never => {
-                    let detail = "no worker has room for it now";
+                    let detail = "no worker has room for the call now";
                     return Err(retry_later(Status::Overloaded, detail));
                 }
                 None => {
@@ -173,11 +176,11 @@ impl Passage {
                     match freed {
                         Ok(taken) => taken,
                         Err(_) if service.is_served() => {
-                            let detail = "no worker had room for it in time";
+                            let detail = "no worker had room for the call in time";
                             return Err(retry_later(Status::Overloaded, detail));
                         }
                         Err(_) => {
-                            let detail = "its workers are gone";
+                            let detail = "the service has no connected worker";
                             return Err(retry_later(Status::Unavailable, detail));
                         }
                     }
@@ -198,7 +201,7 @@ impl Passage {
                 }
                 Ok(Err(failure)) => return Err(failure),
                 Err(_) => {
-                    let detail = "no worker took it in time";
+                    let detail = "no worker accepted the call in time";
                     return Err(retry_later(Status::Overloaded, detail));
                 }
             }
@@ -328,7 +331,10 @@ async fn downward(
     match moved {
         Ok(()) => Ok(Ok(())),
         Err(Stuck::Source(failure)) => Ok(Err(failure)),
-        Err(Stuck::Sink) => Err(Failure::new(Status::Cancelled, "the caller has left")),
+        Err(Stuck::Sink) => Err(Failure::new(
+            Status::Cancelled,
+            "the caller has disconnected",
+        )),
         Err(Stuck::Here(failure)) => Err(failure),
     }
 }

@@ -140,11 +140,11 @@ impl<'a> Pump<'a> {
 }
 
 fn no_credit() -> Failure {
-    let detail = "no worker had room for it in time";
+    let detail = "no worker had room for the body in time";
     Failure::unprocessed(Status::Overloaded, detail)
 }
 
 fn too_large() -> Failure {
-    let detail = "a body of a length that was not announced, larger than is passed on";
+    let detail = "a body of unannounced length exceeds the payload limit";
     Failure::new(Status::TooLarge, detail)
 }

@@ -64,9 +64,9 @@ impl Queue {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let detail = if calls >= WAITING_MAX {
-            format!("{WAITING_MAX} calls wait")
+            format!("{WAITING_MAX} calls already wait")
         } else if before + bytes > bytes_max {
-            format!("bodies of {before} bytes wait, at most {bytes_max} may")
+            format!("bodies of {before} bytes already wait, at most {bytes_max} are allowed")
         } else {
             return Ok(queued);
         };

@@ -193,6 +193,6 @@ fn admit(relay: &Arc<Relay>, (stream, tls): (Stream, &Shown), connections: &RefC
         }
     };
     if let Err(error) = serving {
-        tracing::warn!(%error, "a connection of the plane was not served");
+        tracing::warn!(%error, "connection to the request plane refused");
     }
 }

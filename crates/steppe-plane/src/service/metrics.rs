@@ -14,41 +14,35 @@ use crate::relay::{RelayReport, WorkerReport};
 #[derive(Debug)]
 pub struct PlaneCollector(pub(super) PlaneService);
 
-const SERVICES: Family = Family::new(
-    "steppe_plane_services",
-    "Services that workers have registered for",
-);
+const SERVICES: Family = Family::new("steppe_plane_services", "Services registered by workers");
 const WORKERS: Family = Family::new(
     "steppe_plane_workers",
-    "Workers that are connected, once for each service",
+    "Connected workers, counted once for each service",
 );
-const CALLS: Family = Family::new("steppe_plane_calls", "Calls that workers have now");
+const CALLS: Family = Family::new("steppe_plane_calls", "Calls in progress at workers");
 const CALL_BYTES: Family = Family::bytes(
     "steppe_plane_call",
-    "Bytes of the bodies of calls that workers have now, where they are known",
+    "Bytes of the bodies of calls in progress at workers, where the length is known",
 );
-const QUEUE_CALLS: Family = Family::new("steppe_plane_queue_calls", "Calls that wait for a worker");
+const QUEUE_CALLS: Family = Family::new("steppe_plane_queue_calls", "Calls waiting for a worker");
 const QUEUE_BYTES: Family = Family::bytes(
     "steppe_plane_queue",
-    "Bytes of the bodies of calls that wait for a worker",
+    "Bytes of the bodies of calls waiting for a worker",
 );
 
-const FINISHED: Family = Family::new(
-    "steppe_plane_finished_calls",
-    "Calls, by the status that they ended with",
-);
+const FINISHED: Family = Family::new("steppe_plane_finished_calls", "Completed calls, by status");
 const QUEUED: Family = Family::new(
     "steppe_plane_queued_calls",
     "Calls that waited for a worker",
 );
 const QUEUED_TIME: Family = Family::seconds(
     "steppe_plane_queued",
-    "Time that calls waited for a worker, in all",
+    "Total time that calls waited for a worker",
 );
-const ANSWERED: Family = Family::new("steppe_plane_answered_calls", "Calls whose answer began");
+const ANSWERED: Family = Family::new("steppe_plane_answered_calls", "Calls whose response began");
 const FIRST_BYTE: Family = Family::seconds(
     "steppe_plane_first_byte",
-    "Time from a call to the beginning of its answer, in all",
+    "Total time from a call to the beginning of its response",
 );
 const BUDGET_WAITS: Family = Family::new(
     "steppe_plane_budget_waits",

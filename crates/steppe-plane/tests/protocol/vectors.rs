@@ -1,4 +1,4 @@
-//! The vectors of `docs/plane-protocol.md`: this reader and one in Python read them alike.
+//! The vectors of `docs/plane/protocol.md`: this reader and one in Python read them alike.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use steppe_plane::{Connection, Side};
 use crate::support::{config, feed, written};
 
 fn vectors() -> Value {
-    let text = include_str!("../../../../docs/plane-protocol-vectors.json");
+    let text = include_str!("../../../../docs/plane/protocol-vectors.json");
     serde_json::from_str(text).expect("JSON")
 }
 
@@ -213,7 +213,7 @@ fn a_second_reader_agrees() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new("python3")
         .arg(root.join("scripts/plane-vectors.py"))
-        .arg(root.join("docs/plane-protocol-vectors.json"))
+        .arg(root.join("docs/plane/protocol-vectors.json"))
         .output();
     let Ok(output) = output else {
         steppe_testkit::skip("a_second_reader_agrees", "needs python3");

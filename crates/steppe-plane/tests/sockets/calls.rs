@@ -469,7 +469,7 @@ async fn room_beside_a_small_body_is_of_what_requests_leave() {
     let refused = refused.expect_err("bodies never leave so much");
     assert_eq!(refused.status, Status::TooLarge);
     assert!(
-        refused.to_string().contains("at most 3670016 are taken"),
+        refused.to_string().contains("at most 3670016 are allowed"),
         "{refused}"
     );
     drop((caller, server));

@@ -58,7 +58,7 @@ impl Sink {
             Err(error) => {
                 counts.write_errors.fetch_add(1, Ordering::Relaxed);
                 let name = self.name;
-                tracing::error!(path = %path.display(), %error, "cannot open the {name} again");
+                tracing::error!(path = %path.display(), %error, "cannot reopen the {name}");
             }
         }
     }

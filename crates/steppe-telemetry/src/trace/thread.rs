@@ -73,7 +73,7 @@ impl Exporter {
                 add(&self.counts.failed, spans);
                 // Once, until it is mended: the counts say the rest.
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(%why, spans, "the collector takes no spans");
+                    tracing::warn!(%why, spans, "cannot export spans to the collector");
                 }
             }
         }

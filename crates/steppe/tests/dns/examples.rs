@@ -1,5 +1,5 @@
-//! The configurations of docs/dns.md, run as they stand there: only addresses and the folder of their
-//! files are a test's own.
+//! The configurations of docs/dns and of the guides to it, run as they stand there: only addresses and the
+//! folder of their files are a test's own.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,7 +11,23 @@ use steppe_testkit::{
 const NO_ERROR: u8 = 0;
 const NAME_ERROR: u8 = 3;
 
-/// A node with every file that the page names beside its configuration.
+/// Pages with configurations.
+const PAGES: [&str; 12] = [
+    "dns/README",
+    "dns/home",
+    "dns/office",
+    "dns/kubernetes",
+    "dns/lists",
+    "dns/rules",
+    "dns/encrypted",
+    "dns/upstreams",
+    "dns/cache",
+    "dns/limits",
+    "guides/dnsmasq",
+    "guides/adguard",
+];
+
+/// A node with every file that the pages name beside their configurations.
 fn builder() -> SteppeBuilder<'static> {
     let issued = Authority::new("ca").issue(&Leaf::named(&["dns.example.com"]));
     Steppe::builder()
@@ -19,18 +35,21 @@ fn builder() -> SteppeBuilder<'static> {
         .with_file("dns.key", &issued.key)
         .with_file("ads.txt", "tracker.example\n")
         .with_file("malware.txt", "0.0.0.0 malware.example\n")
+        .with_file("allowed.txt", "cdn.tracker.example\n")
+        .with_file("user-rules.txt", "||ads.example^\n")
+        .with_file("hosts.txt", "192.168.7.10 nas.home.arpa\n")
 }
 
-/// The configuration below `heading` with addresses of the test's own, and where it answers.
-fn example(heading: &str) -> (NodeConfig, SocketAddr) {
+/// The configuration of a page below `heading` with addresses of the test's own, and where it answers.
+fn example(page: &str, heading: &str) -> (NodeConfig, SocketAddr) {
     let (plain, over_tls) = (Port::free().keep(), Port::free().keep());
-    let config = NodeConfig::parse(&page_example("dns", heading))
+    let config = NodeConfig::parse(&page_example(page, heading))
         .set("admin.listen", "{admin}")
         .each("dns.listener", |l| {
             let address = match l.text("listen") {
                 "0.0.0.0:5300" | "127.0.0.1:5300" => plain,
                 "0.0.0.0:8853" => over_tls,
-                other => panic!("{heading} listens at {other}"),
+                other => panic!("{page} listens at {other}"),
             };
             l.set("listen", address)
         });
@@ -48,18 +67,29 @@ fn ask(server: SocketAddr, name: &str) -> (u8, Vec<Ipv4Addr>) {
 }
 
 #[test]
-fn every_configuration_of_the_page_is_valid() {
-    let examples = page_examples("dns");
-    assert!(examples.len() >= 3, "{examples:?}");
-    for (heading, toml) in examples {
-        let (status, said) = builder().run(&["check"], &toml);
-        assert!(status.success(), "{heading}: {said}");
+fn every_configuration_of_the_pages_is_valid() {
+    for page in PAGES {
+        for (heading, toml) in page_examples(page) {
+            let (status, said) = builder().run(&["check"], &toml);
+            assert!(status.success(), "{page}, {heading}: {said}");
+        }
     }
 }
 
 #[test]
+fn the_first_configuration_forwards_every_name() {
+    let (config, listen) = example("dns/README", "Your own configuration");
+    let address = Ipv4Addr::new(203, 0, 113, 7);
+    let public = DnsServer::start(move |_| Some((address, 60)));
+    let servers = [format!("udp://{}", public.address())];
+    let config = config.set("dns.upstream.public.servers", servers);
+    let _node = builder().start(&config);
+    assert_eq!(ask(listen, "example.com"), (NO_ERROR, vec![address]));
+}
+
+#[test]
 fn a_home_has_names_and_blocks_what_its_list_has() {
-    let (config, listen) = example("A home");
+    let (config, listen) = example("dns/home", "Configuration");
     let _node = builder().start(&config);
     let printer = Ipv4Addr::new(192, 168, 7, 9);
     assert_eq!(ask(listen, "printer.home.arpa"), (NO_ERROR, vec![printer]));
@@ -71,14 +101,14 @@ fn a_home_has_names_and_blocks_what_its_list_has() {
 
 #[test]
 fn an_office_blocks_what_its_list_has() {
-    let (config, listen) = example("An office");
+    let (config, listen) = example("dns/office", "Configuration");
     let _node = builder().start(&config);
     assert_eq!(ask(listen, "malware.example"), (NAME_ERROR, vec![]));
 }
 
 #[test]
 fn a_node_of_kubernetes_asks_both_of_its_upstreams() {
-    let (config, listen) = example("A cache on every node of Kubernetes");
+    let (config, listen) = example("dns/kubernetes", "Configuration");
     let [cluster, public] = [1, 2].map(|last| {
         let address = Ipv4Addr::new(10, 96, 0, last);
         DnsServer::start(move |_| Some((address, 60)))

@@ -141,15 +141,15 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
         assert_eq!(ask(listen, name), expected, "{name}");
     }
     expect![[r#"
-        x.ads.example. A, asked for by 127.0.0.1
+        x.ads.example. A from 127.0.0.1
           rule 3 (steppe.toml:26) decides: block = "nxdomain"
-          because the name is on its list `ads`
-          lists have for the name:
+          because the name is on list `ads`
+          list lines that match the name:
             ads.txt:2: ||ads.example^
     "#]]
     .assert_eq(&explain(&node, &["x.ads.example"]));
     expect![[r#"
-        old.example. AAAA, asked for by 10.0.0.1
+        old.example. AAAA from 10.0.0.1
           refused: the client's address is not in `dns.access.allow`
     "#]]
     .assert_eq(&explain(
@@ -157,21 +157,21 @@ fn lists_hosts_and_rules_decide_and_explain_says_what_does() {
         &["old.example", "AAAA", "--client", "10.0.0.1"],
     ));
     expect![[r#"
-        old.example. A, asked for by 127.0.0.1
+        old.example. A from 127.0.0.1
           rule 5 (steppe.toml:32) decides: rewrite to nas.home.arpa.
-          because it names the name, or a name above it
+          because the rule names the name or a parent of it
         nas.home.arpa. A
-          answered here, by hosts:
+          answered locally, from hosts:
             A 192.168.7.10 (dns.hosts.records)
     "#]]
     .assert_eq(&explain(&node, &["old.example"]));
     expect![[r#"
-        a.dyn.example. A, asked for by 127.0.0.1
+        a.dyn.example. A from 127.0.0.1
           rule 10 (steppe.toml:48) decides: records
-          because it has no condition on names
-          rule 1 (steppe.toml:19) says: cache = { max_ttl = "10s" }
-          rule 2 (steppe.toml:23) says: log = false
-          rule 1 (steppe.toml:19) says: rate = { qps = 1000, of = "client" }
+          because the rule has no condition on names
+          rule 1 (steppe.toml:19) sets: cache = { max_ttl = "10s" }
+          rule 2 (steppe.toml:23) sets: log = false
+          rule 1 (steppe.toml:19) sets: rate = { qps = 1000, of = "client" }
     "#]]
     .assert_eq(&explain(&node, &["a.dyn.example"]));
     let json = explain(

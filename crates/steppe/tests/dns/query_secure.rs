@@ -95,7 +95,7 @@ fn a_certificate_that_is_refused_is_told_with_what_to_do() {
     ] {
         let said = site.refusal(&server, "other.pem");
         assert!(
-            said.contains("certificate is refused: its issuer is unknown; --ca"),
+            said.contains("certificate is refused: unknown issuer; trust its CA with --ca"),
             "{said}"
         );
     }
@@ -105,13 +105,13 @@ fn a_certificate_that_is_refused_is_told_with_what_to_do() {
     ] {
         let said = site.refusal(&server, "ca.pem");
         assert!(
-            said.contains("it has another name than other.test; NAME@ADDRESS"),
+            said.contains("it is not for other.test; set the expected name with NAME@ADDRESS"),
             "{said}"
         );
     }
     let said = site.refusal(&format!("@tls://{NAME}@{old}"), "ca.pem");
     assert!(
-        said.contains("certificate is refused: it expired"),
+        said.contains("certificate is refused: the certificate has expired"),
         "{said}"
     );
     // Nothing was asked of a server that is somebody else.

@@ -133,7 +133,7 @@ fn a_server_resets_connections() {
 
 #[test]
 fn a_server_answers_garbage() {
-    survives(Mood::Garbage, "unreadable response");
+    survives(Mood::Garbage, "malformed response");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use steppe_mem::Budget;
 use steppe_plane::frame::Payment;
 use steppe_plane::{Failure, Memory, Request, Status, Target, Worker, WorkerStatus};
 use steppe_testkit::{
-    Chromium, Curl, NodeConfig, Port, Process, Scratch, Steppe, eventually, skip,
+    Chromium, Curl, NodeConfig, Port, Process, Scratch, Steppe, eventually, page_example, skip,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -165,6 +165,22 @@ fn callers_and_the_gateway_reach_a_worker_by_the_relay() {
     );
     node.terminate();
     assert!(node.wait().success(), "{}", node.said());
+}
+
+#[test]
+fn the_configuration_of_the_page_on_the_gateway_works() {
+    let plane = Port::free().keep();
+    let config = NodeConfig::parse(&page_example("plane/gateway", "Example"))
+        .set("admin.listen", "{admin}")
+        .each("plane.listener", |l| l.set("listen", plane))
+        .listener_at("127.0.0.1:8080", |l| {
+            l.set("listen", "{gateway}").protocols(["h1"])
+        });
+    let node = Steppe::builder().start(&config);
+    let _echo = echo(plane, &[]);
+    let got = post(&node, &Scratch::new("plane"), b"hello").run();
+    assert_eq!(got.head.status(), 200, "{got:?}");
+    assert_eq!(got.body, b"hello");
 }
 
 #[test]

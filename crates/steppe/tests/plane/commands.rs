@@ -8,7 +8,8 @@ use std::process::{Output, Stdio};
 use rustix::process::Signal;
 use steppe_plane::frame::Hello;
 use steppe_testkit::{
-    Authority, EtcdServer, Leaf, PATIENCE, Port, Process, Scratch, Steppe, eventually,
+    Authority, EtcdServer, Leaf, NodeConfig, PATIENCE, Port, Process, Scratch, Steppe, eventually,
+    page_example,
 };
 
 /// A worker that runs, and where it listens.
@@ -110,7 +111,7 @@ fn an_answer_is_printed_byte_by_byte() {
     );
 }
 
-/// Lines of `sh` blocks of a text that are commands of the plane, without what is said of them.
+/// Commands of the plane in a text, without their comments.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let lines = text
         .lines()
@@ -122,56 +123,122 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     lines.map(words).collect()
 }
 
+/// Runs the commands of pages with addresses and files of its own.
+struct Reader {
+    scratch: Scratch,
+    /// Has the relay of the guide.
+    node: Steppe,
+    relay: String,
+    etcd: EtcdServer,
+    /// The worker that was started last with `--listen`.
+    echo: Echo,
+    /// Workers that the relay has.
+    registered: Vec<Process>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let scratch = Scratch::new("plane");
+        scratch.write("request.json", "{}");
+        let authority = Authority::new("plane");
+        for name in ["callers.pem", "workers.pem"] {
+            scratch.write(name, authority.pem());
+        }
+        for name in ["worker", "me"] {
+            let issued = authority.issue(&Leaf::named(&["127.0.0.1"]));
+            scratch.write(&format!("{name}.crt"), &issued.cert);
+            scratch.write(&format!("{name}.key"), &issued.key);
+        }
+        let relay = Port::free().keep();
+        let config = NodeConfig::parse(&page_example("plane/guide", "A relay"))
+            .set("admin.listen", "{admin}")
+            .each("plane.listener", |l| l.set("listen", relay));
+        Self {
+            scratch,
+            node: Steppe::builder().start(&config),
+            relay: relay.to_string(),
+            etcd: EtcdServer::start(),
+            echo: Echo::start(&[]),
+            registered: Vec::new(),
+        }
+    }
+
+    /// A word of a page, with the address of this reader where it has one of the page.
+    fn own(&self, word: &str) -> String {
+        let etcd = self.etcd.url().replace("http://", "");
+        let addresses = [
+            ("127.0.0.1:7701", &self.echo.address),
+            ("127.0.0.1:7700", &self.relay),
+            ("127.0.0.1:2379", &etcd),
+        ];
+        let found = addresses.iter().find(|(shown, _)| word.contains(*shown));
+        found.map_or_else(|| word.to_owned(), |(shown, own)| word.replace(*shown, own))
+    }
+
+    #[track_caller]
+    fn run(&mut self, shown: &[String]) {
+        let words: Vec<String> = shown.iter().map(|word| self.own(word)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["echo", "--listen", _, others @ ..] => {
+                self.echo = Echo::start_in(self.scratch.path(), others);
+            }
+            ["echo", ..] => self.register(&words),
+            _ => self.prints(&words),
+        }
+    }
+
+    #[track_caller]
+    fn register(&mut self, words: &[&str]) {
+        assert_eq!(words[1..], ["--register", self.relay.as_str()]);
+        let mut command = Steppe::command();
+        command.arg("plane").args(words);
+        let process = Process::start("echo", command);
+        eventually("it is registered", || process.said().contains("serves "));
+        self.registered.push(process);
+    }
+
+    #[track_caller]
+    fn prints(&self, words: &[&str]) {
+        let mut command = Steppe::command();
+        command.arg("plane").args(words);
+        if words == ["workers"] {
+            command.arg(self.node.admin().to_string());
+        }
+        let output = command.current_dir(self.scratch.path()).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        match words {
+            ["call", .., "--text", text] | ["call", _, _, "--text", text, ..] => {
+                assert_eq!(said, *text);
+            }
+            ["call", ..] => assert_eq!(said, "{}"),
+            ["workers"] => assert!(said.starts_with("SERVICE  WORKER"), "{said}"),
+            ["workers", ..] => assert_eq!(said, format!("{}  echo\n", self.echo.address)),
+            _ => assert!(
+                said.starts_with("1000 answered, 0 refused, 0 failed"),
+                "{said}"
+            ),
+        }
+    }
+}
+
 #[test]
-fn what_the_readme_and_the_page_show_works_as_it_stands() {
+fn commands_of_the_readme_and_of_the_pages_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let scratch = Scratch::new("plane");
-    scratch.write("request.json", "{}");
-    let authority = Authority::new("plane");
-    for name in ["callers.pem", "workers.pem"] {
-        scratch.write(name, authority.pem());
-    }
-    for name in ["worker", "me"] {
-        let issued = authority.issue(&Leaf::named(&["127.0.0.1"]));
-        scratch.write(&format!("{name}.crt"), &issued.cert);
-        scratch.write(&format!("{name}.key"), &issued.key);
-    }
-    for (page, count) in [("README.md", 2), ("docs/plane.md", 9)] {
+    let mut reader = Reader::new();
+    for (page, count) in [
+        ("README.md", 2),
+        ("docs/plane/README.md", 4),
+        ("docs/plane/guide.md", 9),
+        ("docs/plane/discovery.md", 3),
+    ] {
         let text = std::fs::read_to_string(root.join(page)).expect("the page is there");
         let shown = commands(&text);
         assert_eq!(shown.len(), count, "{page}: {shown:?}");
-        let etcd = EtcdServer::start();
-        let etcd_address = etcd.url().replace("http://", "");
-        let mut echo = Echo::start(&[]);
         for words in &shown {
-            let mut command = Steppe::command();
-            command.arg("plane").current_dir(scratch.path());
-            let its_own = |word: &String| {
-                let word = word.replace("127.0.0.1:7701", &echo.address);
-                word.replace("127.0.0.1:2379", &etcd_address)
-            };
-            if words[0] == "echo" {
-                assert_eq!(words[1..3], ["--listen", "127.0.0.1:7701"], "{page}");
-                let others: Vec<_> = words[3..].iter().map(its_own).collect();
-                let others: Vec<_> = others.iter().map(String::as_str).collect();
-                echo = Echo::start_in(scratch.path(), &others);
-                continue;
-            }
-            let output = command.args(words.iter().map(its_own)).output();
-            let output = output.expect("it runs");
-            assert!(output.status.success(), "{words:?}: {output:?}");
-            let said = String::from_utf8_lossy(&output.stdout);
-            match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                ["call", .., "--text", text] | ["call", _, _, "--text", text, ..] => {
-                    assert_eq!(said, text);
-                }
-                ["call", ..] => assert_eq!(said, "{}"),
-                ["workers", ..] => assert_eq!(said, format!("{}  echo\n", echo.address)),
-                _ => assert!(
-                    said.starts_with("1000 answered, 0 refused, 0 failed"),
-                    "{said}"
-                ),
-            }
+            reader.run(words);
         }
     }
 }
@@ -203,7 +270,7 @@ fn each_status_has_a_code_and_is_named() {
         code == 16
     });
     assert!(
-        said.starts_with("steppe: overloaded: as many calls run"),
+        said.starts_with("steppe: overloaded: the service already runs"),
         "{said}"
     );
     let nobody = Port::free();
@@ -295,7 +362,7 @@ fn a_worker_dials_a_relay_names_its_service_there_and_drains() {
         assert!(count > 0, "it left: {}", echo.said());
         said.extend_from_slice(&block[..count]);
     }
-    let serves = format!("serves mirror by {address}\n");
+    let serves = format!("serves mirror through {address}\n");
     eventually("it says so", || echo.said() == serves);
     echo.signal(Signal::TERM);
     assert!(echo.wait(PATIENCE).success());

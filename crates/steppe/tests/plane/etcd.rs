@@ -89,7 +89,7 @@ fn workers_come_and_go() {
     second.signal(Signal::KILL);
     second.wait(PATIENCE);
     eventually("it lapsed", || {
-        printed(&["plane", "workers", &at]).starts_with("no worker has named itself")
+        printed(&["plane", "workers", &at]).starts_with("no worker is announced")
     });
 }
 
@@ -185,11 +185,14 @@ fn what_is_wrong_with_an_address_is_said() {
     };
     let (code, said) = refused(&["plane", "call", "etcd://root:secret@a", "echo"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("users of etcd are not supported"), "{said}");
+    assert!(
+        said.contains("etcd users and passwords are not supported"),
+        "{said}"
+    );
     let nobody = "etcd://127.0.0.1:1/edge";
     let (code, said) = refused(&["plane", "workers", nobody]);
     assert_eq!(code, Some(5));
-    assert!(said.contains("no answer in time"), "{said}");
+    assert!(said.contains("no response in time"), "{said}");
     let everywhere = [
         "plane",
         "echo",

@@ -45,7 +45,10 @@ impl Bell {
         };
         if status != sys::Status::napi_ok {
             let status = Status::from(status);
-            return Err(napi::Error::new(status, "the doorbell could not be made"));
+            return Err(napi::Error::new(
+                status,
+                "cannot create the thread-safe function of the capture",
+            ));
         }
         let share = || Self {
             function,

@@ -94,7 +94,7 @@ impl Options {
         let sample = Sample::parse(&self.sample)?;
         if !(1..=PACKET_FRAMES_MAX).contains(&self.packet_frames) {
             return Err(Error::Options(format!(
-                "a packet of {} frames: it has 1 to {PACKET_FRAMES_MAX}",
+                "a packet of {} frames; expected 1 to {PACKET_FRAMES_MAX}",
                 self.packet_frames
             )));
         }
@@ -123,7 +123,7 @@ impl Options {
             None | Some("allow") => Ok(Policy::Allow),
             Some("refuse") => Ok(Policy::Refuse),
             Some(word) => Err(Error::Options(format!(
-                "convert is '{word}', and may be 'allow' or 'refuse'"
+                "convert is '{word}'; expected 'allow' or 'refuse'"
             ))),
         }
     }
@@ -143,7 +143,7 @@ impl Options {
                 Ok(Box::new(Pair::new(sources, combine, &settings, policy)))
             }
             sources => Err(Error::Options(format!(
-                "a capture has one source or two, not {}",
+                "{} sources; expected one or two",
                 sources.len()
             ))),
         }
@@ -154,7 +154,7 @@ impl Options {
             None | Some("side-by-side") => Ok(Combine::SideBySide),
             Some("mix") => Ok(Combine::Mix),
             Some(word) => Err(Error::Options(format!(
-                "combine is '{word}', and may be 'side-by-side' or 'mix'"
+                "combine is '{word}'; expected 'side-by-side' or 'mix'"
             ))),
         }
     }
@@ -167,13 +167,14 @@ impl SourceOptions {
             "input" => Wanted::Input(device),
             "loopback" => Wanted::Loopback(device),
             "process" => {
-                let missing = || Error::Options("source.pid is missing".to_owned());
+                let missing =
+                    || Error::Options("source.pid is required for the kind 'process'".to_owned());
                 Wanted::Process(self.pid.ok_or_else(missing)?)
             }
             "synthetic" => return Ok(Box::new(Synthetic::new(self.synthetic(settings)?)?)),
             kind => {
                 return Err(Error::Options(format!(
-                    "source.kind is '{kind}', and may be 'input', 'loopback', 'process' or 'synthetic'"
+                    "source.kind is '{kind}'; expected 'input', 'loopback', 'process' or 'synthetic'"
                 )));
             }
         };
@@ -215,7 +216,7 @@ impl SourceOptions {
             "speech" => Ok(Wave::Speech),
             "probe" => Ok(Wave::Ramp),
             word => Err(Error::Options(format!(
-                "source.signal is '{word}', and may be 'tone', 'silence', 'speech' or 'probe'"
+                "source.synthetic.signal is '{word}'; expected 'tone', 'silence', 'speech' or 'probe'"
             ))),
         }
     }
@@ -228,7 +229,7 @@ impl SourceOptions {
             }),
             Some("burst") => Ok(Pace::Burst),
             Some(word) => Err(Error::Options(format!(
-                "source.pace is '{word}', and may be 'realtime' or 'burst'"
+                "source.synthetic.pace is '{word}'; expected 'realtime' or 'burst'"
             ))),
         }
     }
@@ -240,7 +241,7 @@ fn overrun(word: &str) -> Result<Overrun> {
         "drop-newest" => Ok(Overrun::DropNewest),
         "error" => Ok(Overrun::Fail),
         _ => Err(Error::Options(format!(
-            "overrun is '{word}', and may be 'drop-oldest', 'drop-newest' or 'error'"
+            "overrun is '{word}'; expected 'drop-oldest', 'drop-newest' or 'error'"
         ))),
     }
 }
@@ -250,7 +251,7 @@ fn silence(word: &str) -> Result<Silence> {
         "emit" => Ok(Silence::Emit),
         "skip" => Ok(Silence::Skip),
         _ => Err(Error::Options(format!(
-            "silence is '{word}', and may be 'emit' or 'skip'"
+            "silence is '{word}'; expected 'emit' or 'skip'"
         ))),
     }
 }
@@ -263,7 +264,7 @@ impl GateOptions {
     fn settings(&self, packet_ns: u64) -> Result<gate::Settings> {
         if self.threshold_db.is_nan() || self.threshold_db > 0.0 {
             return Err(Error::Options(format!(
-                "gate.thresholdDb is {}, and may be up to 0",
+                "gate.thresholdDb is {}; expected at most 0",
                 self.threshold_db
             )));
         }

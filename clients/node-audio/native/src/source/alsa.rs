@@ -46,10 +46,10 @@ impl Alsa {
     fn error(&self, fault: Fault) -> Error {
         let device = &self.device;
         match fault.code {
-            libc::ENOENT => Error::NoDevice(format!("'{device}' of ALSA")),
+            libc::ENOENT => Error::NoDevice(format!("ALSA device '{device}'")),
             libc::ENODEV | libc::ENXIO | libc::EBADFD => Error::Unplugged(format!("'{device}'")),
             libc::EACCES | libc::EPERM => Error::Permission(format!(
-                "ALSA refuses '{device}'; the user has to be in the group 'audio'"
+                "ALSA denies access to '{device}'; add the user to the group 'audio'"
             )),
             _ => Error::Backend {
                 call: fault.call,
@@ -68,7 +68,7 @@ impl Source for Alsa {
         let pcm = Pcm::open(&self.device, &request).map_err(|fault| match fault.code {
             // What it says when the configuration's default leads to a card that is not there.
             libc::ENOENT | libc::ENODEV if self.device == DEFAULT => {
-                Error::NoDevice("the default input of ALSA: there is no sound card".to_owned())
+                Error::NoDevice("the default input of ALSA: no sound card found".to_owned())
             }
             _ => self.error(fault),
         })?;

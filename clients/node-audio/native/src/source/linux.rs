@@ -45,7 +45,7 @@ impl Source for System {
 fn neither(server: &str, alsa: &Error) -> Error {
     match alsa {
         Error::NoServer(_) | Error::NoDevice(_) | Error::Backend { .. } => {
-            Error::NoServer(format!("{server}. By ALSA: {alsa}"))
+            Error::NoServer(format!("{server}. ALSA: {alsa}"))
         }
         other => other.clone(),
     }

@@ -68,7 +68,7 @@ impl System {
             }
             Wanted::Loopback(None) => tapped(None, "loopback".to_owned()),
             Wanted::Loopback(Some(id)) if id == LOOPBACK => tapped(None, id.clone()),
-            Wanted::Loopback(Some(id)) => Err(Error::NoDevice(format!("'{id}' as a loopback"))),
+            Wanted::Loopback(Some(id)) => Err(Error::NoDevice(format!("loopback '{id}'"))),
             Wanted::Process(pid) => {
                 let process =
                     sys::process_of(*pid).ok_or_else(|| Error::NoProcess(pid.to_string()))?;
@@ -102,11 +102,11 @@ fn input(id: Option<&str>) -> Result<sys::Entry> {
 fn error(status: Status, device: &str) -> Error {
     match status {
         Status::TooOld => {
-            Error::Unsupported("what programs play can be captured from macOS 14.2 on".to_owned())
+            Error::Unsupported("capture of played sound requires macOS 14.2 or later".to_owned())
         }
         Status::Code(sys::BAD_OBJECT | sys::BAD_DEVICE) => Error::Unplugged(format!("'{device}'")),
         Status::Code(sys::NOT_PERMITTED) => Error::Permission(format!(
-            "macOS denies '{device}'; allow it in System Settings, Privacy & Security"
+            "macOS denies access to '{device}'; allow it in System Settings, Privacy & Security"
         )),
         Status::Code(code) => Error::Backend {
             call: "CoreAudio",
@@ -202,7 +202,7 @@ pub fn devices() -> Result<Vec<Device>> {
     if sys::has_taps() {
         found.push(Device {
             id: LOOPBACK.to_owned(),
-            name: "What this Mac plays".to_owned(),
+            name: "System audio".to_owned(),
             kind: Kind::Loopback,
             is_default: true,
             format: TAP_FORMAT,

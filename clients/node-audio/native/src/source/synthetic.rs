@@ -81,7 +81,9 @@ impl Synthetic {
     /// [`Error::Options`] for a clock or a period that it can't have.
     pub fn new(settings: Settings) -> Result<Self> {
         if settings.period == 0 {
-            return Err(Error::Options("the period has no frame".to_owned()));
+            return Err(Error::Options(
+                "the period must have at least one frame".to_owned(),
+            ));
         }
         let bytes = settings.period * settings.format.frame_bytes();
         Ok(Self {
@@ -164,11 +166,15 @@ impl Ticks {
         let factor = match pace {
             Pace::Clock { ppm, speed } => {
                 if ppm.is_nan() || ppm.abs() > CLOCK_PPM_MAX {
-                    let message = format!("ppm is {ppm}, and may be ±{CLOCK_PPM_MAX}");
+                    let message = format!(
+                        "source.synthetic.driftPpm is {ppm}; expected at most ±{CLOCK_PPM_MAX}"
+                    );
                     return Err(Error::Options(message));
                 }
                 if !(speed > 0.0 && speed <= SPEED_MAX) {
-                    let message = format!("speed is {speed}, and may be up to {SPEED_MAX}");
+                    let message = format!(
+                        "source.synthetic.speed is {speed}; expected above 0, at most {SPEED_MAX}"
+                    );
                     return Err(Error::Options(message));
                 }
                 speed * (1.0 + ppm / 1e6)
@@ -210,7 +216,7 @@ impl Generator {
         match wave {
             Wave::Silence => Ok(Self::Silence(format.sample.silence())),
             Wave::Ramp if format.sample == Sample::Mulaw => {
-                let message = "a ramp is made of s16 or f32";
+                let message = "source.synthetic.signal 'probe' requires s16 or f32 samples";
                 Err(Error::Options(message.to_owned()))
             }
             Wave::Ramp => Ok(Self::Ramp(format)),

@@ -71,7 +71,9 @@ impl System {
         let (direction, id) = match &self.wanted {
             Wanted::Loopback(id) => (Direction::Render, id),
             Wanted::Input(id) => (Direction::Capture, id),
-            Wanted::Process(_) => return Err(Error::Unsupported("a process".to_owned())),
+            Wanted::Process(_) => {
+                return Err(Error::Unsupported("capture of a process".to_owned()));
+            }
         };
         let enumerator = DeviceEnumerator::new().map_err(error)?;
         let device = match id {
@@ -265,10 +267,11 @@ fn error(failure: WasapiError) -> Error {
     match code {
         DEVICE_INVALIDATED => Error::Unplugged(failure.to_string()),
         ACCESS_DENIED => Error::Permission(
-            "Windows denies the microphone; allow it in Settings, Privacy & security, Microphone"
+            "Windows denies access to the microphone; allow it in Settings, Privacy & security, \
+             Microphone"
                 .to_owned(),
         ),
-        NOT_FOUND => Error::NoDevice("there is none of this kind or id".to_owned()),
+        NOT_FOUND => Error::NoDevice("none of this kind or ID".to_owned()),
         _ => Error::Backend {
             call: "WASAPI",
             reason: failure.to_string(),

@@ -81,7 +81,7 @@ impl UserList {
     fn load(path: &Path) -> Result<Self, LoadError> {
         let bytes = read(path)?;
         let text = std::str::from_utf8(&bytes);
-        let text = text.map_err(|_| LoadError::content(path, "it is no text"))?;
+        let text = text.map_err(|_| LoadError::content(path, "not UTF-8 text"))?;
         Self::parse(text).map_err(|problem| LoadError::content(path, problem))
     }
 
@@ -94,20 +94,20 @@ impl UserList {
             }
             let wrong = |problem: &str| format!("line {}: {problem}", number + 1);
             let user = line.split_once(':');
-            let (name, hash) = user.ok_or_else(|| wrong("it is not NAME:HASH"))?;
+            let (name, hash) = user.ok_or_else(|| wrong("expected NAME:HASH"))?;
             if name.is_empty() || !is_field_value(name.as_bytes()) {
-                return Err(wrong("this is no name"));
+                return Err(wrong("invalid user name"));
             }
             let hash = Hash::parse(hash).map_err(wrong)?;
             if users.insert(name.to_owned(), hash).is_some() {
-                return Err(wrong("the name is there twice"));
+                return Err(wrong("duplicate user name"));
             }
             if users.len() > USERS_MAX {
-                return Err(wrong("there are too many users"));
+                return Err(wrong(&format!("more than {USERS_MAX} users")));
             }
         }
         match users.is_empty() {
-            true => Err("it has no users".to_owned()),
+            true => Err("no users in the file".to_owned()),
             false => Ok(Self(users)),
         }
     }
@@ -132,7 +132,9 @@ impl Hash {
             Some("argon2i" | "argon2d" | "argon2id") => argon2(text),
             Some("5") => sha_crypt(text).map(Self::Sha256),
             Some("6") => sha_crypt(text).map(Self::Sha512),
-            _ => Err("this is no hash of bcrypt, argon2 or SHA-crypt (htpasswd -B, mkpasswd)"),
+            _ => Err(
+                "unknown password hash: expected bcrypt, argon2 or SHA-crypt (htpasswd -B, mkpasswd)",
+            ),
         }
     }
 
@@ -170,15 +172,15 @@ impl Hash {
 }
 
 fn bcrypt(text: &str) -> Result<Hash, &'static str> {
-    let parts: bcrypt::HashParts = text.parse().map_err(|_| "this is no hash of bcrypt")?;
+    let parts: bcrypt::HashParts = text.parse().map_err(|_| "malformed bcrypt hash")?;
     match parts.get_cost() {
         ..=BCRYPT_COST_MAX => Ok(Hash::Bcrypt(text.to_owned())),
-        _ => Err("it costs too much: bcrypt's cost is 14 at most"),
+        _ => Err("bcrypt cost above 14"),
     }
 }
 
 fn argon2(text: &str) -> Result<Hash, &'static str> {
-    const NONE: &str = "this is no hash of argon2";
+    const NONE: &str = "malformed argon2 hash";
     let hash = PasswordHash::new(text).map_err(|_| NONE)?;
     let params = Params::try_from(&hash).map_err(|_| NONE)?;
     if hash.hash.is_none() || hash.salt.is_none() {
@@ -187,9 +189,7 @@ fn argon2(text: &str) -> Result<Hash, &'static str> {
     let kib = params.m_cost();
     let passes = u64::from(kib) * u64::from(params.t_cost());
     if kib > ARGON2_KIB_MAX || passes > ARGON2_PASSES_KIB_MAX {
-        return Err(
-            "it costs too much: argon2 takes 64 MiB at most, and 256 MiB over all its passes",
-        );
+        return Err("argon2 memory above 64 MiB, or above 256 MiB over all passes");
     }
     let text = text.to_owned();
     Ok(Hash::Argon2 { text, kib })
@@ -197,7 +197,7 @@ fn argon2(text: &str) -> Result<Hash, &'static str> {
 
 /// `$5$rounds=N$SALT$HASH`, where the rounds may be left out.
 fn sha_crypt(text: &str) -> Result<ShaCrypt, &'static str> {
-    const NONE: &str = "this is no hash of SHA-crypt";
+    const NONE: &str = "malformed SHA-crypt hash";
     let parts: Vec<_> = text.split('$').skip(2).collect();
     let (rounds, salt, hash) = match parts.as_slice() {
         [salt, hash] => (ROUNDS_DEFAULT, salt, hash),
@@ -208,7 +208,7 @@ fn sha_crypt(text: &str) -> Result<ShaCrypt, &'static str> {
         _ => return Err(NONE),
     };
     if !(ROUNDS_MIN..=SHA_CRYPT_ROUNDS_MAX).contains(&rounds) {
-        return Err("SHA-crypt takes 1,000 to 1,000,000 rounds");
+        return Err("SHA-crypt rounds outside of 1,000 to 1,000,000");
     }
     if hash.is_empty() || salt.is_empty() {
         return Err(NONE);
@@ -280,11 +280,13 @@ mod tests {
         let good = HASHES[0];
         let said = |text: &str| UserList::parse(text).expect_err(text);
         assert!(said("# nobody\n\n").contains("no users"));
-        assert!(said(&format!("ann:{good}\nbob\n")).starts_with("line 2: it is not NAME:HASH"));
-        assert!(said(&format!("ann:{good}\r\nann:{good}")).starts_with("line 2: the name"));
-        assert!(said("ann:secret").starts_with("line 1: this is no hash"));
-        assert!(said(&format!(":{good}")).contains("no name"));
-        assert!(said(&format!("a\u{7}b:{good}")).contains("no name"));
+        assert!(said(&format!("ann:{good}\nbob\n")).starts_with("line 2: expected NAME:HASH"));
+        assert!(
+            said(&format!("ann:{good}\r\nann:{good}")).starts_with("line 2: duplicate user name")
+        );
+        assert!(said("ann:secret").starts_with("line 1: unknown password hash"));
+        assert!(said(&format!(":{good}")).contains("invalid user name"));
+        assert!(said(&format!("a\u{7}b:{good}")).contains("invalid user name"));
         let users = UserList::parse(&format!("# users\nann:{good}\r\n")).expect("a list");
         let (hash, is_known) = users.hash_of("ann");
         assert!(is_known && hash.verify(b"open sesame"));

@@ -133,10 +133,10 @@ fn of(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
 pub(super) fn parse_set(text: &[u8]) -> Result<Set, String> {
     let mut set: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let Some(Value::Array(keys)) = set.get_mut("keys").map(Value::take) else {
-        return Err("it is no set of keys".to_owned());
+        return Err("not a JSON Web Key Set".to_owned());
     };
     if keys.len() > JWKS_KEYS_MAX {
-        return Err(format!("it has more than {JWKS_KEYS_MAX} keys"));
+        return Err(format!("more than {JWKS_KEYS_MAX} keys"));
     }
     // One of a kind that is not known here is nobody's mistake (RFC 7517 §5).
     let known = keys
@@ -151,7 +151,7 @@ pub(super) fn parse_set(text: &[u8]) -> Result<Set, String> {
     }
     match unfit.first() {
         Some(problem) if keys.is_empty() => Err(problem.clone()),
-        None if keys.is_empty() => Err("no key of it verifies signatures".to_owned()),
+        None if keys.is_empty() => Err("no key that verifies signatures".to_owned()),
         _ => Ok(Set { keys, unfit }),
     }
 }
@@ -160,7 +160,7 @@ fn single(key: &JwtKey) -> Result<Key, LoadError> {
     let path = &key.file;
     let bytes = read(path)?;
     let (name, scheme) = named(key.algorithm)
-        .ok_or_else(|| LoadError::content(path, format!("{} is not known", key.algorithm)))?;
+        .ok_or_else(|| LoadError::content(path, format!("unknown algorithm {}", key.algorithm)))?;
     let read = match scheme {
         Scheme::Hmac(_) => secret(path, &bytes)?,
         Scheme::Rsa(_) => pem(path, DecodingKey::from_rsa_pem(&bytes))?,
@@ -181,10 +181,13 @@ fn secret(path: &Path, bytes: &[u8]) -> Result<DecodingKey, LoadError> {
     let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
     // Whoever knows a public key would sign with it.
     if secret.starts_with(b"-----BEGIN") {
-        return Err(LoadError::content(path, "a PEM file is no secret"));
+        return Err(LoadError::content(
+            path,
+            "a PEM file can't be an HMAC secret",
+        ));
     }
     if secret.len() < SECRET_BYTES_MIN {
-        let problem = format!("a secret has at least {SECRET_BYTES_MIN} bytes");
+        let problem = format!("the secret is shorter than {SECRET_BYTES_MIN} bytes");
         return Err(LoadError::content(path, problem));
     }
     Ok(DecodingKey::from_secret(secret))
@@ -194,7 +197,7 @@ fn pem(
     path: &Path,
     parsed: Result<DecodingKey, jsonwebtoken::errors::Error>,
 ) -> Result<DecodingKey, LoadError> {
-    let problem = "it is not a public key of this algorithm as PEM";
+    let problem = "not a PEM public key for this algorithm";
     parsed.map_err(|_| LoadError::content(path, problem))
 }
 
@@ -223,7 +226,7 @@ fn verifier((name, scheme): (&str, Scheme), key: &DecodingKey) -> Result<Verifie
         (Scheme::Ecdsa(algorithm, curve), AlgorithmFamily::Ec, SecretOrDer(point)) => {
             if let Some(other) = curve_of(point).filter(|other| *other != curve) {
                 return Err(format!(
-                    "{name} takes keys on {curve}, this one is on {other}"
+                    "{name} requires a key on {curve}, this key is on {other}"
                 ));
             }
             ParsedPublicKey::new(algorithm, point).ok()
@@ -233,7 +236,7 @@ fn verifier((name, scheme): (&str, Scheme), key: &DecodingKey) -> Result<Verifie
         }
         _ => None,
     };
-    let parsed = parsed.ok_or_else(|| format!("it is not a public key of {name}"))?;
+    let parsed = parsed.ok_or_else(|| format!("not a public key for {name}"))?;
     Ok(Verifier::Public(parsed))
 }
 
@@ -244,7 +247,7 @@ fn check_bits(parameters: &RsaParameters, bits: u32) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "an RSA key has {least} to {most} bits, this one has {bits}"
+        "RSA key of {bits} bits, {least} to {most} are allowed"
     ))
 }
 
@@ -288,7 +291,7 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
     if matches!(scheme, Scheme::Hmac(_)) {
         return None;
     }
-    let read = DecodingKey::from_jwk(jwk).map_err(|_| format!("it is not a public key of {name}"));
+    let read = DecodingKey::from_jwk(jwk).map_err(|_| format!("not a public key for {name}"));
     let verifier = read.and_then(|key| verifier(algorithm, &key));
     let key = verifier.map(|verifier| Key {
         id: common.key_id.clone(),

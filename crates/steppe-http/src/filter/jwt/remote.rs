@@ -213,7 +213,7 @@ impl RemoteKeys {
     async fn fetch(&self, fetch: &dyn FetchKeys) -> bool {
         let _landing = self.take_off(clock::now());
         let fetched = match self.lease.try_reserve(JWKS_BYTES_MAX) {
-            Err(_) => Err("the budget has no room".to_owned()),
+            Err(_) => Err("no room in the memory budget".to_owned()),
             Ok(_room) => fetch.fetch(&self.source, JWKS_BYTES_MAX).await,
         };
         let taken = fetched.and_then(|text| self.take(text));
@@ -224,9 +224,9 @@ impl RemoteKeys {
         };
         count.fetch_add(1, Ordering::Relaxed);
         match &taken {
-            Ok(true) => tracing::info!(filter = self.filter, "another set of keys"),
+            Ok(true) => tracing::info!(filter = self.filter, "key set changed"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(filter = self.filter, error, "no set of keys"),
+            Err(error) => tracing::warn!(filter = self.filter, error, "cannot update the key set"),
         }
         taken.is_ok()
     }
@@ -242,12 +242,12 @@ impl RemoteKeys {
             tracing::warn!(
                 filter = self.filter,
                 problem,
-                "a key of the set is left out"
+                "unusable key in the key set ignored"
             );
         }
         // Beside their text: a parsed key takes about four times what it is written in.
         let charge = self.lease.try_reserve(5 * text.len());
-        let charge = charge.map_err(|_| "the budget has no room".to_owned())?;
+        let charge = charge.map_err(|_| "no room in the memory budget".to_owned())?;
         let set = KeySet {
             keys: set.keys,
             generation: last.generation + 1,

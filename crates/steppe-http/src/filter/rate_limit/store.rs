@@ -78,11 +78,13 @@ impl Store {
                 .build_local(LocalOptions::default());
             match runtime {
                 Ok(runtime) => runtime.block_on(line.serve(questions)),
-                Err(error) => tracing::error!(%error, "no runtime for the store of limits"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot start the runtime of the rate limit store")
+                }
             }
         });
         if let Err(error) = started {
-            tracing::error!(%error, "no thread for the store of limits");
+            tracing::error!(%error, "cannot start the thread of the rate limit store");
         }
         Self { to_thread, counts }
     }
@@ -173,13 +175,13 @@ impl Line {
                 Ok(connection) => {
                     connected.begin(connection);
                     self.counts.is_store_there.store(true, Ordering::Relaxed);
-                    tracing::info!("limits are shared");
+                    tracing::info!("rate limit store connected: limits are shared");
                     is_known = false;
                     connected.is_lost.notified().await;
                 }
                 // Once, until it is there again.
                 Err(error) if !std::mem::replace(&mut is_known, true) => {
-                    tracing::warn!(%error, "the store of limits is away: limits are the node's own");
+                    tracing::warn!(%error, "rate limit store unreachable: limits are local to this node");
                 }
                 Err(_) => {}
             }
@@ -204,7 +206,7 @@ impl Line {
                 let is_current = number == connected.number.get();
                 if is_current && connected.connection.borrow_mut().take().is_some() {
                     self.counts.is_store_there.store(false, Ordering::Relaxed);
-                    tracing::warn!(%error, "the store of limits is away: limits are the node's own");
+                    tracing::warn!(%error, "rate limit store unreachable: limits are local to this node");
                     connected.is_lost.notify_one();
                 }
                 Answer::Away

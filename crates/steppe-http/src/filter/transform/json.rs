@@ -244,7 +244,7 @@ impl<'de> Visitor<'de> for Editing<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { edits, out, deep } = self;
         if deep >= JSON_ARRAYS_DEEP_MAX {
-            return Err(A::Error::custom("arrays are in arrays too often"));
+            return Err(A::Error::custom("arrays nested too deeply"));
         }
         out.put(b"[")?;
         let mut is_first = true;

@@ -1,4 +1,4 @@
-//! The line protocol that command loads speak (`docs/lab-protocol.md`), as a parser of bytes.
+//! The line protocol that command loads speak (`docs/lab/protocol.md`), as a parser of bytes.
 //!
 //! A line is bounded, and what is no line of the protocol is a mistake that names it: a program
 //! whose output was misread would be a measurement that nobody made. Empty lines and lines that
@@ -29,17 +29,17 @@ pub(super) enum Message {
 /// Why a line is not of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Mistake {
-    #[error("it wrote a line of the lab's protocol that nobody knows: `{0}`")]
+    #[error("it wrote an unknown line: `{0}`")]
     Unknown(String),
-    #[error("it wrote `{line}`, where `{figure}` is no {wanted}")]
+    #[error("it wrote `{line}`: `{figure}` is not a {wanted}")]
     Figure {
         line: String,
         figure: String,
         wanted: &'static str,
     },
-    #[error("it wrote `{line}`, which lacks {wanted}")]
+    #[error("it wrote `{line}` without {wanted}")]
     Missing { line: String, wanted: &'static str },
-    #[error("it wrote `{0}`, which goes on after its end")]
+    #[error("it wrote `{0}` with too many words")]
     TooMuch(String),
     #[error("it wrote a line of more than {LINE_LEN_MAX} bytes: `{0}`")]
     TooLong(String),
@@ -259,19 +259,19 @@ mod tests {
             .collect();
         expect_test::expect![[r#"
             [
-                "it wrote a line of the lab's protocol that nobody knows: `Running 10s test @ http://127.0.0.1/`",
-                "it wrote `latency_us`, which lacks a latency",
-                "it wrote `latency_us nan`, where `nan` is no number of microseconds",
-                "it wrote `latency_us -1`, where `-1` is no number of microseconds",
-                "it wrote `latency_us 1e999`, where `1e999` is no number of microseconds",
-                "it wrote `latency_us 5 -2`, where `-2` is no count",
-                "it wrote `latency_us 5 2 3`, which goes on after its end",
-                "it wrote `ops 18446744073709551616`, where `18446744073709551616` is no count",
-                "it wrote `ops`, which lacks a count",
-                "it wrote `ops 1 2`, which goes on after its end",
-                "it wrote `refused 3 overloaded`, which goes on after its end",
-                "it wrote a line of the lab's protocol that nobody knows: `\\u{1b}[31m��`",
-                "it wrote a line of the lab's protocol that nobody knows: `OPS 1`",
+                "it wrote an unknown line: `Running 10s test @ http://127.0.0.1/`",
+                "it wrote `latency_us` without a latency",
+                "it wrote `latency_us nan`: `nan` is not a number of microseconds",
+                "it wrote `latency_us -1`: `-1` is not a number of microseconds",
+                "it wrote `latency_us 1e999`: `1e999` is not a number of microseconds",
+                "it wrote `latency_us 5 -2`: `-2` is not a count",
+                "it wrote `latency_us 5 2 3` with too many words",
+                "it wrote `ops 18446744073709551616`: `18446744073709551616` is not a count",
+                "it wrote `ops` without a count",
+                "it wrote `ops 1 2` with too many words",
+                "it wrote `refused 3 overloaded` with too many words",
+                "it wrote an unknown line: `\\u{1b}[31m��`",
+                "it wrote an unknown line: `OPS 1`",
                 "it wrote a line of more than 4096 bytes: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`",
             ]
         "#]].assert_debug_eq(&said);

@@ -45,18 +45,18 @@ impl Questions {
         let names = load.names.iter().map(|name| pattern(name, load.spread));
         let names: Vec<_> = names.collect::<Result<_, _>>()?;
         if names.is_empty() {
-            return Err("it has no name to ask for".to_owned());
+            return Err("it has no name to query".to_owned());
         }
         let record_type = RecordType::from_str(&load.record_type)
-            .map_err(|_| format!("`{}` is no type of record", load.record_type))?;
+            .map_err(|_| format!("`{}` is not a record type", load.record_type))?;
         if matches!(record_type, RecordType::AXFR | RecordType::IXFR) {
-            return Err("a transfer of a zone is no query that can be repeated".to_owned());
+            return Err("zone transfers are not supported as a load".to_owned());
         }
         let wanted = load.expect_rcode.as_str();
         let expected = (0..=LAST_RCODE)
             .map(|code| ResponseCode::from(0, code))
             .find(|code| label(*code) == wanted)
-            .ok_or_else(|| format!("`{wanted}` is no response code, as NOERROR is"))?;
+            .ok_or_else(|| format!("`{wanted}` is not a response code, such as NOERROR"))?;
         Ok(Self {
             names,
             spread: load.spread,
@@ -121,13 +121,13 @@ impl Exchange {
 }
 
 fn pattern(text: &str, spread: u64) -> Result<Pattern, String> {
-    let unusable = |e| format!("`{text}` is no name: {e}");
+    let unusable = |e| format!("`{text}` is not a domain name: {e}");
     if !text.contains(NUMBER) {
         return numbered(text, 0).map(Pattern::Fixed).map_err(unusable);
     }
     let last = spread
         .checked_sub(1)
-        .ok_or_else(|| format!("`{text}` has a number, of which there are none: `spread`"))?;
+        .ok_or_else(|| format!("`{text}` has a number, and `spread` is 0"))?;
     // The longest: the others fit, too.
     numbered(text, last).map_err(unusable)?;
     Ok(Pattern::Numbered(text.to_owned()))
@@ -233,13 +233,13 @@ mod tests {
         ];
         expect_test::expect![[r#"
             [
-                "it has no name to ask for",
-                "`a..b` is no name: Malformed label: ",
-                "`aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.test` is no name: decoding error: label bytes exceed 63: 64",
-                "`{n}.test` has a number, of which there are none: `spread`",
-                "a transfer of a zone is no query that can be repeated",
-                "`B` is no type of record",
-                "`NoError` is no response code, as NOERROR is",
+                "it has no name to query",
+                "`a..b` is not a domain name: Malformed label: ",
+                "`aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.test` is not a domain name: decoding error: label bytes exceed 63: 64",
+                "`{n}.test` has a number, and `spread` is 0",
+                "zone transfers are not supported as a load",
+                "`B` is not a record type",
+                "`NoError` is not a response code, such as NOERROR",
             ]
         "#]].assert_debug_eq(&said);
     }

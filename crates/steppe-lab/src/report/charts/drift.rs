@@ -42,7 +42,7 @@ fn judged(input: &ChartInput<'_>) -> [Judged<'static>; 3] {
         Judged {
             metric: "live_growth",
             title: "Live heap",
-            what: "allocated and not freed, as the target says",
+            what: "allocated and not freed, as the target reports",
             of: metric::live_bytes,
             quantity: Quantity::Bytes,
         },

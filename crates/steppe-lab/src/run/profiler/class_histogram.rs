@@ -25,7 +25,7 @@ pub(super) fn fetch(
     let machines: Vec<u32> = machines.take(PROFILE_PROCESSES_MAX).copied().collect();
     if machines.is_empty() {
         return Err(
-            "the target has no process `java` that can be asked (one with -Xrs can't)".to_owned(),
+            "no process `java` of the target answers jcmd (with -Xrs, none does)".to_owned(),
         );
     }
     for pid in machines {

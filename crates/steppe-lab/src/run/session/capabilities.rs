@@ -32,18 +32,15 @@ impl Session<'_> {
                 match seen {
                     Some(capability) if capability.available => None,
                     Some(capability) => Some((name, capability.detail.clone())),
-                    None => Some((
-                        name,
-                        "the lab does not know how to look at it here".to_owned(),
-                    )),
+                    None => Some((name, "the lab can't measure it here".to_owned())),
                 }
             });
         match missing {
             None => Ok(()),
             Some((name, detail)) => Err(Problem::new(
                 ProblemKind::MissingCapability,
-                format!("the scenario requires `{name}`, which can't be seen here: {detail}"),
-                "`steppe-lab doctor` says how to mend it; or take it out of `budget.require`",
+                format!("the scenario requires `{name}`, which can't be measured here: {detail}"),
+                "`steppe-lab doctor` shows the remedy; or remove it from `budget.require`",
             )
             .into()),
         }
@@ -61,14 +58,14 @@ impl Session<'_> {
             .map(|live| live.detail.clone());
         if let Some(lack) = lack.filter(|_| self.request.scenario.target.live_bytes.is_some()) {
             let text = format!("live bytes can't be read: {lack}");
-            let help = "leak and retention can't be told apart without them";
+            let help = "leak and retention can't be distinguished without them";
             self.problems
                 .push(Problem::new(ProblemKind::Note, text, help));
         }
     }
 
     fn live_capability(&self) -> Capability {
-        let lost = "leak and retention can't be told apart".to_owned();
+        let lost = "leak and retention can't be distinguished".to_owned();
         let name = "live_bytes".to_owned();
         let Some(live) = &self.request.scenario.target.live_bytes else {
             let detail = "the scenario has no `target.live_bytes`".to_owned();

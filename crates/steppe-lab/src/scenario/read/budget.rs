@@ -78,7 +78,7 @@ fn refuse_two_units(table: &Table<'_>) {
             format!("{of}_growth_mib_per_day"),
         ];
         if keys.iter().all(|key| table.has(key)) {
-            let message = format!("`{}` and `{}` say the same", keys[0], keys[1]);
+            let message = format!("`{}` and `{}` set the same budget", keys[0], keys[1]);
             table.say(Mistake::new(table.span(), message, "one of them is enough"));
         }
     }

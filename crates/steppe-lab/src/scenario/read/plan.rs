@@ -28,8 +28,8 @@ pub fn soak(table: Table<'_>) -> SoakPlan {
         until: table.choice("until", &Until::NAMES).unwrap_or_default(),
     };
     if let Err(message) = plan.check_length() {
-        let mistake = Mistake::new(table.span(), message, "too long to go on");
-        table.say(mistake.help("fewer and longer epochs say as much"));
+        let mistake = Mistake::new(table.span(), message, "too many");
+        table.say(mistake.help("fewer and longer epochs are as precise"));
     }
     table.end();
     plan

@@ -132,8 +132,8 @@ fn profile_of_running(table: Table<'_>) -> Option<ProfileSource> {
     let span = table.span();
     let say = |message: &str, help: &str| Mistake::new(span, message, "").help(help);
     let mistake = say(
-        "this runtime has to be started by the lab to be asked",
-        "give `target.cmd`; of a running target, go and java can be asked",
+        "a profile of this runtime needs a target that the lab starts",
+        "give `target.cmd`; only go and java can be profiled while running",
     );
     let mistakes = table.mistakes();
     let source = profile(table)?;

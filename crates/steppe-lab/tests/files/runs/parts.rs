@@ -171,7 +171,7 @@ pub fn capabilities() -> Vec<Capability> {
             "instructions",
             false,
             "the hardware counter is not supported here; run on a machine without virtualization",
-            "no instructions an operation",
+            "no instructions per operation",
         ),
     ]
 }

@@ -22,6 +22,8 @@ pub(super) struct Sample {
     /// Percentiles of the requests that ended, in milliseconds; 0 where none did.
     pub p50_ms: f32,
     pub p99_ms: f32,
+    /// Responses with a status of 5xx.
+    pub server_errors_per_second: f32,
 }
 
 impl Sample {
@@ -41,11 +43,12 @@ impl Sample {
             rounded(self.requests_per_second),
             Self::milliseconds(self.p50_ms),
             Self::milliseconds(self.p99_ms),
+            rounded(self.server_errors_per_second),
         ])
     }
 }
 
-/// To microseconds: what is behind that is noise, and would be most of the text.
+/// With three digits after the point: more would be noise, and most of the text.
 pub(super) fn rounded(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }
@@ -90,6 +93,7 @@ impl History {
         json!({
             "columns": [
                 "at_ms", "rss_bytes", "reserved_bytes", "requests_per_second", "p50_ms", "p99_ms",
+                "5xx_per_second",
             ],
             "samples": rows,
         })
@@ -118,7 +122,7 @@ mod tests {
         let rows = history.to_json();
         let rows = rows["samples"].as_array().expect("an array");
         assert_eq!(rows.len(), SAMPLES_MAX);
-        assert_eq!(rows[0], json!([5, 0, 0, 0.0, 1.5, null]));
+        assert_eq!(rows[0], json!([5, 0, 0, 0.0, 1.5, null, 0.0]));
         assert!(rows.is_sorted_by_key(|row| row[0].as_u64()));
         assert_eq!(history.last(), at(SAMPLES_MAX as u64 + 4));
     }

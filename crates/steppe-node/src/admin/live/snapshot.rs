@@ -1,4 +1,4 @@
-//! What one event says: the node at this moment.
+//! The data of one event: the node at this moment.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,6 +9,7 @@ use steppe_telemetry::HistogramSum;
 use steppe_telemetry::recent::{Recent, RecentEvent};
 
 use super::history::{Sample, rounded};
+use super::last_minute::LastMinute;
 use crate::admin::{Content, upstreams};
 use crate::{allocator, cli, memory};
 
@@ -17,6 +18,7 @@ use crate::{allocator, cli, memory};
 pub(super) struct Meter {
     at: Instant,
     requests: u64,
+    server_errors: u64,
     latencies: HistogramSum,
 }
 
@@ -24,18 +26,26 @@ impl Meter {
     #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn start(content: &Content) -> Self {
         let http = &content.memory.http;
+        let responses = http.responses_by_class();
         Self {
             at: Instant::now(),
-            requests: http.requests(),
+            requests: responses.iter().sum(),
+            server_errors: responses[4],
             latencies: http.latencies(),
         }
     }
 
-    /// What happened since the last sample.
+    /// The time of the last sample.
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The time since the last sample.
     pub(super) fn sample(&mut self, content: &Content) -> Sample {
         let now = Self::start(content);
         let elapsed = now.at.duration_since(self.at).as_secs_f64();
         let requests = now.requests.saturating_sub(self.requests);
+        let server_errors = now.server_errors.saturating_sub(self.server_errors);
         let latencies = now.latencies.since(&self.latencies);
         *self = now;
         let milliseconds = |share| {
@@ -49,6 +59,7 @@ impl Meter {
             requests_per_second: rate(requests, elapsed),
             p50_ms: milliseconds(0.5),
             p99_ms: milliseconds(0.99),
+            server_errors_per_second: rate(server_errors, elapsed),
         }
     }
 }
@@ -81,14 +92,18 @@ fn now_ms() -> u64 {
     })
 }
 
-/// Resident memory; 0 where the kernel does not tell, which charts show as a gap.
+/// Resident memory; 0 if the kernel does not report it.
 fn rss_bytes() -> u64 {
     let statm = Process::myself().and_then(|process| process.statm());
     statm.map_or(0, |statm| statm.resident * procfs::page_size())
 }
 
 /// The event's data.
-pub(super) fn snapshot(content: &Content, uptime: Duration, last: Sample) -> Value {
+pub(super) fn snapshot(
+    content: &Content,
+    uptime: Duration,
+    (last, minute): (Sample, &LastMinute),
+) -> Value {
     let budget = content.memory.budget.report();
     json!({
         "at_ms": last.at_ms,
@@ -102,16 +117,19 @@ pub(super) fn snapshot(content: &Content, uptime: Duration, last: Sample) -> Val
         "pool": pooled(),
         "requests": content.memory.http.requests(),
         "requests_per_second": rounded(last.requests_per_second),
+        "5xx_per_second": rounded(last.server_errors_per_second),
         "p50_ms": Sample::milliseconds(last.p50_ms),
         "p99_ms": Sample::milliseconds(last.p99_ms),
         "connections": memory::connections(&content.memory.http),
+        "responses": minute.responses(&content.memory.http),
         "upstreams": upstreams::list(content),
+        "caches": minute.caches(&content.caches),
         "reload": content.config.report(),
         "events": recent(&content.recent),
     })
 }
 
-/// `null` where the allocator does not tell.
+/// `null` if the allocator has no figures.
 fn allocator() -> Value {
     allocator::figures().map_or(Value::Null, |figures| {
         json!({

@@ -1,6 +1,7 @@
 //! The page's files and its events.
 
 use serde_json::{Value, json};
+use steppe_http::metrics::{Answered, RouteLabels};
 
 use super::*;
 
@@ -94,6 +95,7 @@ async fn events_begin_with_the_past_and_go_on() {
     let mut events = Events::open(&address).await;
     let history = events.next("history").await;
     assert_eq!(history["columns"][1], "rss_bytes");
+    assert_eq!(history["columns"][6], "5xx_per_second");
     let first = events.next("snapshot").await;
     assert_eq!(first["state"], "ready");
     assert_eq!(first["budget"]["limit_bytes"], 64 << 20);
@@ -103,6 +105,64 @@ async fn events_begin_with_the_past_and_go_on() {
     let third = events.next("snapshot").await;
     assert!(third["at_ms"].as_u64() > second["at_ms"].as_u64());
     assert!(third["rss_bytes"].as_u64() > Some(0));
+}
+
+#[tokio::test]
+async fn errors_and_cache_requests_of_the_last_minute_are_in_the_events() {
+    let content = content(&Readiness::default());
+    let metrics = content.memory.http.relabel(Labels {
+        routes: vec![RouteLabels {
+            name: "api".to_owned(),
+            upstream: Some(0),
+        }],
+        upstreams: vec!["origin".to_owned()],
+        ..Labels::default()
+    });
+    let admin = Admin::bind(&settings(), &Inherited::default()).expect("loopback can be bound");
+    let address = admin.address().clone();
+    tokio::spawn(admin.serve(content).expect("within a runtime"));
+    let mut events = Events::open(&address).await;
+    events.next("snapshot").await;
+    // The second one follows a mark of the totals.
+    let first = events.next("snapshot").await;
+    assert_eq!(first["responses"]["routes"][0]["5xx"], 0);
+    assert_eq!(
+        first["caches"],
+        json!({ "filters": [], "filters_left_off": 0 })
+    );
+    {
+        let worker = metrics.worker(0);
+        let route = worker.route(Some(0));
+        for (answered, status) in [
+            (Answered::Upstream, 200),
+            (Answered::Upstream, 404),
+            (Answered::Upstream, 500),
+            (Answered::Gateway, 502),
+        ] {
+            route.request(answered, status, std::time::Duration::ZERO);
+        }
+    }
+    let mut rates = Vec::new();
+    let node = loop {
+        let node = events.next("snapshot").await;
+        rates.push(node["5xx_per_second"].as_f64().expect("a rate"));
+        if node["requests"] == 4 {
+            break node;
+        }
+    };
+    let responses = &node["responses"];
+    let route = &responses["routes"][0];
+    assert_eq!((&route["4xx"], &route["5xx"]), (&json!(1), &json!(2)));
+    assert_eq!(route["last_minute"]["error_rate"], 0.5, "{responses}");
+    let upstream = &responses["upstreams"][0];
+    assert_eq!(upstream["name"], "origin");
+    let recent = &upstream["last_minute"];
+    assert_eq!(
+        (&recent["5xx"], &recent["gateway_5xx"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(responses["last_minute"]["5xx"], 2);
+    assert!(rates.iter().any(|&rate| rate > 0.0), "{rates:?}");
 }
 
 #[tokio::test]
@@ -139,7 +199,7 @@ async fn a_drain_ends_streams_and_refuses_new_ones() {
     readiness.set(State::Draining);
     let last = events.end().await;
     assert!(last.contains("\"state\":\"draining\""), "{last}");
-    check(&get(&admin, "/events").await, "503", &["drains"]);
+    check(&get(&admin, "/events").await, "503", &["draining"]);
 }
 
 #[tokio::test]

@@ -98,7 +98,8 @@ pub(super) fn judge(chain: &Chain<'_>) -> Vec<Finding> {
     for &index in &path {
         let certificate = &chain.certificates[index];
         if index != leaf && is_self_issued(certificate) {
-            let message = "is a root: clients have it or don't trust it, so it need not be sent";
+            let message =
+                "is a root certificate, which need not be sent: clients trust only their own roots";
             findings.push(Finding::note("root_sent", Some(index), message));
         } else {
             findings.extend(certificate_findings(index, certificate, chain.now));
@@ -144,20 +145,20 @@ fn order(chain: &Chain<'_>, path: &[usize]) -> Vec<Finding> {
     let leaf = path[0];
     if leaf != 0 {
         let message = format!(
-            "is an authority's: the server's, certificate {}, must come first",
+            "is a CA certificate: the server's certificate, number {}, must come first",
             leaf + 1
         );
         findings.push(Finding::mistake("order", Some(0), message));
     } else if let Some(pair) = path.windows(2).find(|pair| pair[1] != pair[0] + 1) {
         let message = format!(
-            "its issuer, certificate {}, must follow it at once: not all clients sort",
+            "its issuer, certificate {}, must follow directly: not all clients reorder a chain",
             pair[1] + 1
         );
         findings.push(Finding::mistake("order", Some(pair[0]), message));
     }
     let strays = (0..chain.certificates.len()).filter(|index| !path.contains(index));
     findings.extend(strays.map(|index| {
-        let message = "is no part of the chain: nothing that is used was issued by it";
+        let message = "is not part of the chain: it issued no other certificate of it";
         Finding::note("unrelated", Some(index), message)
     }));
     findings
@@ -174,19 +175,19 @@ fn certificate_findings(index: usize, certificate: &Summary, now: i64) -> Vec<Fi
     }
     if now < certificate.not_before {
         let ahead = count(days(now, certificate.not_before), "day");
-        mistake("not_yet_valid", format!("is not valid yet: in {ahead}"));
+        mistake(
+            "not_yet_valid",
+            format!("is not valid yet: it becomes valid in {ahead}"),
+        );
     }
     if certificate.signature.is_weak {
-        let message = format!(
-            "is signed by {}, which can be forged",
-            certificate.signature
-        );
+        let message = format!("is signed with {}, a weak algorithm", certificate.signature);
         mistake("weak_signature", message);
     }
     if let KeyKind::Rsa { bits } = certificate.key
         && bits < RSA_BITS_MIN
     {
-        let message = format!("its key has {bits} bits, below {RSA_BITS_MIN}");
+        let message = format!("has an RSA key of {bits} bits, fewer than {RSA_BITS_MIN}");
         mistake("short_key", message);
     }
     findings
@@ -199,12 +200,12 @@ fn leaf_findings(chain: &Chain<'_>, leaf: usize) -> Vec<Finding> {
         findings.push(Finding::mistake(code, Some(leaf), message));
     };
     if certificate.is_ca {
-        let message = "is an authority's: servers need one of their own".to_owned();
+        let message = "is a CA certificate: a server needs its own certificate".to_owned();
         mistake("leaf_is_ca", message);
     }
     if !certificate.names.iter().any(|name| is_of_server(name)) {
-        let message = "has no DNS name or IP address (subject alternative name): clients don't \
-                       look into the subject";
+        let message = "has no DNS name or IP address as subject alternative name: clients ignore \
+                       the subject";
         mistake("no_names", message.to_owned());
     } else if let Some(name) = chain.name
         && has_name(&chain.sent[leaf], name).is_err()
@@ -222,7 +223,7 @@ fn is_of_server(name: &str) -> bool {
 
 fn trust_findings(chain: &Chain<'_>, path: &[usize]) -> Vec<Finding> {
     if chain.roots.is_empty() {
-        let message = "this system has no roots, so nobody can tell who trusts it: see `--ca`";
+        let message = "no system root certificates found: trust can't be checked without `--ca`";
         return vec![Finding::note("trust_unknown", None, message)];
     }
     let used: Vec<_> = path
@@ -273,12 +274,13 @@ fn no_root(chain: &Chain<'_>, last: usize) -> Finding {
         };
         let message = format!(
             "its issuer {} is neither {place} nor one of {label}: an intermediate certificate is \
-             missing, or clients need a root of their own (`--ca`)",
+             missing, or clients need a private root (`--ca`)",
             certificate.issuer
         );
         return Finding::mistake("missing_issuer", Some(last), message);
     }
-    let message = format!("signed itself and is none of {label}: clients must be given it");
+    let message =
+        format!("is self-signed and not one of {label}: clients must be configured to trust it");
     match (chain.seen, chain.roots.origin) {
         // A private root: that clients have it can't be seen in the file.
         (Seen::File, Origin::System) => Finding::note("private_root", Some(last), message),

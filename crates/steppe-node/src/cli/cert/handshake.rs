@@ -98,7 +98,7 @@ pub(super) fn observe(
     let presented = std::mem::take(&mut *recorder.lock());
     if presented.chain.is_empty() {
         let why = |error| explained(&error, timeout);
-        return Err(outcome.map_or_else(why, |()| "showed no certificate".to_owned()));
+        return Err(outcome.map_or_else(why, |()| "the server showed no certificate".to_owned()));
     }
     let failure = outcome.err().map(into_tls);
     if failure.is_none() {
@@ -145,7 +145,7 @@ fn agreed(connection: &ClientConnection) -> Option<Agreed> {
 /// Connects to the first address of the target that answers.
 fn connect(target: &Target, deadline: Deadline) -> Result<TcpStream, String> {
     let addresses = addresses(target, deadline)?;
-    let mut last = "it has no address".to_owned();
+    let mut last = "the host name has no address".to_owned();
     for address in addresses {
         let left = deadline.left().map_err(|_| last.clone())?;
         match TcpStream::connect_timeout(&address, left) {
@@ -168,8 +168,10 @@ fn addresses(target: &Target, deadline: Deadline) -> Result<Vec<SocketAddr>, Str
         _ = sender.send(found.map(Vec::from_iter));
     });
     match receiver.recv_timeout(left) {
-        Ok(found) => found.map_err(|error| format!("no file, and no host: {error}")),
-        Err(_) => Err("its name was not resolved in time".to_owned()),
+        Ok(found) => {
+            found.map_err(|error| format!("neither a file nor a host that resolves: {error}"))
+        }
+        Err(_) => Err("the lookup of the host name timed out".to_owned()),
     }
 }
 
@@ -177,11 +179,13 @@ fn explained(error: &io::Error, timeout: Duration) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     match (tls, error.kind()) {
         (Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)), _) => {
-            "does not speak TLS".to_owned()
+            "the server does not speak TLS".to_owned()
         }
-        (Some(error), _) => format!("the handshake failed: {error}"),
-        (None, io::ErrorKind::TimedOut) => format!("no handshake within {timeout:?}"),
-        (None, io::ErrorKind::UnexpectedEof) => "closed the connection in the handshake".to_owned(),
+        (Some(error), _) => format!("the TLS handshake failed: {error}"),
+        (None, io::ErrorKind::TimedOut) => format!("no TLS handshake within {timeout:?}"),
+        (None, io::ErrorKind::UnexpectedEof) => {
+            "the server closed the connection during the handshake".to_owned()
+        }
         (None, _) => error.to_string(),
     }
 }

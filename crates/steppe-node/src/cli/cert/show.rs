@@ -188,7 +188,7 @@ fn validity(certificate: &Summary, now: i64) -> String {
     let left = if now > to {
         format!("expired {} ago", count(days(to, now), "day"))
     } else if now < from {
-        format!("not before {}", count(days(now, from), "day"))
+        format!("valid in {}", count(days(now, from), "day"))
     } else {
         format!("{} left", count(days(now, to), "day"))
     };

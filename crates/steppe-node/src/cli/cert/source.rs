@@ -43,16 +43,16 @@ pub(super) fn certificates(path: &Path) -> Result<Contents, String> {
     let bytes = bytes(path)?;
     if !is_pem(&bytes) {
         Summary::of(&bytes)
-            .map_err(|error| format!("neither a certificate in PEM nor one in DER: {error}"))?;
+            .map_err(|error| format!("neither a PEM nor a DER certificate: {error}"))?;
         let chain = vec![CertificateDer::from(bytes)];
         return Ok(Contents { chain, key: None });
     }
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let chain = chain.map_err(|error| format!("PEM that can't be read: {error}"))?;
+    let chain = chain.map_err(|error| format!("malformed PEM: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(&bytes).ok();
     match (chain.is_empty(), &key) {
-        (true, Some(_)) => Err("a private key, and no certificate".to_owned()),
-        (true, None) => Err("PEM without a certificate".to_owned()),
+        (true, Some(_)) => Err("the file has a private key but no certificate".to_owned()),
+        (true, None) => Err("no PEM certificate in the file".to_owned()),
         _ => Ok(Contents { chain, key }),
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
         true => PrivateKeyDer::from_pem_slice(&bytes).ok(),
         false => PrivateKeyDer::try_from(bytes).ok(),
     };
-    key.ok_or_else(|| "no private key that is readable without a password".to_owned())
+    key.ok_or_else(|| "no unencrypted private key in the file".to_owned())
 }
 
 /// Whether `key` belongs to the first certificate of `chain`.
@@ -95,9 +95,9 @@ fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     };
     let bytes = read().map_err(|error| error.to_string())?;
     match u64::try_from(bytes.len()) {
-        Ok(0) => Err("an empty file".to_owned()),
+        Ok(0) => Err("the file is empty".to_owned()),
         Ok(1..=FILE_BYTES_MAX) => Ok(bytes),
-        _ => Err(format!("longer than {FILE_BYTES_MAX} bytes")),
+        _ => Err(format!("the file is longer than {FILE_BYTES_MAX} bytes")),
     }
 }
 

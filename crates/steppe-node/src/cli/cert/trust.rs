@@ -42,7 +42,7 @@ impl Roots {
             store.add_parsable_certificates(found.certs);
             return Ok(Self {
                 store,
-                label: "the system's roots".to_owned(),
+                label: "the system's root certificates".to_owned(),
                 origin: Origin::System,
             });
         };
@@ -51,7 +51,7 @@ impl Roots {
         }
         Ok(Self {
             store,
-            label: format!("the roots in {}", file.display()),
+            label: format!("the root certificates in {}", file.display()),
             origin: Origin::File,
         })
     }
@@ -92,17 +92,19 @@ pub(in crate::cli) fn reason(error: &Error) -> String {
         return error.to_string();
     };
     let words = match error {
-        CertificateError::UnknownIssuer => "its issuer is unknown",
-        CertificateError::BadSignature => "a signature is not its issuer's",
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it expired",
+        CertificateError::UnknownIssuer => "unknown issuer",
+        CertificateError::BadSignature => "a signature does not match its issuer",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate has expired"
+        }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "it is not valid yet"
+            "the certificate is not valid yet"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it has another name"
+            "the certificate is for another name"
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "it may not be used by servers (extended key usage)"
+            "the certificate is not for servers (extended key usage)"
         }
         other => return other.to_string(),
     };

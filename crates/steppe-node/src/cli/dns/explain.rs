@@ -26,16 +26,16 @@ use crate::config::{self, Config};
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The name that a client asks for
+    /// The query name
     #[arg(value_name = "NAME", value_parser = name)]
     name: Box<Name>,
-    /// The type that it asks for
+    /// The query type
     #[arg(value_name = "TYPE", value_parser = config::dns_type, default_value = "A")]
     qtype: Rtype,
     /// The client's address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     client: IpAddr,
-    /// What the client calls itself, by the name of the TLS server or the path of HTTPS
+    /// The client ID, as in the TLS server name or the path over HTTPS
     #[arg(long, value_name = "ID")]
     client_id: Option<ClientId>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ Examples:
   steppe dns explain example.org AAAA --client 192.168.7.9 -c steppe.toml
   steppe dns explain example.org --client-id kids-tablet --json
 
-Exit codes: 0 where something decides, a refusal included; 1 where the configuration, or a file that it
+Exit codes: 0 if there is a decision, a refusal included; 1 if the configuration, or a file that it
 names, can't be read.";
 
 /// On the heap, as it is a quarter of a KiB.
@@ -94,7 +94,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
         return print(&format!("{explained:#}\n"));
     }
     let qtype = options.qtype.to_string();
-    let mut text = format!("{} {qtype}, asked for by {}", options.name, client.address);
+    let mut text = format!("{} {qtype} from {}", options.name, client.address);
     if let Some(id) = client.id {
         let _ = write!(text, " ({id})");
     }
@@ -153,12 +153,15 @@ impl Shown<'_> {
                 "  refused: the client's address is not in `dns.access.allow`\n".to_owned()
             }
             By::Nothing => "  refused: no rule matches\n".to_owned(),
-            By::SpecialUse(special) => format!("  answered here: {}\n", special_text(*special)),
+            By::SpecialUse(special) => format!("  answered locally: {}\n", special_text(*special)),
             By::Hosts(lines) => {
                 let lines = lines
                     .iter()
                     .map(|line| format!("    {}\n", host_text(line)));
-                format!("  answered here, by hosts:\n{}", lines.collect::<String>())
+                format!(
+                    "  answered locally, from hosts:\n{}",
+                    lines.collect::<String>()
+                )
             }
             By::Rule {
                 number,
@@ -173,10 +176,10 @@ impl Shown<'_> {
         };
         for setting in setting::of(&self.config.dns.rules, decision.settings) {
             let rule = self.rule_text(setting.rule);
-            let _ = writeln!(text, "  {rule} says: {} = {}", setting.key, setting.says);
+            let _ = writeln!(text, "  {rule} sets: {} = {}", setting.key, setting.says);
         }
         if !decision.lines.is_empty() {
-            text.push_str("  lists have for the name:\n");
+            text.push_str("  list lines that match the name:\n");
             for line in &decision.lines {
                 let _ = writeln!(text, "    {}", line_text(line));
             }
@@ -257,22 +260,22 @@ fn block_name(block: Block) -> &'static str {
 
 fn special_text(special: SpecialUse) -> &'static str {
     match special {
-        SpecialUse::Loopback => "a name of special use, with the loopback's address",
-        SpecialUse::NameError => "a name of special use, that there is no such name",
-        SpecialUse::NoData => "a name of special use, with nothing of that type",
-        SpecialUse::LocalhostPtr => "the loopback's address, with localhost",
-        SpecialUse::Designations => "the resolver's own name, with how to ask it encrypted",
+        SpecialUse::Loopback => "special-use name: the loopback address",
+        SpecialUse::NameError => "special-use name: NXDOMAIN",
+        SpecialUse::NoData => "special-use name: NODATA",
+        SpecialUse::LocalhostPtr => "reverse name of the loopback address: localhost",
+        SpecialUse::Designations => "designations of this resolver: its encrypted endpoints",
     }
 }
 
 fn why_text(why: &Why) -> String {
     match why {
-        Why::Any => "it has no condition on names".to_owned(),
-        Why::Name => "it names the name, or a name above it".to_owned(),
-        Why::Pattern => "one of its `name_regex` matches the name".to_owned(),
+        Why::Any => "the rule has no condition on names".to_owned(),
+        Why::Name => "the rule names the name or a parent of it".to_owned(),
+        Why::Pattern => "a `name_regex` of the rule matches the name".to_owned(),
         Why::Lists(lists) => match lists.as_slice() {
-            [list] => format!("the name is on its list `{list}`"),
-            lists => format!("the name is on its lists `{}`", lists.join("`, `")),
+            [list] => format!("the name is on list `{list}`"),
+            lists => format!("the name is on lists `{}`", lists.join("`, `")),
         },
     }
 }

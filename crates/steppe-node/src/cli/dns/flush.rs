@@ -21,10 +21,10 @@ pub(super) struct Options {
     /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:9900")]
     admin: String,
-    /// Authorities of the certificate of https, PEM, instead of the system's
+    /// File with CA certificates (PEM) for https, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// File with the admin token, where the node has `admin.token_file`
+    /// File with the admin token, if the node has `admin.token_file`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -32,12 +32,12 @@ pub(super) struct Options {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// The name whose responses of every type are forgotten
+    /// Flushes the responses of every type for this name
     name: Option<Name>,
-    /// The name that is forgotten with all names below it
+    /// Flushes this name and all names below it
     #[arg(long, value_name = "NAME")]
     suffix: Option<Name>,
-    /// Everything is forgotten
+    /// Flushes the whole cache
     #[arg(long)]
     all: bool,
 }
@@ -48,7 +48,7 @@ Examples:
   steppe dns flush --suffix example.org
   steppe dns flush --all --admin unix:/run/steppe/admin.sock
 
-Prints how many responses were forgotten.";
+Prints the number of flushed responses.";
 
 pub(super) fn run(options: &Options) -> ExitCode {
     match forgotten(options) {
@@ -67,9 +67,9 @@ fn forgotten(options: &Options) -> anyhow::Result<u64> {
         options.token_file.as_deref(),
     )?;
     let answer = target.ask_for_text(Method::POST, &options.what.path())?;
-    let answer: Value = serde_json::from_str(&answer).context("not the answer of a node")?;
+    let answer: Value = serde_json::from_str(&answer).context("not a response of a Steppe node")?;
     let forgotten = answer["forgotten"].as_u64();
-    forgotten.context("not the answer of a node")
+    forgotten.context("not a response of a Steppe node")
 }
 
 impl What {

@@ -31,15 +31,15 @@ use crate::cli::console::{print, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The name to ask for
+    /// The query name
     name: steppe_dns::wire::Name,
-    /// The type, such as AAAA or TYPE65, and @SERVER: an address, or tcp://, tls:// or https:// before it
+    /// The query type, such as AAAA or TYPE65, and @SERVER: an address, or tcp://, tls:// or https:// before it
     #[arg(value_name = "[TYPE] @SERVER", num_args = 0..=2)]
     rest: Vec<String>,
-    /// Asks for signatures (DNSSEC OK)
+    /// Requests DNSSEC records (DNSSEC OK)
     #[arg(long)]
     dnssec: bool,
-    /// Authorities of the server's certificate, PEM, instead of the system's
+    /// File with CA certificates (PEM) for the server, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -52,8 +52,9 @@ Examples:
   steppe dns query example.org HTTPS @https://dns.quad9.net/dns-query
   steppe dns query example.org @tls://resolver.example@127.0.0.1:8853 --ca ca.crt
 
-Without @SERVER it asks 127.0.0.1. A truncated answer by UDP is asked for again by TCP.
-Exit codes: 0 where a server responded, whatever it said; 5 where none did.";
+Without @SERVER, 127.0.0.1 is queried. After a truncated response over UDP, the query is repeated
+over TCP.
+Exit codes: 0 if a server responded, with any response code; 5 if no server responded.";
 
 /// How long a server may take, each time that it is asked.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -94,7 +95,7 @@ fn rest(rest: &[String]) -> Result<(RecordType, Server), String> {
         };
         if !is_first {
             return Err(format!(
-                "`{word}`: one type and one server can be asked for"
+                "`{word}`: only one type and one server are allowed"
             ));
         }
     }
@@ -120,7 +121,7 @@ fn rtype(word: &str) -> Result<RecordType, String> {
     reason = "what people are told that a server took"
 )]
 fn ask(options: &Options, rtype: RecordType, server: &Server) -> anyhow::Result<String> {
-    let name = Name::from_labels(options.name.labels()).context("the name")?;
+    let name = Name::from_labels(options.name.labels()).context("invalid query name")?;
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
     query.add_query(Query::query(name, rtype));
@@ -143,7 +144,9 @@ async fn exchange(
     server: &Server,
 ) -> anyhow::Result<(Message, Server)> {
     let addresses = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
-    let address = addresses.context("the server's name")?.next();
+    let address = addresses
+        .context("cannot resolve the server's name")?
+        .next();
     let address = address.context("the server's name has no address")?;
     let response = match server.by {
         By::Udp => {
@@ -174,7 +177,9 @@ async fn exchange(
 }
 
 async fn in_time<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    timeout(TIMEOUT, work).await.context("no answer in time")?
+    timeout(TIMEOUT, work)
+        .await
+        .context("no response in time")?
 }
 
 async fn by_udp(server: SocketAddr, query: &Message) -> anyhow::Result<Message> {
@@ -201,12 +206,12 @@ async fn by_udp(server: SocketAddr, query: &Message) -> anyhow::Result<Message> 
             return Ok(response?);
         }
     }
-    bail!("no answer in time")
+    bail!("no response in time")
 }
 
 async fn connect(server: SocketAddr) -> anyhow::Result<TcpStream> {
     let stream = timeout(TIMEOUT, TcpStream::connect(server)).await;
-    let stream = stream.context("no connection in time")??;
+    let stream = stream.context("connection timed out")??;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -218,13 +223,13 @@ async fn tls(
     protocol: &[u8],
 ) -> anyhow::Result<TlsStream<TcpStream>> {
     let name = trust::name(&server.name);
-    let name = name.with_context(|| format!("{}: no name to verify", server.name))?;
+    let name = name.with_context(|| format!("{}: not a name that TLS can verify", server.name))?;
     let mut config = (*trust::by_authority(options.ca.as_deref())?).clone();
     config.alpn_protocols = vec![protocol.to_vec()];
     let stream = connect(address).await?;
     let connector = TlsConnector::from(Arc::new(config));
     let session = timeout(TIMEOUT, connector.connect(name, stream)).await;
-    let session = session.context("no TLS in time")?;
+    let session = session.context("TLS handshake timed out")?;
     session.map_err(|error| no_session(error, server))
 }
 
@@ -233,12 +238,12 @@ fn no_session(error: io::Error, server: &Server) -> anyhow::Error {
     let refused = (error.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let why = match refused {
         Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "its issuer is unknown; --ca FILE names authorities to trust".to_owned()
+            "unknown issuer; trust its CA with --ca FILE".to_owned()
         }
         Some(rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => format!(
-            "it has another name than {}; NAME@ADDRESS says which to expect",
+            "it is not for {}; set the expected name with NAME@ADDRESS",
             server.name
         ),
         Some(refused @ rustls::Error::InvalidCertificate(_)) => reason(refused),
@@ -258,12 +263,12 @@ async fn on_stream(
         .write_all(&[&len.to_be_bytes()[..], &bytes].concat())
         .await?;
     stream.flush().await?;
-    let len = stream.read_u16().await.context("no answer")?;
+    let len = stream.read_u16().await.context("no response")?;
     let mut bytes = vec![0; len.into()];
     stream
         .read_exact(&mut bytes)
         .await
-        .context("half an answer")?;
+        .context("incomplete response")?;
     accepted(&bytes, query)
 }
 
@@ -295,7 +300,7 @@ async fn by_https(
         let part = part?;
         ensure!(
             bytes.len() + part.len() <= MESSAGE_BYTES_MAX,
-            "an answer too long"
+            "response longer than {MESSAGE_BYTES_MAX} bytes"
         );
         body.flow_control().release_capacity(part.len())?;
         bytes.extend_from_slice(&part);
@@ -308,12 +313,12 @@ const MEDIA_TYPE: &str = "application/dns-message";
 
 /// A response to this query.
 fn accepted(bytes: &[u8], query: &Message) -> anyhow::Result<Message> {
-    let response = Message::from_vec(bytes).context("not a message")?;
+    let response = Message::from_vec(bytes).context("not a DNS message")?;
     let is_response = response.metadata.message_type == MessageType::Response
         && response.metadata.id == query.metadata.id
         // A server that could not read the question need not repeat it.
         && (response.queries == query.queries || response.queries.is_empty());
-    ensure!(is_response, "not a response to the question");
+    ensure!(is_response, "response to another question");
     Ok(response)
 }
 

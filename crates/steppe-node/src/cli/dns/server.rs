@@ -30,7 +30,7 @@ pub(super) enum By {
 /// Where RFC 8484's examples, and most servers, are asked.
 const PATH: &str = "/dns-query";
 
-const FORMS: &str = "write an IP address or a name, udp://, tcp:// or tls:// before it, or \
+const FORMS: &str = "expected an IP address or a name, with udp://, tcp:// or tls:// before it, or \
                      https://HOST/dns-query; NAME@ADDRESS for a certificate of another name";
 
 impl By {

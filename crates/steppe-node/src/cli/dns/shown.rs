@@ -44,9 +44,19 @@ fn head(response: &Message, server: &Server, took: Duration) -> String {
     let rcode = format!("{:?}", about.response_code).to_uppercase();
     let mut text = format!(";; {rcode} from {server} in {milliseconds:.1} ms, flags:{flags}\n");
     if let Some((code, why)) = extended_error(response) {
-        writeln!(text, ";; extended error {code}: {}", printable(&why)).expect("a string");
+        text += &extended_error_line(code, &why);
     }
     text
+}
+
+/// The info-code, its registered name, and the text of the server in parentheses.
+fn extended_error_line(code: u16, why: &str) -> String {
+    let name = extended_error_name(code);
+    let why = match why {
+        "" => String::new(),
+        why => format!(" ({})", printable(why)),
+    };
+    format!(";; extended error {code}: {name}{why}\n")
 }
 
 /// Info-code and text of RFC 8914.
@@ -60,6 +70,47 @@ fn extended_error(response: &Message) -> Option<(u16, String)> {
         String::from_utf8_lossy(why).into_owned(),
     ))
 }
+
+/// The registered name of an info-code: RFC 8914 §4, and IANA's registry beyond 24.
+fn extended_error_name(code: u16) -> &'static str {
+    let name = EXTENDED_ERROR_NAMES.get(usize::from(code));
+    name.copied().unwrap_or("unknown info-code")
+}
+
+/// By info-code.
+const EXTENDED_ERROR_NAMES: [&str; 31] = [
+    "Other Error",
+    "Unsupported DNSKEY Algorithm",
+    "Unsupported DS Digest Type",
+    "Stale Answer",
+    "Forged Answer",
+    "DNSSEC Indeterminate",
+    "DNSSEC Bogus",
+    "Signature Expired",
+    "Signature Not Yet Valid",
+    "DNSKEY Missing",
+    "RRSIGs Missing",
+    "No Zone Key Bit Set",
+    "NSEC Missing",
+    "Cached Error",
+    "Not Ready",
+    "Blocked",
+    "Censored",
+    "Filtered",
+    "Prohibited",
+    "Stale NXDOMAIN Answer",
+    "Not Authoritative",
+    "Not Supported",
+    "No Reachable Authority",
+    "Network Error",
+    "Invalid Data",
+    "Signature Expired before Valid",
+    "Too Early",
+    "Unsupported NSEC3 Iterations Value",
+    "Unable to conform to policy",
+    "Synthesized",
+    "Invalid Query Type",
+];
 
 /// The option of RFC 8914.
 const EXTENDED_ERROR: u16 = 15;
@@ -92,5 +143,28 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
         assert_eq!(printable("a\x1b[2J\tb\u{9b}c"), "a\\027[2J\tb\\155c");
+    }
+
+    #[test]
+    fn an_extended_error_has_its_registered_name() {
+        assert_eq!(extended_error_name(0), "Other Error");
+        assert_eq!(extended_error_name(22), "No Reachable Authority");
+        assert_eq!(extended_error_name(24), "Invalid Data");
+        assert_eq!(extended_error_name(30), "Invalid Query Type");
+        assert_eq!(extended_error_name(4_000), "unknown info-code");
+    }
+
+    #[test]
+    fn an_extended_error_has_its_name_and_its_text() {
+        let line = extended_error_line;
+        assert_eq!(line(15, ""), ";; extended error 15: Blocked\n");
+        assert_eq!(
+            line(22, "cached"),
+            ";; extended error 22: No Reachable Authority (cached)\n"
+        );
+        assert_eq!(
+            line(4_000, "a\nb"),
+            ";; extended error 4000: unknown info-code (a\\010b)\n"
+        );
     }
 }

@@ -38,28 +38,28 @@ pub(super) struct Options {
     /// Sends JSON: a list of short messages
     #[arg(long)]
     json: bool,
-    /// Calls that are open at a time, at most
+    /// Maximum number of concurrent calls
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
     concurrency: u32,
     #[command(flatten)]
     length: Length,
-    /// Calls that are due a second, evenly; without it, each begins when another ends
+    /// Calls per second, evenly spaced; without it, a call begins when another ends
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Connections that the calls share
+    /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
     connections: u32,
     #[command(flatten)]
     wishes: Wishes,
     #[command(flatten)]
     tls: Tls,
-    /// Takes answers of many messages, as they come
+    /// Accepts streamed responses of many messages
     #[arg(long)]
     stream: bool,
-    /// What it holds of answers, at most
+    /// Memory limit for responses
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
     budget: u64,
-    /// Prints the lines that steppe-lab reads of a load
+    /// Prints the load protocol of steppe-lab
     #[arg(long)]
     lab: bool,
 }
@@ -68,10 +68,10 @@ pub(super) struct Options {
 #[derive(Debug, Clone, Args)]
 #[group(required = true, multiple = true)]
 struct Length {
-    /// Calls to make
+    /// Number of calls
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
-    /// How long calls begin; those that are open then end
+    /// Time in which calls begin; open calls then finish
     #[arg(long, value_name = "DURATION", value_parser = read_duration)]
     duration: Option<Duration>,
 }
@@ -82,9 +82,10 @@ Examples:
   steppe plane bench 127.0.0.1:7700 infer --bytes 220000 --concurrency 150 --duration 30s --stream
   steppe plane bench 127.0.0.1:7700 echo --rate 500 --concurrency 2000 --duration 35s --no-queue
 
-What was refused for want of room (overloaded) is told apart from what failed. With --lab it is a load for
-steppe-lab, as kind = \"command\". Exit codes: 0 where it ran, whatever was answered; 2 where the command
-is wrong; 5 where nobody listens at ADDRESS.";
+Overloaded calls count as refused; calls with any other error count as failed. With --lab, the
+command is a load for steppe-lab, of kind = \"command\".
+Exit codes: 0 if the run completed, with any statuses; 2 if the command line is wrong; 5 if no
+connection to ADDRESS is possible.";
 
 /// Tasks of a process.
 const CALLS_MAX: i64 = 65_536;
@@ -137,7 +138,10 @@ fn measure(options: &Options, plan: Plan) -> anyhow::Result<String> {
 impl Options {
     fn plan(&self) -> anyhow::Result<Plan> {
         let rate = self.rate.unwrap_or(1.0);
-        anyhow::ensure!(rate.is_finite() && rate > 0.0, "--rate: {rate} is no rate");
+        anyhow::ensure!(
+            rate.is_finite() && rate > 0.0,
+            "--rate: {rate} is not a positive number"
+        );
         Ok(Plan {
             service: self.service.clone(),
             body: match self.json {

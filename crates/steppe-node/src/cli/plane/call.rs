@@ -24,7 +24,7 @@ use crate::config::read_size;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// A worker or a relay, HOST:PORT; or where workers are found, etcd://HOST:PORT/PREFIX
+    /// A worker or a relay, HOST:PORT; or etcd://HOST:PORT/PREFIX to discover workers
     #[arg(value_parser = callee)]
     address: Callee,
     /// The service to call
@@ -42,19 +42,19 @@ pub(super) struct Options {
     wishes: Wishes,
     #[command(flatten)]
     tls: Tls,
-    /// Permits to run it more than once; at most 64 bytes
+    /// Idempotency key, which permits to run the call more than once; at most 64 bytes
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// The trace that it belongs to, as HTTP's field of the same name has it
+    /// Trace context, as in the HTTP field `traceparent`
     #[arg(long, value_name = "TRACEPARENT")]
     traceparent: Option<TraceParent>,
-    /// Takes an answer of many messages, and prints each as it comes
+    /// Accepts a streamed response, and prints each message as it arrives
     #[arg(long)]
     stream: bool,
-    /// What it holds of the answer, at most
+    /// Memory limit for the response
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
     budget: u64,
-    /// Says on standard error what was sent and what came
+    /// Prints the bytes sent and received to standard error
     #[arg(short, long)]
     verbose: bool,
 }
@@ -68,10 +68,10 @@ Examples:
   steppe plane call node.example:7700 infer --text hello --tls --ca ca.pem --cert me.crt --key me.key
   tar c . | steppe plane call 127.0.0.1:7700 store --data - --no-queue
 
-Exit codes: 0 where it was answered; 2 where the command is wrong or its file can't be read; 5 where nobody
-listens at ADDRESS; else 10 and the number of the status: 11 cancelled, 12 invalid, 13 deadline exceeded,
-14 unknown service, 15 unavailable, 16 overloaded, 17 too large, 18 unsupported, 19 denied, 20 internal,
-21 draining.";
+Exit codes: 0 if the call succeeded; 2 if the command line is wrong or its file can't be read; 5 if
+no connection to ADDRESS is possible; else 10 plus the number of the status: 11 cancelled,
+12 invalid, 13 deadline exceeded, 14 unknown service, 15 unavailable, 16 overloaded, 17 too large,
+18 unsupported, 19 denied, 20 internal, 21 draining.";
 
 /// Of a status that is not ok, beyond its number.
 const STATUS_CODE_BASE: u32 = 10;
@@ -119,14 +119,16 @@ pub(super) fn run(options: &Options) -> ExitCode {
         Trouble::Failed(failure) => {
             say(&format!("steppe: {failure}\n"));
             if let Some(after) = failure.retry_after {
-                say(&format!("steppe: try again in {after:?}\n"));
+                say(&format!("steppe: retry after {after:?}\n"));
             }
             let code = STATUS_CODE_BASE + failure.status.code();
             u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
         }
         Trouble::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),
         Trouble::Output(error) => {
-            say(&format!("steppe: can't write: {error}\n"));
+            say(&format!(
+                "steppe: can't write to standard output: {error}\n"
+            ));
             ExitCode::FAILURE
         }
     }

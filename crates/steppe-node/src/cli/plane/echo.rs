@@ -33,22 +33,22 @@ pub(super) struct Options {
     /// The service's name
     #[arg(long, value_name = "NAME", default_value = "echo")]
     service: String,
-    /// What it holds of requests and responses, at most
+    /// Memory limit for requests and responses
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = read_size)]
     budget: u64,
-    /// How long each call is held before it is answered; with --tokens, how long its answer takes
+    /// Delay of each response; with --tokens, duration of each response
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = read_duration)]
     hold: Duration,
-    /// Calls that run at once; others wait, or are refused where they do not
+    /// Maximum number of concurrent calls; further calls wait, or are refused if they must not queue
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     calls: usize,
-    /// Reads each body as JSON, and keeps what comes of it until the answer
+    /// Parses each body as JSON, and keeps the value until the response
     #[arg(long)]
     json: bool,
-    /// Answers with a stream of N small messages instead
+    /// Responds with a stream of N small messages instead
     #[arg(long, value_name = "N", conflicts_with = "json")]
     tokens: Option<u32>,
-    /// How long calls may take to end, once it was told to stop
+    /// Time for open calls to finish after a stop signal
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = read_duration)]
     drain_timeout: Duration,
 }
@@ -57,10 +57,10 @@ pub(super) struct Options {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Place {
-    /// Where it listens for callers
+    /// Address to listen on for callers
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// The relay that it dials, and dials again, HOST:PORT; callers find it there
+    /// Relay to register with, HOST:PORT; a lost connection is re-established
     #[arg(long, value_name = "ADDRESS")]
     register: Option<String>,
 }
@@ -68,13 +68,13 @@ struct Place {
 /// Where it is named for callers to find it.
 #[derive(Debug, Args)]
 struct Announced {
-    /// Names it in etcd for as long as it lives, etcd://HOST:PORT/PREFIX
+    /// Announces the worker in etcd while it runs, etcd://HOST:PORT/PREFIX
     #[arg(long, value_name = "URL", requires = "listen")]
     announce: Option<EtcdAddress>,
-    /// The address it is named with, where callers come by another than that of --listen
+    /// Announced address, if callers use another address than that of --listen
     #[arg(long, value_name = "HOST:PORT", requires = "announce")]
     advertise: Option<String>,
-    /// How long it stays in etcd once it is silent, 2s at least [default: 10s]
+    /// Lease in etcd, after which a silent worker is removed; at least 2s [default: 10s]
     #[arg(long, value_name = "DURATION", requires = "announce", value_parser = read_duration)]
     lease: Option<Duration>,
 }
@@ -94,8 +94,9 @@ Examples:
   steppe plane echo --listen 127.0.0.1:7701 --budget 64MiB --hold 500ms
   steppe plane echo --listen 127.0.0.1:7701 --service infer --tokens 1000 --hold 2s
 
-SIGTERM and Ctrl-C drain it: it takes no further calls, finishes those that are open, and says `drained`.
-Exit codes: 0 where all were finished, 4 where some were cut, 3 where it could not start.";
+SIGTERM and Ctrl-C drain the worker: it accepts no further calls, finishes open calls, and prints
+`drained`.
+Exit codes: 0 if all calls finished, 4 if some were cut off, 3 if the worker could not start.";
 
 pub(super) fn run(options: &Options) -> ExitCode {
     match serve(options) {
@@ -142,12 +143,14 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
         if let Some(lease) = lease
             && let Err(error) = lease.withdraw().await
         {
-            say(&format!("steppe: etcd names it for a while yet: {error}\n"));
+            say(&format!(
+                "steppe: the worker stays in etcd until its lease ends: {error}\n"
+            ));
         }
         if serving.drain(options.drain_timeout).await {
             return Ok(print("drained\n"));
         }
-        say("steppe: calls that did not end in time were cut\n");
+        say("steppe: calls that did not finish in time were cut off\n");
         Ok(Code::Dropped.into())
     })
 }
@@ -159,7 +162,7 @@ impl Place {
             let registered = worker.register(target);
             return Ok(Serving::Registered(registered.context("--service")?));
         }
-        let address = self.listen.context("no place to serve at")?;
+        let address = self.listen.context("--listen or --register is required")?;
         let server = match tls.of_listener(&address.to_string())? {
             None => worker.listen(address).await,
             Some(tls) => worker.listen_tls(address, tls).await,
@@ -182,7 +185,7 @@ impl Announced {
                 let is_one = !listens.ip().is_unspecified();
                 ensure!(
                     is_one,
-                    "--advertise: {listens} is every address of this machine"
+                    "--advertise is required: {listens} is not a single address"
                 );
                 listens.to_string()
             }
@@ -199,7 +202,7 @@ impl Serving {
             Self::Listening(server) => format!("on {}", server.address()),
             Self::Registered(registered) => {
                 registered.reaches(WorkerStatus::Serving).await;
-                format!("by {}", place.register.as_deref().unwrap_or_default())
+                format!("through {}", place.register.as_deref().unwrap_or_default())
             }
         }
     }

@@ -68,7 +68,12 @@ impl FromStr for EtcdAddress {
 impl fmt::Display for EtcdAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let members: Vec<_> = self.0.endpoints.iter().map(ToString::to_string).collect();
-        write!(f, "etcd at {}, below {}", members.join(", "), self.0.prefix)
+        write!(
+            f,
+            "etcd at {}, prefix {}",
+            members.join(", "),
+            self.0.prefix
+        )
     }
 }
 
@@ -80,12 +85,12 @@ mod tests {
     fn members_and_the_prefix_are_read() {
         let shown = |text: &str| text.parse().map(|address: EtcdAddress| address.to_string());
         for (text, expected) in [
-            ("etcd://a:2379/edge", "etcd at http://a:2379, below /edge"),
-            ("etcd://a", "etcd at http://a:2379, below /steppe"),
-            ("etcd://a/", "etcd at http://a:2379, below /steppe"),
+            ("etcd://a:2379/edge", "etcd at http://a:2379, prefix /edge"),
+            ("etcd://a", "etcd at http://a:2379, prefix /steppe"),
+            ("etcd://a/", "etcd at http://a:2379, prefix /steppe"),
             (
                 "etcds://a,b:1/x/y",
-                "etcd at https://a:2379, https://b:1, below /x/y",
+                "etcd at https://a:2379, https://b:1, prefix /x/y",
             ),
         ] {
             assert_eq!(shown(text).as_deref(), Ok(expected));

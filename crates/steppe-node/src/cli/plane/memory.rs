@@ -39,7 +39,7 @@ impl Held {
             idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
         });
         Ok(Self {
-            runtime: runtime.context("no runtime")?,
+            runtime: runtime.context("cannot start the runtime")?,
             memory: Arc::new(Memory::new(budget.root())),
         })
     }
@@ -68,5 +68,10 @@ impl Held {
 /// Dials a worker or a relay.
 pub(super) async fn connect(target: Target, memory: &Arc<Memory>) -> io::Result<Caller> {
     let dialed = timeout(CONNECT_TIMEOUT, Caller::connect(target, memory)).await;
-    dialed.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")))
+    dialed.unwrap_or_else(|_| {
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "no response in time",
+        ))
+    })
 }

@@ -15,19 +15,19 @@ use steppe_plane::{ALPN, TargetTls};
 /// What is shown, and who is trusted.
 #[derive(Debug, Args)]
 pub(super) struct Tls {
-    /// Speaks TLS
+    /// Uses TLS
     #[arg(long)]
     tls: bool,
-    /// Authorities of the peer's certificate, PEM, instead of the system's; who listens asks for one then
+    /// File with CA certificates (PEM) for the peer, instead of the system's; with --listen, callers need a certificate
     #[arg(long, value_name = "FILE", requires = "tls")]
     ca: Option<PathBuf>,
-    /// The own certificate, PEM, which who listens must have
+    /// Own certificate, PEM; required with --listen
     #[arg(long, value_name = "FILE", requires = "tls", requires = "key")]
     cert: Option<PathBuf>,
     /// Its private key, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// The name that the peer's certificate must have, instead of its address
+    /// Name to verify in the peer's certificate, instead of its address
     #[arg(long, value_name = "NAME", requires = "tls")]
     server_name: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Tls {
         }
         anyhow::ensure!(
             self.server_name.is_none(),
-            "--server-name: who listens verifies no name"
+            "--server-name: not allowed with --listen"
         );
         let identity = self.identity();
         let identity = identity.context("--tls with --listen needs --cert and --key")?;

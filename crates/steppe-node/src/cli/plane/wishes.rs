@@ -10,10 +10,10 @@ use crate::config::read_duration;
 /// What a call wants besides its answer.
 #[derive(Debug, Args)]
 pub(super) struct Wishes {
-    /// How long each call may take, over all hops
+    /// Deadline of each call, over all hops
     #[arg(long, value_name = "DURATION", value_parser = read_duration)]
     pub(super) deadline: Option<Duration>,
-    /// Wants to be refused at once, rather than wait for room
+    /// Requests an immediate refusal instead of queueing
     #[arg(long)]
     no_queue: bool,
 }

@@ -21,14 +21,14 @@ use crate::cli::console::{print, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH; or where workers name
-    /// themselves, etcd://HOST:PORT/PREFIX
+    /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH; or
+    /// etcd://HOST:PORT/PREFIX for announced workers
     #[arg(default_value = "http://127.0.0.1:9900")]
     address: String,
-    /// Authorities of the certificate of https, PEM, instead of the system's
+    /// File with CA certificates (PEM) for https, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// File with the admin token, where the node has `admin.token_file`
+    /// File with the admin token, if the node has `admin.token_file`
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Prints JSON
@@ -42,8 +42,9 @@ Examples:
   steppe plane workers unix:/run/steppe/admin.sock --json
   steppe plane workers etcd://127.0.0.1:2379/steppe
 
-A node says who is connected, calls and bytes that are open there, and calls that wait for a worker. etcd says who
-has named itself. Exit codes: 0; 2 where the command is wrong; 5 where nobody answers.";
+A node lists its connected workers, their open calls and bytes, and calls that wait for a worker.
+etcd lists the announced workers.
+Exit codes: 0; 2 if the command line is wrong; 5 if there is no response.";
 
 /// For etcd's first list.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -79,15 +80,15 @@ fn connected(options: &Options) -> anyhow::Result<String> {
     if options.json {
         return Ok(format!("{}\n", answer.trim_end()));
     }
-    let report: Value = serde_json::from_str(&answer).context("not the answer of a node")?;
+    let report: Value = serde_json::from_str(&answer).context("not a response of a Steppe node")?;
     let services = report["services"].as_array();
-    Ok(table(services.context("not the answer of a node")?))
+    Ok(table(services.context("not a response of a Steppe node")?))
 }
 
 /// A line a worker, and one for each service that none serves.
 fn table(services: &[Value]) -> String {
     if services.is_empty() {
-        return "no worker has named a service\n".to_owned();
+        return "no worker has registered a service\n".to_owned();
     }
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let number = |value: &Value| {
@@ -134,7 +135,9 @@ fn table(services: &[Value]) -> String {
 /// What etcd says.
 fn announced(options: &Options, etcd: &EtcdAddress) -> anyhow::Result<String> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    let workers = runtime.context("no runtime")?.block_on(first(etcd))?;
+    let workers = runtime
+        .context("cannot start the runtime")?
+        .block_on(first(etcd))?;
     if options.json {
         let workers = workers.iter().map(
             |worker| serde_json::json!({ "address": worker.address, "services": worker.services }),
@@ -143,7 +146,7 @@ fn announced(options: &Options, etcd: &EtcdAddress) -> anyhow::Result<String> {
         return Ok(format!("{}\n", serde_json::json!({ "workers": workers })));
     }
     if workers.is_empty() {
-        return Ok(format!("no worker has named itself: {etcd}\n"));
+        return Ok(format!("no worker is announced: {etcd}\n"));
     }
     let lines = workers
         .iter()
@@ -168,7 +171,7 @@ async fn first(etcd: &EtcdAddress) -> anyhow::Result<Vec<DialedWorker>> {
         }
     };
     let list = timeout(PATIENCE, list).await.ok().flatten();
-    list.with_context(|| format!("{etcd}: no answer in time"))
+    list.with_context(|| format!("{etcd}: no response in time"))
 }
 
 #[cfg(test)]

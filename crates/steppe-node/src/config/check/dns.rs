@@ -36,7 +36,7 @@ fn no_unix_socket(listener: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     if let Some(ListenAddress::Unix(_)) = ListenAddress::from_node(node) {
-        let mistake = Mistake::new(node.span, "the DNS forwarder listens on no Unix socket");
+        let mistake = Mistake::new(node.span, "the DNS forwarder can't listen on a Unix socket");
         mistakes.push(
             mistake
                 .label("not an address and a port")

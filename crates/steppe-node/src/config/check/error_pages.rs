@@ -34,7 +34,7 @@ fn alone(page: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(
             Mistake::new(body, "a page has one of `file` and `body`")
                 .also(file, "its content is in a file")
-                .help("take one of both out"),
+                .help("take one of them out"),
         );
     }
 }
@@ -44,7 +44,7 @@ fn body(page: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     let problem = match String::from_node(node).map(|body| body.len()) {
-        Some(0) => "`body` has nothing to say".to_owned(),
+        Some(0) => "`body` is empty".to_owned(),
         Some(bytes) if bytes > ERROR_PAGE_BYTES_MAX => {
             format!("`body` has {bytes} bytes: at most {ERROR_PAGE_BYTES_MAX}")
         }
@@ -57,7 +57,7 @@ fn body(page: &Fields, mistakes: &mut Mistakes) {
 fn status(node: &Node, statuses: &Statuses, before: &[Statuses], mistakes: &mut Mistakes) {
     let mut others = (100..*ERRORS.start()).filter(|status| statuses.contains(*status));
     if let Some(other) = others.next() {
-        let message = format!("{other} is no error");
+        let message = format!("{other} is not an error status");
         mistakes.push(Mistake::new(node.span, message).help("errors are from 400 to 599"));
         return;
     }
@@ -65,9 +65,9 @@ fn status(node: &Node, statuses: &Statuses, before: &[Statuses], mistakes: &mut 
     let mut of_it = ERRORS.filter(|status| statuses.contains(*status));
     if of_it.all(|status| is_taken(&status)) {
         mistakes.push(
-            Mistake::new(node.span, "pages before this one are for each of these")
+            Mistake::new(node.span, "earlier pages match all of these statuses")
                 .label("never used")
-                .help("name it before them, or take it out"),
+                .help("put it before them, or take it out"),
         );
     }
 }

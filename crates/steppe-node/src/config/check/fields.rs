@@ -32,11 +32,11 @@ fn hash_on(upstream: &Fields, mistakes: &mut Mistakes) {
                 upstream.given("balance").unwrap_or(upstream.span),
                 "\"ring-hash\" needs `hash_on`",
             )
-            .label("on what?")
+            .label("no hash key")
             .help("add it: \"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\""),
         ),
         (false, Some(at)) => mistakes.push(
-            Mistake::new(at, format!("`hash_on` says nothing to \"{balance}\""))
+            Mistake::new(at, format!("`hash_on` has no effect with \"{balance}\""))
                 .label("nothing is hashed")
                 .help("set `balance` to \"ring-hash\", or take it out"),
         ),
@@ -54,9 +54,9 @@ fn health(upstream: &Fields, mistakes: &mut Mistakes) {
     };
     if let Some(at) = health.given("path") {
         mistakes.push(
-            Mistake::new(at, "`path` says nothing beside `grpc`")
-                .label("servers are asked by grpc.health.v1")
-                .also(grpc, "as it says here")
+            Mistake::new(at, "`path` has no effect beside `grpc`")
+                .label("servers are checked by grpc.health.v1")
+                .also(grpc, "set here")
                 .help("take one of them out"),
         );
     }
@@ -91,7 +91,7 @@ fn without_grpc(upstream: &Fields) -> Option<&'static str> {
 }
 
 fn no_grpc(at: Span, protocol: &str) -> Mistake {
-    let message = format!("servers that speak \"{protocol}\" speak no gRPC");
+    let message = format!("\"{protocol}\" does not carry gRPC");
     Mistake::new(at, message).label("needs HTTP/2")
 }
 
@@ -106,7 +106,7 @@ fn exclusive(upstream: &Fields, mistakes: &mut Mistakes) {
         _ => "the response is made here",
     };
     for field in upstream.given.iter().filter(|each| each.key.name != name) {
-        let message = format!("`{}` says nothing beside `{name}`", field.key.name);
+        let message = format!("`{}` has no effect beside `{name}`", field.key.name);
         mistakes.push(
             Mistake::new(field.span, message)
                 .label("no server is asked")
@@ -178,7 +178,7 @@ fn one_host(edits: &Fields, mistakes: &mut Mistakes) {
     let appended = appended.map(|entry| (entry.name.clone(), entry.span));
     for (_, span) in removed.chain(appended).filter(|(name, _)| name == "host") {
         mistakes.push(
-            Mistake::new(span, "a request has one `host` field, no more and no less")
+            Mistake::new(span, "a request must have exactly one `host` field")
                 .label("of the request")
                 .help("replace it with `set`"),
         );
@@ -194,7 +194,7 @@ pub(super) fn refuse_ours(name: &str, span: Span, mistakes: &mut Mistakes) {
     if is_ours(name) {
         mistakes.push(
             Mistake::new(span, format!("`{name}` can't be edited"))
-                .label("written by the gateway alone")
+                .label("only the gateway writes it")
                 .help("take it out: it frames the message or ends at the next hop"),
         );
     }

@@ -80,7 +80,10 @@ fn cache(cache: &Fields, mistakes: &mut Mistakes) {
 fn compress(compress: &Fields, mistakes: &mut Mistakes) {
     let is_strict = compress.take::<&str>("breach") == Some("strict");
     if let Some(at) = compress.given("secret_paths").filter(|_| !is_strict) {
-        let mistake = Mistake::new(at, "`secret_paths` has no effect here");
+        let mistake = Mistake::new(
+            at,
+            "`secret_paths` has no effect without `breach = \"strict\"`",
+        );
         mistakes.push(mistake.help("set `breach = \"strict\"`, or take it out"));
     }
     let algorithms = compress.list("algorithms");
@@ -101,7 +104,7 @@ fn cors(cors: &Fields, mistakes: &mut Mistakes) {
     let is_all = |node: &&Node| String::from_node(node).as_deref() == Some("*");
     let origins = cors.list("origins");
     if let Some(all) = origins.iter().find(is_all).filter(|_| has_credentials) {
-        let mistake = Mistake::new(all.span, "every origin would read what users may see");
+        let mistake = Mistake::new(all.span, "every origin could read users' private responses");
         mistakes.push(
             mistake
                 .label("with `credentials = true`")
@@ -139,11 +142,11 @@ fn sets(jwks: &Fields, mistakes: &mut Mistakes) {
     };
     for key in ["url", "refresh", "cooldown", "ca"] {
         if let Some(at) = jwks.given(key) {
-            let message = format!("`{key}` says nothing of a file, which is read once");
+            let message = format!("`{key}` has no effect with `file`: a file is not fetched");
             mistakes.push(
                 Mistake::new(at, message)
                     .also(file, "the set is in a file")
-                    .help("take one of both out"),
+                    .help("take one of them out"),
             );
         }
     }
@@ -158,7 +161,7 @@ fn rate(limit: &Fields, mistakes: &mut Mistakes) {
         if let Some(span) = limit.given(key) {
             mistakes.push(
                 Mistake::new(span, format!("`{key}` without `rate`"))
-                    .label("says nothing about requests at once")
+                    .label("no effect on requests in flight")
                     .help("add `rate`, or take it out"),
             );
         }
@@ -179,8 +182,8 @@ fn secrets(jwt: &Fields, mistakes: &mut Mistakes) {
             false => ("secret_file", "public_key_file"),
         };
         if let Some(at) = key.given(wrong) {
-            let message = format!("`{wrong}` is not what {algorithm} verifies with");
-            mistakes.push(Mistake::new(at, message).help(format!("name a `{right}`")));
+            let message = format!("{algorithm} does not verify with `{wrong}`");
+            mistakes.push(Mistake::new(at, message).help(format!("set `{right}`")));
         }
     }
 }
@@ -201,13 +204,10 @@ fn order(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes
             (*kind, cached)
         {
             mistakes.push(
-                Mistake::new(
-                    node.span,
-                    "what is stored is served to whom this filter would refuse",
-                )
-                .label(format!("a `{kind}` filter"))
-                .also(at, "answers before it is asked")
-                .help("name it before the `cache` filter"),
+                Mistake::new(node.span, "cached responses would bypass this filter")
+                    .label(format!("a `{kind}` filter"))
+                    .also(at, "answers before it")
+                    .help("put it before the `cache` filter"),
             );
         }
         let looks_at_token = match *kind {
@@ -241,20 +241,23 @@ fn order(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes
         };
         if looks_at_token && verified.is_none() {
             mistakes.push(
-                Mistake::new(node.span, "it looks at a token that nobody has verified")
-                    .label("no `jwt` filter stands before it")
-                    .help("name one before it in `filters`"),
+                Mistake::new(
+                    node.span,
+                    "this filter reads a token that no filter has verified",
+                )
+                .label("no `jwt` filter before it")
+                .help("put one before it in `filters`"),
             );
         }
         if let ("cors", Some(at)) = (*kind, asks) {
             mistakes.push(
                 Mistake::new(
                     node.span,
-                    "no preflight gets here: none says whom it is from",
+                    "preflights carry no credentials and never reach this filter",
                 )
                 .label("a `cors` filter")
-                .also(at, "asks for that")
-                .help("name it before this filter"),
+                .also(at, "requires credentials")
+                .help("put it before this filter"),
             );
         }
     }
@@ -266,7 +269,7 @@ fn redirect(redirect: &Fields, mistakes: &mut Mistakes) {
     };
     let is_redirect = |status| matches!(status, 301 | 302 | 303 | 307 | 308);
     if u16::from_node(status).is_some_and(|status| !is_redirect(status)) {
-        let mistake = Mistake::new(status.span, "this status sends nobody elsewhere");
+        let mistake = Mistake::new(status.span, "not a redirect status");
         mistakes.push(mistake.help("write 301, 302, 303, 307 or 308"));
     }
 }
@@ -286,7 +289,7 @@ fn paths(transform: &Fields, mistakes: &mut Mistakes) {
         let is_of_path =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/{}".contains(&byte);
         if !to.bytes().all(is_of_path) {
-            let message = format!("`{}` is not a piece of a path", shown(&to));
+            let message = format!("`{}` is not a part of a path", shown(&to));
             mistakes
                 .push(Mistake::new(node.span, message).help("escape other characters: \"%20\""));
         }
@@ -342,11 +345,11 @@ fn members(transform: &Fields, mistakes: &mut Mistakes) {
         };
         if let (Some((first, second)), Some(node)) = (edits.conflict(), transform.node(key)) {
             let message = format!(
-                "`{}` and `{}` are edits of one member, or of one within the other",
+                "`{}` and `{}` edit the same member, or one within the other",
                 shown(&first),
                 shown(&second)
             );
-            mistakes.push(Mistake::new(node.span, message).help("leave one of them"));
+            mistakes.push(Mistake::new(node.span, message).help("take one of them out"));
         }
     }
 }

@@ -70,7 +70,7 @@ fn no_unix_socket(listener: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     if let Some(ListenAddress::Unix(_)) = ListenAddress::from_node(node) {
-        let mistake = Mistake::new(node.span, "the request plane listens on no Unix socket");
+        let mistake = Mistake::new(node.span, "the request plane can't listen on a Unix socket");
         mistakes.push(
             mistake
                 .label("not an address and a port")
@@ -94,7 +94,7 @@ fn no_unix_worker(addresses: &Node, mistakes: &mut Mistakes) {
     };
     for node in addresses {
         if let Some(ServerAddress::Unix(_)) = ServerAddress::from_node(node) {
-            let mistake = Mistake::new(node.span, "workers are dialed over no Unix socket");
+            let mistake = Mistake::new(node.span, "workers can't be dialed over a Unix socket");
             mistakes.push(
                 mistake
                     .label("not an address and a port")
@@ -119,7 +119,7 @@ fn budget(file: &Fields, plane: &Fields, mistakes: &mut Mistakes) {
     let message = format!("the plane's budget of {part} is more than the node's {whole}");
     mistakes.push(
         Mistake::new(at.span, message)
-            .label("a share of the node's")
+            .label("a part of the node's budget")
             .help("give the node more, or the plane less"),
     );
 }
@@ -156,7 +156,7 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(
             Mistake::new(node.span, message)
                 .label("there is no request plane")
-                .help("add a `plane.listener`, where workers connect, or say in `discovery` where they are"),
+                .help("add a `plane.listener` that workers connect to, or list workers in `discovery`"),
         );
     }
 }

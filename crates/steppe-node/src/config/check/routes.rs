@@ -54,7 +54,7 @@ fn names(routes: &[&Fields], mistakes: &mut Mistakes) {
             )
             .label("again here")
             .also(first, "first here")
-            .help("metrics and logs tell routes apart by their names"),
+            .help("metrics and logs identify routes by their names"),
         );
     }
 }
@@ -119,12 +119,14 @@ fn files(route: &Fields, mistakes: &mut Mistakes) {
     if matches!(last, PatternSegment::Rest(_)) && others.iter().all(is_literal) {
         return;
     }
-    let message = format!("`{pattern}` does not say which file is meant");
+    let message = format!("`{pattern}` does not select a file");
     mistakes.push(
         Mistake::new(path.span, message)
             .label("not literal segments and `{rest*}`")
             .also(files.span, "a folder")
-            .help("what `{rest*}` matches is looked up in the folder: \"/static/{rest*}\""),
+            .help(
+                "the part that `{rest*}` matches is looked up in the folder: \"/static/{rest*}\"",
+            ),
     );
 }
 
@@ -170,7 +172,7 @@ fn budget(file: &Fields, route: &Fields, mistakes: &mut Mistakes) {
     };
     let (part, whole) = (size_text(part), size_text(whole));
     let message = format!("a route's budget of {part} is more than the node's {whole}");
-    let mistake = Mistake::new(at.span, message).label("a share of the node's");
+    let mistake = Mistake::new(at.span, message).label("a part of the node's budget");
     let of_node = node
         .filter(|node| node.given("memory_budget").is_some())
         .and_then(|node| node.node("memory_budget"));
@@ -234,8 +236,8 @@ fn unreachable(routes: &[&Fields], mistakes: &mut Mistakes) {
         match earlier.covering(&hosts) {
             Some(first) => mistakes.push(
                 Mistake::new(at, "this route is never taken")
-                    .label("asks for nothing that the other does not")
-                    .also(first, "takes every such request"),
+                    .label("has no condition that the other lacks")
+                    .also(first, "already matches all of these"),
             ),
             None => earlier.add(hosts, at),
         }
@@ -365,7 +367,7 @@ fn asked(http: &Fields, mistakes: &mut Mistakes) {
             mistakes.push(
                 Mistake::new(
                     node.span,
-                    "a service that decides about requests has servers",
+                    "a `forward-auth` filter needs an upstream with servers",
                 )
                 .label("this upstream has none")
                 .help("name an upstream with `servers`"),

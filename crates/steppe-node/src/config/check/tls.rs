@@ -41,7 +41,7 @@ fn protocols(listener: &Fields, mistakes: &mut Mistakes) {
     for node in listener.list("protocols") {
         let mistake = match (<&str>::from_node(node), has_tls) {
             (Some("h2"), None) => Mistake::new(node.span, "\"h2\" needs TLS")
-                .label("clients agree on it below TLS alone")
+                .label("is negotiated only over TLS (ALPN)")
                 .help("add `tls`, or set it to \"h2c\": HTTP/2 without TLS"),
             (Some("h2c"), Some(tls)) => Mistake::new(node.span, "\"h2c\" is HTTP/2 without TLS")
                 .label("this listener has TLS")
@@ -66,7 +66,7 @@ fn redirect(listener: &Fields, mistakes: &mut Mistakes) {
                 redirect.span,
                 "a listener with `tls` can't redirect to https",
             )
-            .label("its requests come by https")
+            .label("its requests arrive over https")
             .also(tls, "of this listener")
             .help("set it on a listener without `tls`"),
         );
@@ -93,7 +93,7 @@ fn client_auth(tls: &Fields, mistakes: &mut Mistakes) {
                 node.span,
                 format!("`client_auth = \"{auth}\"` needs `client_ca`"),
             )
-            .label("whose certificates are valid?")
+            .label("no authorities for client certificates")
             .help("add `client_ca`: the file with the authorities of clients"),
         ),
         _ => {}
@@ -141,9 +141,9 @@ fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     let message = format!("`tls` has no effect on servers that speak \"{protocol}\"");
-    let mistake = Mistake::new(at, message).label("they are spoken to without TLS");
+    let mistake = Mistake::new(at, message).label("connections to them have no TLS");
     let mistake = match (upstream.given("protocol"), upstream.node("protocol")) {
-        (Some(_), Some(protocol)) => mistake.also(protocol.span, "as it says here"),
+        (Some(_), Some(protocol)) => mistake.also(protocol.span, "set here"),
         _ => mistake,
     };
     mistakes.push(mistake.help(format!(
@@ -189,9 +189,12 @@ fn unnamed_servers(upstream: &Fields, mistakes: &mut Mistakes) {
         };
         if let Some(address @ ServerAddress::Unix(_)) = ServerAddress::from_node(node) {
             mistakes.push(
-                Mistake::new(node.span, format!("`{address}` is no name to verify"))
-                    .label("whose certificate?")
-                    .help("set `tls.server_name` to a name that its certificate has"),
+                Mistake::new(
+                    node.span,
+                    format!("`{address}` is not a name that certificates are verified for"),
+                )
+                .label("not a host name")
+                .help("set `tls.server_name` to a name that its certificate has"),
             );
         }
     }

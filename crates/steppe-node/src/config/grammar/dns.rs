@@ -72,7 +72,7 @@ pub(in crate::config) fn dns_type(text: &str) -> Read<Rtype> {
             Some(_) => format!("did you mean \"{upper}\"?"),
             None => "write its name, such as \"AAAA\", or its number: \"TYPE65\"".to_owned(),
         };
-        Refusal::new(format!("`{}` is no type of records", shown(text))).help(help)
+        Refusal::new(format!("`{}` is not a record type", shown(text))).help(help)
     })
 }
 

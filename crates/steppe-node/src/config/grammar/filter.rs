@@ -39,7 +39,7 @@ pub(in crate::config) fn rate_key(text: &str) -> Read<RateKey> {
         RateKey::Ip | RateKey::Route => true,
     });
     key.ok_or_else(|| {
-        Refusal::new(format!("`{}` is nothing to count by", shown(text)))
+        Refusal::new(format!("`{}` is not a key to count by", shown(text)))
             .help("write \"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"")
     })
 }
@@ -48,7 +48,7 @@ pub(in crate::config) fn rate_key(text: &str) -> Read<RateKey> {
 pub(in crate::config) fn rate_store(text: &str) -> Read<String> {
     match RateStore::parse(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err(Refusal::new("this is no database of Valkey or Redis")
+        None => Err(Refusal::new("not the URL of a Valkey or Redis database")
             .help("write a URL such as \"redis://127.0.0.1:6379/0\"")),
     }
 }
@@ -78,7 +78,7 @@ pub(in crate::config) fn token_source(text: &str) -> Read<TokenSource> {
         }
     });
     source.ok_or_else(|| {
-        Refusal::new(format!("`{}` is no place of a token", shown(text)))
+        Refusal::new(format!("`{}` is not a source of tokens", shown(text)))
             .help("write \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"")
     })
 }
@@ -103,7 +103,7 @@ pub(in crate::config) fn text_source(text: &str) -> Read<TextSource> {
         TextSource::Header(name) => is_token(name.as_bytes()),
     });
     source.ok_or_else(|| {
-        Refusal::new(format!("`{}` is no place of a text", shown(text)))
+        Refusal::new(format!("`{}` is not a source of text", shown(text)))
             .help("write \"path\" or \"header:NAME\"")
     })
 }

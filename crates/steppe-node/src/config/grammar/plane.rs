@@ -1,6 +1,6 @@
 //! Strings of the request plane.
 //!
-//! Spec: `docs/plane-protocol.md` §5.
+//! Spec: `docs/plane/protocol.md` §5.
 
 use steppe_etcd::{Endpoint, EndpointError};
 use steppe_plane::limits::SERVICE_BYTES_MAX;
@@ -25,7 +25,7 @@ pub(in crate::config) fn etcd_endpoint(text: &str) -> Read<Endpoint> {
     text.parse().map_err(|error: EndpointError| {
         // What stands before an @ may be a secret.
         let refusal = match error {
-            EndpointError::User => Refusal::new("an endpoint of etcd with a user".to_owned()),
+            EndpointError::User => Refusal::new("an endpoint of etcd has no user".to_owned()),
             _ => Refusal::new(format!("`{}` is not an endpoint of etcd", shown(text))),
         };
         refusal.help(error.to_string())
@@ -41,7 +41,7 @@ pub(in crate::config) fn etcd_prefix(text: &str) -> Read<String> {
     if text.starts_with('/') && is_text && text.len() <= ETCD_PREFIX_BYTES_MAX {
         return Ok(text.to_owned());
     }
-    let refusal = Refusal::new(format!("`{}` is not what keys begin with", shown(text)));
+    let refusal = Refusal::new(format!("`{}` is not a prefix of keys", shown(text)));
     Err(refusal.help(format!(
         "write a slash and visible ASCII characters, such as \"/steppe\", at most {ETCD_PREFIX_BYTES_MAX}"
     )))

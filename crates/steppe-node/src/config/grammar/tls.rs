@@ -178,7 +178,10 @@ fn value_fault(value: &str) -> Option<&'static str> {
 /// RFC 6797 §6.1: directives, `max-age` among them.
 pub(in crate::config) fn transport_security(text: &str) -> Read<String> {
     let refusal = |what: String| {
-        let message = format!("`{}` is no Strict-Transport-Security: {what}", shown(text));
+        let message = format!(
+            "`{}` is not a Strict-Transport-Security value: {what}",
+            shown(text)
+        );
         Refusal::new(message).help("write \"max-age=31536000; includeSubDomains\"")
     };
     let mut seen: Vec<String> = Vec::new();
@@ -195,12 +198,12 @@ pub(in crate::config) fn transport_security(text: &str) -> Read<String> {
             return Err(refusal(format!("`{}` {fault}", shown(directive))));
         }
         if seen.contains(&name) {
-            return Err(refusal(format!("`{}` is there twice", shown(&name))));
+            return Err(refusal(format!("`{}` occurs twice", shown(&name))));
         }
         seen.push(name);
     }
     if !seen.iter().any(|name| name == "max-age") {
-        return Err(refusal("it lacks the directive `max-age`".to_owned()));
+        return Err(refusal("it lacks `max-age`".to_owned()));
     }
     field_value(text)
 }

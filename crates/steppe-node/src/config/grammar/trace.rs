@@ -17,8 +17,8 @@ pub(in crate::config) fn collector(text: &str) -> Read<String> {
     }
     // What stands before an @ may be a secret.
     let refusal = match text.contains('@') {
-        true => Refusal::new("a collector with a user".to_owned()),
-        false => Refusal::new(format!("`{}` is not where a collector is", shown(text))),
+        true => Refusal::new("the URL of a collector has no user".to_owned()),
+        false => Refusal::new(format!("`{}` is not the URL of a collector", shown(text))),
     };
     Err(refusal.help("write a URL such as \"http://127.0.0.1:4318\", without user and query"))
 }

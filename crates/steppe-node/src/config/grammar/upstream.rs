@@ -16,10 +16,8 @@ pub(in crate::config) fn hash_on(text: &str) -> Read<HashOn> {
         Some(("cookie", name)) => cookie_name(name).map(HashOn::Cookie),
         None if text == "ip" => Ok(HashOn::Ip),
         None if text == "path" => Ok(HashOn::Path),
-        _ => Err(
-            Refusal::new(format!("`{}` is nothing to hash on", shown(text)))
-                .help("write \"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\""),
-        ),
+        _ => Err(Refusal::new(format!("`{}` is not a hash key", shown(text)))
+            .help("write \"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"")),
     }
 }
 
@@ -41,14 +39,14 @@ pub(in crate::config) fn target(text: &str) -> Read<String> {
     if text.starts_with('/') && is_plain {
         return Ok(text.to_owned());
     }
-    let message = format!("`{}` is not a path that can be asked for", shown(text));
+    let message = format!("`{}` is not a request path", shown(text));
     Err(Refusal::new(message).help("write it as a request does, such as \"/healthz\""))
 }
 
 /// `2xx`, `200`, `200-399`, or several of them.
 pub(in crate::config) fn statuses(text: &str) -> Read<Statuses> {
     Statuses::parse(text).ok_or_else(|| {
-        Refusal::new(format!("`{}` is no set of statuses", shown(text)))
+        Refusal::new(format!("`{}` is not a set of statuses", shown(text)))
             .help("write \"2xx\", \"200\", \"200-399\", or several with commas between")
     })
 }
@@ -61,8 +59,11 @@ pub(in crate::config) fn hedge_after(text: &str) -> Read<HedgeAfter> {
         time.map(HedgeAfter::Time)
     };
     HedgeAfter::percentile(text).or_else(time).ok_or_else(|| {
-        Refusal::new(format!("`{}` is not how long to wait", shown(text)))
-            .help("write a percentile from \"p50\" to \"p99\", or a time such as \"20ms\"")
+        Refusal::new(format!(
+            "`{}` is neither a percentile nor a time",
+            shown(text)
+        ))
+        .help("write a percentile from \"p50\" to \"p99\", or a time such as \"20ms\"")
     })
 }
 

@@ -8,24 +8,33 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static ACCESS: Table = Table {
     name: "log.access",
-    doc: "An access log in a file.",
+    doc: "Access log in a file. A line is written when its exchange ends; exchanges that a drain \
+     drops have none. Lines reach the file within about a second, from a thread of its own: if \
+     it can't keep up, lines are dropped and counted, and no request waits.",
     keys: &[
         Key::new(
             "file",
             Kind::Text(Form::File),
-            "Lines are appended to it; it is opened again after SIGHUP.",
+            "File that lines are appended to; \"/dev/stdout\" is standard output. It is reopened \
+             on SIGHUP; send it after rotation.",
         )
         .required(),
         Key::new(
             "format",
             Kind::Choice(&[Choice::served("combined"), Choice::served("json")]),
-            "How a line is written.",
+            "\"combined\" as nginx and Apache write it, or \"json\", an object a line. Bytes of \
+             peers are escaped: `\\xHH` in combined lines, `\\u00HH` for control characters in \
+             JSON. Targets are cut at 3 KiB, other values at 1 KiB.",
         )
         .absent(Absent::Text("combined")),
         Key::new(
             "fields",
             Kind::List(&FIELD, 1),
-            "What a line in JSON has, in this order.",
+            "Fields of a JSON line, in this order; one that a request lacks is left out. \
+             `client` is the address that trusted proxies vouch for, `peer` that of the \
+             connection, `bytes_*` count content, `server` was asked last, `filter` answered, \
+             `request_id` is `X-Request-Id`. Only if listed: `peer`, `target`, `forwarded_for`, \
+             `tls_*`, `client_subject`, `client_fingerprint` and `cache`.",
         )
         .absent(Absent::TextsWhere {
             key: "format",

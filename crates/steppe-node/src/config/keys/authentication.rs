@@ -11,43 +11,52 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 pub static JWT: Table = Table {
     name: "http.filter",
-    doc: "Asks for a JSON Web Token that a known key has signed: 401.",
+    doc: "Requires a JSON Web Token signed by a known key; without one, 401.",
     keys: &[
-        Key::new("issuer", Kind::Text(Form::Any), "Its `iss`; without it any."),
+        Key::new(
+            "issuer",
+            Kind::Text(Form::Any),
+            "`iss` that a token must have. Without it, any.",
+        ),
         Key::new(
             "audience",
             Kind::List(&Kind::Text(Form::Any), 1),
-            "One of these is in its `aud`; without it any.",
+            "Values of which a token must have one in its `aud`. Without it, any.",
         ),
         Key::new(
             "leeway",
             Kind::Duration(Duration::ZERO, Duration::from_secs(3600)),
-            "How far clocks may differ.",
+            "Tolerance for clocks that differ.",
         )
         .absent(Absent::Text("30s")),
         Key::new(
             "keys",
             Kind::List(&Kind::Table(&JWT_KEY), 1),
-            "Keys that may have signed it.",
+            "Keys that tokens may be signed with. Their files are read with the configuration, \
+             and again by each reload.",
         ),
         Key::new("jwks", Kind::Table(&JWKS), JWKS.doc),
         Key::new(
             "from",
             Kind::List(&Kind::Text(Form::TokenSource), 1),
-            "Where it is looked for, in this order: \"header:NAME\", \"cookie:NAME\", \"query:NAME\".",
+            "Places where the token is looked for, in this order: \"header:NAME\" (in \
+             `authorization` after `Bearer`), \"cookie:NAME\", \"query:NAME\".",
         )
         .absent(Absent::Texts(&["header:authorization"])),
         Key::new(
             "forward_claims",
             Kind::Map(Form::Any, &Kind::Text(Form::FieldName)),
-            "Claims that servers are told, and by which field; a client's own are removed.",
+            "Claims that are forwarded to servers, each with its field: strings, numbers and \
+             booleans. \"a.b\" is the member `b` of `a`. A client's own copies of these fields \
+             are removed.",
         )
         .absent(Absent::Table)
         .secret(),
         Key::new(
             "cache_entries",
             Kind::Integer(0, VERIFIED_TOKENS_MAX),
-            "Verified tokens that are remembered until they expire.",
+            "Verified tokens that are remembered until they expire. Each takes eight times its \
+             length of the node's budget.",
         )
         .absent(Absent::Number(1024)),
     ],
@@ -56,12 +65,12 @@ pub static JWT: Table = Table {
 
 static JWT_KEY: Table = Table {
     name: "http.filter.keys",
-    doc: "A key that may have signed tokens.",
+    doc: "A key that tokens may be signed with.",
     keys: &[
         Key::new(
             "id",
             Kind::Text(Form::Any),
-            "The `kid` of tokens that it signed; without it, of any.",
+            "`kid` of tokens that this key has signed. Without it, any.",
         ),
         Key::new(
             "algorithm",
@@ -80,18 +89,20 @@ static JWT_KEY: Table = Table {
                 Choice::later("ES512"),
                 Choice::served("EdDSA"),
             ]),
-            "What it signs with, and nothing else.",
+            "Signature algorithm. The key verifies with this algorithm alone, regardless of the \
+             token's header.",
         )
         .required(),
         Key::new(
             "secret_file",
             Kind::Text(Form::File),
-            "File with the secret of an HS algorithm, of at least 32 bytes.",
+            "File with the secret of an HS algorithm, at least 32 bytes.",
         ),
         Key::new(
             "public_key_file",
             Kind::Text(Form::File),
-            "File with the public key of another algorithm, as PEM.",
+            "PEM file with the public key of another algorithm: RSA of 2,048 to 8,192 bits, \
+             P-256 for ES256, P-384 for ES384.",
         ),
     ],
     needs: Needs::One(&["secret_file", "public_key_file"]),
@@ -99,30 +110,39 @@ static JWT_KEY: Table = Table {
 
 static JWKS: Table = Table {
     name: "http.filter.jwks",
-    doc: "A set of keys (RFC 7517) that may have signed it.",
+    doc: "Set of keys (RFC 7517) that tokens may be signed with, in a file or behind a URL.",
     keys: &[
-        Key::new("file", Kind::Text(Form::File), "File with the set.").exclusive(),
+        Key::new(
+            "file",
+            Kind::Text(Form::File),
+            "File with the set. Keys without `alg` verify RS256, ES256, ES384 or EdDSA, by their \
+             type.",
+        )
+        .exclusive(),
         Key::new(
             "url",
             Kind::Text(Form::Url),
-            "URL of http or https that the set is fetched from.",
+            "URL (http or https) that the set is fetched from: at start, every `refresh`, and \
+             for tokens of unknown keys. The node starts without the set; a fetch that fails \
+             leaves the last good set in use.",
         ),
         Key::new(
             "refresh",
             Kind::Duration(Duration::from_secs(1), DAY),
-            "After so long, it is fetched again.",
+            "Time after which the set is fetched again.",
         )
         .absent(Absent::Text("5m")),
         Key::new(
             "cooldown",
             Kind::Duration(Duration::from_secs(1), DAY),
-            "For a key that it lacks, it is fetched again no sooner than so long after the last time.",
+            "Least time between two fetches for tokens that no key of the set has signed (if one \
+             has the token's `kid`, that key alone counts).",
         )
         .absent(Absent::Text("30s")),
         Key::new(
             "ca",
             Kind::Text(Form::File),
-            "Authorities of the URL's server, PEM; without it those of the system.",
+            "PEM file with the authorities of the URL's server. Without it, the system's.",
         ),
     ],
     needs: Needs::One(&["file", "url"]),
@@ -130,24 +150,26 @@ static JWKS: Table = Table {
 
 pub static BASIC_AUTH: Table = Table {
     name: "http.filter",
-    doc: "Asks for a name and a password, of which hashes are known: 401.",
+    doc: "Requires a user name and a password (HTTP Basic); else 401.",
     keys: &[
         Key::new(
             "users_file",
             Kind::Text(Form::File),
-            "File with lines NAME:HASH, of bcrypt, argon2 or SHA-crypt, as htpasswd -B writes them.",
+            "File with lines `NAME:HASH`; empty lines and lines that begin with `#` are skipped. \
+             Hashes are bcrypt (`htpasswd -B`), argon2 (PHC strings) or SHA-crypt (`openssl \
+             passwd -6`, `mkpasswd`).",
         )
         .required(),
         Key::new(
             "realm",
             Kind::Text(Form::FieldValue),
-            "What browsers say that the password is for.",
+            "Name of the protected area, shown by browsers.",
         )
         .absent(Absent::Text("steppe")),
         Key::new(
             "forward_user",
             Kind::Text(Form::FieldName),
-            "The field that servers are told the name by; a client's own is removed.",
+            "Field that forwards the user name to servers. A client's own copies are removed.",
         ),
         Key::new(
             "cache_entries",
@@ -161,36 +183,38 @@ pub static BASIC_AUTH: Table = Table {
 
 pub static FORWARD_AUTH: Table = Table {
     name: "http.filter",
-    doc: "Asks another service about each request: what it answers with 2xx passes.",
+    doc: "Asks another service about each request. A 2xx response lets the request pass; any \
+     other is sent to the client.",
     keys: &[
         Key::new(
             "upstream",
             Kind::Text(Form::Name),
-            "The upstream of the service, which has servers.",
+            "Upstream of the service, with `servers`.",
         )
         .required(),
         Key::new(
             "path",
             Kind::Text(Form::Target),
-            "What it is asked for, by GET.",
+            "Path that is requested from the service, by GET.",
         )
         .absent(Absent::Text("/")),
         Key::new(
             "request_headers",
             Kind::List(&Kind::Text(Form::FieldName), 0),
-            "Fields of the request that it is shown.",
+            "Fields of the request that are sent to the service.",
         )
         .absent(Absent::Texts(&["authorization", "cookie"])),
         Key::new(
             "response_headers",
             Kind::List(&Kind::Text(Form::FieldName), 0),
-            "Fields of its answer that the request is given; a client's own are removed.",
+            "Fields of the service's response that are added to the request. A client's own \
+             copies are removed.",
         )
         .absent(Absent::Texts(&[])),
         Key::new(
             "timeout",
             Kind::TIMEOUT,
-            "How long its answer may take: 504.",
+            "For the service's response, with the connection that it needs; then 504.",
         )
         .absent(Absent::Text("5s")),
     ],
@@ -199,11 +223,13 @@ pub static FORWARD_AUTH: Table = Table {
 
 pub static AUTHORIZE: Table = Table {
     name: "http.filter",
-    doc: "Decides by method, path and claims of the token: 403.",
+    doc: "Decides by method, path and token claims. Refused requests get 403.",
     keys: &[Key::new(
         "rules",
         Kind::List(&Kind::Table(&RULE), 1),
-        "The first that matches the request decides; where none does, nobody may.",
+        "Rules, of which the first that matches a request by method and path decides. A request \
+         that no rule matches is refused. Rules that look at a token need a `jwt` filter before \
+         this one.",
     )
     .required()],
     needs: Needs::Nothing,
@@ -211,36 +237,42 @@ pub static AUTHORIZE: Table = Table {
 
 static RULE: Table = Table {
     name: "http.filter.rules",
-    doc: "Which requests it is for, and what their token must say.",
+    doc: "Requests that the rule is for, and conditions on their token.",
     keys: &[
         Key::new(
             "methods",
             Kind::List(&Kind::Text(Form::RuleMethod), 1),
-            "Methods that it is for; \"*\" and without it all.",
+            "Methods that the rule is for; \"*\" is all. Without it, all.",
         ),
         Key::new(
             "path",
             Kind::Text(Form::Path),
-            "Paths that it is for, as of a route; without it all.",
+            "Paths that the rule is for, as in a route. Without it, all.",
         ),
         Key::new(
             "any_scope",
             Kind::List(&Kind::Text(Form::Any), 1),
-            "The token has one of these scopes.",
+            "Scopes of which the token must have one: words, or items, of `scope` or `scp`.",
         ),
         Key::new(
             "all_scopes",
             Kind::List(&Kind::Text(Form::Any), 1),
-            "The token has all of these scopes.",
+            "Scopes of which the token must have all.",
         ),
         Key::new(
             "claims",
             Kind::Map(Form::Any, &Kind::OneOrMany(&Kind::Text(Form::Any))),
-            "Each of these claims is, or contains, one of its values; \"a.b\" is the member b of a.",
+            "Claims that must equal, or contain, one of their values. \"a.b\" is the member `b` \
+             of `a`, unless there is a claim \"a.b\".",
         )
         .absent(Absent::Table)
         .secret(),
-        Key::new("deny", Kind::Boolean, "Refuses what it is for.").absent(Absent::No),
+        Key::new(
+            "deny",
+            Kind::Boolean,
+            "Refuses the requests that the rule is for.",
+        )
+        .absent(Absent::No),
     ],
     needs: Needs::Nothing,
 };

@@ -46,11 +46,12 @@ pub(super) static DNS: Table = Table {
 
 static ACCESS: Table = Table {
     name: "dns.access",
-    doc: "Which clients are answered.",
+    doc: "Clients that are answered.",
     keys: &[Key::new(
         "allow",
         Kind::List(&Kind::Text(Form::Clients), 1),
-        "Networks, \"loopback\" and \"private\"; anybody else is refused.",
+        "Networks of clients, such as \"10.0.0.0/8\", \"loopback\" or \"private\" (RFC 1918 and \
+         4193, link-local). Other clients are refused.",
     )
     .absent(Absent::Texts(&["loopback", "private"]))],
     needs: Needs::Nothing,
@@ -58,14 +59,14 @@ static ACCESS: Table = Table {
 
 static LOG: Table = Table {
     name: "dns.log",
-    doc: "What is written of queries.",
+    doc: "Log of queries.",
     keys: &[Key::new(
         "queries",
         Kind::Either(&[
             Kind::Choice(&[Choice::served("off")]),
             Kind::Table(&QUERY_LOG),
         ]),
-        "A line for each, or for those of rules.",
+        "Query log: \"off\", or a table with its file.",
     )
     .absent(Absent::Text("off"))],
     needs: Needs::Nothing,
@@ -73,25 +74,30 @@ static LOG: Table = Table {
 
 static QUERY_LOG: Table = Table {
     name: "dns.log.queries",
-    doc: "A log of queries.",
+    doc: "Query log: a line for each query that was read and answered, unless a rule decides \
+     otherwise; none for queries beyond `client_qps`. If the disk is too slow, lines are dropped \
+     and counted in `steppe_dns_query_log_lines`.",
     keys: &[
         Key::new(
             "file",
             Kind::Text(Form::File),
-            "Where lines go; \"/dev/stdout\" is standard output.",
+            "File that lines are appended to; \"/dev/stdout\" is standard output. It is reopened \
+             on SIGHUP.",
         )
         .required(),
         Key::new(
             "format",
             Kind::Choice(&[Choice::served("json"), Choice::served("text")]),
-            "How a line is written.",
+            "\"json\": an object with `time`, `client`, `id` (of the client), `transport`, \
+             `name`, `type`, `rcode`, `decision`, `upstream`, `tag` (of a rule) and `us` \
+             (microseconds), without those that are unknown. \"text\": the same values in this \
+             order, separated by spaces, `-` for an unknown one.",
         )
         .absent(Absent::Text("json")),
         Key::new(
             "which",
             Kind::Choice(&[Choice::served("all"), Choice::served("rules")]),
-            "Which queries have a line: all but those whose rule says `log = false`, or those alone whose \
-             rule says that they have one.",
+            "Queries that are logged if no rule's `log` decides: \"all\", or with \"rules\" none.",
         )
         .absent(Absent::Text("all")),
     ],

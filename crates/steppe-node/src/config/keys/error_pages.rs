@@ -4,18 +4,19 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static ERROR_PAGES: Table = Table {
     name: "http.filter",
-    doc: "Says errors in other words: of a file, or of its own.",
+    doc: "Replaces the content of error responses with your own pages.",
     keys: &[
         Key::new(
             "pages",
             Kind::List(&Kind::Table(&PAGE), 1),
-            "Contents of errors: of these, the first that is for the status.",
+            "Pages, at most 32. The first one for the status is used.",
         )
         .required(),
         Key::new(
             "of",
             Kind::Choice(&[Choice::served("gateway"), Choice::served("all")]),
-            "Whose errors: the node's own, or those of upstreams too.",
+            "Errors that are replaced: \"gateway\" for the node's own, \"all\" for those of \
+             upstreams too.",
         )
         .absent(Absent::Text("gateway")),
     ],
@@ -24,28 +25,30 @@ pub(super) static ERROR_PAGES: Table = Table {
 
 static PAGE: Table = Table {
     name: "http.filter.pages",
-    doc: "The content of some errors.",
+    doc: "Content of some error responses.",
     keys: &[
         Key::new(
             "status",
             Kind::Text(Form::Statuses),
-            "Of which: \"5xx\", \"404\", \"500-504\", or several with commas between.",
+            "Statuses from 400 to 599: \"404\", \"5xx\", \"500-504\", or several separated by \
+             commas.",
         )
         .required(),
         Key::new(
             "file",
             Kind::Text(Form::File),
-            "File with the content, of 64 KiB at most.",
+            "File with the content, at most 64 KiB. It is read with the configuration, and again \
+             by each reload.",
         ),
         Key::new(
             "body",
             Kind::Text(Form::Any),
-            "The content itself, as long as a file at most.",
+            "The content itself, at most 64 KiB.",
         ),
         Key::new(
             "content_type",
             Kind::Text(Form::FieldValue),
-            "Its media type; without it by the file's name, or plain text.",
+            "`Content-Type` of the page. Without it, by the file's name, or plain text.",
         ),
     ],
     needs: Needs::One(&["file", "body"]),

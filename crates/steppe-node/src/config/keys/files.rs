@@ -6,13 +6,19 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static FILES: Table = Table {
     name: "http.route.files",
-    doc: "A folder whose files answer: what {rest*} matches is looked up in it.",
+    doc: "Folder whose files are served, instead of an upstream. The part of the path that \
+     `{rest*}` matches is looked up in it.",
     keys: &[
-        Key::new("root", Kind::Text(Form::Folder), "Where the folder is.").required(),
+        Key::new(
+            "root",
+            Kind::Text(Form::Folder),
+            "Path of the folder. It must exist when the configuration is read.",
+        )
+        .required(),
         Key::new(
             "index",
             Kind::Text(Form::FileName),
-            "The name of the file that stands for its folder.",
+            "File that is served for its folder.",
         )
         .absent(Absent::Text("index.html")),
         Key::new(
@@ -25,8 +31,8 @@ pub(super) static FILES: Table = Table {
                 ]),
                 0,
             ),
-            "Encoded forms that lie beside files, as NAME.br, NAME.zst and NAME.gz; the first is \
-             preferred.",
+            "Encoded files beside the plain ones, the first preferred: \"br\" (`NAME.br`), \
+             \"zstd\" (`NAME.zst`), \"gzip\" (`NAME.gz`).",
         )
         .absent(Absent::Texts(&[])),
     ],

@@ -14,9 +14,9 @@ const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 pub static FILTER: Tagged = Tagged {
     name: "http.filter",
-    doc: "What is done to exchanges on their way, by name.",
+    doc: "Filters that routes apply to requests and responses, by name.",
     tag: "kind",
-    tag_doc: "What the filter does.",
+    tag_doc: "Kind of the filter.",
     variants: &[
         Variant {
             name: "transform",
@@ -93,47 +93,53 @@ pub static FILTER: Tagged = Tagged {
 
 static CACHE: Table = Table {
     name: "http.filter",
-    doc: "Stores responses, and answers with them, as a shared cache does (RFC 9111).",
+    doc: "Stores and serves responses: a shared cache (RFC 9111) of the whole node.",
     keys: &[
         Key::new(
             "bytes",
             Kind::Size(CACHE_BYTES.0, CACHE_BYTES.1),
-            "Memory that it takes at most, of the node's budget; it gives way before anybody is refused.",
+            "Memory of the cache, of the node's budget. The cache gives up entries before any \
+             request is refused for lack of memory.",
         )
         .absent(Absent::Text("64MiB")),
         Key::new(
             "max_object_bytes",
             Kind::Size(1, CACHE_BYTES.1),
-            "Content of a response that is stored; without it an eighth of `bytes`.",
+            "Largest content that is stored. Without it, an eighth of `bytes`.",
         ),
         Key::new(
             "stale_while_revalidate",
             Kind::Duration(Duration::ZERO, YEAR),
-            "How long what is stale is used while another is fetched, unless the response says so itself.",
+            "Time that a stale response is served while a new one is fetched, unless the \
+             response sets it itself (RFC 5861). Only for responses with an explicit lifetime.",
         )
         .absent(Absent::Text("0s")),
         Key::new(
             "stale_if_error",
             Kind::Duration(Duration::ZERO, YEAR),
-            "How long what is stale is used where its server fails, unless the response says so itself.",
+            "Time that a stale response is served if its server can't be reached or responds \
+             with 500, 502, 503 or 504, unless the response sets it itself. Only for responses \
+             with an explicit lifetime.",
         )
         .absent(Absent::Text("0s")),
         Key::new(
             "request_directives",
             Kind::Boolean,
-            "Whether requests may ask for what is newer, by their `Cache-Control`.",
+            "Honors `Cache-Control` of requests that ask for a newer response (RFC 9111 §5.2.1). \
+             With `false`, clients can't make the cache contact its servers.",
         )
         .absent(Absent::Yes),
         Key::new(
             "store_set_cookie",
             Kind::Boolean,
-            "Stores responses that set cookies, where they are `public`: every client gets these.",
+            "Stores responses that set cookies, if they are `public`: every client then gets \
+             these cookies.",
         )
         .absent(Absent::No),
         Key::new(
             "cache_status",
             Kind::Boolean,
-            "Tells clients where a response is from: `Cache-Status`.",
+            "Adds `Cache-Status` (RFC 9211) to responses.",
         )
         .absent(Absent::Yes),
     ],
@@ -142,18 +148,19 @@ static CACHE: Table = Table {
 
 static CORS: Table = Table {
     name: "http.filter",
-    doc: "Says which other origins may read responses, and answers their preflights.",
+    doc: "Lets scripts of other origins read responses, and answers their preflights.",
     keys: &[
         Key::new(
             "origins",
             Kind::List(&Kind::Text(Form::Origin), 1),
-            "Origins such as \"https://app.example.com\" or \"https://*.example.com\"; \"*\" is all.",
+            "Allowed origins: \"https://app.example.com\", \"https://*.example.com\" for every \
+             subdomain (of the same scheme and port), or \"*\" for all.",
         )
         .required(),
         Key::new(
             "methods",
             Kind::List(&Kind::Text(Form::Method), 1),
-            "Methods that their scripts may use.",
+            "Methods that scripts of those origins may use.",
         )
         .absent(Absent::Texts(&["GET", "HEAD", "POST"])),
         Key::new(
@@ -171,13 +178,14 @@ static CORS: Table = Table {
         Key::new(
             "credentials",
             Kind::Boolean,
-            "Whether their requests may carry cookies and `Authorization`.",
+            "Allows cookies and `Authorization` in their requests; not with \"*\".",
         )
         .absent(Absent::No),
         Key::new(
             "max_age",
             Kind::Duration(Duration::ZERO, DAY),
-            "How long browsers may keep a preflight's answer.",
+            "Time that browsers may keep the response to a preflight. Without it, the browser's \
+             own.",
         ),
     ],
     needs: Needs::Nothing,
@@ -185,17 +193,19 @@ static CORS: Table = Table {
 
 static IP: Table = Table {
     name: "http.filter",
-    doc: "Lets networks in or keeps them out: 403.",
+    doc: "Allows or refuses clients by network. Refused requests get 403.",
     keys: &[
         Key::new(
             "allow",
             Kind::List(&Kind::Text(Form::Network), 1),
-            "Networks that may ask; without it all.",
+            "Networks that are allowed. Without it, all. The address is the client's, as far as \
+             `trusted_proxies` vouch for it.",
         ),
         Key::new(
             "deny",
             Kind::List(&Kind::Text(Form::Network), 1),
-            "Networks that may not, whatever `allow` says.",
+            "Networks that are refused, even if `allow` has them. IPv4 clients have their IPv4 \
+             address on IPv6 sockets too: a network of IPv4-mapped addresses is an error.",
         ),
     ],
     needs: Needs::Any(&["allow", "deny"]),
@@ -203,57 +213,64 @@ static IP: Table = Table {
 
 static RATE_LIMIT: Table = Table {
     name: "http.filter",
-    doc: "Refuses requests beyond a rate, or a number at once, of the node whatever its number of workers: 429.",
+    doc: "Limits the rate of requests, or their number in flight, for all workers together. \
+     Requests beyond it get 429 with `Retry-After`.",
     keys: &[
         Key::new(
             "rate",
             Kind::Integer(1, RATE_MAX),
-            "Requests in `per`, for each key.",
+            "Requests that each key may send in the time `per`.",
         ),
         Key::new(
             "concurrent",
             Kind::Integer(1, RATE_MAX),
-            "Requests in flight at once, for each key.",
+            "Requests in flight for each key. A request counts until its response has ended, a \
+             tunnel until it begins.",
         ),
         Key::new(
             "per",
             Kind::Duration(Duration::from_secs(1), DAY),
-            "The time that `rate` counts in.",
+            "Time that `rate` refers to.",
         )
         .absent(Absent::Text("1s")),
         Key::new(
             "burst",
             Kind::Integer(1, RATE_MAX),
-            "Requests that may come at once; without it `rate`.",
+            "Requests that may arrive at once. Without it, `rate`.",
         ),
         Key::new(
             "key",
             Kind::Text(Form::RateKey),
-            "Whose requests count together: \"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\".",
+            "Key that requests are counted by: \"ip\", \"header:NAME\", \"jwt:CLAIM\" (after a \
+             `jwt` filter) or \"route\". Requests without the field share one key. A request \
+             with several lines of the field gets 400. A field whose value clients choose freely \
+             does not limit them.",
         )
         .absent(Absent::Text("ip")),
         Key::new(
             "ipv4_prefix",
             Kind::Integer(1, 32),
-            "Leading bits of an IPv4 address that count.",
+            "Leading bits of an IPv4 address that form the key.",
         )
         .absent(Absent::Number(32)),
         Key::new(
             "ipv6_prefix",
             Kind::Integer(1, 128),
-            "Leading bits of an IPv6 address that count.",
+            "Leading bits of an IPv6 address that form the key: a host has a whole /64.",
         )
         .absent(Absent::Number(64)),
         Key::new(
             "entries",
             Kind::Integer(RATE_ENTRIES.0, RATE_ENTRIES.1),
-            "Keys that are remembered: 16 bytes each for `rate`, 8 for `concurrent`.",
+            "Keys that are remembered, at 16 bytes each for `rate` and 8 for `concurrent`.",
         )
         .absent(Absent::Number(65_536)),
         Key::new(
             "store",
             Kind::Text(Form::RateStore),
-            "A database of Valkey or Redis that shares `rate` among nodes; while it is away, the limit is each node's own.",
+            "URL of a Valkey or Redis database (5 or later) that shares `rate` among nodes with \
+             a filter of this name: \"redis://127.0.0.1:6379/0\", with `USER:PASSWORD@` or \
+             without. While it is unreachable, each node limits by itself.",
         )
         .secret(),
     ],
@@ -262,12 +279,13 @@ static RATE_LIMIT: Table = Table {
 
 static REDIRECT: Table = Table {
     name: "http.filter",
-    doc: "Sends clients elsewhere.",
+    doc: "Redirects requests to another URL.",
     keys: &[
         Key::new(
             "to",
             Kind::Text(Form::FieldValue),
-            "The `Location`: {host}, {path} and {query} stand for the request's own, the last with its `?`.",
+            "Value of `Location`. `{host}`, `{path}` (in normal form) and `{query}` (with its \
+             `?`) insert the request's own.",
         )
         .required(),
         Key::new(
@@ -282,14 +300,18 @@ static REDIRECT: Table = Table {
 
 static REQUEST_ID: Table = Table {
     name: "http.filter",
-    doc: "Gives each request a name, told to its server and its client.",
+    doc: "Gives each request a random ID (128 bits) for server and client.",
     keys: &[
-        Key::new("header", Kind::Text(Form::FieldName), "The field.")
-            .absent(Absent::Text("x-request-id")),
+        Key::new(
+            "header",
+            Kind::Text(Form::FieldName),
+            "Field that carries the ID, in hexadecimal.",
+        )
+        .absent(Absent::Text("x-request-id")),
         Key::new(
             "keep",
             Kind::Boolean,
-            "Keeps a client's own name, where it is a token of at most 128 bytes.",
+            "Keeps the ID that a client sends, if it is a token of at most 128 bytes.",
         )
         .absent(Absent::No),
     ],
@@ -298,12 +320,12 @@ static REQUEST_ID: Table = Table {
 
 static SECURITY_HEADERS: Table = Table {
     name: "http.filter",
-    doc: "Tells browsers to be careful, where the server says nothing of it.",
+    doc: "Adds security fields to responses. A field that the server sent stays unchanged.",
     keys: &[
         Key::new(
             "nosniff",
             Kind::Boolean,
-            "`X-Content-Type-Options: nosniff`.",
+            "Adds `X-Content-Type-Options: nosniff`.",
         )
         .absent(Absent::Yes),
         Key::new(
@@ -313,24 +335,24 @@ static SECURITY_HEADERS: Table = Table {
                 Choice::served("sameorigin"),
                 Choice::served("off"),
             ]),
-            "`X-Frame-Options`.",
+            "Value of `X-Frame-Options`; \"off\" adds none.",
         )
         .absent(Absent::Text("deny")),
         Key::new(
             "referrer_policy",
             Kind::Text(Form::FieldValue),
-            "`Referrer-Policy`.",
+            "Value of `Referrer-Policy`; \"\" adds none.",
         )
         .absent(Absent::Text("strict-origin-when-cross-origin")),
         Key::new(
             "content_security_policy",
             Kind::Text(Form::FieldValue),
-            "`Content-Security-Policy`.",
+            "Value of `Content-Security-Policy`.",
         ),
         Key::new(
             "permissions_policy",
             Kind::Text(Form::FieldValue),
-            "`Permissions-Policy`.",
+            "Value of `Permissions-Policy`.",
         ),
         Key::new(
             "cross_origin_opener_policy",
@@ -339,7 +361,7 @@ static SECURITY_HEADERS: Table = Table {
                 Choice::served("same-origin-allow-popups"),
                 Choice::served("unsafe-none"),
             ]),
-            "`Cross-Origin-Opener-Policy`.",
+            "Value of `Cross-Origin-Opener-Policy`.",
         ),
     ],
     needs: Needs::Nothing,

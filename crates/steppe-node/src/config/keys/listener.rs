@@ -10,12 +10,13 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LISTENER: Table = Table {
     name: "http.listener",
-    doc: "Where clients connect.",
+    doc: "Addresses that HTTP clients connect to.",
     keys: &[
         Key::new(
             "listen",
             Kind::Text(Form::Listen),
-            "IPv4, IPv6 (\"[::]:8080\" is dual stack) or \"unix:PATH\".",
+            "Address to listen on. Each worker has a socket of its own on it. \"[::]:8080\" is \
+             dual stack: IPv4 too.",
         )
         .required(),
         Key::new(
@@ -29,20 +30,28 @@ pub(super) static LISTENER: Table = Table {
                 ]),
                 1,
             ),
-            "What is spoken: HTTP/1.1 is \"h1\", HTTP/2 is \"h2\" over TLS and \"h2c\" without.",
+            "Protocols of the listener. \"h1\" is HTTP/1.1, with HTTP/1.0 below it; \"h2\" is \
+             HTTP/2 over TLS; \"h2c\" is HTTP/2 without TLS, for clients with prior knowledge \
+             (no `Upgrade: h2c`). ALPN prefers `h2` in either order; a client that offers no \
+             protocol speaks HTTP/1.1 if \"h1\" is listed.",
         )
         .absent(Absent::Texts(&["h1"])),
         Key::new("tls", Kind::Table(&LISTENER_TLS), LISTENER_TLS.doc),
         Key::new(
             "redirect_https",
             Kind::Either(&[Kind::Boolean, Kind::Integer(1, u16::MAX as u64)]),
-            "Every request is redirected to https, at this port; `true` is 443.",
+            "Redirects every request to `https` at the same host, at this port; `true` is 443. \
+             Only without `tls`.",
         )
         .absent(Absent::No),
         Key::new(
             "proxy_protocol",
             Kind::Boolean,
-            "Whether trusted proxies say first whom they connect for; others are turned away.",
+            "Requires a PROXY protocol header (version 1 or 2) with the client's address at the \
+             start of each connection. It must arrive within `timeouts.header` from one of \
+             `trusted_proxies`; other connections are closed. `LOCAL`, `UNKNOWN` and Unix \
+             sockets keep the peer's own address. `X-Forwarded-For` is believed as without it; \
+             extensions (TLVs) are skipped.",
         )
         .absent(Absent::No),
         Key::new(
@@ -52,8 +61,9 @@ pub(super) static LISTENER: Table = Table {
                 Choice::served("pass"),
                 Choice::served("refuse"),
             ]),
-            "What becomes of fields whose name has an underscore: CGI-like servers take them for \
-             those with a hyphen.",
+            "Treatment of request fields and trailers with an underscore in their name, since \
+             CGI, WSGI and PHP servers read `X_Forwarded_For` as `X-Forwarded-For`. \"drop\" \
+             does not forward them, \"pass\" does, \"refuse\" responds with 400.",
         )
         .absent(Absent::Text("drop")),
         Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
@@ -70,42 +80,49 @@ pub(super) static LISTENER: Table = Table {
 
 static LISTENER_LIMITS: Table = Table {
     name: "http.listener.limits",
-    doc: "What one client may ask of a listener.",
+    doc: "Limits of a listener.",
     keys: &[
         Key::new(
             "header_bytes",
             Kind::Size(HEADER_BYTES.0, HEADER_BYTES.1),
-            "Request line and fields together: 431, or 414 where the target alone exceeds it.",
+            "Size of the request line and all fields together. A larger head is refused with \
+             431, or with 414 if the request line alone is larger.",
         )
         .absent(Absent::Text("16KiB")),
         Key::new(
             "header_count",
             Kind::Integer(HEADER_COUNT.0, HEADER_COUNT.1),
-            "Field lines in a request: 431.",
+            "Field lines of a request. A request with more is refused with 431.",
         )
         .absent(Absent::Number(100)),
         Key::new(
             "body_bytes",
             Kind::Size(BODY_BYTES.0, BODY_BYTES.1),
-            "Content of a request: 413.",
+            "Content of a request. Larger content is refused with 413.",
         )
         .absent(Absent::Text("64MiB")),
         Key::new(
             "connections",
             Kind::Integer(CONNECTIONS.0, CONNECTIONS.1),
-            "Connections open at once, of the node: 503.",
+            "Open connections of all workers together. Further ones get 503 and are closed. Each \
+             may need a second file descriptor, for its server: the limit on open files is \
+             raised as far as the process may; if that is too low, `connections` is lowered with \
+             a warning.",
         )
         .absent(Absent::Number(10_000)),
         Key::new(
             "streams",
             Kind::Integer(STREAMS.0, STREAMS.1),
-            "Requests at once on one connection of HTTP/2.",
+            "Concurrent requests on one connection of HTTP/2. Further ones are refused \
+             (`REFUSED_STREAM`), so that the client can retry them.",
         )
         .absent(Absent::Number(100)),
         Key::new(
             "handshakes",
             Kind::Integer(HANDSHAKES.0, HANDSHAKES.1),
-            "TLS handshakes in progress at once, of the node: the oldest gives way.",
+            "TLS handshakes in progress, of all workers together. One more ends a handshake of \
+             the address (of IPv6: the /64 network) that has the most of them: its oldest that \
+             waits for the client.",
         )
         .absent(Absent::Number(1_000)),
     ],
@@ -114,30 +131,31 @@ static LISTENER_LIMITS: Table = Table {
 
 static LISTENER_TIMEOUTS: Table = Table {
     name: "http.listener.timeouts",
-    doc: "How long a client may take.",
+    doc: "Time limits for clients.",
     keys: &[
         Key::new(
             "handshake",
             Kind::TIMEOUT,
-            "From the connection to the end of the TLS handshake: closed.",
+            "From the connection to the end of its TLS handshake; then the connection is closed.",
         )
         .absent(Absent::Text("10s")),
         Key::new(
             "header",
             Kind::TIMEOUT,
-            "From a request's first byte to the end of its head: 408.",
+            "From a request's first byte to the end of its head; then 408.",
         )
         .absent(Absent::Text("10s")),
         Key::new(
             "idle",
             Kind::TIMEOUT,
-            "Between requests on a kept-alive connection, and between two reads of a body.",
+            "Between requests on a connection; then it is closed. For more of a request's \
+             content; then 408.",
         )
         .absent(Absent::Text("60s")),
         Key::new(
             "write_stall",
             Kind::TIMEOUT,
-            "A response write that makes no progress.",
+            "For the client to accept the next part of a response; then the connection is closed.",
         )
         .absent(Absent::Text("30s")),
     ],

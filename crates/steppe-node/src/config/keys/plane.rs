@@ -12,7 +12,7 @@ use crate::config::table::{Absent, Form, Key, Kind, Needs, Table, Tagged, Varian
 
 pub(super) static PLANE: Table = Table {
     name: "plane",
-    doc: "The request plane: its relay between callers and workers.",
+    doc: "The request plane: the relay between callers and workers.",
     keys: &[
         Key::new(
             "listener",
@@ -23,19 +23,21 @@ pub(super) static PLANE: Table = Table {
         Key::new(
             "budget",
             Kind::Size(PLANE_BUDGET_MIN, MEMORY_BUDGET_MAX),
-            "What it may hold of the node's memory budget, requests and responses together; \
-             without it the whole of it.",
+            "Memory that connections, requests and responses may hold together, of \
+             `node.memory_budget`; a connection takes 320 KiB. Without it, all of it. A change \
+             needs a restart.",
         ),
         Key::new(
             "response_share",
             Kind::Share,
-            "The share of its budget that requests leave to responses.",
+            "Share of the memory for bodies that requests leave to responses, at most 90%. An \
+             eighth of the budget is for connections and calls alone. A change needs a restart.",
         )
         .absent(Absent::Text("25%")),
         Key::new(
             "max_payload",
             Kind::Size(PLANE_PAYLOAD.0, PLANE_PAYLOAD.1),
-            "Bytes of a body; one that is larger than the budget is streamed.",
+            "Largest body of a request. A body that is larger than the budget is streamed.",
         )
         .absent(Absent::Text("256MiB")),
         Key::new("queue", Kind::Table(&QUEUE), QUEUE.doc).absent(Absent::Table),
@@ -45,12 +47,12 @@ pub(super) static PLANE: Table = Table {
 
 static LISTENER: Table = Table {
     name: "plane.listener",
-    doc: "Where callers and workers connect.",
+    doc: "Addresses that callers and workers connect to.",
     keys: &[
         Key::new(
             "listen",
             Kind::Text(Form::Listen),
-            "IPv4 or IPv6 (\"[::]:7700\" is dual stack).",
+            "Address to listen on. \"[::]:7700\" is dual stack: IPv4 too.",
         )
         .required(),
         Key::new(
@@ -64,18 +66,21 @@ static LISTENER: Table = Table {
 
 static QUEUE: Table = Table {
     name: "plane.queue",
-    doc: "Requests that wait for a worker.",
+    doc: "Calls that wait for a worker.",
     keys: &[
         Key::new(
             "bytes",
             Kind::Size(0, PLANE_QUEUE_BYTES_MAX),
-            "Bytes of theirs that were received; those beyond are refused as overload.",
+            "Bytes that waiting calls may have sent, in all. Calls beyond it are refused as \
+             overload.",
         )
         .absent(Absent::Text("16MiB")),
         Key::new(
             "wait",
             Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
-            "How long one waits before it is refused; \"0s\": none waits.",
+            "Time that a call waits for a worker, or for room at one, before it is refused. \
+             \"0s\": calls do not wait, and workers are asked to report at once if they have \
+             room.",
         )
         .absent(Absent::Text("5s")),
     ],
@@ -84,9 +89,10 @@ static QUEUE: Table = Table {
 
 pub(super) static DISCOVERY: Tagged = Tagged {
     name: "discovery",
-    doc: "Workers of the request plane that are dialed instead of connecting.",
+    doc: "Workers that the relay dials, instead of workers that connect. Lost ones are dialed \
+     again with a back-off. A worker gets the services that it both names and is listed for.",
     tag: "kind",
-    tag_doc: "Who says where they are.",
+    tag_doc: "Source of the workers' addresses.",
     variants: &[
         Variant {
             name: "static",
@@ -105,12 +111,13 @@ const TO_WORKERS: Key = Key::new("tls", Kind::Table(&DISCOVERY_TLS), DISCOVERY_T
 
 static STATIC: Table = Table {
     name: "discovery",
-    doc: "This file says where workers are.",
+    doc: "Workers that are listed in this file.",
     keys: &[
         Key::new(
             "services",
             Kind::Map(Form::Service, &Kind::List(&Kind::Text(Form::Server), 1)),
-            "By service, where its workers listen.",
+            "Addresses of workers, by service: `{ embed = [\"10.0.0.7:7701\"] }`. A reload dials \
+             new ones; open calls at removed ones are finished.",
         )
         .absent(Absent::Table),
         TO_WORKERS,
@@ -120,25 +127,29 @@ static STATIC: Table = Table {
 
 static ETCD: Table = Table {
     name: "discovery",
-    doc: "Workers write where they are into etcd.",
+    doc: "Workers that register themselves in etcd.",
     keys: &[
         Key::new(
             "endpoints",
             Kind::List(&Kind::Text(Form::EtcdEndpoint), 1),
-            "URLs of the cluster's members; another is asked where one does not answer.",
+            "URLs (http or https) of the cluster's members, at most 16; the next is asked if one \
+             does not answer. Certificates are verified by the system's authorities. Users of \
+             etcd are not supported.",
         )
         .absent(Absent::Texts(&["http://127.0.0.1:2379"])),
         Key::new(
             "prefix",
             Kind::Text(Form::EtcdPrefix),
-            "What keys begin with: those of workers are PREFIX/workers/SERVICE/HOST:PORT.",
+            "Prefix of the keys. `PREFIX/workers/SERVICE/HOST:PORT` names a worker; at most \
+             1,024 such keys are read.",
         )
         .absent(Absent::Text("/steppe")),
         Key::new(
             "lease",
             Kind::Duration(steppe_etcd::limits::LEASE.0, steppe_etcd::limits::LEASE.1),
-            "How long workers stay in etcd without a sign of life; for as long, one that is missing from \
-             the list after an outage of etcd is kept.",
+            "Time that workers stay in etcd without a sign of life. During an outage of etcd, \
+             the last list stays in use; a worker that is missing from the first list after it \
+             is kept for this time.",
         )
         .absent(Absent::Text("10s")),
         TO_WORKERS,

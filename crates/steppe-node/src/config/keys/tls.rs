@@ -11,19 +11,24 @@ const VERSION: Kind = Kind::Choice(&[Choice::served("1.2"), Choice::served("1.3"
 
 const DOUBT: Kind = Kind::Choice(&[Choice::served("refuse"), Choice::served("accept")]);
 
-const CERT: &str = "PEM file with the certificate, and the intermediate ones after it.";
-const KEY: &str = "PEM file with its private key.";
+const CERT: &str = "PEM file with the certificate, followed by its intermediate certificates.";
+const KEY: &str = "PEM file with the private key of the certificate.";
 
-const CERTIFICATES: &str =
-    "Certificates, chosen by the name that a client asks for; the first serves all others.";
+const CERTIFICATES: &str = "Certificates and their keys. The server name that a client asks for (SNI) selects one; the \
+     first is for clients without SNI, and for names that no certificate has.";
 
-const MIN_VERSION: Key = Key::new("min_version", VERSION, "The oldest version that is spoken.")
-    .absent(Absent::Text("1.2"));
+const MIN_VERSION: Key = Key::new(
+    "min_version",
+    VERSION,
+    "Oldest TLS version that is accepted.",
+)
+.absent(Absent::Text("1.2"));
 
 const CLIENT_CA: Key = Key::new(
     "client_ca",
     FILE,
-    "PEM file with the authorities whose client certificates are valid.",
+    "PEM file with the authorities of client certificates. Required if `client_auth` is \
+     \"optional\" or \"required\", an error if it is \"none\".",
 );
 
 const CLIENT_AUTH: Key = Key::new(
@@ -33,41 +38,44 @@ const CLIENT_AUTH: Key = Key::new(
         Choice::served("optional"),
         Choice::served("required"),
     ]),
-    "Whether clients are asked for a certificate; one that is shown must be valid.",
+    "Client certificates. \"none\": not requested. \"optional\": a certificate that is presented \
+     must be valid. \"required\": each client must present one.",
 )
 .absent(Absent::Text("none"));
 
 const CLIENT_CRL: Key = Key::new(
     "client_crl",
     Kind::List(&FILE, 0),
-    "Files with revocation lists, PEM or DER; without them no certificate is revoked.",
+    "Files with revocation lists, PEM or DER. Without any, no certificate is revoked.",
 )
 .absent(Absent::Texts(&[]));
 
 const CRL_EXPIRED: Key = Key::new(
     "crl_expired",
     DOUBT,
-    "What becomes of clients whose revocation list is past its next update.",
+    "Treatment of clients whose authority's revocation list is past its next update.",
 )
 .absent(Absent::Text("refuse"));
 
 const CRL_UNKNOWN: Key = Key::new(
     "crl_unknown",
     DOUBT,
-    "What becomes of clients whose authority has no revocation list, where others have.",
+    "Treatment of clients whose authority has no revocation list in `client_crl`.",
 )
 .absent(Absent::Text("refuse"));
 
 const TICKET_KEYS: Key = Key::new(
     "ticket_keys",
     FILE,
-    "File with the secrets of session tickets, shared between nodes; without it they are \
-     made at start, and rotated.",
+    "File with the secrets of session tickets, for nodes that share them. Without it, the node \
+     makes its own at start, and rotates them.",
 );
 
 pub(super) static LISTENER_TLS: Table = Table {
     name: "http.listener.tls",
-    doc: "TLS of a listener: its certificates, and what clients must show.",
+    doc: "TLS of a listener: its certificates, and the client certificates that it accepts. The \
+     files are checked for changes every two seconds and read again; files that can't be used \
+     change nothing, and the log says so once.",
     keys: &[
         Key::new(
             "certificates",
@@ -85,8 +93,8 @@ pub(super) static LISTENER_TLS: Table = Table {
         Key::new(
             "strict_transport_security",
             Kind::Text(Form::TransportSecurity),
-            "The value of Strict-Transport-Security in responses; without it the field is left to \
-             servers.",
+            "Value of `Strict-Transport-Security` in responses, with a `max-age`: \
+             \"max-age=31536000; includeSubDomains\". Without it, the field is left to servers.",
         ),
         Key::later("acme", "Certificates from an ACME authority."),
     ],
@@ -110,14 +118,16 @@ const fn listener_keys(certificate: &'static Kind) -> [Key; 9] {
 
 pub(super) static DNS_LISTENER_TLS: Table = Table {
     name: "dns.listener.tls",
-    doc: LISTENER_TLS.doc,
+    doc: "TLS of a listener, required by \"tls\" and \"https\" and an error without them. ALPN \
+     negotiates `dot`, or `h2` and `http/1.1`; clients of \"tls\" may offer no protocol.",
     keys: &listener_keys(&Kind::Table(&DNS_CERTIFICATE)),
     needs: Needs::Nothing,
 };
 
 pub(super) static PLANE_LISTENER_TLS: Table = Table {
     name: "plane.listener.tls",
-    doc: LISTENER_TLS.doc,
+    doc: "TLS of a listener. With `client_auth = \"required\"`, callers and workers must present \
+     certificates. Each session takes 96 KiB of the budget beside its connection.",
     keys: &listener_keys(&Kind::Table(&PLANE_CERTIFICATE)),
     needs: Needs::Nothing,
 };
@@ -146,23 +156,21 @@ static PLANE_CERTIFICATE: Table = Table {
 const CERTIFICATE_KEYS: &[Key] = &[
     Key::new("cert", FILE, CERT).required(),
     Key::new("key", FILE, KEY).required(),
-    Key::new(
-        "ocsp",
-        FILE,
-        "DER file with an OCSP response that is stapled.",
-    ),
+    Key::new("ocsp", FILE, "DER file with an OCSP response to staple."),
 ];
 
 pub(super) static UPSTREAM_TLS: Table = Table {
     name: "http.upstream.tls",
-    doc: "How servers are verified, and what they are shown.",
+    doc: "TLS to servers: their verification, and the certificate of the node. It needs \
+     `protocol = \"h1s\"` or `\"h2\"`.",
     keys: SERVER_KEYS,
     needs: Needs::Nothing,
 };
 
 pub(super) static DISCOVERY_TLS: Table = Table {
     name: "discovery.tls",
-    doc: "How workers that are dialed are verified, and what they are shown; without it there is no TLS to them.",
+    doc: "TLS to workers that are dialed, with the keys of upstreams. Without it, connections to \
+     workers are not encrypted.",
     keys: SERVER_KEYS,
     needs: Needs::Nothing,
 };
@@ -171,38 +179,44 @@ const SERVER_KEYS: &[Key] = &[
     Key::new(
         "ca",
         FILE,
-        "PEM file with the authorities of servers; without it the system's.",
+        "PEM file with the authorities of the servers. Without it, the system's.",
     ),
     Key::new(
         "server_name",
         Kind::Text(Form::ServerName),
-        "The name to ask for and to verify; without it the server's address.",
+        "Name for SNI and for verification. Without it, the server's address. Servers on Unix \
+         sockets need one, unless `verify` is off.",
     ),
     Key::new(
         "cert",
         FILE,
-        "PEM file with a certificate for servers that ask for one.",
+        "PEM file with a certificate for servers that ask for one. Needs `key`.",
     ),
     Key::new("key", FILE, KEY),
     Key::new(
         "verify",
         Kind::Boolean,
-        "Whether certificates of servers are verified.",
+        "Verifies the certificates of servers.",
     )
     .absent(Absent::Yes),
     Key::new(
         "pins",
         Kind::List(&Kind::Text(Form::Pin), 0),
-        "SHA-256 digests of public keys, one of which a server must have.",
+        "SHA-256 digests of public keys (`SubjectPublicKeyInfo`), written \"sha256/BASE64\". A \
+         server must have one of these keys.",
     )
     .absent(Absent::Texts(&[])),
-    Key::new("min_version", VERSION, "The oldest version that is spoken.")
-        .absent(Absent::Text("1.2")),
+    Key::new(
+        "min_version",
+        VERSION,
+        "Oldest TLS version that is accepted.",
+    )
+    .absent(Absent::Text("1.2")),
 ];
 
 pub(super) static ADMIN_TLS: Table = Table {
     name: "admin.tls",
-    doc: "TLS of the admin endpoint.",
+    doc: "TLS of `admin.listen`. The files are read again when they change.",
     keys: &[
         Key::new("cert", FILE, CERT).required(),
         Key::new("key", FILE, KEY).required(),
@@ -212,22 +226,24 @@ pub(super) static ADMIN_TLS: Table = Table {
 
 pub(super) static CLIENT_CERT: Table = Table {
     name: "http.route.client_cert",
-    doc: "What the client's certificate must have.",
+    doc: "Conditions on the client's certificate. Some listener must ask for client certificates.",
     keys: &[
         Key::new(
             "subject",
             Kind::Text(Form::Subject),
-            "Just this subject, written as RFC 4514 says.",
+            "Subject that the certificate must have, exactly, as RFC 4514 writes it: \
+             \"CN=api,O=Example\".",
         ),
         Key::new(
             "san",
             Kind::Text(Form::AltName),
-            "A subject alternative name that is just this.",
+            "Subject alternative name that the certificate must have, exactly: a DNS name, URI, \
+             address or e-mail address.",
         ),
         Key::new(
             "fingerprint",
             Kind::Text(Form::Fingerprint),
-            "Just this SHA-256 digest of the whole certificate, in hexadecimal.",
+            "SHA-256 digest of the whole certificate, in hexadecimal, with colons or without.",
         ),
     ],
     needs: Needs::Any(&["subject", "san", "fingerprint"]),

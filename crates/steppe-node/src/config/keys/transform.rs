@@ -7,7 +7,7 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub static TRANSFORM: Table = Table {
     name: "http.filter",
-    doc: "Rewrites paths and queries; rewrites, removes, sets and appends fields, in this order; edits JSON.",
+    doc: "Rewrites paths and queries, edits fields, and edits JSON content.",
     keys: &[
         Key::new(
             "request_headers",
@@ -24,7 +24,8 @@ pub static TRANSFORM: Table = Table {
         Key::new(
             "path",
             Kind::List(&Kind::Table(&PATH_EDIT), 0),
-            "Other paths: of these, the first whose pattern matches.",
+            "Path rewrites, of which the first that matches the path in normal form is applied. \
+             Routes are chosen before it, by the path that the client sent.",
         )
         .absent(Absent::Texts(&[])),
         Key::new("query", Kind::Table(&QUERY_EDITS), QUERY_EDITS.doc).absent(Absent::Table),
@@ -40,14 +41,16 @@ pub static TRANSFORM: Table = Table {
 
 static REQUEST_EDITS: Table = Table {
     name: "http.filter.request_headers",
-    doc: "Edits of the request, before it is forwarded.",
+    doc: "Edits of request fields before the request is forwarded: `rewrite`, `remove`, `set`, \
+     `append`, in this order. Fields that frame a message or end at the next hop can't be \
+     edited.",
     keys: EDIT_KEYS,
     needs: Needs::Nothing,
 };
 
 static RESPONSE_EDITS: Table = Table {
     name: "http.filter.response_headers",
-    doc: "Edits of the response, before it is sent.",
+    doc: "Edits of response fields before the response is sent, in the same order.",
     keys: EDIT_KEYS,
     needs: Needs::Nothing,
 };
@@ -56,19 +59,19 @@ static EDIT_KEYS: &[Key] = &[
     Key::new(
         "rewrite",
         Kind::List(&Kind::Table(&REWRITE), 0),
-        "Fields that are made of what patterns find, in this order.",
+        "Fields that are written from what a pattern finds.",
     )
     .absent(Absent::Texts(&[])),
     Key::new(
         "remove",
         Kind::List(&Kind::Text(Form::FieldName), 0),
-        "Fields that are taken out.",
+        "Fields that are removed.",
     )
     .absent(Absent::Texts(&[])),
     Key::new(
         "set",
         Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
-        "Fields that replace whatever had their name.",
+        "Fields that are set; all lines of that name are replaced.",
     )
     .absent(Absent::Table)
     .secret(),
@@ -78,7 +81,7 @@ static EDIT_KEYS: &[Key] = &[
             Form::FieldName,
             &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
         ),
-        "Field lines that are added.",
+        "Field lines that are added: a value, or a list of values.",
     )
     .absent(Absent::Table)
     .secret(),
@@ -86,18 +89,18 @@ static EDIT_KEYS: &[Key] = &[
 
 static PATH_EDIT: Table = Table {
     name: "http.filter.path",
-    doc: "Another path for those that match.",
+    doc: "Replacement of a part of the path.",
     keys: &[
         Key::new(
             "pattern",
             Kind::Text(Form::Pattern),
-            "A regular expression; what it matches of the path in normal form is replaced.",
+            "Regular expression. The part of the path in normal form that it matches is replaced.",
         )
         .required(),
         Key::new(
             "to",
             Kind::Text(Form::Any),
-            "By what: ${NAME} stands for what that group matched.",
+            "Replacement; `${NAME}` inserts what that group matched.",
         )
         .required(),
     ],
@@ -106,18 +109,19 @@ static PATH_EDIT: Table = Table {
 
 static QUERY_EDITS: Table = Table {
     name: "http.filter.query",
-    doc: "Edits of the query, in this order.",
+    doc: "Edits of the query: `remove`, then `set`.",
     keys: &[
         Key::new(
             "remove",
             Kind::List(&Kind::Text(Form::Any), 0),
-            "Parameters that are taken out.",
+            "Parameters that are removed.",
         )
         .absent(Absent::Texts(&[])),
         Key::new(
             "set",
             Kind::Map(Form::Any, &Kind::Text(Form::Any)),
-            "Parameters that replace whatever had their name.",
+            "Parameters that are set; all of that name are replaced. Bytes that a query can't \
+             have are escaped.",
         )
         .absent(Absent::Table)
         .secret(),
@@ -127,25 +131,32 @@ static QUERY_EDITS: Table = Table {
 
 static REWRITE: Table = Table {
     name: "http.filter.rewrite",
-    doc: "A field that is made of what a pattern finds.",
+    doc: "A field that is written from what a pattern finds.",
     keys: &[
-        Key::new("header", Kind::Text(Form::FieldName), "The field.").required(),
+        Key::new(
+            "header",
+            Kind::Text(Form::FieldName),
+            "Field that is written.",
+        )
+        .required(),
         Key::new(
             "from",
             Kind::Text(Form::TextSource),
-            "Where it is looked for, in \"path\" or \"header:NAME\"; without it in the field itself, of which \
-             what matches is replaced.",
+            "Text that the pattern is applied to: \"path\", as the client sent it (requests \
+             only), or \"header:NAME\". Without it, each line of the field itself, of which the \
+             matched part is replaced.",
         ),
         Key::new(
             "pattern",
             Kind::Text(Form::Pattern),
-            "A regular expression; where it matches nothing, the field stays as it is.",
+            "Regular expression. If it does not match, the field stays unchanged.",
         )
         .required(),
         Key::new(
             "to",
             Kind::Text(Form::FieldValue),
-            "What the field, or what matched of it, becomes: ${NAME} stands for what that group matched.",
+            "New value of the field, or of the matched part; `${NAME}` inserts what that group \
+             matched.",
         )
         .required(),
     ],
@@ -154,14 +165,17 @@ static REWRITE: Table = Table {
 
 static REQUEST_JSON: Table = Table {
     name: "http.filter.request_json",
-    doc: "Edits of the request's content, where it is JSON.",
+    doc: "Edits of a request's JSON content (`application/json` or a type that ends in `+json`, \
+     not gRPC). It is read whole before the request is forwarded; gzip, br and zstd are decoded.",
     keys: JSON_KEYS,
     needs: Needs::Any(&["remove", "rename", "set"]),
 };
 
 static RESPONSE_JSON: Table = Table {
     name: "http.filter.response_json",
-    doc: "Edits of the response's content, where it is JSON.",
+    doc: "Edits of a response's JSON content, with the same keys. It is read whole before the \
+     response's head is sent; servers are asked for content without a coding, and without \
+     `Range`.",
     keys: JSON_KEYS,
     needs: Needs::Any(&["remove", "rename", "set"]),
 };
@@ -170,29 +184,32 @@ static JSON_KEYS: &[Key] = &[
     Key::new(
         "remove",
         Kind::List(&Kind::Text(Form::MemberPath), 1),
-        "Members that are taken out; \"a.b\" is the member b of a, or of each item of a.",
+        "Members that are removed. \"a.b\" is the member `b` of `a`; if `a` is an array, of each \
+         of its items, also if these are arrays, up to four levels deep.",
     ),
     Key::new(
         "rename",
         Kind::Map(Form::MemberPath, &Kind::Text(Form::Any)),
-        "Members, and the names that they have in their object from then on.",
+        "Members that are renamed, with their new name in the same object.",
     ),
     Key::new(
         "set",
         Kind::Map(Form::MemberPath, &Kind::Text(Form::Json)),
-        "Members, and what they are, as JSON in a string.",
+        "Members that are set, with their value as JSON in a string. Missing objects are created.",
     )
     .secret(),
     Key::new(
         "max_bytes",
         Kind::Size(JSON_BYTES_MIN, JSON_BYTES_MAX),
-        "Longer content is refused: 413, or 502 of a server's.",
+        "Largest content that is edited. Longer content, after decoding too, is refused with \
+         413, or 502 for a response.",
     )
     .absent(Absent::Text("1MiB")),
     Key::new(
         "unreadable",
         Kind::Choice(&[Choice::served("refuse"), Choice::served("pass")]),
-        "What becomes of content that is no JSON though it says so: 400, or 502 of a server's; or it passes.",
+        "Treatment of content that claims to be JSON and is not: \"refuse\" responds with 400, \
+         or 502 for a response; \"pass\" forwards it unchanged.",
     )
     .absent(Absent::Text("refuse")),
 ];

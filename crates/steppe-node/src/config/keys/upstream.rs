@@ -9,43 +9,65 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static STICKY: Table = Table {
     name: "http.upstream.sticky",
-    doc: "A cookie that keeps a client at its server.",
+    doc: "Cookie that keeps a client on its server. It wins over `balance` while that server \
+     takes requests; else another server is chosen, and the cookie set anew.",
     keys: &[
-        Key::new("cookie", Kind::Text(Form::CookieName), "Its name.").required(),
-        Key::new("ttl", Kind::TIMEOUT, "How long a client keeps it.").absent(Absent::Text("1h")),
+        Key::new(
+            "cookie",
+            Kind::Text(Form::CookieName),
+            "Name of the cookie. Its value does not reveal the server. Each process makes values \
+             of its own, so a restart or another node sets it anew.",
+        )
+        .required(),
+        Key::new("ttl", Kind::TIMEOUT, "`Max-Age` of the cookie.").absent(Absent::Text("1h")),
     ],
     needs: Needs::Nothing,
 };
 
 pub(super) static HEALTH: Table = Table {
     name: "http.upstream.health",
-    doc: "Requests that ask a server whether it is well.",
+    doc: "Active health checks: requests to every server, at each of its addresses.",
     keys: &[
-        Key::new("path", Kind::Text(Form::Target), "What is asked for."),
+        Key::new(
+            "path",
+            Kind::Text(Form::Target),
+            "Path of the health check.",
+        ),
         Key::new(
             "grpc",
             Kind::Text(Form::FieldValue),
-            "A service that is asked for by grpc.health.v1 instead; \"\" is the server as a whole.",
+            "Service that is checked by `grpc.health.v1`, instead of `path`; \"\" is the server \
+             as a whole. Only `SERVING` is healthy. Needs `protocol = \"h2c\"` or `\"h2\"`.",
         ),
-        Key::new("interval", Kind::TIMEOUT, "Between two requests.").absent(Absent::Text("2s")),
-        Key::new("timeout", Kind::TIMEOUT, "For connection and response.")
-            .absent(Absent::Text("1s")),
+        Key::new(
+            "interval",
+            Kind::TIMEOUT,
+            "Time between two checks of a server, plus or minus a tenth.",
+        )
+        .absent(Absent::Text("2s")),
+        Key::new(
+            "timeout",
+            Kind::TIMEOUT,
+            "For the connection and the head of the response together.",
+        )
+        .absent(Absent::Text("1s")),
         Key::new(
             "healthy_after",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
-            "Good answers in a row that bring a server back.",
+            "Passed checks in a row that bring a server back.",
         )
         .absent(Absent::Number(2)),
         Key::new(
             "unhealthy_after",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
-            "Bad answers in a row that take a server out.",
+            "Checks in a row that failed or timed out, after which a server is taken out.",
         )
         .absent(Absent::Number(3)),
         Key::new(
             "expect",
             Kind::Text(Form::Statuses),
-            "Good statuses: \"2xx\", \"200\", \"200-399\", or several with commas.",
+            "Statuses of a healthy response: \"2xx\", \"200\", \"200-399\", or several separated \
+             by commas.",
         )
         .absent(Absent::Text("2xx")),
     ],
@@ -54,24 +76,29 @@ pub(super) static HEALTH: Table = Table {
 
 pub(super) static OUTLIER: Table = Table {
     name: "http.upstream.outlier",
-    doc: "When a server that fails is left out.",
+    doc: "Passive health checks: ejects servers that fail. Without this table, five failed \
+     connections in a row eject a server, with the other defaults; with it, connections that end \
+     early, timeouts, malformed responses, 502, 503 and 504 count too.",
     keys: &[
         Key::new(
             "consecutive_failures",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
-            "After this many failures in a row.",
+            "Failures in a row after which a server is ejected.",
         )
         .absent(Absent::Number(5)),
         Key::new(
             "ejection",
             Kind::TIMEOUT,
-            "For this long, and longer when it happens again soon.",
+            "Time that a server stays ejected. After it, one more failure ejects the server \
+             again. The time doubles with each ejection that follows soon after the last, up to \
+             32 times this value.",
         )
         .absent(Absent::Text("10s")),
         Key::new(
             "max_ejected",
             Kind::Share,
-            "Of the servers, at most this share at once; one of several always may be.",
+            "Largest share of the servers that is ejected at once. Of several servers, one may \
+             always be ejected; the only one never is.",
         )
         .absent(Absent::Text("50%")),
     ],
@@ -80,36 +107,39 @@ pub(super) static OUTLIER: Table = Table {
 
 pub(super) static CIRCUIT_BREAKER: Table = Table {
     name: "http.upstream.circuit_breaker",
-    doc: "When an upstream whose servers fail is left alone.",
+    doc: "Stops requests to an upstream whose servers fail.",
     keys: &[
         Key::new(
             "window",
             Kind::Duration(Duration::from_secs(1), TIMEOUT_MAX),
-            "The time in which requests are counted.",
+            "Time in which the requests of the whole node are counted.",
         )
         .absent(Absent::Text("10s")),
         Key::new(
             "min_requests",
             Kind::Integer(1, RATE_MAX),
-            "Fewer requests than this open nothing.",
+            "Requests in the window below which the circuit stays closed.",
         )
         .absent(Absent::Number(20)),
         Key::new(
             "failure_ratio",
             Kind::Share,
-            "The share of them that fails.",
+            "Share of failed requests (no connection, reset, timeout, malformed response, 502, \
+             503, 504) at which the circuit opens: no further request is sent.",
         )
         .absent(Absent::Text("50%")),
         Key::new(
             "open_for",
             Kind::TIMEOUT,
-            "How long no request is sent; then one at a time, until one is answered well.",
+            "Time that the circuit stays open. Then one request at a time is sent (half-open): \
+             the first success closes the circuit, a failure opens it again. A request that \
+             takes as long as this does not hold up others, since its client may be slow.",
         )
         .absent(Absent::Text("5s")),
         Key::new(
             "fallback",
             Kind::Text(Form::Name),
-            "The upstream that answers meanwhile, one with `respond`; without it: 503.",
+            "Upstream with `respond` that answers while the circuit is open. Without it, 503.",
         ),
     ],
     needs: Needs::Nothing,
@@ -117,12 +147,13 @@ pub(super) static CIRCUIT_BREAKER: Table = Table {
 
 pub(super) static RETRY: Table = Table {
     name: "http.upstream.retry",
-    doc: "Which requests are sent again.",
+    doc: "Retries of requests. Without this table, a server that takes no connection is passed \
+     over, each server once.",
     keys: &[
         Key::new(
             "attempts",
             Kind::Integer(0, ATTEMPTS_MAX),
-            "Further tries of one request.",
+            "Retries of one request.",
         )
         .absent(Absent::Number(2)),
         Key::new(
@@ -140,13 +171,18 @@ pub(super) static RETRY: Table = Table {
                 Choice::served("resource-exhausted"),
                 Choice::served("unavailable"),
             ])),
-            "After what.",
+            "Conditions of a retry. \"connect\": no connection; \"reset\": the connection ended \
+             or the response was malformed; \"timeout\": `timeouts.first_byte`; \"502\", \
+             \"503\", \"504\": the server's status. All of these but \"connect\" need an \
+             idempotent request. The others are statuses of gRPC and need `protocol = \"h2c\"` \
+             or `\"h2\"`.",
         )
         .absent(Absent::Texts(&["connect", "reset", "502", "503", "504"])),
         Key::new(
             "budget",
             Kind::Share,
-            "Of the requests of the last ten seconds, at most this share is sent again.",
+            "Largest share of the upstream's requests of the last ten seconds that is retried; \
+             30 always may be.",
         )
         .absent(Absent::Text("20%")),
     ],
@@ -155,24 +191,27 @@ pub(super) static RETRY: Table = Table {
 
 pub(super) static HEDGE: Table = Table {
     name: "http.upstream.hedge",
-    doc: "When a second server is asked too: the first head wins.",
+    doc: "Hedging: an idempotent request is sent to a second server if the first is slow. The \
+     first head wins, and the other request is cancelled.",
     keys: &[
         Key::new(
             "after",
             Kind::Text(Form::HedgeAfter),
-            "How long the first has for its head: a time, or a percentile of the answers, \"p50\" to \"p99\".",
+            "Time that the first server has for the head of its response: a duration, or a \
+             percentile of the upstream's latest responses, \"p50\" to \"p99\".",
         )
         .absent(Absent::Text("p95")),
         Key::new(
             "max",
             Kind::Integer(0, 1),
-            "Further servers that one request is sent to; 0 asks none.",
+            "Further servers that one request is sent to; `0` turns hedging off.",
         )
         .absent(Absent::Number(1)),
         Key::new(
             "budget",
             Kind::Share,
-            "Of the requests of the last ten seconds, at most this share is sent to a second server.",
+            "Largest share of the upstream's requests of the last ten seconds that is sent \
+             twice; 30 always may be.",
         )
         .absent(Absent::Text("10%")),
     ],

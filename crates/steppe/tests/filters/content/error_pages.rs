@@ -223,7 +223,7 @@ fn a_file_is_read_again_by_a_reload() {
 
 #[test]
 fn a_page_that_can_not_be_used_is_named() {
-    for (content, says) in [("", "it is empty"), ("x", "larger than 65536 bytes")] {
+    for (content, says) in [("", "the file is empty"), ("x", "larger than 65536 bytes")] {
         let builder = Steppe::builder()
             .with("origin", "127.0.0.1:1")
             .with_file("busy.html", &content.repeat(65_537));

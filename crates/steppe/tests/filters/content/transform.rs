@@ -533,11 +533,11 @@ fn a_mistake_is_told_with_its_place() {
         ("request_json = { remove = [\"a..b\"] }", "member"),
         (
             "request_json = { remove = [\"a\"], set = { \"a.b\" = \"1\" } }",
-            "one member",
+            "the same member",
         ),
         (
             "request_json = { rename = { a = \"b\" }, remove = [\"b\"] }",
-            "one member",
+            "the same member",
         ),
         ("request_json = {}", "remove"),
         (

@@ -1,4 +1,4 @@
-//! The whole examples of `examples/`, as they stand there: only addresses are others.
+//! The whole examples of `examples/`, as they stand there: only addresses and folders are others.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,17 +7,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::json;
-use steppe_testkit::{Curl, CurlOutput, Gate, Nginx, NodeConfig, RawOrigin, Steppe, eventually};
+use steppe_testkit::{
+    Curl, CurlOutput, Gate, Nginx, NodeConfig, RawOrigin, Scratch, Steppe, eventually,
+};
 
 const SECRET: &str = "a secret that is long enough for HS256";
 
-fn example(name: &str, upstream: &str, servers: &[SocketAddr]) -> Steppe {
+/// An example with addresses of the test's own.
+fn config(name: &str) -> NodeConfig {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let text = std::fs::read_to_string(folder.join(name)).expect("an example");
-    let config = NodeConfig::parse(&text)
+    NodeConfig::parse(&text)
         .set("admin.listen", "{admin}")
         .listener_at("127.0.0.1:8080", |l| l.set("listen", "{gateway}"))
-        .upstream(upstream, |u| u.servers(servers));
+}
+
+fn example(name: &str, upstream: &str, servers: &[SocketAddr]) -> Steppe {
+    let config = config(name).upstream(upstream, |u| u.servers(servers));
     Steppe::builder()
         .with_file("api.key", SECRET)
         .with_file("models.key", SECRET)
@@ -140,6 +146,47 @@ fn a_site_with_cache_and_compression() {
     drop(server);
     let stored = Curl::new(&node.url("/")).run();
     assert_eq!((stored.head.status(), text(&stored)), (200, page));
+}
+
+/// Files have a lifetime, the page of a missing one has none, and `www` is redirected.
+#[test]
+fn a_static_site_with_lifetimes_and_an_error_page() {
+    let folder = Scratch::new("site");
+    let page = "<p>the same words over and over</p>\n".repeat(200);
+    folder.write("index.html", &page);
+    let config = config("static-site.toml")
+        .route("www", |r| r.set("files.root", folder.path()))
+        .route("site", |r| r.set("files.root", folder.path()));
+    let node = Steppe::builder()
+        .with_file("404.html", "<p>Not here.</p>\n")
+        .start(&config);
+    let encoded = Curl::new(&node.url("/"))
+        .args(["-H", "Accept-Encoding: gzip", "--compressed"])
+        .run();
+    assert_eq!(encoded.head.field("content-encoding"), Some("gzip"));
+    assert_eq!(
+        encoded.head.field("cache-control"),
+        Some("public, max-age=86400")
+    );
+    assert_eq!(text(&encoded), page);
+    let missing = Curl::new(&node.url("/missing")).run();
+    assert_eq!(
+        (missing.head.status(), text(&missing)),
+        (404, "<p>Not here.</p>\n".to_owned())
+    );
+    assert_eq!(missing.head.field("cache-control"), None);
+    for answer in [&encoded, &missing] {
+        let policy = answer.head.field("content-security-policy");
+        assert_eq!(policy, Some("default-src 'self'"));
+    }
+    let redirected = Curl::new(&node.url("/a?b"))
+        .args(["-H", "Host: www.example.com"])
+        .run();
+    assert_eq!(redirected.head.status(), 308);
+    assert_eq!(
+        redirected.head.field("location"),
+        Some("https://example.com/a?b")
+    );
 }
 
 /// Tokens come as they are made, and a caller's third stream is refused while two last.

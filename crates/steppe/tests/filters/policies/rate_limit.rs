@@ -233,7 +233,7 @@ fn a_store_that_is_away_leaves_each_node_its_own_limit() {
     await_store(&node, false);
     assert!(decisions(&node, "node") >= 7.0);
     eventually("the log says so", || {
-        node.said().contains("the store of limits is away")
+        node.said().contains("rate limit store unreachable")
     });
     redis.restart();
     // It has forgotten the script, and everybody.
@@ -264,7 +264,7 @@ fn a_store_that_is_no_store_is_refused_and_not_shown() {
     for (limit, expected) in [
         (
             "rate = 1\nstore = \"rediss://a:secret@b\"",
-            "no database of Valkey or Redis",
+            "not the URL of a Valkey or Redis database",
         ),
         (
             "concurrent = 1\nstore = \"redis://b\"",

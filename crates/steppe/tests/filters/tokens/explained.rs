@@ -77,45 +77,45 @@ fn the_rule_that_decides_is_named_with_its_line() {
         said
     };
     let passed = asked("GET", r#"{"scope": "read", "sub": "ann"}"#);
-    let expected = "GET http://api.example.com/v1/users/7?a=b, asked for by 127.0.0.1
+    let expected = "GET http://api.example.com/v1/users/7?a=b from 127.0.0.1
   listener 127.0.0.1:8080
   route api (steppe.toml:27)
   near (ip) passes
-  token (jwt) passes: the claims are taken as they were given
-  limit (rate-limit) may answer: 429 beyond 5 requests in 1s, 5 at once
-  rules (authorize) passes, rule 1 (steppe.toml:16) decides: it has all that the rule asks for
-  rewrite (transform) passes: asks for /users/7?a=b&source=edge from here on
-  upstream api is asked for /users/7?a=b&source=edge
+  token (jwt) passes: the given claims are taken as verified
+  limit (rate-limit) may respond: 429 above 5 requests per 1s, burst 5
+  rules (authorize) passes, rule 1 (steppe.toml:16) decides: the request satisfies the rule
+  rewrite (transform) passes: changes the target to /users/7?a=b&source=edge
+  served by upstream api: /users/7?a=b&source=edge
 ";
     assert_eq!(passed, expected);
     for (method, claims, says) in [
         (
             "GET",
             "{}",
-            "rule 1 (steppe.toml:16) decides: it has none of the scopes",
+            "rule 1 (steppe.toml:16) decides: the token has none of the scopes",
         ),
         (
             "PUT",
             r#"{"scope": "read"}"#,
-            "rule 2 (steppe.toml:17) decides: it lacks the scope `write`",
+            "rule 2 (steppe.toml:17) decides: the token lacks the scope `write`",
         ),
         (
             "PUT",
             r#"{"scope": "read write"}"#,
-            "its claim `role` is none of those wanted",
+            "the claim `role` has none of the required values",
         ),
         (
             "DELETE",
             r#"{"scope": "read write"}"#,
-            "rules (authorize) answers 403: no rule is for it",
+            "rules (authorize) responds with 403: no rule matches",
         ),
     ] {
         let said = asked(method, claims);
         assert!(
-            said.contains("rules (authorize) answers 403") && said.contains(says),
+            said.contains("rules (authorize) responds with 403") && said.contains(says),
             "{said}"
         );
-        assert!(!said.contains("is asked for /"), "{said}");
+        assert!(!said.contains("served by"), "{said}");
     }
 }
 
@@ -165,8 +165,11 @@ fn keys_behind_a_url_may_answer() {
         .to_string();
     let of_set = format!("{}.e30.AAAA", URL_SAFE_NO_PAD.encode("{\"alg\":\"ES256\"}"));
     for (token, expected) in [
-        (&*of_set, "token (jwt) may answer: keys behind a URL decide"),
-        ("nonsense", "token (jwt) answers 400"),
+        (
+            &*of_set,
+            "token (jwt) may respond: depends on the keys at a URL",
+        ),
+        ("nonsense", "token (jwt) responds with 400"),
     ] {
         let scratch = Scratch::new("explain-url");
         std::fs::write(scratch.path().join("token"), token).expect("a file");
@@ -183,15 +186,15 @@ fn what_no_route_or_listener_is_for_is_said() {
     let said = |args: &[&str]| explain(&scratch, args);
     let (code, text) = said(&["GET", URL]);
     assert!(
-        code == Some(0) && text.contains("404, no route is for it"),
+        code == Some(0) && text.contains("404, no route matches"),
         "{text}"
     );
     let (code, text) = said(&["PATCH", URL, "-H", "x-version: 2"]);
-    let methods = "405, routes are for it with DELETE, GET, PUT";
+    let methods = "405, routes match only with DELETE, GET, PUT";
     assert!(code == Some(0) && text.contains(methods), "{text}");
     let args = ["GET", URL, "-H", "x-version: 2", "--client", "10.1.2.3"];
     let (_, text) = said(&args);
-    assert!(text.contains("near (ip) answers 403"), "{text}");
+    assert!(text.contains("near (ip) responds with 403"), "{text}");
     let (_, text) = said(&["GET", "http://a:8081/"]);
     assert!(text.contains("listener 127.0.0.1:8081"), "{text}");
     // As the gateway would: a path that leaves its root.
@@ -206,7 +209,7 @@ fn what_no_route_or_listener_is_for_is_said() {
     assert!(text.contains("route api"), "{text}");
     let (code, text) = said(&["GET", "https://api.example.com/"]);
     assert!(
-        code == Some(2) && text.contains("no listener is for"),
+        code == Some(2) && text.contains("no listener matches"),
         "{text}"
     );
     let (code, _) = said(&["GET", URL, "-H", "no colon"]);

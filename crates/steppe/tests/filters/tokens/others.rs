@@ -142,7 +142,7 @@ fn a_file_that_knows_passwords_themselves_is_refused() {
         users.display()
     );
     let said = refused(&keys);
-    assert!(said.contains("line 1: this is no hash"), "{said}");
+    assert!(said.contains("line 1: unknown password hash"), "{said}");
     assert!(!said.contains("secret"), "{said}");
 }
 

@@ -1,5 +1,5 @@
-//! The configurations of docs/http2.md and docs/grpc.md, run as they stand there: only addresses and
-//! the folder of their files are a test's own.
+//! The configurations of docs/gateway/http2.md and docs/gateway/grpc.md, run as they are there: only
+//! addresses and the folder of their files are a test's own.
 
 use std::net::TcpListener;
 
@@ -67,7 +67,7 @@ fn call(node: &Steppe, path: &str, fields: [&str; 2]) -> Option<String> {
 #[test]
 fn every_configuration_of_the_pages_is_valid() {
     let issued = authority();
-    for (page, least) in [("http2", 2), ("grpc", 3)] {
+    for (page, least) in [("gateway/http2", 2), ("gateway/grpc", 3)] {
         let examples = page_examples(page);
         assert!(examples.len() >= least, "{examples:?}");
         for (heading, toml) in examples {
@@ -81,7 +81,7 @@ fn every_configuration_of_the_pages_is_valid() {
 fn clients_agree_on_http2_or_begin_with_it() {
     let issued = authority();
     let (builder, secure) = builder(&issued).with_port("secure");
-    let config = example("http2", "With clients")
+    let config = example("gateway/http2", "HTTP/2 with clients")
         .listener_at("0.0.0.0:8443", |l| l.set("listen", "127.0.0.1:{secure}"));
     let node = builder.start(&config);
     let ca = node.scratch().join("ca.pem");
@@ -105,7 +105,7 @@ fn servers_are_spoken_to_by_either() {
     let issued = authority();
     let (backend, plain) = builder(&issued).with_port("plain");
     let backend = backend.start(BACKEND);
-    let config = example("http2", "With servers")
+    let config = example("gateway/http2", "HTTP/2 with servers")
         .upstream("inside", |u| u.servers([format!("127.0.0.1:{plain}")]))
         .upstream("outside", |u| u.servers([backend.gateway()]));
     let node = builder(&issued).start(&config);
@@ -130,7 +130,7 @@ fn calls_are_answered_as_grpc_has_it() {
     // Takes connections, and says nothing.
     let port = Port::free();
     let hanging = TcpListener::bind(port.address()).expect("it is free");
-    let config = example("grpc", "A server behind the gateway")
+    let config = example("gateway/grpc", "Proxy a gRPC service")
         .upstream("shop", |u| u.servers([port.address()]));
     let node = builder(&issued).start(&config);
     let status = |path: &str, timeout: &str| call(&node, path, ["-H", timeout]);
@@ -146,8 +146,8 @@ fn calls_are_answered_as_grpc_has_it() {
 #[test]
 fn browsers_call_servers_of_grpc() {
     let origin = GrpcOrigin::start(|_| GrpcReply::message(b"order", 0));
-    let config =
-        example("grpc", "Browsers: gRPC-Web").upstream("shop", |u| u.servers([origin.address()]));
+    let config = example("gateway/grpc", "Browsers: gRPC-Web")
+        .upstream("shop", |u| u.servers([origin.address()]));
     let node = builder(&authority()).start(&config);
     let got = Curl::new(&node.url("/shop.Orders/Get"))
         .args(["-H", "content-type: application/grpc-web-text"])

@@ -197,7 +197,10 @@ fn roots_are_the_systems_unless_given() {
     let output = steppe_with_roots(&chain.path("root.pem"), &[&file]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("verified with the system's roots"), "{text}");
+    assert!(
+        text.contains("verified with the system's root certificates"),
+        "{text}"
+    );
     let (report, code) = json(&[&file]);
     assert_eq!(
         (codes(&report, "notes"), code),
@@ -266,7 +269,10 @@ fn a_key_is_held_against_the_first_certificate() {
         assert_eq!(code, i32::from(!mistakes.is_empty()), "{words}");
     }
     assert_eq!(json(&[&file]).0["private_key"], Value::Null);
-    assert_unreadable(&[&file, "--key", &file], "no private key that is readable");
+    assert_unreadable(
+        &[&file, "--key", &file],
+        "no unencrypted private key in the file",
+    );
 }
 
 #[test]
@@ -283,27 +289,21 @@ fn what_holds_no_certificate_is_code_2() {
     let broken = certificates(&[&chain.leaf]).replace("MII", "M!I");
     let torn = pem("CERTIFICATE", &chain.leaf[..100]);
     for (content, expected) in [
-        (Vec::new(), "an empty file"),
+        (Vec::new(), "the file is empty"),
         (
             chain.key_pem().into_bytes(),
-            "a private key, and no certificate",
+            "the file has a private key but no certificate",
         ),
-        (
-            vec![0xff; 4000],
-            "neither a certificate in PEM nor one in DER",
-        ),
-        (
-            b"-----BEGIN CERTIFICATE-----\n".to_vec(),
-            "PEM that can't be read",
-        ),
+        (vec![0xff; 4000], "neither a PEM nor a DER certificate"),
+        (b"-----BEGIN CERTIFICATE-----\n".to_vec(), "malformed PEM"),
         (
             b"-----BEGIN NOTHING-----\n-----END NOTHING-----\n".to_vec(),
-            "PEM without a certificate",
+            "no PEM certificate in the file",
         ),
-        (broken.into_bytes(), "PEM that can't be read"),
+        (broken.into_bytes(), "malformed PEM"),
         (
             torn.into_bytes(),
-            "certificate 1: no X.509 certificate in DER",
+            "certificate 1: not a DER X.509 certificate",
         ),
     ] {
         let file = chain.write("broken.pem", content);
@@ -331,5 +331,8 @@ fn a_wrong_command_line_is_code_2() {
             "{args:?}"
         );
     }
-    assert_unreadable(&["127.0.0.1:1", "--key", "a"], "`--key` is for files");
+    assert_unreadable(
+        &["127.0.0.1:1", "--key", "a"],
+        "`--key` applies only to files",
+    );
 }

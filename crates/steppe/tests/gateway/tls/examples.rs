@@ -1,14 +1,14 @@
-//! The configurations of docs/tls.md, run as they stand there: only addresses and the folder of their
-//! files are a test's own.
+//! The configurations of docs/gateway/tls.md, run as they are there: only addresses and the folder of
+//! their files are a test's own.
 
 use steppe_testkit::{
-    Authority, Issued, Leaf, NodeConfig, Peer, RawOrigin, Steppe, SteppeBuilder, TlsClient,
+    Authority, Issued, Leaf, NodeConfig, Peer, Port, RawOrigin, Steppe, SteppeBuilder, TlsClient,
     TlsServer, Validity, page_example, page_examples,
 };
 
 /// The one below `heading`, with an admin.
 fn example(heading: &str) -> NodeConfig {
-    NodeConfig::parse(&page_example("tls", heading)).set("admin.listen", "{admin}")
+    NodeConfig::parse(&page_example("gateway/tls", heading)).set("admin.listen", "{admin}")
 }
 
 /// That one, where its clients speak TLS at `{gateway}`.
@@ -70,7 +70,7 @@ fn text(client: &TlsClient, node: &Steppe, (name, host): (&str, &str)) -> String
 #[test]
 fn every_configuration_of_the_page_is_valid() {
     let files = Files::new();
-    let examples = page_examples("tls");
+    let examples = page_examples("gateway/tls");
     assert!(examples.len() >= 4, "{examples:?}");
     for (heading, toml) in examples {
         let (status, said) = files.builder().run(&["check"], &toml);
@@ -82,7 +82,7 @@ fn every_configuration_of_the_page_is_valid() {
 fn a_site_has_two_names() {
     let files = Files::new();
     let (builder, plain) = files.builder().with_port("plain");
-    let config = secure_example("A site with two names")
+    let config = secure_example("Serve HTTPS for two names")
         .listener_at("0.0.0.0:8080", |l| l.set("listen", "127.0.0.1:{plain}"));
     let node = builder.start(&config);
     let client = TlsClient::new();
@@ -109,9 +109,7 @@ fn a_site_has_two_names() {
 #[test]
 fn services_know_each_other() {
     let files = Files::new();
-    let node = files
-        .builder()
-        .start(secure_example("Mutual TLS between services"));
+    let node = files.builder().start(secure_example("Mutual TLS"));
     let status = |client: &TlsClient, path: &str| {
         let mut peer = client.connect(node.gateway(), "www.example.com");
         peer.send(get("www.example.com", path)).response().status()
@@ -147,7 +145,7 @@ fn a_private_authority_vouches_for_servers() {
             peer.send(ok);
         }
     });
-    let config = example("Upstreams with a private CA")
+    let config = example("TLS to upstreams")
         .listener_at("0.0.0.0:8080", |l| l.set("listen", "{gateway}"))
         .upstream("ledger", |u| u.servers([origin.address()]));
     let node = files.builder().start(&config);
@@ -160,11 +158,13 @@ fn a_private_authority_vouches_for_servers() {
 #[test]
 fn nodes_share_their_tickets() {
     let files = Files::new();
-    let (builder, port) = files.builder().with_port("shared");
-    let config = example("Tickets shared between nodes")
+    // Held over all three nodes, so that none takes it for another listener.
+    let port = Port::free();
+    let builder = || files.builder().with("shared", port.number());
+    let config = example("Share session tickets between nodes")
         .listener_at("0.0.0.0:8443", |l| l.set("listen", "127.0.0.1:{shared}"));
-    let first = builder.start(&config);
-    let address = ([127, 0, 0, 1], port).into();
+    let first = builder().start(&config);
+    let address = port.address();
     let client = TlsClient::new();
     let ask = || {
         let mut peer = client.connect(address, "www.example.com");
@@ -173,10 +173,10 @@ fn nodes_share_their_tickets() {
     };
     assert_eq!([ask(), ask()], [false, true]);
     drop(first);
-    let _second = files.builder().with("shared", port).start(&config);
+    let _second = builder().start(&config);
     assert!(ask(), "its key is the same");
     drop(_second);
     let own = config.listener_at("127.0.0.1:{shared}", |l| l.remove("tls.ticket_keys"));
-    let _third = files.builder().with("shared", port).start(&own);
+    let _third = builder().start(&own);
     assert!(!ask(), "its key is its own");
 }

@@ -57,8 +57,8 @@ fn failures(node: &Steppe) -> f64 {
     node.metrics().sum("steppe_http_tls_rereads_total", &labels)
 }
 
-const CHANGED: &str = "TLS files changed and are in force";
-const FAILED: &str = "TLS files can't be used: what was served stays";
+const CHANGED: &str = "changed TLS files reloaded";
+const FAILED: &str = "cannot use the changed TLS files: the previous certificate stays in use";
 
 #[test]
 fn new_connections_see_the_new_certificate_and_old_ones_go_on() {
@@ -88,7 +88,7 @@ fn a_broken_pair_changes_nothing_and_the_log_says_so_once() {
     put(node.scratch(), "site.key", &other.key);
     eventually("a word in the log", || count(&node, FAILED) > 0);
     assert!(
-        node.said().contains("it is not the key of"),
+        node.said().contains("the private key does not match"),
         "{}",
         node.said()
     );

@@ -170,7 +170,7 @@ fn pages_of_other_sites_open_no_event_stream_and_open_ones_lock_nobody_out() {
         .map(|_| events("sec-fetch-site: same-origin\r\n"))
         .collect();
     let served = open.iter().filter(|(_, status)| *status == 200).count();
-    assert_eq!(served, 8, "as many as docs/operations.md says");
+    assert_eq!(served, 8, "as many as docs/reference/admin.md has");
     for path in ["/", "/page.js", "/metrics", "/healthz"] {
         assert_eq!(node.admin_get(path).status(), 200, "{path}");
     }

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use steppe_testkit::{Chromium, NodeConfig, RawOrigin, Steppe, observe_until, skip};
+use steppe_testkit::{Chromium, NodeConfig, Port, RawOrigin, Steppe, observe_until, skip};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TOKEN: &str = "s3cret-t0ken-of-some-length";
@@ -53,12 +53,135 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
 
     for width in [1280, 390, 320] {
         browser.resize(width, 800);
-        let overhang =
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-        assert_eq!(browser.evaluate(overhang), json!(0), "at {width} px");
+        assert_eq!(browser.evaluate(OVERHANG), json!(0), "at {width} px");
+        assert_eq!(browser.evaluate(BROKEN_PORTS), json!([]), "at {width} px");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+/// Routes `fine` and `broken`, whose server refuses connections, and a cache.
+const ERRORS: &str = r#"
+[node]
+workers = 1
+memory_budget = "64MiB"
+[admin]
+listen = "{admin}"
+[[http.listener]]
+listen = "{gateway}"
+[http.upstream.hello]
+respond.body = "hello"
+[http.upstream.pages]
+servers = ["{origin}"]
+[http.upstream.down]
+servers = ["{nobody}"]
+[http.filter.store]
+kind = "cache"
+bytes = "4MiB"
+[[http.route]]
+name = "fine"
+path = "/fine"
+upstream = "hello"
+[[http.route]]
+name = "cached"
+path = "/cached"
+upstream = "pages"
+filters = ["store"]
+[[http.route]]
+name = "broken"
+path = "/broken"
+upstream = "down"
+"#;
+
+#[test]
+fn errors_by_route_and_upstream_and_caches_are_shown_before_memory() {
+    let mut browser = match Chromium::start() {
+        Ok(browser) => browser,
+        Err(reason) => return skip("errors_by_route_and_upstream", &reason),
+    };
+    let fresh = "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 2\r\n\r\nok";
+    let origin = RawOrigin::answering(fresh);
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .with("nobody", Port::free().keep())
+        .start(ERRORS);
+    let get = |path: &str, count: usize| {
+        for _ in 0..count {
+            node.exchange(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        }
+    };
+    get("/fine", 3);
+    get("/cached", 4);
+    get("/broken", 2);
+    get("/missing", 1);
+    browser.go(&format!("http://{}/", node.admin()));
+    browser.await_true("byId('routes')?.querySelectorAll('tbody tr').length === 4");
+    let cells = |id: &str| {
+        format!(
+            "[...byId('{id}').querySelectorAll('tbody tr')]\
+             .map((row) => [...row.cells].map((cell) => cell.innerText))"
+        )
+    };
+    let routes = browser.evaluate(&cells("routes"));
+    let name_and_errors = |rows: &Value, columns: &[usize]| -> Vec<Value> {
+        let rows = rows.as_array().expect("rows").iter();
+        rows.map(|row| columns.iter().map(|&column| row[column].clone()).collect())
+            .collect()
+    };
+    assert_eq!(
+        name_and_errors(&routes, &[0, 2, 3, 4, 6]),
+        [
+            json!(["broken → down", "0", "2", "100 %", "2"]),
+            json!(["no matching route", "1", "0", "0 %", "0"]),
+            json!(["fine → hello", "0", "0", "0 %", "0"]),
+            json!(["cached → pages", "0", "0", "0 %", "0"]),
+        ]
+    );
+    let upstreams = browser.evaluate(&cells("upstream-responses"));
+    assert_eq!(
+        name_and_errors(&upstreams, &[0, 3, 4, 5, 8])[0],
+        json!(["down", "0", "2", "100 %", "2"])
+    );
+    let caches = browser.evaluate(&cells("cache-rows"));
+    assert_eq!(
+        name_and_errors(&caches, &[0, 1, 2, 3, 6, 8]),
+        [json!(["store", "75 %", "75 %", "3", "1", "1"])]
+    );
+    assert_eq!(
+        browser.evaluate("byId('error-rate').innerText"),
+        json!("20 %")
+    );
+    let tops = "['routes', 'upstreams', 'caches', 'accounts', 'holders'].map((id) => \
+        byId(id).getBoundingClientRect().top)";
+    let tops = browser.evaluate(tops);
+    let tops: Vec<_> = tops.as_array().expect("numbers").iter().collect();
+    assert!(tops.is_sorted_by_key(|top| top.as_f64()), "{tops:?}");
+    for width in [1280, 800, 390, 320] {
+        browser.resize(width, 800);
+        assert_eq!(browser.evaluate(OVERHANG), json!(0), "at {width} px");
+        assert_eq!(browser.evaluate(BROKEN_PORTS), json!([]), "at {width} px");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// By so much the page is wider than the window.
+const OVERHANG: &str =
+    "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
+/// Ports that continue on another line.
+const BROKEN_PORTS: &str = r"(() => {
+    const walker = document.createTreeWalker(byId('node'), NodeFilter.SHOW_TEXT);
+    const broken = [];
+    for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+        for (const { 0: port, index } of text.data.matchAll(/:\d{1,5}/g)) {
+            const range = document.createRange();
+            range.setStart(text, index);
+            range.setEnd(text, index + port.length);
+            const lines = [...range.getClientRects()].map((box) => Math.round(box.top));
+            if (new Set(lines).size > 1) broken.push(text.data);
+        }
+    }
+    return broken;
+})()";
 
 /// Classes and threads of steppe-malloc; nothing of an allocator that says nothing.
 fn allocator_is_shown(browser: &mut Chromium, node: &Steppe) {
@@ -140,7 +263,7 @@ fn the_page_asks_for_the_token_and_keeps_it_for_the_tab() {
     };
     browser.await_true("byId('locked')?.hidden === false");
     browser.evaluate(&enter("wrong"));
-    browser.await_true("byId('token-hint').textContent.includes('does not open')");
+    browser.await_true("byId('token-hint').textContent.includes('refused this token')");
     browser.evaluate(&enter(TOKEN));
     browser.await_true("byId('locked').hidden && !byId('node').hidden");
     browser.go(&format!("http://127.0.0.1:{page}/?again"));
@@ -162,7 +285,18 @@ fn top_prints_a_snapshot_where_there_is_no_terminal() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     let server = origin.address().to_string();
-    for part in ["ready", "64.0 MiB", "route all", &server, "healthy", "p99"] {
+    let parts = [
+        "ready",
+        "64.0 MiB",
+        "route all",
+        &server,
+        "healthy",
+        "p99",
+        "error rate",
+        "responses by route",
+        "no caches",
+    ];
+    for part in parts {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
@@ -194,7 +328,7 @@ fn top_says_that_nothing_answers() {
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains(&format!("no answer from {}", port.address())),
+        said.contains(&format!("no response from {}", port.address())),
         "{said}"
     );
 }

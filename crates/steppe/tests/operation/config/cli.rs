@@ -163,14 +163,14 @@ fn help_has_examples_and_exit_codes() {
 
         Commands:
           run          Starts the node
-          check        Says everything that is wrong with a configuration
-          health       Asks a running node whether it is ready
-          cert         Shows the certificates of a file or a server, and what is wrong with them
-          dns          Asks DNS servers, and what a node decides about a name and is to forget
-          explain      Says which route takes a request, and which filters and rules decide about it
-          plane        Calls services of the request plane, serves one, and measures them
+          check        Checks a configuration, and reports every error
+          health       Checks whether a running node is ready
+          cert         Shows the certificates of a file or a server, and their problems
+          dns          Queries DNS servers, explains decisions about names, and flushes a node's cache
+          explain      Explains which route matches a request, and which filters and rules decide about it
+          plane        Calls, serves and measures services of the request plane
           schema       Prints the JSON Schema of the configuration, for editors
-          top          Shows what a running node does, live
+          top          Shows a running node, live
           completions  Prints completions for a shell
           man          Writes the manual pages
           version      Prints version, target and allocator
@@ -180,20 +180,19 @@ fn help_has_examples_and_exit_codes() {
           -V, --version  Print version
 
         Examples:
-          steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443, DNS on
-          :5300,
-                                          admin on :9900
+          steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443,
+                                          DNS on :5300, admin on :9900
           steppe run -c steppe.toml       a configuration of your own
-          steppe check steppe.toml        everything that is wrong with it, at once
-          steppe top                      what a running node does, live
-          steppe cert example.com         what certificates a server shows, and what is wrong with them
+          steppe check steppe.toml        all errors of a configuration, at once
+          steppe top                      a running node, live
+          steppe cert example.com         the certificates of a server, and their problems
           steppe explain GET http://a.example/x
-                                          which route takes a request, and which rule decides about it
-          steppe dns explain example.com  what the DNS forwarder decides about a name, and why
-          steppe dns query example.com    what a DNS server says, by UDP, TCP, TLS or HTTPS
+                                          the route of a request, and the rule that decides about it
+          steppe dns explain example.com  the decision of the DNS forwarder about a name, and its reason
+          steppe dns query example.com    the response of a DNS server, over UDP, TCP, TLS or HTTPS
           steppe plane call 127.0.0.1:7700 echo --text hello
-                                          what a service of the request plane answers
-          steppe schema > schema.json     for completion and hints in an editor
+                                          the response of a service of the request plane
+          steppe schema > schema.json     the JSON Schema, for completion and hints in an editor
 
         Exit codes:
           0  done
@@ -202,7 +201,7 @@ fn help_has_examples_and_exit_codes() {
           2  the command line is wrong; for `cert`, there is no certificate to show
           3  the node could not start
           4  the node stopped, and connections that did not end in time were dropped
-          5  no node answers
+          5  no node responds
          11  and above, for `plane call`: the call ended with another status than ok (see its help)
     "#]].assert_eq(text(&output.stdout));
 }

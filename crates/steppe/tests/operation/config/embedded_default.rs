@@ -110,7 +110,7 @@ fn without_a_folder_for_temporary_files_it_goes_without_https() {
     command.env("TMPDIR", "/dev/null/none");
     let node = started(command);
     eventually("the log says so", || {
-        node.said().contains("a certificate cannot be written")
+        node.said().contains("cannot write a certificate")
     });
     let said = node.said();
     assert!(!said.contains("https://"), "{said}");

@@ -351,7 +351,7 @@ fn a_server_on_a_unix_socket_has_a_name_or_is_not_verified() {
     let report = config::parse("a.toml", &text("ca = \"ca.crt\"")).expect_err("no name");
     assert_eq!(
         report.mistakes()[0].message,
-        "`unix:/a` is no name to verify"
+        "`unix:/a` is not a name that certificates are verified for"
     );
 }
 

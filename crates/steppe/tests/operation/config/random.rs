@@ -134,7 +134,7 @@ fn depth_and_length_are_bounded() {
     let report = config::parse("a.toml", &long).expect_err("too long");
     assert_eq!(
         report.mistakes()[0].message,
-        "1048577 bytes are more than 1048576"
+        "1048577 bytes, at most 1048576 are allowed"
     );
 }
 

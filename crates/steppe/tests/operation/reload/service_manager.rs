@@ -128,7 +128,7 @@ fn an_inherited_socket_is_served_and_so_is_who_waited_in_it() {
     });
     let said = node.said();
     assert!(
-        said.contains("no listener wants this inherited socket"),
+        said.contains("no listener matches this inherited socket"),
         "{said}"
     );
     assert!(!said.contains("web ("), "the listener wants it: {said}");
@@ -152,7 +152,7 @@ fn sockets_for_another_process_are_left_alone() {
     let mut node = Process::start("steppe", command);
     assert_eq!(node.wait(PATIENCE).code(), Some(3));
     assert!(
-        node.said().contains("is taken by another process"),
+        node.said().contains("is in use by another process"),
         "{}",
         node.said()
     );

@@ -242,7 +242,7 @@ impl Pcm {
         checked(self.library, status, "snd_pcm_hw_params_set_channels_near")?;
         if !(1..=CHANNELS_MAX).contains(&channels) {
             let mut strange = fault(self.library, -libc::EINVAL, "snd_pcm_hw_params");
-            strange.text = format!("it has {channels} channels, and may have 1 to {CHANNELS_MAX}");
+            strange.text = format!("{channels} channels; expected 1 to {CHANNELS_MAX}");
             return Err(strange);
         }
         self.format.channels = channels;

@@ -58,9 +58,7 @@ pub fn resolve(connection: &Connection, wanted: &Wanted) -> Result<Resolved> {
         Wanted::Input(None) => {
             let found = default_input(&sources, &defaults()?).map(Resolved::of);
             let found = found.ok_or_else(|| {
-                Error::NoDevice(
-                    "the default input: there is no microphone or line input".to_owned(),
-                )
+                Error::NoDevice("the default input: no microphone or line input found".to_owned())
             })?;
             Ok(Resolved {
                 may_move: true,
@@ -72,7 +70,7 @@ pub fn resolve(connection: &Connection, wanted: &Wanted) -> Result<Resolved> {
             let defaults = defaults()?;
             if defaults.sink.is_empty() {
                 return Err(Error::NoDevice(
-                    "the default output: there is none".to_owned(),
+                    "the default output: no output found".to_owned(),
                 ));
             }
             monitor(&sources, &defaults.sink).map(Resolved::of)
@@ -105,7 +103,7 @@ fn monitor<'a>(sources: &'a [SourceEntry], id: &str) -> Result<&'a SourceEntry> 
     };
     let found = sources.iter().find(is_it);
     found.ok_or_else(|| match named(sources, id) {
-        Ok(_) => Error::NoDevice(format!("'{id}' as an output: it is an input")),
+        Ok(_) => Error::NoDevice(format!("'{id}' is an input, not an output")),
         Err(error) => error,
     })
 }
@@ -171,7 +169,7 @@ mod tests {
         );
         let message = monitor(&sources, "mic").unwrap_err().to_string();
         assert!(
-            message.contains("'mic' as an output: it is an input"),
+            message.contains("'mic' is an input, not an output"),
             "{message}"
         );
         assert_eq!(

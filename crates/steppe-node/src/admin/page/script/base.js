@@ -1,4 +1,4 @@
-// The admin page: reads /events and shows it. What comes from the node is only ever set as text.
+// The admin page: reads /events and shows it. Data of the node is only ever set as text.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -56,5 +56,6 @@ const timeOfDay = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 const share = (part, whole) => (whole > 0 ? Math.min(100, (part / whole) * 100) : 0);
 
 function percent(value) {
-  return value > 0 && value < 0.1 ? "< 0.1 %" : `${value.toFixed(value < 10 ? 1 : 0)} %`;
+  if (value > 0 && value < 0.1) return "< 0.1 %";
+  return `${value.toFixed(value > 0 && value < 10 ? 1 : 0)} %`;
 }

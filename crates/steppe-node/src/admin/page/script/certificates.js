@@ -1,30 +1,21 @@
 // Certificates of listeners.
 
-// Whoever renews by hand needs a fortnight.
+// A renewal by hand takes up to a fortnight.
 const DAYS_LEFT_MIN = 14;
 
 function showCertificates(certificates) {
   byId("certificates").hidden = certificates.length === 0;
-  byId("certificate-rows").replaceChildren(...certificates.map(certificateRow));
+  byId("certificate-rows").replaceChildren(
+    ...certificates.map((certificate) => stackedRow(CERTIFICATE_COLUMNS, certificate)));
 }
 
-function certificateRow(certificate) {
-  const names = certificate.names.join(", ");
-  const head = make("th", "", names || certificate.subject);
-  head.scope = "row";
-  head.setAttribute("role", "rowheader");
-  if (names && certificate.subject) head.append(make("span", "quiet", ` ${certificate.subject}`));
-  const cells = [["Expires", expiry(certificate)], ["Listener", certificate.listener], ["File", certificate.file]]
-    .map(([label, content]) => {
-      const cell = make("td", label === "Expires" ? "state" : "path");
-      cell.dataset.label = label;
-      cell.setAttribute("role", "cell");
-      cell.append(make("span"));
-      cell.firstChild.append(content);
-      return cell;
-    });
-  return tableRow([head, ...cells]);
-}
+const CERTIFICATE_COLUMNS = [
+  ["Certificate", ({ names, subject }) =>
+    (names.length ? remarked(names.join(", "), subject) : subject)],
+  ["Expires", expiry, "state"],
+  ["Listener", (certificate) => certificate.listener, "path"],
+  ["File", (certificate) => certificate.file, "path"],
+];
 
 /** Days left in words, and the day. */
 function expiry({ state, days_left: days, not_after: end }) {

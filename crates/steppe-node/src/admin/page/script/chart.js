@@ -25,7 +25,7 @@ class Chart {
     this.draw();
   }
 
-  /** The scale's end. A limit far above all values would press them to the floor: it is left out. */
+  /** The end of the scale. A limit far above all values would flatten them: it is left out. */
   top() {
     const values = this.rows.flatMap((row) => this.lines.map((line) => row[line.column] ?? 0));
     const most = Math.max(0, ...values);
@@ -140,6 +140,7 @@ const charts = {
   ], bytes),
   rate: new Chart("chart-rate", [
     { name: "requests", column: 3, look: "one", filled: true },
+    { name: "5xx", column: 6, look: "bad" },
   ], (value) => (value < 10 && value > 0 ? value.toFixed(1) : count(value))),
   latency: new Chart("chart-latency", [
     { name: "p50", column: 4, look: "one", filled: true },
@@ -158,7 +159,7 @@ function addSample(node) {
   if (node.at_ms > last) {
     samples.push([
       node.at_ms, node.rss_bytes, node.budget.reserved_bytes, node.requests_per_second,
-      node.p50_ms, node.p99_ms,
+      node.p50_ms, node.p99_ms, node["5xx_per_second"],
     ]);
   }
   const oldest = node.at_ms - SPAN_MS;

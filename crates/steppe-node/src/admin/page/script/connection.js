@@ -1,4 +1,4 @@
-// The connection to the node, and what is asked for beside it.
+// The connection to the node, and the reports that are polled.
 
 const SILENCE_MS = 5_000;
 const RETRY_MS_MAX = 15_000;
@@ -23,7 +23,9 @@ function show(node) {
   showTiles(node);
   showAccounts(node.budget);
   showEvents(node.events);
-  showUpstreams(node.upstreams);
+  showResponses(node.responses);
+  showUpstreams(node.upstreams, node.responses);
+  showCaches(node.caches);
   showReload(node.reload);
   charts.memory.show(samples, node.budget.limit_bytes);
   charts.rate.show(samples);
@@ -43,7 +45,7 @@ function onEvent(name, data) {
   else if (name === "snapshot") show(data);
 }
 
-/** Events of a chunk of text; returns what is not whole yet. */
+/** Takes the events of a text; returns the rest, which is no whole event yet. */
 function takeEvents(text) {
   const parts = text.split("\n\n");
   const rest = parts.pop();
@@ -57,7 +59,7 @@ function takeEvents(text) {
   return rest;
 }
 
-/** Reads events until they end. A silence counts as an end: a peer may be gone without a word. */
+/** Reads events until they end. A silence counts as an end: the connection may be lost. */
 async function readEvents(response, abort) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -66,7 +68,7 @@ async function readEvents(response, abort) {
     const { value, done } = await reader.read().finally(() => clearTimeout(timer));
     if (done) return;
     text = takeEvents(text + value);
-    if (text.length > EVENT_CHARS_MAX) throw new Error("an event without an end");
+    if (text.length > EVENT_CHARS_MAX) throw new Error("an event exceeds the limit");
     setLink("good", "Live");
   }
 }
@@ -94,7 +96,7 @@ async function stayConnected() {
     if (outcome === "locked") {
       await askForToken();
     } else if (outcome === "ended" && latest?.state === "ready") {
-      // Streams end by themselves after a while. That is no trouble.
+      // The node ends a stream after some minutes. That is no error.
       wait = 500;
       await sleep(100);
     } else {
@@ -112,7 +114,7 @@ function askForToken() {
   setLink("", "Locked");
   byId("node").hidden = true;
   byId("locked").hidden = false;
-  if (token) setText(byId("token-hint"), "This token does not open the node.");
+  if (token) setText(byId("token-hint"), "The node refused this token.");
   byId("token").focus();
   return new Promise((done) => {
     byId("token-form").addEventListener("submit", (event) => {
@@ -130,13 +132,13 @@ async function loadConfig() {
   const text = byId("config-text");
   try {
     const response = await ask("config");
-    setText(text, response.ok ? await response.text() : `/config answers ${response.status}`);
+    setText(text, response.ok ? await response.text() : `/config responded with ${response.status}`);
   } catch {
-    setText(text, "The node does not answer.");
+    setText(text, "The node does not respond.");
   }
 }
 
-/** What is measured when it is asked for, and changes slowly. */
+/** Polls the reports that change slowly. */
 async function pollReports() {
   for (;;) {
     const isLive = byId("link").classList.contains("good");
@@ -151,7 +153,7 @@ async function pollReports() {
         const plane = await ask("plane");
         if (plane.ok) showPlane(await plane.json());
       } catch {
-        // The state of the connection says it already.
+        // The state of the connection shows it already.
       }
     }
     await sleep(isLive ? REPORTS_EVERY_MS : 500);
@@ -161,6 +163,5 @@ async function pollReports() {
 byId("config").addEventListener("toggle", (event) => {
   if (event.target.open) loadConfig();
 });
-// With a token, links would go without it; their text still tells the path.
 stayConnected();
 pollReports();

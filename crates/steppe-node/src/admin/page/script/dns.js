@@ -1,33 +1,33 @@
 // The DNS forwarder.
 
 const DNS_WORDS = {
-  hit: "answered from the cache",
-  stale: "answered from the cache, past its time",
-  failure: "failed a moment ago, not asked again",
-  miss: "not in the cache",
+  hit: "cache hit",
+  stale: "cache hit, stale",
+  failure: "cached failure",
+  miss: "cache miss",
   dropped: "dropped",
   blocked: "blocked by a rule",
-  hosts: "answered by hosts",
-  coalesced: "waited for one in flight",
-  refresh: "refreshed ahead of its end",
-  unsent: "not sent for want of room",
-  cookie: "came with a good cookie",
-  encoded: "looked like data in a name",
-  client_qps: "beyond client_qps",
-  unproven_bytes: "beyond unproven_bytes_per_s",
-  zone_misses: "beyond zone_misses_per_s",
-  rule: "beyond a rule's rate",
-  tunnel: "data in names, limited",
+  hosts: "resolved by hosts",
+  coalesced: "coalesced with a query in flight",
+  refresh: "prefetched before expiry",
+  unsent: "UDP response not sent",
+  cookie: "valid DNS cookie",
+  encoded: "encoded data in a name",
+  client_qps: "limited by client_qps",
+  unproven_bytes: "limited by unproven_bytes_per_s",
+  zone_misses: "limited by zone_misses_per_s",
+  rule: "limited by a rule",
+  tunnel: "limited as a DNS tunnel",
 };
 
-// Some have names that mean something else above.
+// Some of these names have another meaning above.
 const DNS_TROUBLE = {
-  failure: "a server failed",
-  probe: "a server that is down was probed",
-  timeout: "a server did not answer in time",
-  mismatch: "a datagram answered no query",
-  by_stream: "asked again by TCP",
-  rebinding: "a private address for a public name",
+  failure: "upstream: a server failed",
+  probe: "upstream: a server that is down was probed",
+  timeout: "upstream: a query timed out",
+  mismatch: "upstream: a datagram matched no query",
+  by_stream: "upstream: a query was retried over TCP",
+  rebinding: "rebinding: a private address for a public name",
 };
 
 let dnsBefore;
@@ -62,6 +62,7 @@ function showDns(dns) {
     Object.entries(rows).filter(([, number]) => number > 0).map(([name, number]) =>
       dataRow(words[name] ?? name, [count(number)]))));
   byId("dns-upstreams").replaceChildren(...dns.upstreams.map(dnsUpstream));
+  byId("dns-counts").hidden = answered === 0;
   showDnsLists(dns.lists);
   showDnsNames(dns.top_names);
 }
@@ -70,25 +71,27 @@ const DNS_STATES = {
   up: ["healthy", "up"],
   partly_down: ["draining", "down for some workers"],
   down: ["unhealthy", "down"],
-  unasked: ["quiet", "not asked yet"],
+  unasked: ["quiet", "not queried yet"],
 };
 
 const DNS_SERVER_COLUMNS = [
+  ["Server", (server) => server.server],
+  ["State", dnsServerState, "state"],
   ["Queries", (server) => count(server.queries)],
   ["Failures", (server) => count(server.failures)],
   ["Latency", (server) => milliseconds(server.latency_ms)],
 ];
 
+function dnsServerState(server) {
+  const [look, words] = DNS_STATES[server.state] ?? ["", server.state];
+  return make("span", look, words);
+}
+
 function dnsUpstream(upstream) {
   const box = make("div", "upstream");
   const title = make("h3", "", upstream.name);
   title.append(make("span", "quiet", ` · ${upstream.policy}`));
-  const rows = upstream.servers.map((server) => {
-    const [look, words] = DNS_STATES[server.state] ?? ["", server.state];
-    const cells = [make("th", "", server.server), make("span", look, words)];
-    return rowOfServer(cells, DNS_SERVER_COLUMNS, server);
-  });
-  box.append(title, serverTable(DNS_SERVER_COLUMNS, rows));
+  box.append(title, stackedTable(DNS_SERVER_COLUMNS, upstream.servers));
   return box;
 }
 
@@ -102,19 +105,20 @@ function showDnsLists({ lists, bytes: size, read_at: readAt, error }) {
   }));
   // Seconds since the Unix epoch.
   const when = new Date(readAt * 1000).toLocaleString("en-GB");
-  setText(byId("dns-lists-note"), `Read ${when}; their index takes ${bytes(size)}.`);
+  setText(byId("dns-lists-note"), `The lists were read ${when}. Their index takes ${bytes(size)}.`);
   byId("dns-lists-error").hidden = !error;
-  setText(byId("dns-lists-error"), error ? `Not read since: ${error}` : "");
+  setText(byId("dns-lists-error"), error ? `The last reload of the lists failed: ${error}` : "");
 }
 
-/** Names are counted only where a log of queries is kept anyway. */
+/** Names are counted only with a query log, which has them anyway. */
 function showDnsNames(names) {
   const most = names?.length ? names[0].queries : 0;
   byId("dns-names").replaceChildren(...(names ?? []).map((top) => {
     const queries = top.over > 0 ? `≤ ${count(top.queries)}` : count(top.queries);
     return dataRow(top.name, [queries], share(top.queries, most));
   }));
+  byId("dns-names").parentElement.hidden = most === 0;
   setText(byId("dns-names-note"), names
-    ? "Since the query log was opened."
-    : "Not counted: the query log (dns.log.queries) is off.");
+    ? "Counted since the query log was opened."
+    : "The query log (dns.log.queries) is off, so names are not counted.");
 }

@@ -1,6 +1,6 @@
-// Who holds memory: accounts of the budget, resident memory, the allocator.
+// Memory: accounts of the budget, resident memory, the allocator.
 
-// Rows of accounts by path, kept from one event to the next: what is open stays open.
+// Rows of accounts by path, kept from one event to the next: an open row stays open.
 const accountRows = new Map();
 
 function showAccounts(root) {
@@ -33,7 +33,9 @@ function newAccountRow(path, account, depth, body) {
   const row = { element, open: depth < 2, tag: make("span", "tag"), fill: make("i") };
   row.toggle = toggleOf(row, account.name);
   row.leaf = make("span", "leaf");
-  name.append(row.toggle, row.leaf, make("span", "", account.name), row.tag);
+  const text = make("span");
+  text.append(...wrapped(account.name));
+  name.append(row.toggle, row.leaf, text, row.tag);
   const thin = make("div", "thin");
   thin.append(row.fill);
   head.append(name, thin);
@@ -73,8 +75,8 @@ function updateAccountRow(row, account, root) {
 }
 
 const HOLDERS = {
-  allocator_live: "Allocated, in use",
-  allocator_retained: "Kept by the allocator",
+  allocator_live: "Allocated",
+  allocator_retained: "Retained by the allocator",
   pool_mapped: "Large pooled buffers",
   thread_stacks: "Thread stacks",
   program_data: "Program data",
@@ -92,18 +94,18 @@ function showHolders(memory) {
   showAllocator(memory.allocator);
   const sockets = memory.socket_buffers;
   setText(byId("holders-note"),
-    `${bytes(whole)} anonymous of ${bytes(memory.rss_bytes)} resident, measured every ten seconds. ` +
-    `Kernel: ${bytes(sockets.receive_bytes + sockets.send_bytes)} in ${count(sockets.sockets)} sockets.`);
+    `Anonymous memory is ${bytes(whole)} of ${bytes(memory.rss_bytes)} resident, measured every ten seconds. ` +
+    `Kernel buffers of ${count(sockets.sockets)} sockets hold ${bytes(sockets.receive_bytes + sockets.send_bytes)}.`);
 }
 
 const ALLOCATOR_PARTS = [
   ["live_bytes", "in use", "one"],
-  ["retained_bytes", "free among blocks in use", "two"],
-  ["dirty_bytes", "free, goes back soon", "three"],
-  ["meta_bytes", "its books", "rest"],
+  ["retained_bytes", "free in slabs in use", "two"],
+  ["dirty_bytes", "free pages before purge", "three"],
+  ["meta_bytes", "metadata", "rest"],
 ];
 
-/** What steppe-malloc says of itself; other allocators say nothing. */
+/** The figures of steppe-malloc; other allocators have none. */
 function showAllocator({ name, resident_bytes: resident, details }) {
   byId("allocator").hidden = !details;
   if (!details) return;
@@ -122,8 +124,8 @@ function showAllocator({ name, resident_bytes: resident, details }) {
     return part;
   }));
   setText(byId("allocator-note"),
-    `${name}, profile ${details.profile}: ${bytes(resident)} of this are resident. What is free goes ` +
-    `back after ${milliseconds(details.decay_ms)}; ${bytes(details.purged_bytes)} did so far.`);
+    `Allocator ${name}, profile ${details.profile}: ${bytes(resident)} are resident. Free pages are ` +
+    `purged after ${milliseconds(details.decay_ms)}; ${bytes(details.purged_bytes)} were purged so far.`);
   showClasses(details);
   byId("heaps").replaceChildren(...details.heaps.map((heap) =>
     dataRow(heap.name ?? `thread ${heap.thread}`, [bytes(heap.binned_bytes)])));
@@ -132,7 +134,7 @@ function showAllocator({ name, resident_bytes: resident, details }) {
 const SLAB_BYTES = 64 << 10;
 
 function showClasses(details) {
-  // Who holds most stands first, as people ask.
+  // The class with the most slabs comes first.
   const classes = details.classes.filter((each) => each.slabs > 0)
     .sort((one, other) => other.slabs - one.slabs || other.block_bytes - one.block_bytes);
   const rows = classes.map((each) => {

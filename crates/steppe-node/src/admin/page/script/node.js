@@ -1,4 +1,4 @@
-// The node at a glance, what it warned of, and its configuration.
+// The node at a glance, its warnings, and its configuration.
 
 function showHeader(node) {
   const looks = { ready: "good", draining: "warn", starting: "warn" };
@@ -27,8 +27,8 @@ function showBudget(budget) {
 function showTiles(node) {
   const { connections } = node;
   setText(byId("rate"), `${count(node.requests_per_second)}/s`);
-  setText(byId("total"), `${count(node.requests)} in all`);
-  setText(byId("p50"), milliseconds(node.p50_ms));
+  setText(byId("total"), `${count(node.requests)} total`);
+  setText(byId("p50"), `p50 ${milliseconds(node.p50_ms)}, last second`);
   setText(byId("p99"), milliseconds(node.p99_ms));
   setText(byId("clients"), count(connections.downstream));
   setText(
@@ -39,22 +39,6 @@ function showTiles(node) {
   setText(byId("idle"), `${count(connections.upstream_streams)} streams, ${count(connections.upstream_idle)} idle`);
   setText(byId("rss"), bytes(node.rss_bytes));
   setText(byId("live"), `${bytes(node.allocator_live_bytes)} allocated`);
-}
-
-/** A row with a head, texts, and a bar below the head where there is a share. */
-function dataRow(name, texts, filled) {
-  const head = make("th", "", name);
-  head.scope = "row";
-  if (filled !== undefined) {
-    const thin = make("div", "thin flat");
-    const fill = make("i");
-    fill.style.width = `${filled}%`;
-    thin.append(fill);
-    head.append(thin);
-  }
-  const row = make("tr");
-  row.append(head, ...texts.map((text) => make("td", "", text)));
-  return row;
 }
 
 function showEvents(events) {
@@ -68,7 +52,7 @@ function showEvents(events) {
     const times = event.count > 1 ? ` × ${count(event.count)}` : "";
     const when = make("span", "when", ` ${timeOfDay(event.at_ms)} · ${event.target}${times}`);
     item.append(make("span", event.level === "error" ? "error" : "warn", event.level), when,
-      make("br"), document.createTextNode(event.text));
+      make("br"), ...wrapped(event.text));
     return item;
   }));
 }
@@ -82,7 +66,7 @@ function showReload(reload) {
   if (!reload) return;
   // Seconds since the Unix epoch.
   const when = new Date(reload.loaded_at * 1000).toLocaleString("en-GB");
-  setText(byId("reload"), `Generation ${reload.generation}, in force since ${when}.`);
+  setText(byId("reload"), `Generation ${reload.generation} has been in force since ${when}.`);
   if (generation !== undefined && generation !== reload.generation && byId("config").open) loadConfig();
   generation = reload.generation;
 }

@@ -2,7 +2,12 @@
 
 let planeBefore;
 
-const PLANE_COLUMNS = ["Worker", "Calls", "Bytes"];
+const PLANE_COLUMNS = [
+  ["Worker", (worker) => worker.address],
+  ["Calls", (worker) =>
+    remarked(count(worker.calls), worker.calls_max === null ? "" : `of ${count(worker.calls_max)}`)],
+  ["Bytes", (worker) => bytes(worker.bytes)],
+];
 
 function showPlane(plane) {
   const finished = Object.entries(plane.calls.finished);
@@ -19,9 +24,9 @@ function showPlane(plane) {
   const { queued, queued_seconds: waited, answered, first_byte_seconds: took } = plane.calls;
   const mean = (seconds, number) => (number ? milliseconds(seconds * 1000 / number) : "–");
   byId("plane-times").replaceChildren(
-    dataRow("answers that began", [count(answered), mean(took, answered)]),
-    dataRow("calls that waited for a worker", [count(queued), mean(waited, queued)]),
-    dataRow("bodies that waited for the budget", [count(plane.budget_waits), "–"]),
+    dataRow("time to the first byte", [count(answered), mean(took, answered)]),
+    dataRow("wait for a worker", [count(queued), mean(waited, queued)]),
+    dataRow("wait of a body for the memory budget", [count(plane.budget_waits), "–"]),
   );
   byId("plane-finished").replaceChildren(...finished.map(([status, number]) => {
     const part = share(number, ended);
@@ -33,30 +38,12 @@ function showPlane(plane) {
 function planeService(service) {
   const box = make("div", "upstream");
   const title = make("h3", "", service.name);
-  title.append(make("span", "quiet", ` · ${count(service.waiting)} waiting`));
+  title.append(make("span", "quiet", ` · ${count(service.waiting)} queued`));
   box.append(title);
   if (service.workers.length === 0) {
-    box.append(make("p", "trouble", "no worker is connected"));
+    box.append(make("p", "trouble", "No worker is connected."));
     return box;
   }
-  const table = make("table");
-  const head = make("tr");
-  head.append(...PLANE_COLUMNS.map((column) => {
-    const cell = make("th", "", column);
-    cell.scope = "col";
-    return cell;
-  }));
-  const rows = service.workers.map((worker) => {
-    const of = worker.calls_max === null ? "" : ` of ${count(worker.calls_max)}`;
-    const part = worker.calls_max ? share(worker.calls, worker.calls_max) : undefined;
-    return dataRow(worker.address, [`${count(worker.calls)}${of}`, bytes(worker.bytes)], part);
-  });
-  const [top, body] = [make("thead"), make("tbody")];
-  top.append(head);
-  body.append(...rows);
-  table.append(top, body);
-  const scroll = make("div", "scroll");
-  scroll.append(table);
-  box.append(scroll);
+  box.append(stackedTable(PLANE_COLUMNS, service.workers));
   return box;
 }

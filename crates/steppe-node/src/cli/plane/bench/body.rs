@@ -10,7 +10,7 @@ pub(super) fn bytes(count: usize) -> Bytes {
 
 /// JSON of so many bytes: a list of messages with some dozen characters each, as in a long conversation.
 pub(super) fn json(count: usize) -> anyhow::Result<Bytes> {
-    ensure!(count >= LEAST, "--bytes: JSON has at least {LEAST} here");
+    ensure!(count >= LEAST, "--bytes: at least {LEAST} with --json");
     let mut text = String::with_capacity(count);
     text.push('[');
     while text.len() + MESSAGE.len() + LEAST <= count {

@@ -26,7 +26,7 @@ pub(super) fn text(counts: &Counts) -> String {
             &mut text,
             "throughput",
             format_args!(
-                "{:.1} answers/s; {:.1} MiB/s sent, {:.1} MiB/s received; {} messages",
+                "{:.1} responses/s; {:.1} MiB/s sent, {:.1} MiB/s received; {} messages",
                 per_second(answered, seconds),
                 mib(counts.sent_bytes),
                 mib(counts.received_bytes),
@@ -61,7 +61,7 @@ pub(super) fn text(counts: &Counts) -> String {
     text
 }
 
-/// For the lab: docs/lab-protocol.md.
+/// For the lab: docs/lab/protocol.md.
 pub(super) fn lines(counts: &Counts) -> String {
     let mut text = String::new();
     let mut say = |line: std::fmt::Arguments<'_>| {

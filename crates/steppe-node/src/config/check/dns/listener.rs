@@ -23,7 +23,7 @@ pub(super) fn check(listener: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(
             Mistake::new(
                 second.span,
-                "one TCP socket speaks one of \"tcp\", \"tls\" and \"https\"",
+                "a TCP socket serves only one of \"tcp\", \"tls\" and \"https\"",
             )
             .label("a second one")
             .also(first.span, "the first one")
@@ -33,15 +33,15 @@ pub(super) fn check(listener: &Fields, mistakes: &mut Mistakes) {
     match (of(&OVER_TLS).next(), listener.node("tls")) {
         (Some(protocol), None) => mistakes.push(
             Mistake::new(protocol.span, "this protocol needs TLS")
-                .label("what are clients shown?")
+                .label("no certificate for clients")
                 .help("add `tls.certificates`, with the files of a certificate and its key"),
         ),
         (None, Some(tls)) => mistakes.push(
             Mistake::new(
                 tls.span,
-                "`tls` has no effect: nothing here is spoken over TLS",
+                "`tls` has no effect: no protocol of this listener uses TLS",
             )
-            .label("for nothing")
+            .label("without effect")
             .help("set `protocols` to \"tls\" or \"https\", or take it out"),
         ),
         _ => {}
@@ -53,8 +53,8 @@ pub(super) fn check(listener: &Fields, mistakes: &mut Mistakes) {
         of(&["udp"]).next(),
     ) {
         mistakes.push(
-            Mistake::new(node.span, "the PROXY protocol is for connections")
-                .label("datagrams have no header of it here")
+            Mistake::new(node.span, "the PROXY protocol works on connections only")
+                .label("datagrams carry no PROXY header")
                 .also(udp.span, "of this listener")
                 .help("add a `dns.listener` for \"udp\" without it"),
         );

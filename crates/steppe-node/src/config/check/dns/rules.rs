@@ -52,15 +52,15 @@ fn store(list: &Fields, mistakes: &mut Mistakes) {
     match list.given("urls") {
         Some(urls) if list.given("store").is_none() => mistakes.push(
             Mistake::new(urls, "`urls` needs `store`")
-                .label("kept where?")
-                .help("add the folder that keeps what was fetched: store = \"lists\""),
+                .label("no folder to keep fetched lists in")
+                .help("add the folder that keeps fetched lists: store = \"lists\""),
         ),
         Some(_) => {}
         None => {
             let useless = ["store", "refresh"].into_iter();
             for (key, span) in useless.filter_map(|key| Some((key, list.given(key)?))) {
                 mistakes.push(
-                    Mistake::new(span, format!("`{key}` says nothing without `urls`"))
+                    Mistake::new(span, format!("`{key}` has no effect without `urls`"))
                         .label("nothing is fetched"),
                 );
             }
@@ -70,7 +70,7 @@ fn store(list: &Fields, mistakes: &mut Mistakes) {
 
 fn too_many(dns: &Fields, (key, count): (&str, usize), most: usize, mistakes: &mut Mistakes) {
     if count > most {
-        let message = format!("`dns` has at most {most} of `{key}`, not {count}");
+        let message = format!("`dns.{key}` has {count} entries: at most {most}");
         let span = dns.given(key).unwrap_or(dns.span);
         mistakes.push(Mistake::new(span, message).label("too many"));
     }
@@ -92,13 +92,9 @@ fn nothing_done(dns: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     if rules.all(has_settings) {
-        let message = "every query is refused: no `dns.rule` says what becomes of it";
+        let message = "every query is refused: no `dns.rule` has an action";
         let help = "add one that matches everything, with `forward` set to an upstream";
-        mistakes.push(
-            Mistake::new(first, message)
-                .label("nor does this one")
-                .help(help),
-        );
+        mistakes.push(Mistake::new(first, message).label("no action").help(help));
     }
 }
 
@@ -111,7 +107,7 @@ fn one_action(rule: &Fields, mistakes: &mut Mistakes) {
         return;
     };
     for (other, also) in given {
-        let message = format!("a rule does one thing, and this one {does} and {also}");
+        let message = format!("a rule has one action, and this one {does} and {also}");
         let mistake = Mistake::new(other.span, message);
         mistakes.push(
             mistake

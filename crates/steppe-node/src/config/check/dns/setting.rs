@@ -23,8 +23,8 @@ fn cache(rule: &Fields, mistakes: &mut Mistakes) {
     let mut given = ANSWERED_HERE.into_iter();
     let here = given.find_map(|key| Some((key, rule.given(key)?)));
     if let (Some(span), Some((key, of_action))) = (rule.given("cache"), here) {
-        let message = format!("`cache` says nothing beside `{key}`: no server is asked");
-        let mistake = Mistake::new(span, message).label("for nothing");
+        let message = format!("`cache` has no effect beside `{key}`: no server is asked");
+        let mistake = Mistake::new(span, message).label("without effect");
         mistakes.push(mistake.also(of_action, "answered here"));
     }
 }
@@ -38,14 +38,14 @@ fn log(dns: &Fields, rule: &Fields, mistakes: &mut Mistakes) {
         && tag.contains(char::is_whitespace)
     {
         let mistake = Mistake::new(node.span, "a tag is one word").label("it has a space");
-        mistakes.push(mistake.help("values of a line stand between spaces"));
+        mistakes.push(mistake.help("values of a line are separated by spaces"));
     }
     let queries = dns.table("log").and_then(|log| log.node("queries"));
     let is_off = queries.is_some_and(|queries| matches!(queries.typed, Typed::Choice(_)));
     if is_off && !matches!(node.typed, Typed::Boolean(false) | Typed::Invalid) {
-        let mistake = Mistake::new(node.span, "there is no query log for this line to be in");
+        let mistake = Mistake::new(node.span, "`log` has no effect: there is no query log");
         let help = "set `dns.log.queries`, with the `file` that lines go to";
-        mistakes.push(mistake.label("for nothing").help(help));
+        mistakes.push(mistake.label("without effect").help(help));
     }
 }
 
@@ -61,8 +61,8 @@ fn nothing_to_log(dns: &Fields, mistakes: &mut Mistakes) {
         log.is_some_and(|log| !matches!(log, Typed::Boolean(false)))
     };
     if let (Some(span), false) = (queries.given("which"), rules.any(has_lines)) {
-        let mistake = Mistake::new(span, "no `dns.rule` has a line: nothing would be logged");
-        mistakes.push(mistake.label("for nothing").help("set `log` of a rule"));
+        let mistake = Mistake::new(span, "no query would be logged: no `dns.rule` sets `log`");
+        mistakes.push(mistake.label("without effect").help("set `log` of a rule"));
     }
 }
 
@@ -79,7 +79,7 @@ fn views(dns: &Fields, mistakes: &mut Mistakes) {
              than {VIEWS_MAX}",
             policies.len()
         );
-        let mistake = Mistake::new(*span, message).label("one of too many");
-        mistakes.push(mistake.help("say it in fewer rules, with more names each"));
+        let mistake = Mistake::new(*span, message).label("too many");
+        mistakes.push(mistake.help("use fewer rules, with more names each"));
     }
 }

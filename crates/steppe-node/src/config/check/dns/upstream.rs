@@ -29,12 +29,18 @@ fn without_effect(upstream: &Fields, mistakes: &mut Mistakes) {
     let has = |is_wanted: fn(&Server) -> bool| read(upstream).any(|(_, server)| is_wanted(&server));
     let is_known = upstream.list("servers").len() == read(upstream).count();
     if let (Some(span), true, false) = (upstream.given("tls"), is_known, has(Server::is_secure)) {
-        let mistake = Mistake::new(span, "`tls` is for servers by \"tls://\" and \"https://\"");
-        mistakes.push(mistake.label("there is none of them"));
+        let mistake = Mistake::new(
+            span,
+            "`tls` has no effect: no server uses \"tls://\" or \"https://\"",
+        );
+        mistakes.push(mistake.label("without effect"));
     }
     let is_named = |server: &Server| server.socket_address().is_none();
     if let (Some(span), true, false) = (upstream.given("bootstrap"), is_known, has(is_named)) {
-        let mistake = Mistake::new(span, "`bootstrap` is for servers that are known by name");
+        let mistake = Mistake::new(
+            span,
+            "`bootstrap` has no effect: no server is known by name",
+        );
         mistakes.push(mistake.label("each has an address"));
     }
 }
@@ -46,10 +52,10 @@ fn unknown_address(upstream: &Fields, mistakes: &mut Mistakes) {
         || read(upstream).any(|(_, server)| !server.is_secure());
     let named = read(upstream).find(|(_, server)| server.socket_address().is_none());
     if let (Some((node, _)), false, false) = (named, has_bootstrap, is_asked) {
-        let mistake = Mistake::new(node.span, "nobody is asked for the address of this server");
+        let mistake = Mistake::new(node.span, "this host name needs `bootstrap`");
         let help =
             "write \"tls://NAME@ADDRESS\", or set `bootstrap` to resolvers, such as [\"9.9.9.9\"]";
-        mistakes.push(mistake.label("known by name alone").help(help));
+        mistakes.push(mistake.label("no resolver for its address").help(help));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::config::mistake::shown;
 /// `192.0.2.1`, `MX 10 mail.example.org`.
 pub(in crate::config) fn dns_record(text: &str) -> Read<RecordData> {
     text.parse().map_err(|error: RecordDataError| {
-        let message = format!("`{}` is no record", shown(text));
+        let message = format!("`{}` is not a record", shown(text));
         Refusal::new(message).help(error.to_string())
     })
 }
@@ -20,7 +20,7 @@ pub(in crate::config) fn dns_record(text: &str) -> Read<RecordData> {
 /// `kids-tablet`.
 pub(in crate::config) fn dns_client_id(text: &str) -> Read<ClientId> {
     text.parse().map_err(|error: ClientIdError| {
-        let message = format!("`{}` is no client's id", shown(text));
+        let message = format!("`{}` is not a client ID", shown(text));
         Refusal::new(message).help(error.to_string())
     })
 }
@@ -28,7 +28,7 @@ pub(in crate::config) fn dns_client_id(text: &str) -> Read<ClientId> {
 /// `08:00-17:30`.
 pub(in crate::config) fn hours(text: &str) -> Read<Hours> {
     text.parse().map_err(|error: ScheduleError| {
-        let message = format!("`{}` are no hours", shown(text));
+        let message = format!("`{}` is not a range of hours", shown(text));
         Refusal::new(message).help(error.to_string())
     })
 }
@@ -36,7 +36,7 @@ pub(in crate::config) fn hours(text: &str) -> Read<Hours> {
 /// `Europe/Berlin`.
 pub(in crate::config) fn time_zone(text: &str) -> Read<Zone> {
     text.parse().map_err(|error: ScheduleError| {
-        let message = format!("`{}` is no time zone", shown(text));
+        let message = format!("`{}` is not a time zone", shown(text));
         Refusal::new(message).help(error.to_string())
     })
 }
@@ -63,7 +63,7 @@ pub(in crate::config) fn url(text: &str) -> Read<String> {
     match is_url {
         true => Ok(text.to_owned()),
         false => {
-            let message = format!("`{}` is no URL to fetch from", shown(text));
+            let message = format!("`{}` is not a URL to fetch from", shown(text));
             let help =
                 "write one such as \"https://lists.example/ads.txt\", without user and password";
             Err(Refusal::new(message).help(help))

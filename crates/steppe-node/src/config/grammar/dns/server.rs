@@ -39,7 +39,7 @@ pub(in crate::config) fn dns_server(text: &str) -> Read<Server> {
     if scheme == "quic" {
         let mut refusal = Refusal::new("\"quic://\" in `servers` is not supported yet");
         refusal.range = Some(0..scheme.len() + 3);
-        return Err(refusal.help("take it out: nothing starts with a setting ignored"));
+        return Err(refusal.help("take it out: the node ignores no setting silently"));
     }
     let mut transports = Transport::ALL.into_iter();
     let transport = transports.find(|(_, name)| *name == scheme);
@@ -57,7 +57,7 @@ pub(in crate::config) fn dns_server(text: &str) -> Read<Server> {
                 None => (rest, PATH),
             };
             if path.contains(['{', '}']) {
-                let help = "leave out what stands in braces: queries are sent by POST";
+                let help = "leave out the part in braces: queries are sent by POST";
                 return Err(refusal().help(help));
             }
             let is_path = path
@@ -126,7 +126,7 @@ pub(in crate::config) fn subnet_prefixes(text: &str) -> Read<(u8, u8)> {
     read.ok_or_else(|| {
         let message = format!("`{}` is not two prefix lengths", shown(text));
         Refusal::new(message).help(
-            "write the bits of IPv4 (1 to 32) and of IPv6 addresses (1 to 128) that are told: \"24/56\"",
+            "write the prefix lengths of IPv4 (1 to 32) and of IPv6 addresses (1 to 128): \"24/56\"",
         )
     })
 }

@@ -10,35 +10,36 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static CACHE: Table = Table {
     name: "dns.cache",
-    doc: "How responses are kept.",
+    doc: "Cache of responses.",
     keys: &[
         Key::new(
             "bytes",
             Kind::Size(DNS_CACHE_BYTES, MEMORY_BUDGET_MAX),
-            "Bytes that it takes, of the node's budget.",
+            "Memory of the cache, of the node's budget.",
         )
         .absent(Absent::Text("16MiB")),
-        Key::new("min_ttl", TTL, "Responses are kept for at least this long.")
-            .absent(Absent::Text("0s")),
-        Key::new("max_ttl", TTL, "Responses are kept for at most this long.")
+        Key::new("min_ttl", TTL, "Least time that responses are kept.").absent(Absent::Text("0s")),
+        Key::new("max_ttl", TTL, "Longest time that responses are kept.")
             .absent(Absent::Text("1d")),
         Key::new(
             "negative_ttl_max",
             TTL,
-            "Responses that there is no such name or type are kept for at most this long.",
+            "Longest time that negative responses (no such name or type) are kept.",
         )
         .absent(Absent::Text("1h")),
         Key::new("serve_stale", Kind::Table(&SERVE_STALE), SERVE_STALE.doc),
         Key::new(
             "prefetch",
             Kind::Either(&[Kind::Share, Kind::Choice(&[Choice::served("off")])]),
-            "An answer in use is refreshed in this last part of its time.",
+            "Last part of a response's lifetime in which it is refreshed if it is in use; \
+             \"off\" turns this off.",
         )
         .absent(Absent::Text("10%")),
         Key::new(
             "snapshot",
             Kind::Text(Form::File),
-            "The file that keeps responses over a restart.",
+            "File that keeps responses over a restart. It is read at start, while clients are \
+             answered already, and written every ten minutes and when the node ends.",
         ),
     ],
     needs: Needs::Nothing,
@@ -46,24 +47,25 @@ pub(super) static CACHE: Table = Table {
 
 pub(super) static SERVE_STALE: Table = Table {
     name: "dns.cache.serve_stale",
-    doc: "Answers are served past their time where servers do not answer. RFC 8767.",
+    doc: "Serves expired responses if servers do not answer (RFC 8767).",
     keys: &[
         Key::new(
             "up_to",
             Kind::Duration(Duration::from_secs(1), STALE_TIME_MAX),
-            "How long past it.",
+            "Longest time after the expiry.",
         )
         .absent(Absent::Text("1d")),
         Key::new(
             "after",
             Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
-            "How long servers are waited for before.",
+            "Time to wait for servers first.",
         )
         .absent(Absent::Text("1.8s")),
         Key::new(
             "only",
             Kind::Choice(&[Choice::served("positive"), Choice::served("all")]),
-            "Which: those with records, or negative ones too.",
+            "Responses that are served: \"positive\" for those with records, \"all\" for \
+             negative ones too.",
         )
         .absent(Absent::Text("positive")),
     ],

@@ -5,38 +5,47 @@ use crate::config::table::{Absent, Choice, Key, Kind, Needs, Table};
 
 pub(super) static LIMITS: Table = Table {
     name: "dns.limits",
-    doc: "What clients and servers may make grow.",
+    doc: "Limits on clients and servers. The first three are token buckets that hold one \
+     second's worth, shared by all workers; `0` turns each off. Refusals are counted in \
+     `steppe_dns_limited_total`.",
     keys: &[
         Key::new(
             "client_qps",
             Kind::Integer(0, DNS_PER_S_MAX),
-            "Queries a second of a client's network (/24, /56); 0: as many as come.",
+            "Queries per second of a client's network (/24, /56). Beyond it, queries over UDP \
+             are dropped, since their sender may be forged; queries over connections get \
+             REFUSED.",
         )
         .absent(Absent::Number(0)),
         Key::new(
             "unproven_bytes_per_s",
             Kind::Size(0, DNS_BYTES_PER_S_MAX),
-            "Bytes a second by UDP to a network that has shown neither a cookie nor TCP; \"0\": as \
-             many as are asked for.",
+            "Bytes per second of responses over UDP to a network (/24, /56) that has not proven \
+             its address in the last ten minutes, by a cookie or over a connection. Beyond it, \
+             every second response is sent truncated (TC) and without records, so that the \
+             client asks over TCP; the others are dropped.",
         )
         .absent(Absent::Text("0")),
         Key::new(
             "zone_misses_per_s",
             Kind::Integer(0, DNS_PER_S_MAX),
-            "Questions a second that servers are asked below a zone; 0: as many as come.",
+            "Questions per second below a zone that the cache does not answer. Beyond it, \
+             SERVFAIL with the extended error 13, and no server is asked; cached responses and \
+             other zones are served as before.",
         )
         .absent(Absent::Number(0)),
         Key::new(
             "cname_depth",
             Kind::Integer(CNAME_DEPTH.0, CNAME_DEPTH.1),
-            "Aliases that are followed in a response.",
+            "Aliases (CNAME) that are followed in a response.",
         )
         .absent(Absent::Number(8)),
         Key::new(
             "rebinding",
             Kind::Choice(&[Choice::served("refuse"), Choice::served("allow")]),
-            "What becomes of private addresses for public names, from upstreams that are not \
-             private.",
+            "Treatment of private addresses for public names from upstreams that are not \
+             `private` (DNS rebinding): \"refuse\" responds with REFUSED, \"allow\" passes them \
+             on.",
         )
         .absent(Absent::Text("refuse")),
     ],

@@ -7,12 +7,13 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LISTENER: Table = Table {
     name: "dns.listener",
-    doc: "Where clients ask.",
+    doc: "Addresses that DNS clients send queries to.",
     keys: &[
         Key::new(
             "listen",
             Kind::Text(Form::Listen),
-            "IPv4 or IPv6 (\"[::]:53\" is dual stack).",
+            "Address to listen on. Each worker has a socket of its own on it, for datagrams and \
+             for connections. \"[::]:53\" is dual stack: IPv4 too.",
         )
         .required(),
         Key::new(
@@ -24,14 +25,17 @@ pub(super) static LISTENER: Table = Table {
                 Choice::served("https"),
                 Choice::later("quic"),
             ])),
-            "What is spoken: \"udp\", and one of \"tcp\", \"tls\" (DoT) and \"https\" (DoH).",
+            "Protocols of the listener: \"udp\", and one of \"tcp\", \"tls\" (DNS over TLS, RFC \
+             7858) and \"https\" (DNS over HTTPS, RFC 8484, over HTTP/2 and HTTP/1.1).",
         )
         .absent(Absent::Texts(&["udp", "tcp"])),
         Key::new("tls", Kind::Table(&DNS_LISTENER_TLS), DNS_LISTENER_TLS.doc),
         Key::new(
             "proxy_protocol",
             Kind::Boolean,
-            "Whether trusted proxies say first whom they connect for; others are turned away.",
+            "Requires a PROXY protocol header at the start of each connection, from one of \
+             `http.trusted_proxies`; other connections are closed. The client that the header \
+             names must be in `dns.access.allow`. Not with \"udp\".",
         )
         .absent(Absent::No),
     ],

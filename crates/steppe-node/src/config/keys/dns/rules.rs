@@ -7,34 +7,37 @@ use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
 
 pub(super) static LIST: Table = Table {
     name: "dns.list",
-    doc: "Lists of domains, by name.",
+    doc: "Lists of domains, by name. Up to 64 lists share one index of at most 8,388,608 rules.",
     keys: &[
         Key::new(
             "files",
             Kind::List(&Kind::Text(Form::File), 1),
-            "Files with its lines, as hosts files, plain names, AdBlock and RPZ have them, told apart by \
-             each line. They are read again when they change.",
+            "Files with lines of the list: hosts files, plain names, AdBlock and RPZ, recognized \
+             line by line. They are read again when they change.",
         ),
         Key::new(
             "urls",
             Kind::List(&Kind::Text(Form::Url), 1),
-            "Where more of its lines are fetched from, by http or https.",
+            "URLs (http or https) that further lines are fetched from. Needs `store`.",
         ),
         Key::new(
             "refresh",
             Kind::Duration(LIST_REFRESH_MIN, LIST_REFRESH_MAX),
-            "How old what was fetched may get.",
+            "Age at which a fetched list is fetched again.",
         )
         .absent(Absent::Text("1d")),
         Key::new(
             "store",
             Kind::Text(Form::Folder),
-            "The folder that keeps what was fetched, over a restart too; with `urls`.",
+            "Folder that keeps fetched lists, a file a URL, over restarts; required with `urls`. \
+             The node creates it and must be able to write to it: `/var/lib/steppe/lists` under \
+             the unit of the package.",
         ),
         Key::new(
             "plain_names",
             Kind::Choice(&[Choice::served("suffix"), Choice::served("exact")]),
-            "What a line with nothing but a name is for: names below it too, or the name alone.",
+            "Meaning of a line with nothing but a name: \"suffix\" includes the names below it, \
+             \"exact\" is the name alone.",
         )
         .absent(Absent::Text("suffix")),
     ],
@@ -43,12 +46,14 @@ pub(super) static LIST: Table = Table {
 
 pub(super) static HOSTS: Table = Table {
     name: "dns.hosts",
-    doc: "Names that are answered here, whatever rules say.",
+    doc: "Names that are answered here, before rules. A type that such a name does not have is \
+     NODATA, and no server is asked; the names below it are not included. The TTL is 60 seconds.",
     keys: &[
         Key::new(
             "files",
             Kind::List(&Kind::Text(Form::File), 0),
-            "Files of addresses and names, such as /etc/hosts. They are read again when they change.",
+            "Files of addresses and names in the format of hosts(5), such as `/etc/hosts`. They \
+             are read again when they change.",
         )
         .absent(Absent::Texts(&[])),
         Key::new(
@@ -57,7 +62,10 @@ pub(super) static HOSTS: Table = Table {
                 Form::DnsName,
                 &Kind::OneOrMany(&Kind::Text(Form::DnsRecord)),
             ),
-            "Names with their addresses, or records such as \"MX 10 mail.example.org\".",
+            "Names, each with an address, a record (\"MX 10 mail.example.org\"), or a list of \
+             them. Types with a text form are A, AAAA, NS, PTR, MX, SRV and TXT; others are \
+             written as in RFC 3597, as `TYPE65 \\# 2 0001`. Each address also has a PTR record \
+             to its first name, `records` before `files`.",
         )
         .absent(Absent::Table),
     ],
@@ -66,49 +74,54 @@ pub(super) static HOSTS: Table = Table {
 
 pub(super) static RULE: Table = Table {
     name: "dns.rule",
-    doc: "Which queries are answered how: the first rule that matches and has an action decides.",
+    doc: "Rules that decide how queries are answered. The first rule that matches and has an action \
+     (`forward`, `block`, `rewrite`, `records`) decides; a query that none decides about is refused. \
+     `cache`, `log` and `rate` apply from the first matching rule that has them. Up to 1,024 rules.",
     keys: &[
         Key::new(
             "client",
             Kind::OneOrMany(&Kind::Text(Form::Network)),
-            "Any of these networks; without it every client.",
+            "Networks of clients. Without `client` and `client_id`, every client.",
         ),
         Key::new(
             "client_id",
             Kind::OneOrMany(&Kind::Text(Form::DnsClientId)),
-            "Clients that call themselves one of these, by the name of the TLS server or the path of \
-             HTTPS; beside `client`, those or these.",
+            "IDs of clients, as the first label of the TLS server name or the last part of the \
+             path of HTTPS. Of `client` and `client_id`, one match is enough.",
         ),
         Key::new(
             "suffix",
             Kind::OneOrMany(&Kind::Text(Form::DnsName)),
-            "Any of these names, or a name below them.",
+            "Domains: these names and all names below them.",
         ),
         Key::new(
             "name",
             Kind::OneOrMany(&Kind::Text(Form::DnsName)),
-            "Any of these names; beside `suffix`, those or these.",
+            "Names, without those below them. Of `suffix`, `name`, `name_regex` and `list`, one \
+             match is enough.",
         ),
         Key::new(
             "name_regex",
             Kind::OneOrMany(&Kind::Text(Form::Any)),
-            "Names that any of these regular expressions matches, in lower case and without the last dot.",
+            "Regular expressions, matched anywhere in the name, in lower case and without its \
+             last dot; `^` and `$` are its ends. Those of a rule take up to 1 MiB of states; \
+             look-around and back-references are not supported.",
         ),
         Key::new(
             "list",
             Kind::OneOrMany(&Kind::Text(Form::Name)),
-            "Names on any of these lists of `dns.list`; beside the three above, those or these.",
+            "Lists of `dns.list`: the names on them.",
         ),
         Key::new(
             "qtype",
             Kind::OneOrMany(&Kind::Text(Form::DnsType)),
-            "Any of these types; without it every type.",
+            "Types, such as \"AAAA\" or \"TYPE65\". Without it, every type.",
         ),
         Key::new("time", Kind::Table(&TIME), TIME.doc),
         Key::new(
             "forward",
             Kind::Text(Form::Name),
-            "The upstream that is asked.",
+            "Upstream that is asked (action).",
         ),
         Key::new(
             "block",
@@ -118,14 +131,16 @@ pub(super) static RULE: Table = Table {
                 Choice::served("zero"),
                 Choice::served("refused"),
             ]),
-            "How it is answered here: no such name, nothing of that type, the unspecified address, \
-             or a refusal.",
+            "Response of the forwarder itself (action): \"nxdomain\" (no such name), \"nodata\" \
+             (nothing of that type), \"zero\" (the unspecified address, for A and AAAA) or \
+             \"refused\".",
         ),
         Key::new("rewrite", Kind::Table(&REWRITE), REWRITE.doc),
         Key::new(
             "records",
             Kind::OneOrMany(&Kind::Text(Form::DnsRecord)),
-            "Addresses and other records that it is answered with.",
+            "Records that are answered with (action): those of the queried type, else NODATA, \
+             for every name that the rule matches.",
         ),
         Key::new(
             "cache",
@@ -138,7 +153,8 @@ pub(super) static RULE: Table = Table {
         Key::new(
             "log",
             Kind::Either(&[Kind::Boolean, Kind::Text(Form::Name)]),
-            "Whether its queries have a line in the query log; a word is one, and stands in them as `tag`.",
+            "Line in the query log: `true`, `false`, or a word, which turns it on and is logged \
+             as `tag`.",
         ),
         Key::new("rate", Kind::Table(&RATE), RATE.doc),
     ],
@@ -149,18 +165,21 @@ pub(super) static RULE: Table = Table {
 
 static RATE: Table = Table {
     name: "dns.rule.rate",
-    doc: "How many of its queries are let pass; others are dropped, or refused on connections.",
+    doc: "Limit on the queries that the rule matches. Beyond it, queries over UDP are dropped \
+     without a log line, queries over connections get REFUSED; counted as `rule` in \
+     `steppe_dns_limited_total`.",
     keys: &[
         Key::new(
             "qps",
             Kind::Integer(1, DNS_PER_S_MAX),
-            "So many a second, and as many at once.",
+            "Queries per second, and as many at once.",
         )
         .required(),
         Key::new(
             "of",
             Kind::Choice(&[Choice::served("client"), Choice::served("all")]),
-            "Whose are counted together: those of a client's network (/24, /56), or all.",
+            "Queries that are counted together: \"client\" for those of a client's network (/24, \
+             /56), or \"all\".",
         )
         .absent(Absent::Text("client")),
     ],
@@ -169,14 +188,16 @@ static RATE: Table = Table {
 
 static RULE_CACHE: Table = Table {
     name: "dns.rule.cache",
-    doc: "How responses are kept, in place of what the upstream and `dns.cache` say; \"off\": they are not.",
+    doc: "Caching of responses, in place of `dns.upstream.NAME.cache` and `dns.cache`: a table, \
+     or \"off\" to keep none except server failures (RFC 9520). Responses kept under different \
+     policies are kept apart.",
     keys: &[
-        Key::new("min_ttl", TTL, "For at least this long."),
-        Key::new("max_ttl", TTL, "For at most this long."),
+        Key::new("min_ttl", TTL, "Least time that responses are kept."),
+        Key::new("max_ttl", TTL, "Longest time that responses are kept."),
         Key::new(
             "negative_ttl_max",
             TTL,
-            "For at most this long where there is no such name or type.",
+            "Longest time that negative responses (no such name or type) are kept.",
         ),
         Key::new(
             "serve_stale",
@@ -192,11 +213,12 @@ static RULE_CACHE: Table = Table {
 
 static REWRITE: Table = Table {
     name: "dns.rule.rewrite",
-    doc: "Another name that it is answered for.",
+    doc: "Alias to another name (action), with that name's records.",
     keys: &[Key::new(
         "cname",
         Kind::Text(Form::DnsName),
-        "The name that it becomes an alias of; the answer has what that name has.",
+        "Target of the alias. Hosts, names of special use and rules decide about it, except \
+         rules that rewrite.",
     )
     .required()],
     needs: Needs::Nothing,
@@ -204,7 +226,7 @@ static REWRITE: Table = Table {
 
 static TIME: Table = Table {
     name: "dns.rule.time",
-    doc: "When it counts: on these days, in these hours of this time zone.",
+    doc: "Days, hours and time zone in which the rule applies.",
     keys: &[
         Key::new(
             "days",
@@ -217,7 +239,7 @@ static TIME: Table = Table {
                 Choice::served("sat"),
                 Choice::served("sun"),
             ])),
-            "Days on which its hours begin.",
+            "Days on which the hours begin.",
         )
         .absent(Absent::Texts(&[
             "mon", "tue", "wed", "thu", "fri", "sat", "sun",
@@ -225,13 +247,15 @@ static TIME: Table = Table {
         Key::new(
             "hours",
             Kind::Text(Form::Hours),
-            "From the first to before the second; into the next day where that is earlier.",
+            "Hours from the first time to before the second, into the next day if the second is \
+             earlier; they belong to the day on which they begin.",
         )
         .absent(Absent::Text("00:00-24:00")),
         Key::new(
             "zone",
             Kind::Text(Form::TimeZone),
-            "A time zone that the system has, or \"local\": the system's own.",
+            "Time zone of the system's database, such as \"Europe/Berlin\", or \"local\" for the \
+             system's own.",
         )
         .absent(Absent::Text("local")),
     ],

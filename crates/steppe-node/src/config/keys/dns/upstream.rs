@@ -12,31 +12,36 @@ pub(super) const TTL: Kind = Kind::Duration(Duration::ZERO, TTL_MAX);
 
 pub(super) static UPSTREAM: Table = Table {
     name: "dns.upstream",
-    doc: "Groups of servers, by name.",
+    doc: "Groups of servers that queries are forwarded to, by name.",
     keys: &[
         Key::new(
             "servers",
             Kind::List(&Kind::Text(Form::DnsServer), 1),
-            "Where they are: \"udp://ADDRESS\", \"tcp://ADDRESS\", \"tls://NAME@ADDRESS\", \
-             \"https://NAME/PATH\", each with a port where it is not the usual one.",
+            "URLs of servers, up to 64: \"udp://ADDRESS\" (TCP after a truncated response), \
+             \"tcp://ADDRESS\", \"tls://NAME@ADDRESS\" (DoT), \"https://NAME@ADDRESS/PATH\" \
+             (DoH). The usual ports (53, 853, 443) may be left out. Certificates are verified \
+             for NAME, else for the host; a host name needs `bootstrap` or an unencrypted \
+             server.",
         ),
         Key::new(
             "resolv_conf",
             Kind::Text(Form::File),
-            "A file such as /etc/resolv.conf, whose name servers are asked too. It is read at the start \
-             and by a reload.",
+            "File such as `/etc/resolv.conf`, whose first three name servers are asked over UDP, \
+             except the forwarder's own listeners; `127.0.0.1:53` if it is missing or names \
+             none. It is read at start and by a reload.",
         ),
         Key::new(
             "tls",
             Kind::Table(&UPSTREAM_TLS),
-            "How servers by \"tls://\" and \"https://\" are verified.",
+            "Verification of servers over \"tls://\" and \"https://\".",
         )
         .absent(Absent::Table),
         Key::new(
             "bootstrap",
             Kind::List(&Kind::Text(Form::DnsBootstrap), 0),
-            "Addresses of resolvers that are asked, over TCP, for the addresses of servers that are \
-             named; without any, the upstream's own servers by \"udp://\" and \"tcp://\".",
+            "IP addresses of resolvers that are asked, over TCP, for the addresses of servers \
+             known by name. Without any, the upstream's own servers over \"udp://\" and \
+             \"tcp://\".",
         )
         .absent(Absent::Texts(&[])),
         Key::new(
@@ -48,32 +53,35 @@ pub(super) static UPSTREAM: Table = Table {
                 Choice::served("round-robin"),
                 Choice::served("failover"),
             ]),
-            "Which server is asked when: \"hedge\" asks the next one when the fastest takes longer \
-             than it mostly does, \"race\" many at once.",
+            "Choice of servers. \"hedge\": the fastest, and the next if it takes longer than \
+             usual. \"race\": many at once, the first good response counts. \"fastest\": the \
+             fastest, and the next if it fails. \"round-robin\": in turn. \"failover\": the \
+             first in order that works.",
         )
         .absent(Absent::Text("hedge")),
         Key::new(
             "concurrent",
             Kind::Integer(DNS_CONCURRENT.0, DNS_CONCURRENT.1),
-            "How many are asked at once by \"race\".",
+            "Servers that \"race\" asks at once.",
         )
         .absent(Absent::Number(8)),
         Key::new(
             "timeout",
             Kind::TIMEOUT,
-            "How long a client waits: SERVFAIL.",
+            "Time that a client waits for a response; then SERVFAIL.",
         )
         .absent(Absent::Text("2s")),
         Key::new(
             "retry_tcp",
             Kind::Boolean,
-            "Whether a truncated response has the question asked again over TCP.",
+            "Asks again over TCP after a truncated response. With `false`, the client gets the \
+             truncated response.",
         )
         .absent(Absent::Yes),
         Key::new(
             "case_randomization",
             Kind::Boolean,
-            "Whether letters of names are of random case, which a response must repeat (0x20).",
+            "Sends names in random letter case, which a response must repeat (0x20).",
         )
         .absent(Absent::Yes),
         Key::new(
@@ -82,14 +90,15 @@ pub(super) static UPSTREAM: Table = Table {
                 Kind::Choice(&[Choice::served("strip"), Choice::served("pass")]),
                 Kind::Table(&ECS),
             ]),
-            "Which network servers are told that a client is in (EDNS Client Subnet): none, the one \
-             that the client names, or that of its address.",
+            "EDNS Client Subnet (RFC 7871) that servers receive: \"strip\" for none, \"pass\" \
+             for the one that the client sends, a table for the network of its address. A client \
+             that sends `0.0.0.0/0` opts out.",
         )
         .absent(Absent::Text("strip")),
         Key::new(
             "private",
             Kind::Boolean,
-            "Whether it may answer with private addresses.",
+            "Accepts private addresses in the responses of these servers.",
         )
         .absent(Absent::No),
         Key::new("cache", Kind::Table(&UPSTREAM_CACHE), UPSTREAM_CACHE.doc),
@@ -99,24 +108,25 @@ pub(super) static UPSTREAM: Table = Table {
 
 static UPSTREAM_TLS: Table = Table {
     name: "dns.upstream.tls",
-    doc: "How servers are verified.",
+    doc: "Verification of servers.",
     keys: &[
         Key::new(
             "ca",
             Kind::Text(Form::File),
-            "PEM file with the authorities of servers; without it the system's.",
+            "PEM file with the authorities of servers. Without it, the system's. It is read \
+             again when it changes; a file that can't be used changes nothing.",
         ),
         Key::new(
             "verify",
             Kind::Boolean,
-            "Whether certificates of servers are verified by authorities, for the name before \"@\", \
-             else the host.",
+            "Verifies certificates by authorities, for the name before \"@\", else for the host.",
         )
         .absent(Absent::Yes),
         Key::new(
             "pins",
             Kind::List(&Kind::Text(Form::Pin), 0),
-            "SHA-256 digests of public keys, one of which a server must have.",
+            "SHA-256 digests of public keys, written \"sha256/BASE64\". A server must have one \
+             of these keys beside a valid certificate; with `verify = false`, the key alone.",
         )
         .absent(Absent::Texts(&[])),
     ],
@@ -125,11 +135,11 @@ static UPSTREAM_TLS: Table = Table {
 
 static ECS: Table = Table {
     name: "dns.upstream.ecs",
-    doc: "The network of a client's address, public or not.",
+    doc: "Network of the client's address, private addresses included.",
     keys: &[Key::new(
         "add",
         Kind::Text(Form::SubnetPrefixes),
-        "Bits of IPv4 and of IPv6 addresses that are told, such as \"24/56\".",
+        "Prefix lengths of IPv4 and of IPv6 addresses, such as \"24/56\".",
     )
     .required()],
     needs: Needs::Nothing,
@@ -137,7 +147,7 @@ static ECS: Table = Table {
 
 static UPSTREAM_CACHE: Table = Table {
     name: "dns.upstream.cache",
-    doc: "How its responses are kept, where that differs.",
-    keys: &[Key::new("max_ttl", TTL, "For at most this long.").required()],
+    doc: "Caching of this upstream's responses, where it differs from `dns.cache`.",
+    keys: &[Key::new("max_ttl", TTL, "Longest time that responses are kept.").required()],
     needs: Needs::Nothing,
 };

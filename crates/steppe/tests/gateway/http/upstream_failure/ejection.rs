@@ -71,10 +71,10 @@ fn so_many_failures_in_a_row_eject() {
     assert_eq!(states(&node), ["ejected", "healthy"]);
     let reason = self::servers(&node)[0]["reason"].to_string();
     assert!(
-        reason.contains("3 failures in a row, the last: status 503"),
+        reason.contains("3 consecutive failures, the last: status 503"),
         "{reason}"
     );
-    assert!(reason.contains("back in 3"), "an hour: {reason}");
+    assert!(reason.contains("readmitted in 3"), "an hour: {reason}");
 }
 
 #[test]

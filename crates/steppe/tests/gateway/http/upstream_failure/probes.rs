@@ -77,7 +77,7 @@ fn probes_mark_a_server_unhealthy_and_back() {
     let first = servers(&node)[0].clone();
     assert!(first["probe"]["failed"].as_u64() >= Some(3), "{first}");
     assert!(
-        first["reason"].to_string().contains("probes fail"),
+        first["reason"].to_string().contains("health checks fail"),
         "{first}"
     );
     let requests = |origin: &RawOrigin| origin.received().matches("GET / ").count();
@@ -144,5 +144,5 @@ fn a_probe_waits_as_long_as_told() {
     wait_until(&node, "it is out", |servers| {
         servers[0]["state"] == "unhealthy"
     });
-    assert_eq!(servers(&node)[0]["probe"]["last"], "no answer in time");
+    assert_eq!(servers(&node)[0]["probe"]["last"], "no response in time");
 }

@@ -152,7 +152,7 @@ fn a_server_without_a_handshake_is_code_2() {
     let deaf = peer(until_it_leaves);
     assert_unreadable(
         &[&deaf.to_string(), "--timeout", "2s"],
-        "no handshake within 2s",
+        "no TLS handshake within 2s",
     );
     let closing = peer(drop);
     let output = steppe(&[&closing.to_string()]);
@@ -176,6 +176,6 @@ fn a_handshake_that_drips_ends_at_the_timeout() {
     });
     assert_unreadable(
         &[&slow.to_string(), "--timeout", "2s"],
-        "no handshake within 2s",
+        "no TLS handshake within 2s",
     );
 }

@@ -52,7 +52,7 @@ fn probes_speak_tls_and_say_why_they_fail() {
     assert_eq!(server(&node)["probe"]["last"], expected);
     assert_eq!(
         reason(&node),
-        format!("probes fail, the last with: {expected}")
+        format!("health checks fail; last result: {expected}")
     );
     nginx.renew(&authority.issue(&local()));
     // A worker of before may accept once more.

@@ -20,7 +20,7 @@ fn the_named_authority_is_trusted_and_no_other() {
     assert_eq!(reason(&trusting), "");
     let doubting = node(&other, nginx.address(), (CA, ""));
     assert_eq!(get(&doubting).status(), 502);
-    assert_eq!(reason(&doubting), "certificate of an unknown authority");
+    assert_eq!(reason(&doubting), "certificate from an unknown authority");
 }
 
 /// Each failure has its reason, in `/upstreams` and once in the log.
@@ -224,7 +224,7 @@ fn without_a_file_the_systems_authorities_are_trusted() {
     let (status, said) = builder("").run(&["run", "-c"], &toml);
     assert!(!status.success());
     assert!(
-        said.contains("no certificate authorities") && said.contains("`ca`"),
+        said.contains("no system root certificates") && said.contains("`ca`"),
         "{said}"
     );
     // Nobody is asked where nothing is verified.

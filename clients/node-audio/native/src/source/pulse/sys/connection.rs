@@ -80,7 +80,7 @@ impl Connection {
     pub fn open(is_stopped: IsStopped) -> Result<Self, Error> {
         let library = Library::get().map_err(|reason| {
             Error::NoServer(format!(
-                "libpulse can't be loaded ({reason}); install it (libpulse0), or capture by ALSA"
+                "libpulse can't be loaded ({reason}); install it (libpulse0), or capture with ALSA"
             ))
         })?;
         // SAFETY: no argument.
@@ -129,11 +129,11 @@ impl Connection {
         let fault = self.fault("pa_context_connect");
         match fault.code {
             abi::error::ACCESS | abi::error::AUTH_KEY => Error::Permission(format!(
-                "the sound server refuses: {}; run as the user whose session it is",
+                "the sound server refused the connection: {}; run as the user that runs the server",
                 self.text_of(fault)
             )),
             _ => Error::NoServer(format!(
-                "PulseAudio or PipeWire: {}; start one, or set PULSE_SERVER",
+                "PulseAudio or PipeWire: {}; start a sound server, or set PULSE_SERVER",
                 self.text_of(fault)
             )),
         }
@@ -210,7 +210,7 @@ impl Connection {
     #[must_use]
     pub fn text_of(&self, fault: Fault) -> String {
         if fault.code == 0 {
-            return "it does not answer".to_owned();
+            return "no response".to_owned();
         }
         // SAFETY: any number is accepted, and the text is static.
         text(unsafe { (self.library.pa_strerror)(fault.code) })

@@ -1,0 +1,53 @@
+//! Examples of the documentation: configurations are accepted, commands are known, and test blocks run.
+
+use steppe_node::config;
+use steppe_testkit::{Document, Steppe};
+
+/// Pages whose TOML is a scenario of the lab.
+fn is_of_the_lab(page: &Document) -> bool {
+    page.name.starts_with("docs/lab/") || page.name == "docs/performance/lab.md"
+}
+
+#[test]
+fn configurations_of_the_pages_are_accepted() {
+    let mut count = 0;
+    for page in Document::all().iter().filter(|page| !is_of_the_lab(page)) {
+        for fence in &page.fences {
+            let place = format!("{}:{}", page.name, fence.line);
+            match fence.info.as_str() {
+                "toml" => {
+                    let outcome = config::read(&page.name, &fence.text);
+                    let mistakes = outcome.report.mistakes();
+                    assert_eq!(mistakes, [], "{place}: {}", outcome.report);
+                    count += 1;
+                }
+                "toml part" => {
+                    let parsed = fence.text.parse::<toml::Table>();
+                    assert!(parsed.is_ok(), "{place}: {parsed:?}");
+                }
+                info => assert!(!info.starts_with("toml"), "{place}: '{info}'"),
+            }
+        }
+    }
+    assert!(count > 20, "{count} configurations");
+}
+
+#[test]
+fn commands_of_the_pages_are_known() {
+    let pages = Document::all();
+    let counts = pages
+        .iter()
+        .map(|page| page.parse_commands(Steppe::program()));
+    let count: usize = counts.sum();
+    assert!(count > 40, "{count} commands");
+}
+
+#[test]
+fn test_blocks_of_the_pages_run() {
+    let pages = Document::all();
+    let pages = pages.iter().filter(|page| !is_of_the_lab(page));
+    let count: usize = pages
+        .map(|page| page.run_tests("steppe.toml", &[Steppe::program()]))
+        .sum();
+    assert!(count > 3, "{count} blocks");
+}
