@@ -15,6 +15,7 @@ mod git;
 mod jobs;
 mod libtest;
 mod mutants;
+mod outside_links;
 mod package;
 mod performance;
 mod process;

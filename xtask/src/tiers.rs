@@ -10,7 +10,7 @@ use crate::costs::Table;
 use crate::jobs::Job;
 use crate::programs::{self, Plan, Program};
 use crate::report::{Outcome, Report};
-use crate::{audio, deny, fuzz, mutants, process, proofs, pypi, sanitize, tidy};
+use crate::{audio, deny, fuzz, mutants, outside_links, process, proofs, pypi, sanitize, tidy};
 
 /// The first tier: all that a change can break. `ALL=1` in the environment runs it whole.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -33,6 +33,7 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     let mut report = Report::default();
     let programs = first_tier(&mut report, &affected, fuzz_seconds);
     deny::long_steps(&mut report);
+    outside_links::step(&mut report);
     report.step("install sslyze", || pypi::SSLYZE.install());
     long_tests(&mut report, &programs);
     audio::long_step(&mut report);
