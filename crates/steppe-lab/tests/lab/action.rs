@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use steppe_testkit::skip;
+use steppe_testkit::{is_long, skip};
 
 use super::harness::{Lab, alone, free_port, program};
 
@@ -33,6 +33,12 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary() {
+    if !is_long() {
+        return skip(
+            "measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
     let _alone = alone();
     let lab = Lab::new("action");
     let (program, port) = (program("steady"), free_port());

@@ -25,6 +25,12 @@ fn cpu_time_a_request_that_doubles_is_found() {
 
 #[test]
 fn latency_that_doubles_is_found() {
+    if !is_long() {
+        return skip(
+            "latency_that_doubles_is_found",
+            "takes long: STEPPE_LONG=1 runs it",
+        );
+    }
     let _alone = alone();
     found_in_time(&soak("latency", 250, ""), "p50_growth");
 }
