@@ -532,3 +532,33 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_has_a_list_of_its_group() {
+        let size = |bytes, leaving| {
+            let entry = Entry {
+                account: None,
+                waker: None,
+                bytes,
+                leaving,
+                ticket: 0,
+                prev: NONE,
+                next: NONE,
+                state: State::Free,
+            };
+            entry.size()
+        };
+        let (least, most) = (BUFFER_BYTES_MIN as u64, BUFFER_BYTES_MAX as u64);
+        assert_eq!([size(0, 0), size(least, 0), size(least + 1, 0)], [0, 0, 1]);
+        // Larger than any buffer: with the largest, of the same group.
+        for bytes in [most, most + 1, 1 << 40] {
+            assert_eq!(size(bytes, 0), SIZES - 1, "{bytes}");
+            assert_eq!(size(bytes, 1), 2 * SIZES - 1, "{bytes}");
+        }
+        assert_eq!(size(least, 1), SIZES);
+    }
+}
