@@ -307,3 +307,57 @@ impl Entry {
             && (self.view, self.flags) == (key.view, key.flags)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key<'_> = Key {
+        qname: b"\x01a\x07example\x00",
+        qtype: Rtype(1),
+        qclass: Class(1),
+        view: 0,
+        flags: 0,
+        subnet: None,
+    };
+
+    /// A hash may be that of another question: each part of the question is compared.
+    #[test]
+    fn questions_of_one_hash_are_told_apart() {
+        let shard = Shard::new(1, 1);
+        let mut entries = shard.entries.into_iter();
+        let mut entry = entries.next().expect("one entry");
+        entry.fill(&KEY, 7);
+        let upper = b"\x01A\x07EXAMPLE\x00";
+        assert!(entry.is_question(&KEY));
+        assert!(entry.is_question(&Key {
+            qname: upper,
+            ..KEY
+        }));
+        for other in [
+            Key {
+                qname: b"\x01b\x07example\x00",
+                ..KEY
+            },
+            Key {
+                qname: b"\x07example\x00",
+                ..KEY
+            },
+            Key {
+                qtype: Rtype(28),
+                ..KEY
+            },
+            Key {
+                qclass: Class(3),
+                ..KEY
+            },
+            Key { view: 1, ..KEY },
+            Key {
+                flags: Key::DNSSEC_OK,
+                ..KEY
+            },
+        ] {
+            assert!(!entry.is_question(&other), "{other:?}");
+        }
+    }
+}
