@@ -17,6 +17,7 @@ mod rust_files;
 mod tree;
 mod unsafe_list;
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::Result;
@@ -55,6 +56,11 @@ pub fn shrink() -> Result<bool> {
     let shrunk = known::shrunk(&tree, &found(&tree))?;
     fs::write(process::root().join(tree::LIST), shrunk)?;
     command()
+}
+
+/// The links of all documents to other sites.
+pub fn outside_links() -> Result<BTreeSet<String>> {
+    Ok(documents::outside_links(&Tree::of_checkout()?))
 }
 
 /// Every finding, those that are listed too.

@@ -3,6 +3,8 @@
 //! A term of the glossary is a heading of the second level. A reader has another machine than ours,
 //! and maybe a mirror of a registry. Of Markdown, HTML and headings that are underlined are not read.
 
+use std::collections::BTreeSet;
+
 use super::finding::Finding;
 use super::tree::{SourceFile, Tree, has_word, numbered};
 
@@ -82,13 +84,25 @@ pub fn check_links(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Links to other sites, without their anchors.
+pub fn outside_links(tree: &Tree) -> BTreeSet<String> {
+    let targets = tree.ending(".md").flat_map(|file| links(&file.text));
+    let outside = targets.filter(|(_, target)| is_of_other_site(target));
+    let pages = outside.map(|(_, target)| target.split('#').next().unwrap_or_default().to_owned());
+    pages.collect()
+}
+
+fn is_of_other_site(target: &str) -> bool {
+    target.contains("://")
+}
+
 fn broken(tree: &Tree, from: &str, target: &str) -> Option<String> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let path = match path {
         "" => from.to_owned(),
         path => resolved(from, path),
     };
-    let leads_outside = target.contains("://") || target.starts_with("mailto:");
+    let leads_outside = is_of_other_site(target) || target.starts_with("mailto:");
     if leads_outside || tree.has(&path) && (anchor.is_empty() || !path.ends_with(".md")) {
         return None;
     }
@@ -376,6 +390,14 @@ mod tests {
         assert_eq!(anchor(&found[0]), "the-steppe-node");
         assert_eq!(anchor(&found[1]), "back-pressure-size-class");
         assert_eq!(found[1].level, 2);
+    }
+
+    #[test]
+    fn links_to_other_sites_are_found() {
+        let text = "[a](b.md) [c](https://d.example/e#f) `[x](https://y.example)`\n[g](http://h.example \"i\")\n";
+        let found = outside_links(&Tree::of(&[("a.md", text)]));
+        let expected = ["http://h.example", "https://d.example/e"];
+        assert_eq!(found, expected.map(str::to_owned).into());
     }
 
     #[test]
