@@ -13,6 +13,8 @@ pub struct Fence {
     pub info: String,
     /// Its lines.
     pub text: String,
+    /// The heading of the second level that it stands below; empty before the first.
+    pub heading: String,
     /// The line of its opening, from 1.
     pub line: usize,
     /// The name of a file in backquotes that the lines before it have last, such as `soak.toml`.
@@ -60,6 +62,41 @@ impl Document {
             name: name.to_string(),
             fences: fences(&text),
         }
+    }
+
+    /// The first `toml` block.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn toml(&self) -> &str {
+        let toml = self.fences.iter().find(|fence| fence.info == "toml");
+        let toml = toml.unwrap_or_else(|| panic!("{} has no configuration", self.name));
+        &toml.text
+    }
+
+    /// Has `check` judge each `toml` block, and parses each `toml part` block; the number of the former.
+    ///
+    /// # Panics
+    /// When one is refused, and for another word after `toml`.
+    pub fn check_toml(&self, check: impl Fn(&str) -> Result<(), String>) -> usize {
+        let mut count = 0;
+        for fence in &self.fences {
+            let judged = match fence.info.as_str() {
+                "toml" => {
+                    count += 1;
+                    check(&fence.text)
+                }
+                "toml part" => {
+                    let parsed = fence.text.parse::<toml::Table>();
+                    parsed.map(drop).map_err(|error| error.to_string())
+                }
+                info if info.starts_with("toml") => Err(format!("'{info}' is not known")),
+                _ => Ok(()),
+            };
+            let (page, line) = (&self.name, fence.line);
+            judged.unwrap_or_else(|error| panic!("{page}:{line}: {error}"));
+        }
+        count
     }
 
     /// Runs each `sh test` block with `bash -e` in one scratch folder, with the programs on its `PATH`. The `toml` blocks of
@@ -143,7 +180,7 @@ fn add_pages(folder: &Path, paths: &mut Vec<PathBuf>) {
 fn fences(text: &str) -> Vec<Fence> {
     let mut fences = Vec::new();
     let mut open: Option<Fence> = None;
-    let mut file = None;
+    let (mut file, mut heading) = (None, "");
     for (number, line) in text.lines().enumerate() {
         match (line.trim_start().strip_prefix("```"), &mut open) {
             (Some(_), Some(_)) => fences.extend(open.take()),
@@ -151,12 +188,16 @@ fn fences(text: &str) -> Vec<Fence> {
                 open = Some(Fence {
                     info: info.trim().to_owned(),
                     text: String::new(),
+                    heading: heading.to_owned(),
                     line: number + 1,
                     file: file.take(),
                 });
             }
             (None, Some(fence)) => fence.text += &format!("{line}\n"),
-            (None, None) => file = file_named(line).or(file),
+            (None, None) => {
+                heading = line.strip_prefix("## ").unwrap_or(heading);
+                file = file_named(line).or(file);
+            }
         }
     }
     fences
@@ -210,13 +251,14 @@ mod tests {
     #[test]
     fn fenced_blocks_are_found_with_their_lines() {
         let found = fences(
-            "# `x/y.toml`\nas `a.toml`:\n\n```toml\na = 1\n```\ntext\n  ```sh test\nls\n  ```\n",
+            "# `x/y.toml`\n## Files\nas `a.toml`:\n\n```toml\na = 1\n```\ntext\n  ```sh test\nls\n  ```\n",
         );
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].info.as_str(), found[0].line), ("toml", 4));
+        assert_eq!((found[0].info.as_str(), found[0].line), ("toml", 5));
+        assert_eq!(found[0].heading, "Files");
         assert_eq!(found[0].file.as_deref(), Some("a.toml"));
         assert_eq!(found[0].text, "a = 1\n");
-        assert_eq!((found[1].info.as_str(), found[1].line), ("sh test", 8));
+        assert_eq!((found[1].info.as_str(), found[1].line), ("sh test", 9));
         assert_eq!(found[1].file, None);
     }
 

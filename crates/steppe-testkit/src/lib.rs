@@ -170,6 +170,15 @@ pub fn is_long() -> bool {
     std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
 }
 
+/// Skips a test that takes long, but in the long tier: true when it is skipped.
+#[must_use]
+pub fn is_left_to_long_tier(test: &str) -> bool {
+    if !is_long() {
+        skip(test, "takes long: STEPPE_LONG=1 runs it");
+    }
+    !is_long()
+}
+
 /// Whether programs and libraries that tests run were built before the tests, as `cargo xtask test` does.
 ///
 /// Without it (`STEPPE_BUILT=1`) such a test has cargo build them; cargo's lock lets one build at a time.

@@ -1,24 +1,16 @@
 //! Configurations that stand on a page of the documentation, for a test that runs them.
 
-use std::fs;
-use std::path::Path;
+use crate::Document;
 
-/// The configurations of `docs/NAME.md`, each with the heading that it stands below.
+/// The configurations of `docs/NAME.md` below headings, each with its own.
 ///
 /// # Panics
 /// Without the page, or without any.
 pub fn page_examples(name: &str) -> Vec<(String, String)> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let page = docs.join(name).with_extension("md");
-    let page = fs::read_to_string(page).expect("the page is there");
-    let mut examples = Vec::new();
-    for section in page.split("\n## ").skip(1) {
-        let heading = section.lines().next().unwrap_or_default();
-        for block in section.split("```toml\n").skip(1) {
-            let toml = block.split("```").next().unwrap_or_default();
-            examples.push((heading.to_owned(), toml.to_owned()));
-        }
-    }
+    let page = Document::named(&format!("docs/{name}.md"));
+    let fences = page.fences.into_iter();
+    let examples = fences.filter(|fence| fence.info == "toml" && !fence.heading.is_empty());
+    let examples: Vec<_> = examples.map(|fence| (fence.heading, fence.text)).collect();
     assert!(!examples.is_empty(), "{name} has none");
     examples
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use steppe_testkit::{is_long, skip};
+use steppe_testkit::{is_left_to_long_tier, skip};
 
 use super::harness::{Lab, alone, free_port, program};
 
@@ -33,11 +33,10 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary() {
-    if !is_long() {
-        return skip(
-            "measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier(
+        "measured_a_change_that_computes_far_more_fails_the_job_and_is_in_its_summary",
+    ) {
+        return;
     }
     let _alone = alone();
     let lab = Lab::new("action");

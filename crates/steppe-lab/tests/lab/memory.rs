@@ -1,6 +1,6 @@
 //! Soaks and cycles of programs whose memory is known.
 
-use steppe_testkit::{is_long, skip};
+use steppe_testkit::is_left_to_long_tier;
 
 use super::harness::{Lab, alone, among_others, finding, free_port, program, scenario};
 
@@ -228,11 +228,8 @@ url = "http://127.0.0.1:{port}/"
 /// That its load kept its rate is judged as well.
 #[test]
 fn measured_the_worst_variant_is_the_verdict_unless_it_is_expected() {
-    if !is_long() {
-        return skip(
-            "measured_the_worst_variant_is_the_verdict_unless_it_is_expected",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier("measured_the_worst_variant_is_the_verdict_unless_it_is_expected") {
+        return;
     }
     let lab = Lab::new("variants");
     let leaking = program("leaking");

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{Ended, is_long, library, run, run_within};
-use steppe_testkit::{Scratch, heavy, skip};
+use crate::support::{Ended, library, run, run_within};
+use steppe_testkit::{Scratch, heavy, is_left_to_long_tier, skip};
 
 /// What one of these programs may take.
 const LIMIT: Duration = Duration::from_secs(1_800);
 
 /// Whether the test runs: in the long tier, where its program is.
 fn runs(test: &str, program: &str) -> bool {
-    if !is_long() {
-        skip(test, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(test) {
         return false;
     }
     if Command::new(program).arg("--version").output().is_err() {

@@ -4,13 +4,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::server::{Nginx, Server, program};
-use crate::support::{is_long, preloaded, run, run_within};
-use steppe_testkit::{Wrk, heavy, skip};
+use crate::support::{preloaded, run, run_within};
+use steppe_testkit::{Wrk, heavy, is_left_to_long_tier, skip};
 
 /// Whether the test runs: in the long tier, where its programs are.
 fn runs(test: &str, programs: &[&str]) -> bool {
-    if !is_long() {
-        skip(test, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(test) {
         return false;
     }
     let is_missing = |name: &&&str| {

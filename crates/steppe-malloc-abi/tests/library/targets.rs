@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{is_long, run, target_directory, testdata};
-use steppe_testkit::{Scratch, skip};
+use crate::support::{run, target_directory, testdata};
+use steppe_testkit::{Scratch, is_left_to_long_tier, skip};
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -14,8 +14,7 @@ const AARCH64_ROOT: &str = "/usr/aarch64-linux-gnu";
 
 /// Whether the test runs: in the long tier, where the target and its programs are.
 fn runs(test: &str, target: &str, programs: &[&str]) -> bool {
-    if !is_long() {
-        skip(test, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(test) {
         return false;
     }
     let query = ["--print", "target-libdir", "--target", target];

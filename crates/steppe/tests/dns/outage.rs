@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, eventually, is_long, skip};
+use steppe_testkit::{DnsServer, Forwarder, Steppe, dns_query, eventually, is_left_to_long_tier};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const OUTAGE: Duration = Duration::from_secs(60);
@@ -308,11 +308,8 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn a_minute_without_servers_costs_no_answer_and_ends_without_a_storm() {
-    if !is_long() {
-        return skip(
-            "a_minute_without_servers",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier("a_minute_without_servers") {
+        return;
     }
     let servers = Arc::new(Servers::default());
     let [one, other] = [servers.start(0), servers.start(1)];

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use steppe_testkit::{Message, NodeConfig, RawOrigin, Steppe, SteppeBuilder};
+use steppe_testkit::{Document, Message, NodeConfig, RawOrigin, Steppe, SteppeBuilder};
 
 /// "open sesame", by bcrypt.
 const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
@@ -358,13 +358,8 @@ fn the_pages_configurations_run() {
         if name == "README" {
             continue;
         }
-        let text = fs::read_to_string(&path).expect("a page");
-        let toml = text
-            .split("```toml\n")
-            .nth(1)
-            .and_then(|rest| rest.split("```").next());
-        let toml = toml.unwrap_or_else(|| panic!("{name} has no configuration"));
-        let config = NodeConfig::parse(toml)
+        let page = Document::named(&format!("docs/gateway/filters/{name}.md"));
+        let config = NodeConfig::parse(page.toml())
             .set("admin.listen", "{admin}")
             .listener_at("127.0.0.1:8080", |l| l.set("listen", "{gateway}"));
         let node = builder().start(&config);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use steppe_testkit::{is_long, skip};
+use steppe_testkit::is_left_to_long_tier;
 
 use crate::harness::{Lab, alone, free_port, program};
 
@@ -40,11 +40,8 @@ cmd = ["{program}", "127.0.0.1:{port}", "{more}"]
 /// Half as much again in short runs, which any machine can tell, and ten per cent in long ones.
 #[test]
 fn more_cpu_a_request_is_no_go() {
-    if !is_long() {
-        return skip(
-            "more_cpu_a_request_is_no_go",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier("more_cpu_a_request_is_no_go") {
+        return;
     }
     more_is_no_go(&pairs(50, ""), 10, 1.2..1.8);
     let long = pairs(10, "")
@@ -72,11 +69,8 @@ fn more_is_no_go(text: &str, pairs: usize, ratios: Range<f64>) {
 /// Twenty times (eight minutes).
 #[test]
 fn a_program_against_itself_is_never_no_go() {
-    if !is_long() {
-        return skip(
-            "a_program_against_itself_is_never_no_go",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier("a_program_against_itself_is_never_no_go") {
+        return;
     }
     let _alone = alone();
     for seed in 1..=20 {

@@ -1,6 +1,6 @@
 //! Slow sicknesses that times tell, and the healthy twin of all, whose times are judged as well.
 
-use steppe_testkit::{is_long, skip};
+use steppe_testkit::is_left_to_long_tier;
 
 use crate::harness::{Lab, alone, finding, free_port, program};
 use crate::sickness::soak;
@@ -25,11 +25,8 @@ fn cpu_time_a_request_that_doubles_is_found() {
 
 #[test]
 fn latency_that_doubles_is_found() {
-    if !is_long() {
-        return skip(
-            "latency_that_doubles_is_found",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier("latency_that_doubles_is_found") {
+        return;
     }
     let _alone = alone();
     found_in_time(&soak("latency", 250, ""), "p50_growth");
@@ -58,11 +55,10 @@ fn their_healthy_twin_is_stable() {
 /// Each epoch would wait three seconds for operations that never end.
 #[test]
 fn a_target_that_lets_requests_hang_is_quoted_and_not_waited_for_each_time() {
-    if !is_long() {
-        return skip(
-            "a_target_that_lets_requests_hang_is_quoted_and_not_waited_for_each_time",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier(
+        "a_target_that_lets_requests_hang_is_quoted_and_not_waited_for_each_time",
+    ) {
+        return;
     }
     let _alone = alone();
     let lab = Lab::new("sick-hang");

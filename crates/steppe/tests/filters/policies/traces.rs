@@ -289,9 +289,7 @@ fn the_last_spans_are_sent() {
 fn the_pages_configuration_sends_spans() {
     let collector = Collector::start(TAKEN);
     let otlp = format!("http://{}", collector.origin.address());
-    let page = Document::named("docs/gateway/traces.md");
-    let toml = page.fences.iter().find(|fence| fence.info == "toml");
-    let config = NodeConfig::parse(&toml.expect("a configuration").text)
+    let config = NodeConfig::parse(Document::named("docs/gateway/traces.md").toml())
         .set("admin.listen", "{admin}")
         .set("trace.otlp", otlp)
         .listener_at("127.0.0.1:8080", |l| l.set("listen", "{gateway}"));

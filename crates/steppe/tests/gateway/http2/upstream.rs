@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use steppe_testkit::{
     FieldSection, H2Frame, H2Peer, H2Server, Message, NodeConfig, RawOrigin, Steppe, eventually,
-    is_long, skip,
+    is_left_to_long_tier,
 };
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
@@ -185,11 +185,8 @@ fn the_next_connection_is_there_before_the_last_is_full() {
 /// A server that has gone without a word is asked, and given up. Takes a minute.
 #[test]
 fn a_silent_server_is_asked_and_given_up() {
-    if !is_long() {
-        return skip(
-            "a_silent_server_is_asked_and_given_up",
-            "takes long: STEPPE_LONG=1 runs it",
-        );
+    if is_left_to_long_tier("a_silent_server_is_asked_and_given_up") {
+        return;
     }
     let pings = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&pings);

@@ -60,37 +60,19 @@ fn the_page_shows_the_node_live_and_complains_of_nothing() {
 }
 
 /// Routes `fine` and `broken`, whose server refuses connections, and a cache.
-const ERRORS: &str = r#"
-[node]
-workers = 1
-memory_budget = "64MiB"
-[admin]
-listen = "{admin}"
-[[http.listener]]
-listen = "{gateway}"
-[http.upstream.hello]
-respond.body = "hello"
-[http.upstream.pages]
-servers = ["{origin}"]
-[http.upstream.down]
-servers = ["{nobody}"]
-[http.filter.store]
-kind = "cache"
-bytes = "4MiB"
-[[http.route]]
-name = "fine"
-path = "/fine"
-upstream = "hello"
-[[http.route]]
-name = "cached"
-path = "/cached"
-upstream = "pages"
-filters = ["store"]
-[[http.route]]
-name = "broken"
-path = "/broken"
-upstream = "down"
-"#;
+fn with_errors() -> NodeConfig {
+    NodeConfig::bare()
+        .add_upstream("hello", |u| u.set("respond.body", "hello"))
+        .add_upstream("pages", |u| u.servers(["{origin}"]))
+        .add_upstream("down", |u| u.servers(["{nobody}"]))
+        .add_filter("store", |f| f.set("kind", "cache").set("bytes", "4MiB"))
+        .add_route("fine", |r| r.path("/fine").upstream("hello"))
+        .add_route("cached", |r| {
+            let route = r.path("/cached").upstream("pages");
+            route.filters(["store"])
+        })
+        .add_route("broken", |r| r.path("/broken").upstream("down"))
+}
 
 #[test]
 fn errors_by_route_and_upstream_and_caches_are_shown_before_memory() {
@@ -103,7 +85,7 @@ fn errors_by_route_and_upstream_and_caches_are_shown_before_memory() {
     let node = Steppe::builder()
         .with("origin", origin.address())
         .with("nobody", Port::free().keep())
-        .start(ERRORS);
+        .start(with_errors());
     let get = |path: &str, count: usize| {
         for _ in 0..count {
             node.exchange(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));

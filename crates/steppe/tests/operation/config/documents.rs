@@ -10,25 +10,18 @@ fn is_of_the_lab(page: &Document) -> bool {
 
 #[test]
 fn configurations_of_the_pages_are_accepted() {
-    let mut count = 0;
-    for page in Document::all().iter().filter(|page| !is_of_the_lab(page)) {
-        for fence in &page.fences {
-            let place = format!("{}:{}", page.name, fence.line);
-            match fence.info.as_str() {
-                "toml" => {
-                    let outcome = config::read(&page.name, &fence.text);
-                    let mistakes = outcome.report.mistakes();
-                    assert_eq!(mistakes, [], "{place}: {}", outcome.report);
-                    count += 1;
-                }
-                "toml part" => {
-                    let parsed = fence.text.parse::<toml::Table>();
-                    assert!(parsed.is_ok(), "{place}: {parsed:?}");
-                }
-                info => assert!(!info.starts_with("toml"), "{place}: '{info}'"),
+    let pages = Document::all();
+    let pages = pages.iter().filter(|page| !is_of_the_lab(page));
+    let counts = pages.map(|page| {
+        page.check_toml(|text| {
+            let report = config::read(&page.name, text).report;
+            match report.mistakes() {
+                [] => Ok(()),
+                _ => Err(report.to_string()),
             }
-        }
-    }
+        })
+    });
+    let count: usize = counts.sum();
     assert!(count > 20, "{count} configurations");
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use steppe_testkit::{
     Carrier, Cgroup, FlowOrigin, FlowPlan, FlowReport, MemoryMeter, NodeConfig, Steppe, Wire,
-    download, heavy, is_long, raise_file_limit, skip, upload,
+    download, heavy, is_left_to_long_tier, is_long, raise_file_limit, skip, upload,
 };
 
 const CONNECTIONS: u64 = 2_000;
@@ -30,8 +30,8 @@ const RSS_BYTES_MAX: u64 = (64 + 24) << 20;
 fn two_thousand_uploads_to_a_slow_origin() {
     let test = "two_thousand_uploads_to_a_slow_origin";
     // Over TLS the short form runs, in the long tier.
-    if !is_long() && Wire::of_run() == Wire::Plain {
-        return skip(test, "takes long: STEPPE_LONG=1 runs it");
+    if Wire::of_run() == Wire::Plain && is_left_to_long_tier(test) {
+        return;
     }
     let bytes = if is_long() { 10_000_000 } else { 100_000 };
     let report = run(test, HTTP1, bytes, upload);
@@ -65,8 +65,8 @@ fn uploads_over_many_streams_to_a_slow_origin() {
 #[test]
 fn slow_readers_of_many_streams() {
     let test = "slow_readers_of_many_streams";
-    if !is_long() {
-        return skip(test, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(test) {
+        return;
     }
     expect_served(run(test, MANY_STREAMS, 10_000_000, |plan, _| {
         download(plan)
@@ -76,8 +76,8 @@ fn slow_readers_of_many_streams() {
 #[test]
 fn uploads_over_a_stream_each_to_a_slow_origin() {
     let test = "uploads_over_a_stream_each_to_a_slow_origin";
-    if !is_long() {
-        return skip(test, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(test) {
+        return;
     }
     expect_served(run(test, ONE_STREAM, 10_000_000, upload));
 }

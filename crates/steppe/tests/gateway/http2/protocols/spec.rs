@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use steppe_testkit::skip;
+use steppe_testkit::{is_left_to_long_tier, skip};
 
 use super::*;
 
@@ -58,8 +58,8 @@ fn run(program: &Path, site: &Site, down: Downstream) -> String {
 #[test]
 fn h2spec_finds_nothing() {
     const TEST: &str = "h2spec_finds_nothing";
-    if !is_long() {
-        return skip(TEST, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(TEST) {
+        return;
     }
     let program = match h2spec() {
         Ok(program) => program,

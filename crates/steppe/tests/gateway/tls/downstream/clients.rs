@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use steppe_testkit::{
-    Authority, Curl, Leaf, Message, RawOrigin, SClient, Scratch, Steppe, Wrk, skip,
+    Authority, Curl, Leaf, Message, RawOrigin, SClient, Scratch, Steppe, Wrk, is_left_to_long_tier,
+    skip,
 };
 
-use super::{GET_AND_CLOSE, NAME, OK, Site, eventually, expect_count, handshakes, is_long};
+use super::{GET_AND_CLOSE, NAME, OK, Site, eventually, expect_count, handshakes};
 
 /// What clients send and get at a time.
 const MEGABYTE: usize = 1_000_000;
@@ -180,9 +181,7 @@ fn node_js_is_served() {
 #[test]
 fn go_is_served() {
     const TEST: &str = "go_is_served";
-    if !is_long() {
-        skip(TEST, "takes long: STEPPE_LONG=1 runs it");
-    } else if is_there(TEST, "go", "version") {
+    if !is_left_to_long_tier(TEST) && is_there(TEST, "go", "version") {
         let mut go = Command::new("go");
         go.arg("run").arg(testdata("client.go"));
         // No module, and nothing from a network.

@@ -5,9 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use steppe_testkit::{Authority, KeyKind, Leaf, RawOrigin, Scratch, Steppe, skip};
+use steppe_testkit::{
+    Authority, KeyKind, Leaf, RawOrigin, Scratch, Steppe, is_left_to_long_tier, skip,
+};
 
-use super::{OK, Site, is_long};
+use super::{OK, Site};
 
 /// Whom the scanners connect to: names that resolve here.
 const HOST: &str = "localhost";
@@ -78,8 +80,8 @@ fn sslyze() -> PathBuf {
 #[test]
 fn sslyze_finds_what_mozilla_asks_for() {
     const TEST: &str = "sslyze_finds_what_mozilla_asks_for";
-    if !is_long() {
-        return skip(TEST, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(TEST) {
+        return;
     }
     let program = sslyze();
     if !program.exists() {
@@ -112,8 +114,8 @@ fn sslyze_finds_what_mozilla_asks_for() {
 #[test]
 fn testssl_finds_nothing_of_weight() {
     const TEST: &str = "testssl_finds_nothing_of_weight";
-    if !is_long() {
-        return skip(TEST, "takes long: STEPPE_LONG=1 runs it");
+    if is_left_to_long_tier(TEST) {
+        return;
     }
     if Command::new("testssl").arg("--version").output().is_err() {
         return skip(TEST, "testssl.sh is not installed");
