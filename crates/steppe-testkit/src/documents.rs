@@ -140,7 +140,7 @@ impl Document {
         for fence in shells {
             for command in commands(&fence.text, name) {
                 let own = command.split(" -- ").next().unwrap_or(&command);
-                let script = format!("{} --help", own.replace("$!", "1"));
+                let script = format!("{} --help", with_numbers(own));
                 let output = bash(&script, &[program]).output().expect("bash");
                 let text = String::from_utf8_lossy(&output.stderr);
                 let (page, line) = (&self.name, fence.line);
@@ -222,6 +222,18 @@ fn commands(script: &str, program: &str) -> Vec<String> {
     own.collect()
 }
 
+/// A command with a number for each process that the shell would look for: `$!` and `$(pidof …)`. What runs on this
+/// machine is not asked.
+fn with_numbers(command: &str) -> String {
+    let mut parts = command.split("$(");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (_, rest) = part.split_once(')').unwrap_or((part, ""));
+        text = text + "1" + rest;
+    }
+    text.replace("$!", "1")
+}
+
 /// The commands of a line: cut where the shell cuts, outside of quotes.
 fn parts(line: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
@@ -274,6 +286,15 @@ mod tests {
                 "steppe top",
                 "steppe call 'a | b'"
             ]
+        );
+    }
+
+    #[test]
+    fn processes_of_the_shell_are_numbers() {
+        let command = "steppe-lab soak --pid $(pidof -s nginx) --for 1h -p $!";
+        assert_eq!(
+            with_numbers(command),
+            "steppe-lab soak --pid 1 --for 1h -p 1"
         );
     }
 
