@@ -8,18 +8,34 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+/// The machine as its `/proc` has it.
+struct Machine {
+    cores: usize,
+    cpuinfo: String,
+    /// The kernel's release.
+    kernel: String,
+    /// The load average of the last minute.
+    load: String,
+}
+
+impl Machine {
+    fn read() -> Self {
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cpuinfo: fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            load: load.split(' ').next().unwrap_or("unknown").to_owned(),
+        }
+    }
+}
+
 /// Cores, CPU model, kernel and load average in one line.
 pub fn describe() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!(
-        "{cores} cores, {}, Linux {}, load {} at the start",
-        cpu_model(&cpuinfo),
-        kernel.trim(),
-        load.split(' ').next().unwrap_or("unknown"),
-    )
+    let machine = Machine::read();
+    let (cores, cpu) = (machine.cores, cpu_model(&machine.cpuinfo));
+    let (kernel, load) = (machine.kernel.trim(), &machine.load);
+    format!("{cores} cores, {cpu}, Linux {kernel}, load {load} at the start")
 }
 
 /// Today in the form of an HTTP date.
@@ -30,20 +46,15 @@ pub fn date() -> String {
 
 /// The same for a page of figures: date and machine, without the build of its kernel.
 pub fn dated() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let virtual_machine = match cpuinfo.contains(" hypervisor") {
+    let machine = Machine::read();
+    let (day, cores, cpu) = (day(&date()), machine.cores, cpu_model(&machine.cpuinfo));
+    let (kernel, load) = (release(&machine.kernel), &machine.load);
+    let virtual_machine = match machine.cpuinfo.contains(" hypervisor") {
         true => ", virtual machine",
         false => "",
     };
     format!(
-        "{}, {cores} cores ({}{virtual_machine}), Linux {}, load {} at the start",
-        day(&date()),
-        cpu_model(&cpuinfo),
-        release(&kernel),
-        load.split(' ').next().unwrap_or("unknown"),
+        "{day}, {cores} cores ({cpu}{virtual_machine}), Linux {kernel}, load {load} at the start"
     )
 }
 
