@@ -293,6 +293,17 @@ pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
 /// content. It is not held: most need less.
 pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
 
+/// The most that the `h2` crate takes for a header list that comes, in bytes for each that RFC 9113 §6.5.2 counts of
+/// it: fields of one byte, in a table that has just grown. See `tests/allocations.rs`.
+pub const H2_LIST_FACTOR: usize = 7;
+
+/// The most that header lists of one read take: 16 KiB of fields that stand in the table of HPACK.
+pub const H2_READ_GROWTH_BYTES: usize = 4 << 20;
+
+/// The part of the budget, one of so many, with which all streams of one connection begin: fewer are announced
+/// (SETTINGS_MAX_CONCURRENT_STREAMS) where that is not enough for `limits.streams`.
+pub const CONNECTION_STREAMS_PART: u64 = 16;
+
 /// The part of the budget, one of so many, that new streams of HTTP/2 leave free for those that have
 /// begun: they need memory for their answers yet.
 pub const STREAMS_LEAVE: u64 = 8;

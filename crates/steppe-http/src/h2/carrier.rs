@@ -5,7 +5,8 @@
 //! to the transport, behind what was gathered.
 //!
 //! Invariant: what is gathered is bounded and charged; while the peer takes nothing, nothing more
-//! is accepted, and a peer that floods is not read from.
+//! is accepted, a peer that floods is not read from, and no header list is read without memory for
+//! it (`gate`).
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -20,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::backlog::Backlog;
 use super::frames::{Flood, FrameCounter};
+use super::gate::{Admits, Gate};
 use crate::limits::{FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX};
 use crate::metrics::Traffic;
 
@@ -44,6 +46,7 @@ struct Line {
     _charge: Reservation,
     traffic: Traffic,
     frames: FrameCounter,
+    gate: Gate,
     backlog: Backlog,
     /// Content of DATA frames that came in all.
     content: u64,
@@ -75,16 +78,20 @@ pub(super) struct Progress {
     pub(super) has_settings: bool,
     /// Nothing is read from the peer until what came is taken.
     pub(super) is_held: bool,
+    /// A header list waits for memory.
+    pub(super) is_short: bool,
+    /// Of a header list, some has come.
+    pub(super) has_part_of_list: bool,
     /// What the peer overdoes.
     pub(super) flood: Option<Flood>,
 }
 
 impl Carrier {
-    /// `preface_bytes` are those that the peer sends before its first frame.
+    /// `gate` is that of its header lists; `preface_bytes` are those that a client sends before its first frame.
     pub(super) fn new(
         (transport, pending): (Transport, Option<Buffer>),
         (lease, traffic, charge): (Lease, Traffic, Reservation),
-        preface_bytes: usize,
+        (gate, preface_bytes): (Gate, usize),
         now: Instant,
     ) -> Self {
         Self(Rc::new(RefCell::new(Line {
@@ -96,6 +103,7 @@ impl Carrier {
             _charge: charge,
             traffic,
             frames: FrameCounter::new(preface_bytes, now),
+            gate,
             content: 0,
             read: 0,
             written: 0,
@@ -115,6 +123,21 @@ impl Carrier {
         self.0.borrow().backlog.clone()
     }
 
+    /// Which heads are read from now on.
+    pub(super) fn set_admits(&self, admits: Admits) {
+        self.0.borrow_mut().gate.set_admits(admits);
+    }
+
+    /// True while a head was read and not taken: no other one is read.
+    pub(super) fn has_head(&self) -> bool {
+        self.0.borrow().gate.is_given()
+    }
+
+    /// Takes the reservation of that head; the next one may be read.
+    pub(super) fn take_head(&self) -> Option<Reservation> {
+        self.0.borrow_mut().gate.take_given()
+    }
+
     /// What is read from now on comes `now`.
     pub(super) fn set_now(&self, now: Instant) {
         self.0.borrow_mut().now = now;
@@ -129,7 +152,9 @@ impl Carrier {
             is_blocked: line.is_blocked,
             is_goaway: line.frames.is_goaway(),
             has_settings: line.frames.has_settings(),
-            is_held: line.backlog.is_full(),
+            is_held: line.backlog.is_full() || line.gate.is_short(),
+            is_short: line.gate.is_short(),
+            has_part_of_list: line.frames.list().is_some(),
             flood: line.frames.flood(),
         }
     }
@@ -235,7 +260,21 @@ impl Line {
             return Poll::Pending;
         }
         ready!(self.backlog.poll_room(cx));
-        let room = buf.initialize_unfilled_to(buf.remaining().min(READ_BYTES));
+        let list = self.frames.list();
+        if self.gate.poll(cx, list).is_pending() {
+            // Whoever waits for memory still sees its peer leave: that is the end of what it sends.
+            let has_gone = !self.gate.is_given() && self.transport.poll_closed(cx).is_ready();
+            return if has_gone {
+                Poll::Ready(Ok(()))
+            } else {
+                Poll::Pending
+            };
+        }
+        let bytes_max = match self.gate.is_tight() {
+            true => self.frames.bytes_to_boundary(),
+            false => READ_BYTES,
+        };
+        let room = buf.initialize_unfilled_to(buf.remaining().min(bytes_max));
         let count = match &mut self.pending {
             Some(pending) => {
                 let count = pending.len().min(room.len());
@@ -256,6 +295,9 @@ impl Line {
         self.content += content.bytes as u64;
         self.read += count as u64;
         self.backlog.add(content.frames);
+        if let Some(list) = list.filter(|list| self.frames.list() != Some(*list)) {
+            self.gate.end(list);
+        }
         buf.advance(count);
         Poll::Ready(Ok(()))
     }

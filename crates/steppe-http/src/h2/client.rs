@@ -21,6 +21,8 @@ use self::stream::ClientStream;
 use super::Http2;
 use super::carrier::Carrier;
 use super::content::Piece;
+use super::gate::Gate;
+use super::head::FIELD_OVERHEAD;
 use super::silence::{Look, Owes, Silence};
 use crate::limits::{
     DATA_FRAME_BUDGET, H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, PING_AFTER, RESPONSE_FIELDS_MAX,
@@ -61,6 +63,9 @@ impl UpstreamCodec for Http2 {
     }
 }
 
+/// Bytes of a header list as RFC 9113 §6.5.2 counts them.
+const LIST_BYTES_MAX: usize = RESPONSE_HEAD_BYTES_MAX + FIELD_OVERHEAD * RESPONSE_FIELDS_MAX;
+
 type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);
 
 /// `None` where there is no memory for it.
@@ -74,7 +79,9 @@ fn establish(connection: Established) -> Option<Client> {
     } = connection;
     let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
     let h2 = builder();
-    let carrier = Carrier::new((transport, None), (lease, traffic, charge), 0, clock::now());
+    let gate = Gate::new(lease.clone(), LIST_BYTES_MAX, None);
+    let charged = (lease, traffic, charge);
+    let carrier = Carrier::new((transport, None), charged, (gate, 0), clock::now());
     let handshake = pin!(h2.handshake::<_, Piece>(carrier.clone()));
     // It writes the preface, which is gathered, and waits for nothing.
     let mut cx = Context::from_waker(Waker::noop());
@@ -91,7 +98,7 @@ fn builder() -> Builder {
         .enable_push(false)
         // The last resort: what waits is bounded by what is read.
         .data_frame_budget(DATA_FRAME_BUDGET)
-        .max_header_list_size(small(RESPONSE_HEAD_BYTES_MAX + 32 * RESPONSE_FIELDS_MAX))
+        .max_header_list_size(small(LIST_BYTES_MAX))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
         .initial_window_size(STREAM_WINDOW_BYTES_MIN)

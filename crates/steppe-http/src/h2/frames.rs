@@ -29,6 +29,9 @@ const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
+/// The bits of a stream's number (RFC 9113 §4.1).
+const STREAM_ID: u32 = 0x7fff_ffff;
+
 /// Why a peer is told to calm down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flood {
@@ -58,6 +61,10 @@ pub(super) struct FrameCounter {
     payload_left: usize,
     /// Frames of the header list that is under way.
     header_frames: usize,
+    /// The header list that is under way, until the last byte of its last frame.
+    list: Option<List>,
+    /// The stream that was opened last.
+    opened: u32,
     resets: Bucket,
     control: Bucket,
     /// Bytes written that granted no control frame yet.
@@ -67,6 +74,15 @@ pub(super) struct FrameCounter {
     is_goaway: bool,
     /// Its SETTINGS have come.
     has_settings: bool,
+}
+
+/// A header list of which some has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct List {
+    /// Its stream.
+    pub(super) stream: u32,
+    /// It opens that stream: it is a request's head.
+    pub(super) is_opening: bool,
 }
 
 /// Tokens that come back with time.
@@ -120,6 +136,8 @@ impl FrameCounter {
             header_len: 0,
             payload_left: 0,
             header_frames: 0,
+            list: None,
+            opened: 0,
             resets: Bucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
             control: Bucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
             written_rest: 0,
@@ -144,6 +162,20 @@ impl FrameCounter {
         self.has_settings
     }
 
+    /// The header list that is under way.
+    pub(super) fn list(&self) -> Option<List> {
+        self.list
+    }
+
+    /// Bytes up to the end of the preface, of the next frame's header, or of the present frame.
+    pub(super) fn bytes_to_boundary(&self) -> usize {
+        match (self.preface_left, self.payload_left) {
+            (0, 0) => FRAME_HEADER_BYTES - self.header_len,
+            (0, payload) => payload,
+            (preface, _) => preface,
+        }
+    }
+
     /// Takes note of `bytes` that came; says what of them is content.
     pub(super) fn read(&mut self, mut bytes: &[u8], now: Instant) -> Content {
         let skipped = self.preface_left.min(bytes.len());
@@ -157,6 +189,7 @@ impl FrameCounter {
                     content.bytes += payload;
                 }
                 self.payload_left -= payload;
+                self.end_list();
                 bytes = &bytes[payload..];
                 continue;
             }
@@ -168,6 +201,7 @@ impl FrameCounter {
             if end == FRAME_HEADER_BYTES {
                 self.header_len = 0;
                 self.begin_frame(now);
+                self.end_list();
                 content.frames += usize::from(self.header[3] == DATA);
             }
         }
@@ -182,14 +216,32 @@ impl FrameCounter {
         self.control.put_back(granted);
     }
 
+    fn begin_list(&mut self, stream: u32) {
+        let is_opening = stream > self.opened;
+        self.opened = self.opened.max(stream);
+        self.list = Some(List { stream, is_opening });
+    }
+
+    /// The list is over with its last frame's last byte.
+    fn end_list(&mut self) {
+        let [.., kind, flags, _, _, _, _] = self.header;
+        let is_last = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
+        if is_last && self.payload_left == 0 {
+            self.list = None;
+        }
+    }
+
     fn begin_frame(&mut self, now: Instant) {
-        let [high, middle, low, kind, flags, ..] = self.header;
+        let [high, middle, low, kind, flags, stream @ ..] = self.header;
         self.payload_left = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.is_goaway |= kind == GOAWAY;
         self.has_settings |= kind == SETTINGS && flags & ACK == 0;
         let flood = match kind {
             DATA if self.payload_left > 0 || flags & END_STREAM != 0 => return,
             HEADERS | CONTINUATION => {
+                if kind == HEADERS {
+                    self.begin_list(u32::from_be_bytes(stream) & STREAM_ID);
+                }
                 self.header_frames += 1;
                 let is_flood = self.header_frames > HEADER_FRAMES_MAX;
                 if flags & END_HEADERS != 0 {

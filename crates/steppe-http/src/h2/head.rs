@@ -28,7 +28,7 @@ use crate::metrics::CloseReason;
 use crate::target::{self, Asked};
 
 /// What RFC 9113 §6.5.2 counts of a field beside its name and its value.
-const FIELD_OVERHEAD: usize = 32;
+pub(super) const FIELD_OVERHEAD: usize = 32;
 
 /// A request that is rejected, and as much of it as could be read.
 #[derive(Debug)]
@@ -77,6 +77,17 @@ pub(super) fn map_bytes(map: &HeaderMap) -> usize {
     map.iter()
         .map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD)
         .sum()
+}
+
+/// Bytes that the crate's form of a header list takes, at most.
+pub(super) fn map_memory(map: &HeaderMap) -> usize {
+    // An entry, its place in the index, and the blocks of a name and a value of their own.
+    const FIELD_BYTES: usize = 192;
+    let text: usize = map
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    text + FIELD_BYTES * map.len().max(map.capacity())
 }
 
 /// The head of a request, in memory that is `reserved`.

@@ -20,6 +20,7 @@ use self::stream::ServerStream;
 use super::backlog::Backlog;
 use super::carrier::Carrier;
 use super::content::Piece;
+use super::gate::{Admits, Gate};
 use super::priority::Priority;
 use super::turns::Turns;
 use super::windows::{Window, Windows};
@@ -32,9 +33,9 @@ use crate::gateway::{
 };
 use crate::head::ContentLength;
 use crate::limits::{
-    CONNECTIONS_LEAVE, DATA_FRAME_BUDGET, H2_CONNECTION_BYTES, H2_STREAM_BYTES,
-    H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER, LOCAL_RESETS_MAX,
-    STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
+    CONNECTION_STREAMS_PART, CONNECTIONS_LEAVE, DATA_FRAME_BUDGET, H2_CONNECTION_BYTES,
+    H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER,
+    LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
 };
 use crate::linger::linger;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
@@ -89,6 +90,8 @@ struct ServerConnection<'a> {
     ages_at: Instant,
     /// When the peer took something last, and how much in all.
     written: (Instant, u64),
+    /// Since when a header list has come in part.
+    list_since: Option<Instant>,
     is_leaving: bool,
 }
 
@@ -99,6 +102,10 @@ struct WaitingStream {
     began_at: Instant,
     /// What it lacks of its window, which is asked for as it was.
     lacking: usize,
+    /// Room that it begins with.
+    room: usize,
+    /// Of its head as the crate has it, where that was reserved before it came.
+    _head: Option<Reservation>,
     waiter: Waiter,
 }
 
@@ -107,8 +114,10 @@ struct WaitingStream {
 enum Waits {
     /// Another stream.
     Stream,
-    /// Memory for the stream that has come.
+    /// Memory for the stream that has come, or for a header list.
     Budget,
+    /// The rest of a header list.
+    List,
     /// The peer, to take some of what is to be written.
     Write,
     /// The peer, to have read that it is over.
@@ -146,13 +155,19 @@ async fn serve(accepted: Accepted) {
     }
     let now = clock::now();
     deadline.set(now, settings.timeouts.header);
+    let streams_max = streams_max(&settings);
+    let gate = Gate::new(
+        settings.lease.clone(),
+        list_bytes_max(&settings),
+        Some(streams_max),
+    );
     let carrier = Carrier::new(
         (transport, pending),
         (settings.lease.clone(), traffic.clone(), charge),
-        PREFACE.len(),
+        (gate, PREFACE.len()),
         now,
     );
-    let windows = Windows::new(settings.lease.clone(), settings.limits.streams);
+    let windows = Windows::new(settings.lease.clone(), streams_max);
     let turns = Turns::default();
     let ended = match establish(&carrier, &deadline, &settings).await {
         Ok(h2) => {
@@ -175,6 +190,7 @@ async fn serve(accepted: Accepted) {
                 idle_since: Some(now),
                 ages_at: ages_at(now),
                 written: (now, 0),
+                list_since: None,
                 is_leaving: false,
             };
             poll_fn(|cx| connection.poll(cx)).await
@@ -257,17 +273,27 @@ async fn establish(
     .await
 }
 
+/// Streams that a client may have at once: those of one connection begin with a small part of the budget.
+fn streams_max(settings: &ListenerSettings) -> usize {
+    let part = settings.lease.account().limit_bytes() / CONNECTION_STREAMS_PART;
+    let streams = usize::try_from(part).unwrap_or(usize::MAX) / H2_STREAM_ROOM_BYTES;
+    settings.limits.streams.min(streams.max(1))
+}
+
+/// Bytes of a header list as RFC 9113 §6.5.2 counts them: 32 a field more than we do.
+fn list_bytes_max(settings: &ListenerSettings) -> usize {
+    settings.limits.header_bytes + head::FIELD_OVERHEAD * settings.limits.header_count
+}
+
 fn builder(settings: &ListenerSettings) -> Builder {
-    let limits = &settings.limits;
     let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let mut builder = Builder::new();
     builder
         .enable_connect_protocol()
         // The last resort: what waits is bounded by what is read.
         .data_frame_budget(DATA_FRAME_BUDGET)
-        .max_concurrent_streams(small(limits.streams))
-        // The crate counts 32 bytes a field more than we do.
-        .max_header_list_size(small(limits.header_bytes + 32 * limits.header_count))
+        .max_concurrent_streams(small(streams_max(settings)))
+        .max_header_list_size(small(list_bytes_max(settings)))
         .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
         .initial_window_size(STREAM_WINDOW_BYTES_MIN)
@@ -322,27 +348,69 @@ impl ServerConnection<'_> {
             if let Some(stream) = self.waiting.take() {
                 self.begin_stream(cx, stream, now);
             }
+            let admits = self.admits(now);
+            self.carrier.set_admits(admits);
             if self.waiting.is_some() {
                 return self.h2.poll_closed(cx);
             }
             let Poll::Ready(accepted) = self.h2.poll_accept(cx) else {
-                // Nobody waits: who comes next has a time of its own.
-                self.short_since = None;
+                if self.carrier.has_head() {
+                    // The crate has refused it by itself.
+                    drop(self.carrier.take_head());
+                    continue;
+                }
+                if !self.carrier.progress().is_short {
+                    // No stream waits: the next that does has the whole time.
+                    self.short_since = None;
+                } else if self.is_short_for_long(now) {
+                    continue;
+                }
                 return Poll::Pending;
             };
             match accepted {
-                Some(Ok((request, respond))) => {
-                    let length = head::announced_length(&request);
-                    self.waiting = Some(WaitingStream {
-                        request,
-                        respond,
-                        began_at: now,
-                        lacking: self.shared.windows.lacking_bytes(length),
-                        waiter: Waiter::default(),
-                    });
-                }
+                Some(Ok(accepted)) => self.waiting = Some(self.keep_waiting(accepted, now)),
                 ended => return Poll::Ready(ended.map_or(Ok(()), |ended| ended.map(drop))),
             }
+        }
+    }
+
+    /// Which heads may be read.
+    fn admits(&mut self, now: Instant) -> Admits {
+        if self.waiting.is_some() {
+            Admits::None
+        } else if self.short_since.is_some() && self.is_short_for_long(now) {
+            Admits::ToRefuse
+        } else {
+            Admits::Reserved
+        }
+    }
+
+    /// True when there was no memory for any stream, from now on at the latest, for as long as one waits.
+    fn is_short_for_long(&mut self, now: Instant) -> bool {
+        let timeout = self.shared.client.settings().timeouts.header;
+        now >= *self.short_since.get_or_insert(now) + timeout
+    }
+
+    fn keep_waiting(
+        &self,
+        (request, respond): (HttpRequest<RecvStream>, SendResponse<Piece>),
+        now: Instant,
+    ) -> WaitingStream {
+        let length = head::announced_length(&request);
+        let head_bytes = head::map_memory(request.headers());
+        let reserved = self.carrier.take_head().map(|mut reserved| {
+            reserved.shrink(reserved.bytes().saturating_sub(head_bytes));
+            reserved
+        });
+        WaitingStream {
+            request,
+            respond,
+            began_at: now,
+            lacking: self.shared.windows.lacking_bytes(length),
+            // Half of the usual room is for the crate's form of a head.
+            room: H2_STREAM_ROOM_BYTES + head_bytes.saturating_sub(H2_STREAM_ROOM_BYTES / 2),
+            _head: reserved,
+            waiter: Waiter::default(),
         }
     }
 
@@ -376,6 +444,7 @@ impl ServerConnection<'_> {
             Waits::End => Poll::Ready(Ok(())),
             // It is refused then, and with it all that find no memory either.
             Waits::Budget => self.poll(cx),
+            Waits::List => Poll::Ready(Err(Some(CloseReason::HeaderTimeout))),
             Waits::Stream => {
                 self.shared.client.count_closed(CloseReason::IdleTimeout);
                 self.leave(cx)
@@ -392,10 +461,18 @@ impl ServerConnection<'_> {
         }
         let write =
             (progress.is_blocked).then(|| (Waits::Write, self.written.0 + timeouts.write_stall));
-        let budget = (self.short_since.filter(|_| self.waiting.is_some()))
-            .map(|since| (Waits::Budget, since + timeouts.header));
-        if write.is_some() || budget.is_some() {
-            return [write, budget]
+        let budget = (self
+            .short_since
+            .filter(|_| self.waiting.is_some() || progress.is_short))
+        .map(|since| (Waits::Budget, since + timeouts.header));
+        if !progress.has_part_of_list || budget.is_some() {
+            self.list_since = None;
+        } else {
+            self.list_since.get_or_insert(now);
+        }
+        let list = (self.list_since).map(|since| (Waits::List, since + timeouts.header));
+        if write.is_some() || budget.is_some() || list.is_some() {
+            return [write, budget, list]
                 .into_iter()
                 .flatten()
                 .min_by_key(|&(_, at)| at);
@@ -423,14 +500,12 @@ impl ServerConnection<'_> {
     /// Begins a stream, or keeps it where it has to wait for budget, which there was in time for
     /// some stream.
     fn begin_stream(&mut self, cx: &mut Context<'_>, mut stream: WaitingStream, now: Instant) {
-        let lacking = stream.lacking;
-        let bytes = H2_STREAM_ROOM_BYTES + lacking;
+        let (lacking, room) = (stream.lacking, stream.room);
+        let bytes = room + lacking;
         let lease = self.shared.windows.lease();
         let charge = poll_begin(cx, &lease, bytes, STREAMS_LEAVE, &mut stream.waiter);
         let Poll::Ready(mut charge) = charge else {
-            let timeout = self.shared.client.settings().timeouts.header;
-            let since = *self.short_since.get_or_insert(now);
-            if now >= since + timeout {
+            if self.is_short_for_long(now) {
                 self.refuse_stream(stream);
             } else if stream.respond.poll_reset(cx).is_pending() {
                 self.waiting = Some(stream);
@@ -439,7 +514,7 @@ impl ServerConnection<'_> {
         };
         self.short_since = None;
         let lacking = (lacking > 0).then(|| charge.split(lacking));
-        let room = charge.split(H2_STREAM_ROOM_BYTES - H2_STREAM_BYTES);
+        let room = charge.split(room - H2_STREAM_BYTES);
         let window = match head::announced_length(&stream.request) {
             ContentLength::Empty => Ok(None),
             length => self.shared.windows.open(length, lacking).map(Some),

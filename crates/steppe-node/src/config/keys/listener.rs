@@ -114,7 +114,8 @@ static LISTENER_LIMITS: Table = Table {
             "streams",
             Kind::Integer(STREAMS.0, STREAMS.1),
             "Concurrent requests on one connection of HTTP/2. Further ones are refused \
-             (`REFUSED_STREAM`), so that the client can retry them.",
+             (`REFUSED_STREAM`), so that the client can retry them. Fewer are announced where so many, \
+             at 32 KiB each, would begin with more than a sixteenth of `node.memory_budget`.",
         )
         .absent(Absent::Number(100)),
         Key::new(

@@ -1,0 +1,8 @@
+//! Hostile peers against a node with a small memory budget, one module a protocol.
+//!
+//! Each case runs the real process by [`flood::Flood`], which judges what `docs/operate/memory.md` promises: resident
+//! memory stays within the budget and 24 MiB, a well-behaved client on another address is served meanwhile, and
+//! everything is given back when the peers leave. Cases of seconds run always; the rest are left to the long tier.
+
+mod flood;
+mod http2;
