@@ -130,6 +130,8 @@ pub struct List {
     pub refresh: Duration,
     /// What a line with nothing but a name is for.
     pub plain: PlainScope,
+    /// Nothing is served without all of its fetched files.
+    pub required: bool,
 }
 
 /// A file of a list that is fetched. It may not be there yet.
@@ -139,6 +141,14 @@ pub struct FetchedFile {
     pub url: String,
     /// Where it is kept.
     pub file: PathBuf,
+}
+
+impl FetchedFile {
+    /// The URL as it may be shown: what stands behind a question mark may be a secret.
+    #[must_use]
+    pub fn url_shown(&self) -> &str {
+        self.url.split('?').next().unwrap_or_default()
+    }
 }
 
 /// The `[dns.hosts]` section.

@@ -304,6 +304,7 @@ mod tests {
             fetched: Vec::new(),
             refresh: std::time::Duration::MAX,
             plain: PlainScope::Suffix,
+            required: false,
         };
         let config = Forwarder {
             access: vec!["127.0.0.0/8".parse().expect("a network")],

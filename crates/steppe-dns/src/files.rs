@@ -17,7 +17,8 @@ use crate::siphash::SipKey;
 pub use error::FilesError;
 pub(crate) use hosts::HostsInForce;
 pub(crate) use lines::{for_each_line, open};
-pub(crate) use lists::ListsInForce;
+pub use lists::WhyLeftOut;
+pub(crate) use lists::{Draft, ListsInForce, Reading};
 
 /// Reads the files of a configuration, to see that they can be: lines that are broken are logged.
 ///
@@ -27,7 +28,13 @@ pub fn check_files(config: &Forwarder) -> Result<(), (&'static str, FilesError)>
     let lease = Budget::new(u64::MAX).root().lease();
     // Nobody asks for names that meet here.
     let key = SipKey([0, 0]);
-    let lists = ListsInForce::load(&config.lists, key, &lease);
+    let reading = Reading {
+        key,
+        lease: &lease,
+        kept: &[],
+        draft: None,
+    };
+    let lists = ListsInForce::load(&config.lists, &reading);
     lists.map_err(|error| ("dns.list", error))?;
     let hosts = HostsInForce::load(&config.hosts, key, &lease);
     hosts.map_err(|error| ("dns.hosts", error))?;

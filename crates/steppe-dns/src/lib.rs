@@ -146,7 +146,7 @@ mod wakes;
 pub mod wire;
 mod worker;
 
-pub use files::{FilesError, check_files};
+pub use files::{FilesError, WhyLeftOut, check_files};
 pub use metrics::{DnsCollector, DnsMetrics};
 pub use service::{DnsContext, DnsService};
 pub use worker::{Asked, Asking, Unanswered};

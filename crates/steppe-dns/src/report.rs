@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use crate::cache::ShardStats;
 use crate::config::{Policy, Upstream};
+use crate::files::WhyLeftOut;
 use crate::servers::ServerBoard;
 use crate::snapshot::Snapshot;
 
@@ -68,7 +69,9 @@ pub struct ListReport {
     pub malformed: u64,
     /// Queries whose rule matched by it.
     pub hits: u64,
-    /// Why it could not be fetched the last time.
+    /// Why a fetched file of it is not in force. `None`: all are.
+    pub left_out: Option<WhyLeftOut>,
+    /// Why it could not be fetched the last time, or came and was refused.
     pub error: Option<String>,
 }
 

@@ -14,7 +14,7 @@ mod syntax;
 
 pub(crate) use program::{Asked, Found, Program, Rewriting, Why};
 
-pub use builder::{BuildError, Builder};
+pub use builder::{BuildError, Builder, Mark};
 pub use index::{Index, ListSet, Matches, hash_name};
 pub use pattern::{NamePatterns, PatternError};
 pub use settings::Settings;

@@ -28,6 +28,7 @@ use crate::client::Client;
 use crate::config::{Forwarder, Protocol};
 use crate::designation::Designation;
 use crate::fetch::Fetch;
+use crate::files::WhyLeftOut;
 use crate::metrics::DnsMetrics;
 use crate::query_log::QueryLog;
 use crate::rate_limit::RateLimiter;
@@ -64,6 +65,8 @@ pub struct DnsService {
     /// Of the workers, once they serve.
     drain: Arc<OnceLock<Drain>>,
     fetch: Option<Arc<dyn Fetch>>,
+    /// Held while lists are read anew: one index is made at a time, so that each finds the others' memory free.
+    reading: Arc<tokio::sync::Mutex<()>>,
     /// Files of the configuration that is about to be prepared.
     ahead: Arc<Ahead>,
 }
@@ -118,6 +121,7 @@ impl DnsService {
             lease,
             drain: Arc::default(),
             fetch: context.fetch.clone(),
+            reading: Arc::default(),
             ahead: Arc::default(),
         })
     }
@@ -142,6 +146,12 @@ impl DnsService {
         let snapshot = in_force.as_ref().map(|in_force| &*in_force.snapshot);
         let told = (self.metrics.totals(), self.metrics.lists_report());
         Report::new(told, &self.shared.servers, snapshot)
+    }
+
+    /// Lists of which a fetched file is not in force, by name, and why.
+    #[must_use]
+    pub fn lists_left_out(&self) -> Vec<(String, WhyLeftOut)> {
+        self.metrics.lists.left_out()
     }
 
     /// Forgets responses of the cache. Returns how many. It goes through the whole cache, a shard at a

@@ -82,6 +82,15 @@ impl Watch {
         }
     }
 
+    /// A file that was seen as `from` has been renamed to `to`, as it was.
+    #[must_use]
+    pub fn with_renamed(mut self, from: &Path, to: &Path) -> Self {
+        for watched in self.0.iter_mut().filter(|watched| watched.path == from) {
+            watched.path = to.to_path_buf();
+        }
+        self
+    }
+
     /// Whether all files are as they were.
     #[must_use]
     pub fn is_current(&self) -> bool {

@@ -61,7 +61,7 @@ async fn serve(
 ) -> anyhow::Result<ExitCode> {
     // Before anything else: a signal during the start must not kill what is half up.
     let mut signals = Signals::install()?;
-    let prepared = prepare(options, inherited)?;
+    let prepared = prepare(options, inherited).await?;
     let mut node = Node::start(prepared, recent).await?;
     node.reload_until_stopped(&mut signals).await;
     let drained = node.shut_down(&mut signals).await;

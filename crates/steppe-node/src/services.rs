@@ -145,7 +145,8 @@ impl Services {
         let http: Arc<dyn Service<Config>> = self.http.clone();
         let dns: Arc<dyn Service<Config>> = self.dns.clone();
         let plane: Arc<dyn Service<Config>> = self.plane.clone();
-        ServiceSet::new([http, dns, plane], inherited, workers)
+        // The forwarder last: lists that were fetched get the memory that all else leaves.
+        ServiceSet::new([http, plane, dns], inherited, workers)
     }
 
     /// Registers what they count.

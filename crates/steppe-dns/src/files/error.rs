@@ -27,6 +27,22 @@ pub enum FilesError {
         /// Why.
         cause: BuildError,
     },
+    /// A fetched file has no rule: it says that the list is not there today, or is none.
+    #[error("{}: no rule in the fetched list", file.display())]
+    NoRules {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A list that is required has a source that was never fetched.
+    #[error("list {list} is required, and {source_url} was never fetched: {why}")]
+    NeverFetched {
+        /// Name of the list.
+        list: String,
+        /// The URL, without its query.
+        source_url: String,
+        /// Why not.
+        why: String,
+    },
     /// All of them together have no room in an index.
     #[error("the lists do not fit in one index: {0}")]
     Index(BuildError),

@@ -1,19 +1,23 @@
 //! Lists of domains: their files, read into one index.
+//!
+//! Invariant: a fetched file that can't be used, and is in force nowhere, is left out and told of. It fails
+//! nothing else, unless its list is required.
 
-use std::io::{self, ErrorKind};
+mod loading;
+
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use steppe_mem::{Lease, OverBudget};
+use steppe_mem::Lease;
 use steppe_net::Watch;
 
 use super::charge::Charge;
 use super::error::FilesError;
-use super::lines::{for_each_line, open};
 use crate::config::List;
-use crate::limits::LIST_LINES_SHOWN_MAX;
-use crate::rules::{BuildError, Builder, Index, Line, Reader};
+use crate::rules::Index;
 use crate::siphash::SipKey;
+use loading::Optional;
 
 /// Lists that were read.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct ListsInForce {
     pub(crate) index: Index,
     /// By list.
     pub(crate) facts: Vec<ListFacts>,
+    /// Fetched files that are not in force.
+    pub(crate) left_out: Vec<LeftOut>,
     /// Seconds since 1970 when they were read.
     pub(crate) read_at: u64,
     config: Vec<List>,
@@ -38,57 +44,89 @@ pub(crate) struct ListFacts {
     pub(crate) malformed: u64,
 }
 
-/// Rules between two looks at how much memory they take.
-const RULES_PER_LOOK: usize = 4096;
+/// A fetched file of a list that is not in force, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Of the configuration's lists.
+    pub(crate) list: usize,
+    pub(crate) file: PathBuf,
+    pub(crate) why: WhyLeftOut,
+}
+
+/// Why a fetched file is not in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyLeftOut {
+    /// There is no file yet.
+    NotFetched,
+    /// It can't be read, or has no rule that an index can have.
+    Unusable,
+    /// The memory budget has no room for it.
+    NoMemory,
+}
+
+/// What lists are read with.
+#[derive(Debug)]
+pub(crate) struct Reading<'a> {
+    pub(crate) key: SipKey,
+    pub(crate) lease: &'a Lease,
+    /// Fetched files that are in force, and stay so: one that can't be used fails the whole.
+    pub(crate) kept: &'a [PathBuf],
+    /// A fetched file that is about to take its place.
+    pub(crate) draft: Option<&'a Draft>,
+}
+
+/// A fetched file that stands beside its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) file: PathBuf,
+    pub(crate) place: PathBuf,
+}
 
 impl ListsInForce {
-    /// Reads the files of these lists, and makes one index of them. It reads from a disk, and takes a
-    /// second for a million rules.
+    /// Reads the files of these lists, and makes one index of them. Files of the configuration and those
+    /// that have to be there come first; any other fetched one that can't be used is left out. It reads
+    /// from a disk, and takes a second for a million rules.
     ///
     /// # Errors
     /// [`FilesError`].
-    pub(crate) fn load(config: &[List], key: SipKey, lease: &Lease) -> Result<Self, FilesError> {
+    pub(crate) fn load(config: &[List], reading: &Reading<'_>) -> Result<Self, FilesError> {
         // As they are before they are read: what changes meanwhile is seen to have changed.
-        let watch = Watch::new(config.iter().flat_map(files_of));
-        let mut loading = Loading {
-            builder: Builder::new(key),
-            charge: Charge::new(lease),
+        let watch = Watch::new(
+            config
+                .iter()
+                .flat_map(files_of)
+                .map(|file| reading.at(&file)),
+        );
+        let (index, mut loading) = match loading::load(config, reading, Optional::Read) {
+            // Too many combinations of lists: nobody knows by whose fault.
+            Err(FilesError::Index(_)) => loading::load(config, reading, Optional::LeftOut)?,
+            loaded => loaded?,
         };
-        let mut facts = Vec::with_capacity(config.len());
-        for (number, list) in config.iter().enumerate() {
-            let number = u8::try_from(number).unwrap_or(u8::MAX);
-            let mut of_list = ListFacts::default();
-            for file in &list.files {
-                loading.file((number, list), file, &mut of_list)?;
-            }
-            for fetched in &list.fetched {
-                let read = loading.file((number, list), &fetched.file, &mut of_list);
-                match read {
-                    Err(FilesError::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
-                        let (list, url) = (&list.name, fetched.url.split('?').next());
-                        tracing::warn!(list, url, "list not fetched yet");
-                    }
-                    read => read?,
-                }
-            }
-            facts.push(of_list);
-        }
-        let Loading {
-            builder,
-            mut charge,
-        } = loading;
-        charge.cover(builder.bytes() + Index::bytes_max(builder.len()))?;
-        let index = builder.finish().map_err(FilesError::Index)?;
-        charge.cover(index.bytes())?;
-        charge.shrink(index.bytes());
+        loading.charge.cover(index.bytes())?;
+        loading.charge.shrink(index.bytes());
         Ok(Self {
             index,
-            facts,
+            facts: loading.facts,
+            left_out: loading.left_out,
             read_at: unix_seconds(),
             config: config.to_vec(),
-            watch,
-            _charge: charge,
+            watch: match reading.draft {
+                Some(draft) => watch.with_renamed(&draft.file, &draft.place),
+                None => watch,
+            },
+            _charge: loading.charge,
         })
+    }
+
+    /// Fetched files that are in force.
+    pub(crate) fn kept(&self) -> Vec<PathBuf> {
+        let fetched = self.config.iter().flat_map(|list| &list.fetched);
+        let is_kept = |file: &&PathBuf| self.left_out.iter().all(|left| left.file != **file);
+        fetched
+            .map(|fetched| &fetched.file)
+            .filter(is_kept)
+            .cloned()
+            .collect()
     }
 
     /// Whether these are the lists, and their files are as they were.
@@ -121,71 +159,28 @@ fn files_of(list: &List) -> Vec<PathBuf> {
     list.files.iter().cloned().chain(fetched).collect()
 }
 
-struct Loading {
-    builder: Builder,
-    charge: Charge,
-}
+impl Reading<'_> {
+    /// Where the contents of a file are for now.
+    fn at(&self, place: &Path) -> PathBuf {
+        let draft = self.draft.filter(|draft| draft.place == place);
+        draft.map_or(place, |draft| &draft.file).to_path_buf()
+    }
 
-/// Why a file was not read to its end.
-enum Stopped {
-    Read(io::Error),
-    Rules(BuildError),
-    Budget(OverBudget),
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Read(error)
+    /// Whether nothing comes into force without this fetched file.
+    fn needs(&self, list: &List, place: &Path) -> bool {
+        let is_draft = self.draft.is_some_and(|draft| draft.place == place);
+        let is_kept = self.kept.iter().any(|kept| kept == place);
+        // One that was removed is fetched again.
+        list.required || is_draft || is_kept && place.exists()
     }
 }
 
-impl Loading {
-    fn file(
-        &mut self,
-        (number, list): (u8, &List),
-        path: &Path,
-        facts: &mut ListFacts,
-    ) -> Result<(), FilesError> {
-        let mut reader = Reader::new(list.plain);
-        let malformed_before = facts.malformed;
-        let mut line = |at: u32, line: &[u8]| {
-            let mut stopped = None;
-            let found = reader.line(line, |rule| {
-                facts.rules += 1;
-                if let Err(error) = self.builder.add(&rule, number) {
-                    stopped.get_or_insert(Stopped::Rules(error));
-                }
-            });
-            facts.unsupported += u64::from(found == Line::Unsupported);
-            if found == Line::Malformed {
-                facts.malformed += 1;
-                if facts.malformed - malformed_before <= LIST_LINES_SHOWN_MAX {
-                    let place = format!("{}:{at}", path.display());
-                    tracing::warn!(list = list.name, place, "malformed list line ignored");
-                }
-            }
-            if self.builder.len().is_multiple_of(RULES_PER_LOOK) {
-                // A part grows by an eighth at a time.
-                let bytes = self.builder.bytes();
-                self.charge
-                    .cover(bytes + bytes / 8)
-                    .map_err(Stopped::Budget)?;
-            }
-            stopped.map_or(Ok(()), Err)
-        };
-        let read = open(path)
-            .map_err(Stopped::Read)
-            .and_then(|file| for_each_line(file, &mut line));
-        let file = path.to_path_buf();
-        read.map_err(|stopped| match stopped {
-            Stopped::Read(cause) => FilesError::Read { file, cause },
-            Stopped::Rules(cause) => FilesError::Rules { file, cause },
-            Stopped::Budget(cause) => cause.into(),
-        })?;
-        let malformed = facts.malformed - malformed_before;
-        if malformed > LIST_LINES_SHOWN_MAX {
-            tracing::warn!(list = list.name, file = %path.display(), malformed, "malformed list lines ignored");
-        }
-        Ok(())
+impl fmt::Display for WhyLeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFetched => "not fetched yet",
+            Self::Unusable => "the fetched file cannot be used",
+            Self::NoMemory => "no room in the memory budget",
+        })
     }
 }

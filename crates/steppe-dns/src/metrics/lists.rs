@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Counter, DescriptorEncoder};
 
-use crate::files::ListsInForce;
+use crate::files::{ListsInForce, WhyLeftOut};
 use crate::limits::LISTS_MAX;
 use crate::report::{ListReport, ListsReport};
 
@@ -28,8 +28,10 @@ struct Known {
     fetch_errors: Vec<(String, String, String)>,
     failed: u64,
     read: u64,
-    /// New, unchanged, failed.
-    fetched: [u64; 3],
+    /// List, and why each of its fetched files is not in force that isn't.
+    left_out: Vec<(String, WhyLeftOut)>,
+    /// By [`FetchOutcome`].
+    fetched: [u64; 4],
 }
 
 /// Queries that were decided by a list, by its place.
@@ -57,7 +59,12 @@ const READS: Family = Family::new(
 
 const FETCHES: Family = Family::new(
     "steppe_dns_list_fetches",
-    "Fetches of lists by URL: new, unchanged, or failed",
+    "Fetches of lists by URL: new, unchanged, failed, or refused with the last good list kept",
+);
+
+const LEFT_OUT: Family = Family::new(
+    "steppe_dns_list_files_left_out",
+    "Fetched files of a list that are not in force: missing, unusable, or beyond the memory budget",
 );
 
 /// What came of fetching a list.
@@ -65,10 +72,10 @@ const FETCHES: Family = Family::new(
 pub(crate) enum FetchOutcome {
     New,
     Unchanged,
+    Failed,
+    /// It came, and can't come into force.
+    Refused,
 }
-
-/// Where fetches that failed are counted, behind those that have an outcome.
-const FETCH_FAILED: usize = 2;
 
 impl Default for ListHits {
     fn default() -> Self {
@@ -98,6 +105,10 @@ impl ListMetrics {
         });
         known.rows = rows.collect();
         known.bytes = lists.index.bytes();
+        let left_out = lists.left_out.iter();
+        let left_out = left_out
+            .filter_map(|left| Some((lists.config().get(left.list)?.name.clone(), left.why)));
+        known.left_out = left_out.collect();
         (known.read_at, known.read_error) = (lists.read_at, None);
         let is_there = |name: &String| lists.config().iter().any(|list| list.name == *name);
         known.fetch_errors.retain(|(list, ..)| is_there(list));
@@ -114,21 +125,21 @@ impl ListMetrics {
     pub(crate) fn fetched(
         &self,
         (list, source): (&str, &str),
-        fetched: &Result<FetchOutcome, String>,
+        fetched: Result<FetchOutcome, (FetchOutcome, &str)>,
     ) {
         let mut known = self.known();
         known
             .fetch_errors
             .retain(|(of, at, _)| (of.as_str(), at.as_str()) != (list, source));
         let outcome = match fetched {
-            Ok(outcome) => *outcome as usize,
-            Err(error) => {
-                let error = (list.to_owned(), source.to_owned(), error.clone());
+            Ok(outcome) => outcome,
+            Err((outcome, error)) => {
+                let error = (list.to_owned(), source.to_owned(), error.to_owned());
                 known.fetch_errors.push(error);
-                FETCH_FAILED
+                outcome
             }
         };
-        known.fetched[outcome] += 1;
+        known.fetched[outcome as usize] += 1;
     }
 
     /// Lists could not be read.
@@ -153,6 +164,7 @@ impl ListMetrics {
                     unsupported: *unsupported,
                     malformed: *malformed,
                     hits: place.map_or(0, &hits),
+                    left_out: known.why_left_out(name),
                     error: errors
                         .next()
                         .map(|(_, source, error)| format!("{source}: {error}")),
@@ -164,6 +176,14 @@ impl ListMetrics {
             read_at: known.read_at,
             error: known.read_error.clone(),
         }
+    }
+
+    /// Each list of which a fetched file is not in force, and why.
+    pub(crate) fn left_out(&self) -> Vec<(String, WhyLeftOut)> {
+        let known = self.known();
+        let lists = known.rows.iter().map(|(name, _)| name);
+        let why = |name: &String| Some((name.clone(), known.why_left_out(name)?));
+        lists.filter_map(why).collect()
     }
 
     /// Writes them; `hits` says what was counted at a place.
@@ -191,17 +211,23 @@ impl ListMetrics {
             ]
         });
         LINES.gauges(encoder, lines)?;
+        let left_out = known.rows.iter().map(|(name, _)| {
+            let of_list = known.left_out.iter().filter(|(list, _)| list == name);
+            ([("list", name.as_str())], of_list.count() as u64)
+        });
+        LEFT_OUT.gauges(encoder, left_out)?;
         BYTES.gauge(encoder, u64::try_from(known.bytes).unwrap_or(u64::MAX))?;
         let reads = [
             ([("result", "done")], known.read),
             ([("result", "failed")], known.failed),
         ];
         READS.counters(encoder, reads)?;
-        let [new, unchanged, failed] = known.fetched;
+        let [new, unchanged, failed, refused] = known.fetched;
         let fetches = [
             ([("result", "new")], new),
             ([("result", "unchanged")], unchanged),
             ([("result", "failed")], failed),
+            ([("result", "refused")], refused),
         ];
         FETCHES.counters(encoder, fetches)
     }
@@ -218,6 +244,12 @@ impl Known {
             PLACES - 1
         });
         u8::try_from(place).unwrap_or(LISTS_MAX)
+    }
+
+    /// Why the first of a list's fetched files is not in force that isn't.
+    fn why_left_out(&self, name: &str) -> Option<WhyLeftOut> {
+        let mut left_out = self.left_out.iter();
+        left_out.find(|(list, _)| list == name).map(|(_, why)| *why)
     }
 
     fn is_full(&self) -> bool {

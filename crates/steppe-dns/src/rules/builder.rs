@@ -35,6 +35,14 @@ pub struct Builder {
     depths: Depths,
 }
 
+/// The rules of a builder at some time.
+#[derive(Debug)]
+pub struct Mark {
+    lengths: Vec<usize>,
+    count: usize,
+    depths: Depths,
+}
+
 /// A rule: its name as its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Record {
@@ -84,6 +92,25 @@ impl Builder {
         }
         part.push(Record::new(hash, rule, list));
         Ok(())
+    }
+
+    /// The rules so far, to come back to them.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            lengths: self.parts.iter().map(Vec::len).collect(),
+            count: self.count,
+            depths: self.depths,
+        }
+    }
+
+    /// Removes the rules that were added since, and frees their memory.
+    pub fn return_to(&mut self, mark: &Mark) {
+        for (part, length) in self.parts.iter_mut().zip(&mark.lengths) {
+            part.truncate(*length);
+            part.shrink_to_fit();
+        }
+        (self.count, self.depths) = (mark.count, mark.depths);
     }
 
     /// Rules so far.
@@ -153,4 +180,41 @@ fn add_rule(mut masks: Masks, record: &Record) -> Masks {
         masks.below[verdict] |= bit;
     }
     masks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{PlainScope, Reader};
+
+    fn add(builder: &mut Builder, names: std::ops::Range<usize>) {
+        let mut reader = Reader::new(PlainScope::Suffix);
+        for number in names {
+            let line = format!("n{number}.example");
+            reader.line(line.as_bytes(), |rule| {
+                builder.add(&rule, 0).expect("there is room");
+            });
+        }
+    }
+
+    #[test]
+    fn rules_that_were_added_since_a_mark_are_removed_with_their_memory() {
+        let mut builder = Builder::new(SipKey([1, 2]));
+        add(&mut builder, 0..1000);
+        let (mark, bytes) = (builder.mark(), builder.bytes());
+        add(&mut builder, 1000..100_000);
+        assert!(builder.bytes() > 4 * bytes);
+        builder.return_to(&mark);
+        assert_eq!(builder.len(), 1000);
+        assert!(builder.bytes() <= bytes, "{} bytes", builder.bytes());
+        let index = builder.finish().expect("there is room");
+        let is_on = |name: &str| {
+            let name = name.parse().expect("a name");
+            index.matches(&name).listed().has(0)
+        };
+        assert_eq!(
+            (is_on("n999.example"), is_on("n1000.example")),
+            (true, false)
+        );
+    }
 }

@@ -1,8 +1,8 @@
 //! Keeps a list that is fetched as new as it is to be.
 //!
-//! Invariant: a file of a list is replaced whole, by one that has rules; whatever else comes, the last good
-//! one stays. Beside `NAME.txt` stands `NAME.txt.fetched`: what its source said of it (two lines, `ETag` and
-//! `Last-Modified`), whose time is when it was asked for last.
+//! Invariant: a fetched file takes the last good one's place when it is in force, and not before; whatever
+//! else comes, the last good one stays. Beside `NAME.txt` stands `NAME.txt.fetched`: what its source said of
+//! it (two lines, `ETag` and `Last-Modified`), whose time is when it was asked for last.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,11 +13,12 @@ use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use super::DnsService;
 use crate::config::{FetchedFile, List};
 use crate::fetch::{Fetch, Fetched, Request, Validators};
-use crate::files::{for_each_line, open};
+use crate::files::{Draft, FilesError, for_each_line, open};
 use crate::limits::{FETCH_RETRY_MAX, FETCH_RETRY_MIN, FETCHED_BYTES_MAX};
-use crate::metrics::{DnsMetrics, FetchOutcome};
+use crate::metrics::FetchOutcome;
 use crate::rules::{PlainScope, Reader};
 
 /// A list that is fetched.
@@ -27,59 +28,140 @@ pub(super) struct Fetching {
     plain: PlainScope,
     source: FetchedFile,
     refresh: Duration,
+    stored: Stored,
+}
+
+/// What stands in the place of a fetched file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// What is in force.
+    InForce,
+    /// Nothing, or a file that can't be used.
+    Useless,
+}
+
+/// Why a list is not fetched.
+#[derive(Debug)]
+enum FetchError {
+    /// It did not come.
+    Failed(String),
+    /// It came, and can't come into force.
+    Refused(String),
+}
+
+/// When it is tried again.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// When the stored one is too old.
+    Due,
+    /// After so many failures in a row.
+    Failures(u32),
+    /// After one that was refused.
+    Refused,
 }
 
 impl Fetching {
     /// `None`: the file has no name.
-    pub(super) fn new(list: &List, source: &FetchedFile) -> Option<Self> {
+    pub(super) fn new(list: &List, source: &FetchedFile, stored: Stored) -> Option<Self> {
         source.file.file_name()?;
         Some(Self {
             list: list.name.clone(),
             plain: list.plain,
             source: source.clone(),
             refresh: list.refresh,
+            stored,
         })
     }
 
     /// Fetches it whenever it is too old, for ever.
-    pub(super) async fn keep_current(self, fetch: Arc<dyn Fetch>, metrics: Arc<DnsMetrics>) {
-        let mut failures = 0;
+    pub(super) async fn keep_current(mut self, fetch: Arc<dyn Fetch>, service: DnsService) {
+        let mut next = Next::Due;
         loop {
-            let due = match failures {
-                0 => self.due(),
-                _ => (FETCH_RETRY_MIN * 2_u32.saturating_pow(failures - 1)).min(FETCH_RETRY_MAX),
+            sleep(self.pause(next)).await;
+            let fetched = self.bring_into_force(&*fetch, &service).await;
+            let (list, url) = (&*self.list, self.source.url_shown());
+            let told = match &fetched {
+                Ok(outcome) => Ok(*outcome),
+                Err(FetchError::Failed(why)) => Err((FetchOutcome::Failed, &**why)),
+                Err(FetchError::Refused(why)) => Err((FetchOutcome::Refused, &**why)),
             };
-            sleep(due).await;
-            // What stands behind a question mark may be a secret.
-            let (list, url) = (&*self.list, &*self.source.url);
-            let url = url.split('?').next().unwrap_or_default();
-            let fetched = self.fetch_once(&*fetch).await;
-            metrics.lists.fetched((list, url), &fetched);
-            match fetched {
-                Ok(outcome) => {
+            service.metrics.lists.fetched((list, url), told);
+            next = match (&fetched, next) {
+                (Ok(outcome), _) => {
                     tracing::info!(list, url, ?outcome, "list fetched");
-                    failures = 0;
+                    Next::Due
                 }
-                Err(error) => {
-                    if failures == 0 {
-                        tracing::error!(
-                            list,
-                            url,
-                            error,
-                            "cannot fetch a list: the last version stays in use"
-                        );
+                (Err(FetchError::Refused(error)), _) => {
+                    tracing::error!(
+                        list,
+                        url,
+                        error,
+                        "a fetched list is not in force: the last good version stays in use"
+                    );
+                    Next::Refused
+                }
+                (Err(FetchError::Failed(_)), Next::Failures(count)) => Next::Failures(count + 1),
+                (Err(FetchError::Failed(error)), _) => {
+                    tracing::error!(
+                        list,
+                        url,
+                        error,
+                        "cannot fetch a list: the last version stays in use"
+                    );
+                    Next::Failures(1)
+                }
+            };
+        }
+    }
+
+    /// Fetches a list that nothing is served without, into its place. Returns why it has to do without.
+    pub(super) async fn fetch_missing(&self, fetch: &dyn Fetch) -> Result<(), FilesError> {
+        let draft = self.draft();
+        let fetched = match self.fetch_draft(fetch).await {
+            Ok(Fetched::New(validators)) => {
+                let (plain, said) = (self.plain, self.beside(".fetched"));
+                let placed = spawn_blocking(move || {
+                    if !has_rules(&draft.file, plain)? {
+                        return Ok(Err("no rule in the fetched list".to_owned()));
                     }
-                    failures += 1;
-                }
+                    std::fs::rename(&draft.file, &draft.place)?;
+                    write_validators(&said, &validators).map(Ok)
+                });
+                let placed = placed
+                    .await
+                    .unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
+                placed.unwrap_or_else(|error| Err(error.to_string()))
             }
+            Ok(Fetched::Unchanged) => {
+                Err("the server has nothing new, and nothing is stored".into())
+            }
+            Err(why) => Err(why),
+        };
+        fetched.map_err(|why| FilesError::NeverFetched {
+            list: self.list.clone(),
+            source_url: self.source.url_shown().to_owned(),
+            why,
+        })
+    }
+
+    /// How long until the next try.
+    fn pause(&self, next: Next) -> Duration {
+        match next {
+            Next::Due => self.due(),
+            Next::Failures(count) => {
+                (FETCH_RETRY_MIN * 2_u32.saturating_pow(count - 1)).min(FETCH_RETRY_MAX)
+            }
+            Next::Refused => self.refresh.min(FETCH_RETRY_MAX),
         }
     }
 
     /// How long what there is stays new enough.
     fn due(&self) -> Duration {
-        let asked_at = match self.source.file.exists() {
-            true => std::fs::metadata(self.beside(".fetched")).and_then(|known| known.modified()),
-            false => return Duration::ZERO,
+        let asked_at = match self.stored() {
+            Stored::InForce => {
+                std::fs::metadata(self.beside(".fetched")).and_then(|known| known.modified())
+            }
+            Stored::Useless => return Duration::ZERO,
         };
         #[expect(
             clippy::disallowed_methods,
@@ -89,6 +171,14 @@ impl Fetching {
         age.map_or(Duration::ZERO, |age| self.refresh.saturating_sub(age))
     }
 
+    /// What stands in its place now.
+    fn stored(&self) -> Stored {
+        match self.source.file.exists() {
+            true => self.stored,
+            false => Stored::Useless,
+        }
+    }
+
     /// A file that stands beside it.
     fn beside(&self, end: &str) -> PathBuf {
         let mut name: OsString = self.source.file.clone().into_os_string();
@@ -96,43 +186,52 @@ impl Fetching {
         name.into()
     }
 
-    async fn fetch_once(&self, fetch: &dyn Fetch) -> Result<FetchOutcome, String> {
-        let (file, new, said) = (
-            self.source.file.clone(),
-            self.beside(".new"),
-            self.beside(".fetched"),
-        );
-        let folder = file.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let text = |error: io::Error| format!("{}: {error}", folder.display());
-        std::fs::create_dir_all(&folder).map_err(text)?;
+    fn draft(&self) -> Draft {
+        Draft {
+            file: self.beside(".new"),
+            place: self.source.file.clone(),
+        }
+    }
+
+    async fn fetch_draft(&self, fetch: &dyn Fetch) -> Result<Fetched, String> {
+        let folder = self.source.file.parent().unwrap_or(Path::new("."));
+        let made = std::fs::create_dir_all(folder);
+        made.map_err(|error| format!("{}: {error}", folder.display()))?;
         let request = Request {
             url: self.source.url.clone(),
-            file: new.clone(),
-            validators: match file.exists() {
-                true => read_validators(&said),
-                false => Validators::default(),
+            file: self.beside(".new"),
+            // Of a file that is of no use, another state is wanted whatever it is.
+            validators: match self.stored() {
+                Stored::InForce => read_validators(&self.beside(".fetched")),
+                Stored::Useless => Validators::default(),
             },
             bytes_max: FETCHED_BYTES_MAX,
         };
-        let validators = request.validators.clone();
-        let fetched = fetch.fetch(request).await?;
-        let plain = self.plain;
-        let done = spawn_blocking(move || match fetched {
-            Fetched::Unchanged => {
-                write_validators(&said, &validators).map(|()| Ok(FetchOutcome::Unchanged))
-            }
+        fetch.fetch(request).await
+    }
+
+    /// Fetches it, and has it in force if it can be.
+    async fn bring_into_force(
+        &mut self,
+        fetch: &dyn Fetch,
+        service: &DnsService,
+    ) -> Result<FetchOutcome, FetchError> {
+        let said = self.beside(".fetched");
+        let fetched = self.fetch_draft(fetch).await.map_err(FetchError::Failed)?;
+        let (outcome, validators) = match fetched {
+            Fetched::Unchanged => (FetchOutcome::Unchanged, read_validators(&said)),
             Fetched::New(validators) => {
-                if !has_rules(&new, plain)? {
-                    std::fs::remove_file(&new)?;
-                    return Ok(Err("no rule in the fetched list".to_owned()));
-                }
-                std::fs::rename(&new, &file)?;
-                write_validators(&said, &validators).map(|()| Ok(FetchOutcome::New))
+                let taken = service.take_over(self.draft()).await;
+                taken.map_err(FetchError::Refused)?;
+                self.stored = Stored::InForce;
+                (FetchOutcome::New, validators)
             }
-        });
-        match done.await {
-            Ok(done) => done.map_err(text)?,
-            Err(_) => Err("the node is stopping".to_owned()),
+        };
+        let written = spawn_blocking(move || write_validators(&said, &validators));
+        match written.await {
+            Ok(Err(error)) => Err(FetchError::Failed(error.to_string())),
+            // The runtime ends.
+            Ok(Ok(())) | Err(_) => Ok(outcome),
         }
     }
 }

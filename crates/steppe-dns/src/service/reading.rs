@@ -9,13 +9,22 @@ use tokio::task::spawn_blocking;
 
 use super::DnsService;
 use super::ahead::{FilesAhead, PreparedFiles};
+use super::fetching::{Fetching, Stored};
 use crate::config::{Forwarder, Hosts, List};
-use crate::files::{FilesError, HostsInForce, ListsInForce};
+use crate::files::{FilesError, HostsInForce, ListsInForce, Reading};
 
 impl DnsService {
-    /// Reads the files of a configuration beside the control thread; they are there for
-    /// [`Self::files`] as long as the result is.
+    /// Fetches lists that nothing is served without, and reads the files of a configuration beside the
+    /// control thread; they are there for [`Self::files`] as long as the result is. Before a start nothing
+    /// is read: caches and tables take their memory first, and there is nobody to be kept waiting.
     pub(super) async fn read_files_ahead(self, lists: Vec<List>, hosts: Hosts) -> ReadAhead {
+        if let Err(error) = self.fetch_missing(&lists).await {
+            let read = Err(("dns.list", error));
+            return self.ahead.keep(FilesAhead { lists, hosts, read });
+        }
+        if self.in_force().is_none() {
+            return Box::new(());
+        }
         let service = self.clone();
         let read = spawn_blocking(move || {
             let nothing = PreparedFiles::default();
@@ -27,6 +36,20 @@ impl DnsService {
             // The runtime ends.
             Err(_) => Box::new(()),
         }
+    }
+
+    async fn fetch_missing(&self, lists: &[List]) -> Result<(), FilesError> {
+        let Some(fetch) = &self.fetch else {
+            return Ok(());
+        };
+        for list in lists.iter().filter(|list| list.required) {
+            for source in list.fetched.iter().filter(|it| !it.file.exists()) {
+                if let Some(fetching) = Fetching::new(list, source, Stored::Useless) {
+                    fetching.fetch_missing(&**fetch).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Files of a configuration that are not in force as they are.
@@ -49,30 +72,37 @@ impl DnsService {
     ) -> Result<PreparedFiles, (&'static str, FilesError)> {
         let key = self.shared.names_key();
         // It is not held while files are read: others ask what is in force.
-        let (has_lists, has_hosts) = match self.in_force().as_ref() {
+        let (has_lists, has_hosts, kept) = match self.in_force().as_ref() {
             Some(in_force) => {
                 let files = in_force.snapshot.files();
-                (files.lists.is_of(lists), files.hosts.is_of(hosts))
+                let has_lists = files.lists.is_of(lists);
+                (has_lists, files.hosts.is_of(hosts), files.lists.kept())
             }
-            None => (false, false),
+            None => (false, false, Vec::new()),
         };
-        Ok(PreparedFiles {
-            lists: match known.lists {
-                _ if has_lists => None,
-                Some(known) => Some(known),
-                None => {
-                    let read = ListsInForce::load(lists, key, &self.lease);
-                    Some(read.map_err(|error| ("dns.list", error))?)
-                }
-            },
-            hosts: match known.hosts {
-                _ if has_hosts => None,
-                Some(known) => Some(known),
-                None => {
-                    let read = HostsInForce::load(hosts, key, &self.lease);
-                    Some(read.map_err(|error| ("dns.hosts", error))?)
-                }
-            },
-        })
+        // Hosts first: what was fetched gets what is left.
+        let hosts = match known.hosts {
+            _ if has_hosts => None,
+            Some(known) => Some(known),
+            None => {
+                let read = HostsInForce::load(hosts, key, &self.lease);
+                Some(read.map_err(|error| ("dns.hosts", error))?)
+            }
+        };
+        let lists = match known.lists {
+            _ if has_lists => None,
+            Some(known) => Some(known),
+            None => {
+                let reading = Reading {
+                    key,
+                    lease: &self.lease,
+                    kept: &kept,
+                    draft: None,
+                };
+                let read = ListsInForce::load(lists, &reading);
+                Some(read.map_err(|error| ("dns.list", error))?)
+            }
+        };
+        Ok(PreparedFiles { lists, hosts })
     }
 }

@@ -10,9 +10,9 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
 use super::DnsService;
-use super::fetching::Fetching;
+use super::fetching::{Fetching, Stored};
 use crate::config::Upstream;
-use crate::files::{HostsInForce, ListsInForce};
+use crate::files::{Draft, FilesError, HostsInForce, ListsInForce, Reading};
 use crate::limits::{FILES_RETRY_EVERY, SCHEDULES_EVERY};
 use crate::snapshot::{Files, Snapshot};
 use crate::tls::Sessions;
@@ -42,10 +42,14 @@ impl DnsService {
         }
         for list in lists.config() {
             for file in &list.fetched {
-                let fetching = Fetching::new(list, file);
+                let stored = match lists.left_out.iter().any(|left| left.file == file.file) {
+                    true => Stored::Useless,
+                    false => Stored::InForce,
+                };
+                let fetching = Fetching::new(list, file, stored);
                 if let (Some(fetching), Some(fetch)) = (fetching, &self.fetch) {
-                    let (fetch, metrics) = (Arc::clone(fetch), Arc::clone(&self.metrics));
-                    rereads.spawn_local(fetching.keep_current(fetch, metrics));
+                    let fetch = Arc::clone(fetch);
+                    rereads.spawn_local(fetching.keep_current(fetch, self.clone()));
                 }
             }
         }
@@ -66,6 +70,48 @@ impl DnsService {
     fn files_in_force(&self) -> Option<Files> {
         let in_force = self.in_force();
         Some(in_force.as_ref()?.snapshot.files().clone())
+    }
+
+    /// Reads the lists in force anew, one time after another; with a draft, that one is in its place when
+    /// it is done. `None`: the node is stopping.
+    async fn read_lists(&self, draft: Option<Draft>) -> Option<Result<ListsInForce, FilesError>> {
+        let turn = Arc::clone(&self.reading).lock_owned().await;
+        let lists = self.files_in_force()?.lists;
+        let (config, kept) = (lists.config().to_vec(), lists.kept());
+        // It is not kept from going while the next one is read.
+        drop(lists);
+        let (key, lease) = (self.shared.names_key(), self.lease.clone());
+        let read = spawn_blocking(move || {
+            let _turn = turn;
+            let reading = Reading {
+                key,
+                lease: &lease,
+                kept: &kept,
+                draft: draft.as_ref(),
+            };
+            let lists = ListsInForce::load(&config, &reading);
+            if let Some(Draft { file, place }) = draft {
+                let placed = match &lists {
+                    Ok(_) => std::fs::rename(&file, &place),
+                    Err(_) => std::fs::remove_file(&file),
+                };
+                if let Err(cause) = placed {
+                    return lists.and(Err(FilesError::Read { file: place, cause }));
+                }
+            }
+            lists
+        });
+        read.await.ok()
+    }
+
+    /// Brings a fetched file into force, and into its place. The error says why neither was done.
+    pub(super) async fn take_over(&self, draft: Draft) -> Result<(), String> {
+        let read = self.read_lists(Some(draft)).await;
+        let lists = read.ok_or("the node is stopping")?;
+        let lists = Arc::new(lists.map_err(|error| error.to_string())?);
+        self.metrics.lists.was_read();
+        self.replace_files(|files| files.lists = lists).await;
+        Ok(())
     }
 
     /// Brings files into force that were read, all else staying as it is.
@@ -165,13 +211,15 @@ async fn keep_lists(service: DnsService, mut kept: Kept) {
         let Some(files) = service.files_in_force() else {
             return;
         };
-        let (config, key) = (files.lists.config().to_vec(), service.shared.names_key());
-        // It is not kept from going while the next one is read.
+        // What was fetched came into force with its file in place.
+        if !kept.has_failed && files.lists.is_of(files.lists.config()) {
+            kept = Kept::new(files.lists.watch());
+            continue;
+        }
         drop(files);
-        let lease = service.lease.clone();
-        let read = spawn_blocking(move || ListsInForce::load(&config, key, &lease));
-        // There is no outcome where the runtime ends.
-        let Ok(read) = read.await else { return };
+        let Some(read) = service.read_lists(None).await else {
+            return;
+        };
         if let Err(error) = &read {
             service.metrics.lists.failed(error.to_string());
         }

@@ -37,6 +37,7 @@ fn list(name: &str, files: Vec<PathBuf>) -> List {
         fetched: Vec::new(),
         refresh: Duration::from_secs(86_400),
         plain: PlainScope::Suffix,
+        required: false,
     }
 }
 
@@ -361,7 +362,7 @@ fn a_list_is_fetched_kept_and_the_last_good_one_used() {
     assert_eq!(result(&node, "new"), 1);
     // What has no rules is no list.
     now_has(Ok("<html>Not today</html>\n"));
-    node.wait_until(|node| result(node, "failed") == 2);
+    node.wait_until(|node| result(node, "refused") >= 1);
     assert_eq!(got(&client, "ads.example"), BLOCKED);
     drop(node);
     // Over a restart too, while its source is away.
@@ -369,6 +370,90 @@ fn a_list_is_fetched_kept_and_the_last_good_one_used() {
     let node = start(&config);
     assert_eq!(got(&client, "ads.example"), BLOCKED);
     node.wait_until(|node| result(node, "failed") == 1);
+    assert_eq!(got(&client, "ads.example"), BLOCKED);
+}
+
+#[test]
+fn a_stored_file_that_cannot_be_used_is_left_out_and_fetched_again() {
+    let (server, listen, scratch) = (
+        address_for_all(),
+        Port::free().keep(),
+        Scratch::new("useless"),
+    );
+    let source = Arc::new(Source {
+        has: Mutex::new(Err("it is away".to_owned())),
+        asked: AtomicUsize::new(0),
+    });
+    let text = "good.example\n";
+    // What an earlier version has left: no list, with the validators of the next good one.
+    scratch.write("ads.txt", "<html>Not today</html>\n");
+    scratch.write("ads.txt.fetched", format!("\"{}\"\n\n", text.len()));
+    scratch.write("own.txt", "own.example\n");
+    let mut of_urls = list("ads", vec![scratch.join("own.txt")]);
+    of_urls.fetched = vec![FetchedFile {
+        url: "https://lists.example/ads.txt?secret".to_owned(),
+        file: scratch.join("ads.txt"),
+    }];
+    let mut config = forwarder(listen, &[server.address]);
+    config.lists = vec![of_urls];
+    config.rules.insert(0, blocks(&[0], Block::NameError));
+    let fetch: Arc<dyn Fetch> = Arc::clone(&source) as Arc<dyn Fetch>;
+    let mut node = Node::start_with(config.clone(), 1, || (), Some(fetch));
+    let left_out = "steppe_dns_list_files_left_out{list=\"ads\"}";
+    assert_eq!(node.metric(left_out), 1);
+    let client = Client::of(listen);
+    assert_eq!(got(&client, "own.example"), BLOCKED);
+    assert_eq!(got(&client, "good.example"), FORWARDED);
+    *source.has.lock().expect("no test failed there") = Ok(text.to_owned());
+    config.limits.cname_depth = 7;
+    node.change(config);
+    node.wait_until(|_| got(&client, "good.example") == BLOCKED);
+    assert_eq!(node.metric(left_out), 0);
+    assert_eq!(got(&client, "own.example"), BLOCKED);
+}
+
+#[test]
+fn a_required_list_is_fetched_before_the_change_or_refuses_it() {
+    let (server, listen, scratch) = (
+        address_for_all(),
+        Port::free().keep(),
+        Scratch::new("required"),
+    );
+    let source = Arc::new(Source {
+        has: Mutex::new(Err("it is away".to_owned())),
+        asked: AtomicUsize::new(0),
+    });
+    let without = forwarder(listen, &[server.address]);
+    let mut config = without.clone();
+    let mut required = list("ads", Vec::new());
+    required.required = true;
+    required.fetched = vec![FetchedFile {
+        url: "https://lists.example/ads.txt?secret".to_owned(),
+        file: scratch.join("ads.txt"),
+    }];
+    config.lists = vec![required];
+    config.rules.insert(0, blocks(&[0], Block::NameError));
+    let fetch: Arc<dyn Fetch> = Arc::clone(&source) as Arc<dyn Fetch>;
+    let mut node = Node::start_with(without, 1, || (), Some(fetch));
+    let client = Client::of(listen);
+    let refused = node.try_change(config.clone());
+    let refused = refused.expect_err("it can't be fetched");
+    assert!(
+        refused.contains("list ads is required") && refused.contains("it is away"),
+        "{refused}"
+    );
+    assert!(!refused.contains("secret"), "{refused}");
+    assert_eq!(got(&client, "ads.example"), FORWARDED);
+    let has = |text: &str| *source.has.lock().expect("no test failed there") = Ok(text.to_owned());
+    has("<html>Not today</html>\n");
+    let refused = node.try_change(config.clone());
+    assert!(
+        refused.is_err_and(|why| why.contains("no rule")),
+        "it is no list"
+    );
+    has("ads.example\n");
+    let changed = node.try_change(config);
+    changed.expect("it is fetched");
     assert_eq!(got(&client, "ads.example"), BLOCKED);
 }
 

@@ -23,6 +23,7 @@ fn with_list(config: &Forwarder, file: &Path) -> Forwarder {
         fetched: Vec::new(),
         refresh: Duration::MAX,
         plain: PlainScope::Suffix,
+        required: false,
     }];
     let blocks = Rule {
         lists: ListSet(1),

@@ -74,6 +74,7 @@ fn lists(report: &ListsReport) -> Value {
             "unsupported": list.unsupported,
             "malformed": list.malformed,
             "hits": list.hits,
+            "not_in_force": list.left_out.map(|why| why.to_string()),
             "error": list.error,
         })
     };

@@ -1,5 +1,6 @@
 //! The endpoints of admin.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -165,7 +166,11 @@ async fn ready(State(content): State<Arc<Content>>) -> Response {
         readiness::State::Ready => StatusCode::OK,
         readiness::State::Starting | readiness::State::Draining => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (status, format!("{}\n", state.as_str())).into_response()
+    let mut text = format!("{}\n", state.as_str());
+    for (list, why) in content.dns.lists_left_out() {
+        let _ = writeln!(text, "list {list} is not in force: {why}");
+    }
+    (status, text).into_response()
 }
 
 async fn not_found() -> Response {

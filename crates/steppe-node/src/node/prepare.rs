@@ -35,7 +35,7 @@ pub(super) struct Prepared {
 ///
 /// # Errors
 /// What there is not, by the key that asks for it.
-pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Result<Prepared> {
+pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Result<Prepared> {
     let RunOptions { mut config, file } = options;
     let limit = memory_limit().context("/proc/meminfo")?;
     let bytes = config.node.memory_budget.bytes(limit);
@@ -54,10 +54,13 @@ pub(super) fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Resu
     let admin = admin.map_err(|error| explain_port(&error, file.as_deref()))?;
     let services = Services::new(&config, &budget, workers)?;
     let set = services.set(inherited, workers);
-    let first = set.prepare(&config).map_err(|error| match error {
-        PrepareError::Bind { .. } => explain_port(&error, file.as_deref()),
-        PrepareError::Other { .. } => error.into(),
-    })?;
+    let first = set
+        .prepare_beside(&config)
+        .await
+        .map_err(|error| match error {
+            PrepareError::Bind { .. } => explain_port(&error, file.as_deref()),
+            PrepareError::Other { .. } => error.into(),
+        })?;
     for socket in set.unwanted_sockets() {
         tracing::warn!(socket, "no listener matches this inherited socket");
     }

@@ -47,7 +47,7 @@ fn dnsmasq(port: &Port) -> Option<(Process, Scratch)> {
 }
 
 /// Response code and number of answers for a name's IPv4 address.
-fn ask(server: SocketAddr, name: &str) -> (u8, u8) {
+pub(super) fn ask(server: SocketAddr, name: &str) -> (u8, u8) {
     let response = ask_dns(server, name);
     (response[3] & 0x0f, response[7])
 }

@@ -5,6 +5,7 @@ mod clients;
 mod commands;
 mod connections;
 mod examples;
+mod fetched_lists;
 mod flood;
 mod forwarder;
 mod listeners;

@@ -47,6 +47,7 @@ pub(super) fn list(entry: &Named) -> Option<List> {
             "exact" => PlainScope::Exact,
             _ => return None,
         },
+        required: list.take("required")?,
     })
 }
 

@@ -57,7 +57,7 @@ fn store(list: &Fields, mistakes: &mut Mistakes) {
         ),
         Some(_) => {}
         None => {
-            let useless = ["store", "refresh"].into_iter();
+            let useless = ["store", "refresh", "required"].into_iter();
             for (key, span) in useless.filter_map(|key| Some((key, list.given(key)?))) {
                 mistakes.push(
                     Mistake::new(span, format!("`{key}` has no effect without `urls`"))

@@ -34,6 +34,15 @@ pub(super) static LIST: Table = Table {
              the unit of the package.",
         ),
         Key::new(
+            "required",
+            Kind::Boolean,
+            "Whether the node must not serve without the fetched files of this list: a start \
+             fetches those that are not stored, and is refused if that fails, or if one cannot \
+             be used or does not fit in the memory budget. Otherwise the node starts without such \
+             a file, and reports it.",
+        )
+        .absent(Absent::No),
+        Key::new(
             "plain_names",
             Kind::Choice(&[Choice::served("suffix"), Choice::served("exact")]),
             "Meaning of a line with nothing but a name: \"suffix\" includes the names below it, \
