@@ -1,7 +1,8 @@
 //! The budget: a tree of byte accounts, and reservations that give back.
 //!
 //! Invariant: what all leases hold of an account, reserved or free, never
-//! exceeds its limit, nor that of an account above it.
+//! exceeds its limit, nor that of an account above it. A [`ForcedCharge`] may; as long
+//! as it does, nothing is reserved.
 //!
 //! Workers draw bytes in chunks into a lease of their own, so that a
 //! reservation is one compare-and-swap on a cache line that only its worker
@@ -12,20 +13,27 @@
 //! Lock order: children or slots of an account, then the queues of its tree.
 //! Nothing is called that could lock while children or slots are locked.
 
+mod forced;
 mod lease;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+pub use forced::ForcedCharge;
 pub use lease::{Lease, OverBudget, Reservation};
 
+use crate::clients::Clients;
 use crate::waiters::{Queue, Waiting};
-use lease::Slot;
+use lease::Purpose;
+pub(crate) use lease::Slot;
 
-/// The account of the whole node: the root of the tree.
+/// The account of the whole node, the root of the tree, and the clients that share it. Clones name the same.
 #[derive(Debug, Clone)]
-pub struct Budget(Account);
+pub struct Budget {
+    root: Account,
+    clients: Clients,
+}
 
 /// One account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
@@ -82,23 +90,35 @@ impl Budget {
     /// A budget of `limit_bytes` for the whole node.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
-        Self(Account(Arc::new(Node::new(
-            "node".to_owned(),
-            limit_bytes,
-            None,
-        ))))
+        let root = Account(Arc::new(Node::new("node".to_owned(), limit_bytes, None)));
+        Self {
+            clients: Clients::new(root.clone()),
+            root,
+        }
+    }
+
+    /// What each client holds of it.
+    #[must_use]
+    pub fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     /// The root account.
     #[must_use]
     pub fn root(&self) -> &Account {
-        &self.0
+        &self.root
     }
 
     /// The whole tree, for people.
     #[must_use]
     pub fn report(&self) -> AccountReport {
-        self.0.report()
+        self.root.report()
+    }
+
+    /// Bytes by which forced charges exceed the limit.
+    #[must_use]
+    pub fn debt_bytes(&self) -> u64 {
+        self.root.0.debt_bytes()
     }
 }
 
@@ -122,16 +142,23 @@ impl Account {
     /// A share of this account for one worker.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        let mut root = self;
-        while let Some(parent) = &root.0.parent {
-            root = parent;
-        }
-        let slot = Arc::new(Slot::new(self.clone(), root.clone()));
+        self.lease_for(Purpose::Node)
+    }
+
+    /// A share of this account for one worker, of which each reservation counts for the client in whose
+    /// [scope](crate::Holder::run) it is made and given back.
+    #[must_use]
+    pub fn client_lease(&self) -> Lease {
+        self.lease_for(Purpose::Client)
+    }
+
+    fn lease_for(&self, purpose: Purpose) -> Lease {
+        let slot = Arc::new(Slot::new(self.clone(), self.root().clone(), purpose));
         let mut slots = lock(&self.0.slots);
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
         drop(slots);
-        Lease(slot)
+        Lease::new(slot)
     }
 
     /// Names what gives up memory of this account before anybody is refused; once.
@@ -164,6 +191,11 @@ impl Account {
         self.ancestry().map(Node::left_bytes).min().unwrap_or(0)
     }
 
+    /// Whether half of this account's own limit is free.
+    pub(crate) fn is_half_free(&self) -> bool {
+        self.0.left_bytes() >= self.0.limit_bytes / 2
+    }
+
     /// Tasks that wait for bytes anywhere in the tree of this account.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -193,6 +225,14 @@ impl Account {
             refused: self.0.refused.load(Ordering::Relaxed),
             children: self.children().iter().map(Self::report).collect(),
         }
+    }
+
+    fn root(&self) -> &Self {
+        let mut root = self;
+        while let Some(parent) = &root.0.parent {
+            root = parent;
+        }
+        root
     }
 
     fn ancestry(&self) -> impl Iterator<Item = &Node> {
@@ -383,6 +423,16 @@ impl Node {
             self.peak_bytes.fetch_max(before + bytes, Ordering::Relaxed);
         }
         charged.is_ok()
+    }
+
+    fn charge_forced(&self, bytes: u64) {
+        let before = self.drawn_bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.peak_bytes.fetch_max(before + bytes, Ordering::Relaxed);
+    }
+
+    fn debt_bytes(&self) -> u64 {
+        let drawn = self.drawn_bytes.load(Ordering::SeqCst);
+        drawn.saturating_sub(self.limit_bytes)
     }
 
     fn left_bytes(&self) -> u64 {

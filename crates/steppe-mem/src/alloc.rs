@@ -1,10 +1,15 @@
 //! The node's allocator, counted: live bytes of the process and of a thread, and allocations of a thread.
 //!
-//! Counting costs a locked add an allocation, and hot paths do not allocate.
+//! Counting costs a locked add an allocation, and hot paths do not allocate. A thread that measures resident
+//! memory is woken whenever a thread has asked for another [`NOTICE_BYTES`], so that nothing outruns it.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::thread::Thread;
+
+use crate::limits::NOTICE_BYTES;
 
 /// Spreads the count over cache lines; threads beyond this many share.
 const SHARDS: usize = 16;
@@ -18,6 +23,8 @@ struct Shard(AtomicI64);
 
 static LIVE_BYTES: [Shard; SHARDS] = [const { Shard(AtomicI64::new(0)) }; SHARDS];
 static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
+/// Unparked by a thread that asked for much.
+static WATCHER: OnceLock<Thread> = OnceLock::new();
 
 thread_local! {
     // Constant and without a destructor: usable while a thread starts and ends.
@@ -56,6 +63,20 @@ pub fn thread_live_bytes() -> i64 {
     THREAD_BYTES.with(Cell::get)
 }
 
+/// Has `watcher` unparked by each thread that asked for another [`NOTICE_BYTES`]; the first one stays.
+pub fn set_watcher(watcher: Thread) {
+    // One thread of the process measures.
+    let _ = WATCHER.set(watcher);
+}
+
+#[cold]
+fn notify_watcher() {
+    // A futex call at most: nothing here allocates.
+    if let Some(watcher) = WATCHER.get() {
+        watcher.unpark();
+    }
+}
+
 fn count_live(change: i64) {
     THREAD_BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(change)));
     let shard = SHARD.with(|shard| {
@@ -69,7 +90,14 @@ fn count_live(change: i64) {
 
 fn count_allocation(bytes: usize) {
     ALLOCATIONS.with(|count| count.set(count.get() + 1));
-    ASKED_BYTES.with(|asked| asked.set(asked.get() + bytes as u64));
+    let passes_notice = ASKED_BYTES.with(|asked| {
+        let before = asked.get();
+        asked.set(before + bytes as u64);
+        before / NOTICE_BYTES != asked.get() / NOTICE_BYTES
+    });
+    if passes_notice {
+        notify_watcher();
+    }
     count_live(signed(bytes));
 }
 

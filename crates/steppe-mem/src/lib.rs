@@ -7,8 +7,10 @@
 //! Non-goals: the use of the bytes, sockets, runtimes.
 //!
 //! # Map of files
-//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`)
+//! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`), forced
+//!   charges (`forced.rs`)
 //! - `waiters.rs`: queues of tasks that wait for bytes of an account
+//! - `clients.rs`, `clients/`: what each client holds, its share, and connections to close in debt
 //! - `buffer.rs`: pooled buffer with its reservation
 //! - `chunk.rs`: content that several readers share, charged once
 //! - `pool.rs`: idle buffers of each thread, by size class
@@ -20,13 +22,17 @@ mod account;
 pub mod alloc;
 mod buffer;
 mod chunk;
+mod clients;
 pub mod limits;
 pub mod pool;
 mod size_class;
 mod waiters;
 
-pub use account::{Account, AccountReport, Budget, Evict, Lease, OverBudget, Reservation};
+pub use account::{
+    Account, AccountReport, Budget, Evict, ForcedCharge, Lease, OverBudget, Reservation,
+};
 pub use buffer::{Buffer, Full};
 pub use chunk::Chunk;
+pub use clients::{ClientAddress, ClientReport, Clients, Holder, Holding, Shed};
 pub use size_class::SizeClass;
 pub use waiters::Waiter;

@@ -12,6 +12,10 @@ pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 /// What a thread's pool may be charged beyond what lies idle in it.
 pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
 
+/// Bytes that a thread asks for between two wakes of the thread that measures resident memory: what each can
+/// take unseen.
+pub const NOTICE_BYTES: u64 = 1 << 20;
+
 /// How often a pool is trimmed that is tended: what lies idle for so long goes.
 pub const TEND_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
@@ -21,6 +25,16 @@ pub const WAKES_MAX: usize = 16;
 /// Memory that a task in the queue for bytes takes at most, to be charged by
 /// whoever charges the task.
 pub const WAITER_BYTES: usize = 128;
+
+/// What a client may hold however small its share is: a connection, and an exchange with the smallest chunks.
+pub const CLIENT_SHARE_BYTES_MIN: u64 = 256 << 10;
+
+/// Reserved bytes of a connection that its client learns of late: a request that comes and goes touches nothing
+/// that workers share.
+pub const FLUSH_BYTES: u64 = 16 << 10;
+
+/// A connection in the table of clients, with an address of its own, to be charged by whoever enters it.
+pub const HOLDER_BYTES: usize = 512;
 
 /// The smallest budget that a node can work under.
 pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
@@ -35,6 +49,8 @@ pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 /// steps a doubling (at most 25 % waste) and each buffer is its own mapping.
 pub const HEAP_CLASS_BYTES_MAX: usize = 256 << 10;
 
+// A shift on the path of each allocation.
+const _: () = assert!(NOTICE_BYTES.is_power_of_two());
 const _: () = assert!(LEASE_FREE_BYTES_MAX > DRAW_BYTES);
 const _: () = assert!(BUFFER_BYTES_MIN.is_power_of_two() && HEAP_CLASS_BYTES_MAX.is_power_of_two());
 const _: () = assert!(BUFFER_BYTES_MIN < HEAP_CLASS_BYTES_MAX);

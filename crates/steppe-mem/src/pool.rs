@@ -13,6 +13,7 @@ use memmap2::MmapMut;
 
 use crate::account::{Lease, Reservation};
 use crate::buffer::Block;
+use crate::clients::count_pooled;
 use crate::limits::{CHARGE_SLACK_BYTES, TEND_EVERY};
 use crate::size_class::SizeClass;
 
@@ -195,6 +196,7 @@ impl Storage {
         {
             return Self::Mapped(mapping);
         }
+        count_pooled(signed(class.bytes()));
         Self::Heap(vec![0; class.bytes()].into_boxed_slice())
     }
 
@@ -211,6 +213,19 @@ impl Storage {
             Self::Mapped(bytes) => bytes,
         }
     }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Self::Heap(bytes) = self {
+            count_pooled(-signed(bytes.len()));
+        }
+    }
+}
+
+/// A class is within the address space.
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl LocalPool {

@@ -17,10 +17,10 @@
 //! waits. A release tries the first task of each size, a refusal none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use crate::account::{Account, Lease, Node, lock};
+use crate::account::{Account, Lease, Node, Slot, lock};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
 
 /// A task's place in the queue for bytes: empty until it has to wait.
@@ -29,12 +29,12 @@ use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX}
 /// bytes that were meant for it go to the next then. One that is kept without
 /// being polled may hold bytes back.
 #[derive(Debug, Default)]
-pub struct Waiter(Option<Place>);
-
-#[derive(Debug)]
-struct Place {
-    lease: Lease,
+pub struct Waiter {
+    /// `None`: it has no place.
+    slot: Option<Arc<Slot>>,
     index: u32,
+    /// Its client holds its share: it has no place, and waits all the same.
+    is_held_back: bool,
 }
 
 /// Everybody who waits in one tree of accounts.
@@ -131,22 +131,33 @@ const _: () = assert!(2 * size_of::<Entry>() <= WAITER_BYTES);
 const _: () = assert!(size_of::<Waiter>() <= 16);
 
 impl Waiter {
-    /// Whether it has a place in a queue, or bytes that were drawn for it.
+    /// Whether it has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.0.is_some()
+        self.has_place() || self.is_held_back
+    }
+
+    /// Whether it has a place in a queue, or bytes that were drawn for it.
+    pub(crate) fn has_place(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Notes whether its client has to hold less first.
+    pub(crate) fn hold_back(&mut self, may_reserve: Poll<()>) -> Poll<()> {
+        self.is_held_back = may_reserve.is_pending();
+        may_reserve
     }
 
     /// Polls for what the task waits for, from its place if it has one.
     pub(crate) fn poll(&mut self, lease: &Lease, wanted: Wanted, waker: &Waker) -> Poll<()> {
-        let Some(place) = &self.0 else {
+        let Some(known) = &self.slot else {
             return self.register(lease, wanted, waker, None);
         };
-        if place.lease.is(lease) {
-            match lease.waiting().poll(place.index, wanted, waker) {
+        if Arc::ptr_eq(known, lease.slot()) {
+            match lease.waiting().poll(self.index, wanted, waker) {
                 Some(Poll::Pending) => return Poll::Pending,
                 Some(Poll::Ready(granted)) => {
-                    self.0 = None;
+                    self.slot = None;
                     lease.account().give_back(granted - wanted.bytes);
                     return Poll::Ready(());
                 }
@@ -167,25 +178,23 @@ impl Waiter {
         ticket: Option<u64>,
     ) -> Poll<()> {
         let index = lease.waiting().register(lease, wanted, waker, ticket);
-        self.0 = index.map(|index| Place {
-            lease: lease.clone(),
-            index,
-        });
-        if index.is_some() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        let Some(index) = index else {
+            self.slot = None;
+            return Poll::Ready(());
+        };
+        self.slot = Some(Arc::clone(lease.slot()));
+        self.index = index;
+        Poll::Pending
     }
 
     /// Gives its place up, and its bytes to the next.
     fn leave(&mut self) -> Option<u64> {
-        let Place { lease, index } = self.0.take()?;
-        let left = lease.waiting().entries().remove(index);
+        let slot = self.slot.take()?;
+        let left = slot.waiting().entries().remove(self.index);
         match left.granted_bytes {
-            Some(bytes) => lease.account().give_back(bytes),
+            Some(bytes) => slot.account().give_back(bytes),
             // Others may have waited behind it.
-            None => lease.account().grant_waiting(),
+            None => slot.account().grant_waiting(),
         }
         drop(left.waker);
         Some(left.ticket)
@@ -206,6 +215,15 @@ impl Waiting {
 
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// Counts a debt as one more that waits, or no longer.
+    pub(crate) fn set_debt(&self, is_debt: bool) {
+        if is_debt {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {

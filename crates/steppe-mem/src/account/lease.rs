@@ -5,12 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use super::Account;
+use crate::clients::{Holder, count_reserved, may_reserve, poll_may_reserve};
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::waiters::{Waiter, Waiting, Wanted};
 
 /// A worker's own share of an account, from which it reserves. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Lease(pub(super) Arc<Slot>);
+pub struct Lease {
+    slot: Arc<Slot>,
+    /// For whom it reserves, wherever that is; `None`: as its slot has it.
+    holder: Option<Arc<Holder>>,
+}
 
 /// Bytes of an account, given back on drop.
 #[derive(Debug)]
@@ -30,12 +35,22 @@ pub struct OverBudget {
 /// Aligned so that no two workers write the same pair of cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     /// Drawn, and not reserved.
     pub(super) free_bytes: AtomicU64,
     account: Account,
     root: Account,
     waiting: Arc<Waiting>,
+    purpose: Purpose,
+}
+
+/// For whom a lease reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// For the node: what is reserved counts for no client.
+    Node,
+    /// For the client in whose scope it is used.
+    Client,
 }
 
 impl Lease {
@@ -46,7 +61,7 @@ impl Lease {
     /// counted as a refusal.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         self.reserve(bytes).ok_or_else(|| {
-            self.0.account.ancestry().for_each(|node| {
+            self.slot.account.ancestry().for_each(|node| {
                 node.refused.fetch_add(1, Ordering::Relaxed);
             });
             OverBudget {
@@ -57,8 +72,7 @@ impl Lease {
 
     /// Reserves `bytes` where there is room for them.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        self.0
-            .take(bytes as u64)
+        (self.may_take(bytes as u64) && self.slot.take(bytes as u64))
             .then(|| Reservation::new(self, bytes))
     }
 
@@ -76,14 +90,17 @@ impl Lease {
         bytes: usize,
         waiter: &mut Waiter,
     ) -> Poll<Reservation> {
-        if !waiter.is_waiting() && self.0.take_cached(bytes as u64) {
-            return Poll::Ready(Reservation::new(self, bytes));
+        if !waiter.has_place() {
+            ready!(waiter.hold_back(self.poll_may_take(cx, bytes as u64)));
+            if self.slot.take_cached(bytes as u64) {
+                return Poll::Ready(Reservation::new(self, bytes));
+            }
         }
         let wanted = Wanted {
             bytes: bytes as u64,
             leaving: 0,
         };
-        if !waiter.is_waiting() {
+        if !waiter.has_place() {
             self.account().make_room(wanted.bytes);
         }
         ready!(waiter.poll(self, wanted, cx.waker()));
@@ -105,13 +122,14 @@ impl Lease {
             bytes: bytes as u64,
             leaving,
         };
-        if !waiter.is_waiting() {
+        if !waiter.has_place() {
+            ready!(waiter.hold_back(self.poll_may_take(cx, wanted.bytes)));
             self.account()
                 .make_room(wanted.bytes.saturating_add(leaving));
         }
-        if !waiter.is_waiting()
+        if !waiter.has_place()
             && self.account().headroom_bytes() >= wanted.bytes.saturating_add(leaving)
-            && self.0.take(wanted.bytes)
+            && self.slot.take(wanted.bytes)
         {
             return Poll::Ready(Reservation::new(self, bytes));
         }
@@ -122,32 +140,85 @@ impl Lease {
     /// The root of the tree that this lease belongs to.
     #[must_use]
     pub fn root(&self) -> &Account {
-        &self.0.root
+        &self.slot.root
     }
 
     /// The account that this lease draws from.
     #[must_use]
     pub fn account(&self) -> &Account {
-        &self.0.account
+        &self.slot.account
+    }
+
+    /// The same lease for what `holder` takes: each reservation counts for its client wherever it is made and
+    /// given back. For memory that is passed from task to task.
+    #[must_use]
+    pub fn of_holder(&self, holder: &Arc<Holder>) -> Self {
+        Self {
+            slot: Arc::clone(&self.slot),
+            holder: Some(Arc::clone(holder)),
+        }
+    }
+
+    pub(super) fn new(slot: Arc<Slot>) -> Self {
+        Self { slot, holder: None }
+    }
+
+    /// Whether the client that it would be for may hold `bytes` more.
+    fn may_take(&self, bytes: u64) -> bool {
+        match &self.holder {
+            Some(holder) => self.slot.root.is_half_free() || holder.may_reserve(bytes),
+            None => self.slot.purpose == Purpose::Node || may_reserve(&self.slot.root, bytes),
+        }
+    }
+
+    fn poll_may_take(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<()> {
+        match &self.holder {
+            Some(_) if self.slot.root.is_half_free() => Poll::Ready(()),
+            Some(holder) => holder.poll_may_reserve(cx, bytes),
+            None if self.slot.purpose == Purpose::Node => Poll::Ready(()),
+            None => poll_may_reserve(&self.slot.root, bytes, cx),
+        }
+    }
+
+    /// Notes for a client what was reserved, or given back.
+    fn count(&self, bytes: i64) {
+        match &self.holder {
+            Some(holder) => holder.charge(bytes),
+            None if self.slot.purpose == Purpose::Client => count_reserved(bytes),
+            None => {}
+        }
     }
 
     pub(crate) fn waiting(&self) -> &Waiting {
-        &self.0.waiting
+        &self.slot.waiting
+    }
+
+    pub(crate) fn slot(&self) -> &Arc<Slot> {
+        &self.slot
     }
 
     /// Whether both are the same share.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.slot, &other.slot)
     }
 }
 
 impl Slot {
-    pub(super) fn new(account: Account, root: Account) -> Self {
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    pub(super) fn new(account: Account, root: Account, purpose: Purpose) -> Self {
         Self {
             free_bytes: AtomicU64::new(0),
             waiting: Arc::clone(&account.0.waiting),
             account,
             root,
+            purpose,
         }
     }
 
@@ -218,6 +289,12 @@ impl Drop for Slot {
 impl Reservation {
     /// For bytes that are drawn.
     fn new(lease: &Lease, bytes: usize) -> Self {
+        lease.count(signed(bytes));
+        Self::counted(lease, bytes)
+    }
+
+    /// For bytes that are counted already.
+    fn counted(lease: &Lease, bytes: usize) -> Self {
         Self {
             lease: lease.clone(),
             bytes,
@@ -241,11 +318,13 @@ impl Reservation {
     /// # Errors
     /// [`OverBudget`]; what was held is kept.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        if !self.lease.0.take(bytes as u64) {
+        let lease = &self.lease;
+        if !(lease.may_take(bytes as u64) && lease.slot.take(bytes as u64)) {
             return Err(OverBudget {
                 bytes: bytes as u64,
             });
         }
+        lease.count(signed(bytes));
         self.bytes += bytes;
         Ok(())
     }
@@ -261,7 +340,8 @@ impl Reservation {
             self.bytes
         );
         self.bytes -= bytes;
-        self.lease.0.give_back(bytes as u64);
+        self.lease.count(-signed(bytes));
+        self.lease.slot.give_back(bytes as u64);
     }
 
     /// Takes `bytes` off as a reservation of their own.
@@ -276,7 +356,7 @@ impl Reservation {
             self.bytes
         );
         self.bytes -= bytes;
-        Self::new(&self.lease, bytes)
+        Self::counted(&self.lease, bytes)
     }
 
     /// Takes over what `other` holds.
@@ -291,6 +371,12 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.lease.0.give_back(self.bytes as u64);
+        self.lease.count(-signed(self.bytes));
+        self.lease.slot.give_back(self.bytes as u64);
     }
+}
+
+/// A reservation is within the address space.
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

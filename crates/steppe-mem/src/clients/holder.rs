@@ -1,0 +1,316 @@
+//! A connection, and the scope in which what its tasks take counts for it.
+//!
+//! A thread notes what client leases reserve and give back, and what it allocates and frees. At both ends of a
+//! scope the difference since the last end goes to the holder whose scope it was. So a reservation costs an
+//! addition to a cell of its thread, and a poll of a task two locked additions at most.
+//!
+//! Memory of pooled buffers does not count as allocated: it comes back to the pool of the thread, whichever task
+//! took it from the allocator, and is charged by its reservation.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use super::{Client, Clients};
+use crate::account::{Account, lock};
+use crate::alloc::thread_live_bytes;
+use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES};
+
+/// A connection, or a client that it speaks for.
+#[derive(Debug)]
+pub struct Holder {
+    clients: Clients,
+    client: Arc<Client>,
+    kind: &'static str,
+    /// Of a client that another one speaks for.
+    connection: Option<Arc<Holder>>,
+    /// Reserved in its scope.
+    charged_bytes: AtomicI64,
+    /// The part of these that its client knows of.
+    flushed_bytes: AtomicI64,
+    /// Allocated in its scope and not freed there.
+    live_bytes: AtomicI64,
+    is_shed: AtomicBool,
+    /// Of the task of the connection.
+    task: OnceLock<Waker>,
+    /// Tasks that wait for the client to hold less.
+    held_back: Mutex<Vec<Waker>>,
+}
+
+thread_local! {
+    // Constant and without a destructor: usable wherever memory is allocated.
+    static RESERVED: Cell<i64> = const { Cell::new(0) };
+    static POOLED: Cell<i64> = const { Cell::new(0) };
+    static LIVE_AT_SETTLING: Cell<i64> = const { Cell::new(0) };
+    /// The holder whose scope the thread is in.
+    static CURRENT: RefCell<Option<Arc<Holder>>> = const { RefCell::new(None) };
+}
+
+/// Notes what a client lease reserved, or gave back.
+pub(crate) fn count_reserved(bytes: i64) {
+    RESERVED.with(|reserved| reserved.set(reserved.get().wrapping_add(bytes)));
+}
+
+/// Notes memory of pooled buffers that was allocated, or freed.
+pub(crate) fn count_pooled(bytes: i64) {
+    POOLED.with(|pooled| pooled.set(pooled.get().wrapping_add(bytes)));
+}
+
+/// Whether the client of the present scope may reserve `bytes` more; true outside of a scope.
+pub(crate) fn may_reserve(root: &Account, bytes: u64) -> bool {
+    root.is_half_free()
+        || with_current(|holder| holder.is_none_or(|holder| holder.may_reserve(bytes)))
+}
+
+/// [`may_reserve`] for a task that waits until it may.
+pub(crate) fn poll_may_reserve(root: &Account, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
+    if root.is_half_free() {
+        return Poll::Ready(());
+    }
+    with_current(|holder| {
+        holder.map_or(Poll::Ready(()), |holder| holder.poll_may_reserve(cx, bytes))
+    })
+}
+
+fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
+    CURRENT
+        .try_with(|current| see(current.borrow().as_deref()))
+        .expect("only a thread that ends has none, and it runs no task")
+}
+
+/// What was reserved and allocated since the last end of a scope.
+fn settle(holder: Option<&Holder>) {
+    let reserved = RESERVED.replace(0);
+    let live = thread_live_bytes().wrapping_sub(POOLED.get());
+    let allocated = live.wrapping_sub(LIVE_AT_SETTLING.replace(live));
+    if let Some(holder) = holder {
+        holder.add(reserved, allocated);
+    }
+}
+
+/// The thread is in the scope of a holder until this is dropped.
+struct Scope<'a> {
+    /// Between scopes the holder itself, within this one that of the scope around it.
+    place: &'a mut Option<Arc<Holder>>,
+}
+
+impl<'a> Scope<'a> {
+    fn enter(place: &'a mut Option<Arc<Holder>>) -> Self {
+        CURRENT.with_borrow_mut(|current| {
+            settle(current.as_deref());
+            std::mem::swap(current, place);
+        });
+        Self { place }
+    }
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| {
+            settle(current.as_deref());
+            std::mem::swap(current, self.place);
+        });
+    }
+}
+
+impl Holder {
+    pub(super) fn new(
+        (clients, client): (Clients, Arc<Client>),
+        kind: &'static str,
+        connection: Option<Arc<Self>>,
+    ) -> Self {
+        Self {
+            clients,
+            client,
+            kind,
+            connection,
+            charged_bytes: AtomicI64::new(0),
+            flushed_bytes: AtomicI64::new(0),
+            live_bytes: AtomicI64::new(0),
+            is_shed: AtomicBool::new(false),
+            task: OnceLock::new(),
+            held_back: Mutex::default(),
+        }
+    }
+
+    /// Runs `future` in the scope of this holder; `None` where the connection was shed before it ended.
+    ///
+    /// # Cancel safety
+    /// That of `future`.
+    pub async fn run<F: Future>(self: Arc<Self>, future: F) -> Option<F::Output> {
+        let mut future = pin!(Some(future));
+        let mut own = Some(self);
+        poll_fn(|cx| {
+            let scope = Scope::enter(&mut own);
+            let is_shed = with_current(|holder| holder.is_none_or(|holder| holder.begin_turn(cx)));
+            let polled = match future.as_mut().as_pin_mut() {
+                Some(running) if !is_shed => running.poll(cx).map(Some),
+                _ => Poll::Ready(None),
+            };
+            if polled.is_ready() {
+                // Within the scope: it gives back what it holds.
+                future.set(None);
+            }
+            drop(scope);
+            polled
+        })
+        .await
+    }
+
+    /// Does `work` in the scope of this holder.
+    pub fn within<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        let mut own = Some(Arc::clone(self));
+        let _scope = Scope::enter(&mut own);
+        work()
+    }
+
+    /// Whether the connection was told to close, since the budget was in debt.
+    #[must_use]
+    pub fn is_shed(&self) -> bool {
+        self.is_shed.load(Ordering::Relaxed)
+    }
+
+    /// Its protocol.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    pub(super) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Bytes charged to it and allocated for it.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.charged_bytes() + unsigned(&self.live_bytes)
+    }
+
+    pub(super) fn charged_bytes(&self) -> u64 {
+        unsigned(&self.charged_bytes)
+    }
+
+    /// Whether it is a connection that was not told to close yet.
+    pub(super) fn can_shed(&self) -> bool {
+        self.connection.is_none() && self.task.get().is_some() && !self.is_shed()
+    }
+
+    pub(super) fn shed(&self) {
+        self.is_shed.store(true, Ordering::Relaxed);
+        if let Some(task) = self.task.get() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Its client holds less by what it had, and none of its tasks waits any more.
+    pub(super) fn end(&self) {
+        let flushed = self.flushed_bytes.swap(0, Ordering::Relaxed);
+        self.client
+            .charged_bytes
+            .fetch_sub(flushed, Ordering::Relaxed);
+        self.take_held_back();
+    }
+
+    pub(super) fn is_held_back(&self) -> bool {
+        !lock(&self.held_back).is_empty()
+    }
+
+    /// Wakes tasks that wait, if one of them might go on.
+    pub(super) fn wake_held_back(&self) {
+        if self.clients.0.is_at_ease() || self.may_reserve(0) {
+            self.take_held_back().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn take_held_back(&self) -> Vec<Waker> {
+        let tasks = std::mem::take(&mut *lock(&self.held_back));
+        let count = tasks.len() as u64;
+        self.clients.0.held_back.fetch_sub(count, Ordering::Relaxed);
+        tasks
+    }
+
+    /// Notes the task of the connection; whether it is to end.
+    fn begin_turn(&self, cx: &Context<'_>) -> bool {
+        self.task.get_or_init(|| cx.waker().clone());
+        let connection = self.connection.as_ref();
+        self.is_shed() || connection.is_some_and(|connection| connection.is_shed())
+    }
+
+    fn add(&self, reserved: i64, allocated: i64) {
+        if allocated != 0 {
+            self.live_bytes.fetch_add(allocated, Ordering::Relaxed);
+        }
+        if reserved != 0 {
+            let charged = self.charged_bytes.fetch_add(reserved, Ordering::Relaxed) + reserved;
+            let change = charged - self.flushed_bytes.load(Ordering::Relaxed);
+            if change.unsigned_abs() >= FLUSH_BYTES {
+                self.flushed_bytes.fetch_add(change, Ordering::Relaxed);
+                self.client
+                    .charged_bytes
+                    .fetch_add(change, Ordering::Relaxed);
+            }
+        }
+        if let Some(connection) = &self.connection {
+            connection
+                .live_bytes
+                .fetch_add(reserved + allocated, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes what was reserved, or given back.
+    pub(crate) fn charge(&self, bytes: i64) {
+        let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let change = charged - self.flushed_bytes.load(Ordering::Relaxed);
+        if change.unsigned_abs() >= FLUSH_BYTES {
+            self.flushed_bytes.fetch_add(change, Ordering::Relaxed);
+            self.client
+                .charged_bytes
+                .fetch_add(change, Ordering::Relaxed);
+        }
+    }
+
+    /// Ready when its client may hold `bytes` more; else its task is woken when it may.
+    pub(crate) fn poll_may_reserve(&self, cx: &Context<'_>, bytes: u64) -> Poll<()> {
+        if self.may_reserve(bytes) {
+            return Poll::Ready(());
+        }
+        self.hold_back(cx.waker());
+        Poll::Pending
+    }
+
+    /// Whether its client holds less than its share with `bytes` more, or no more than anybody may.
+    pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
+        if self.client.is_exempt.load(Ordering::Relaxed) {
+            return true;
+        }
+        let share = self.clients.0.share_bytes.load(Ordering::Relaxed);
+        let held = unsigned(&self.client.charged_bytes);
+        let may = held == 0 || held.saturating_add(bytes) <= share.max(CLIENT_SHARE_BYTES_MIN);
+        if !may {
+            self.client.note_held_back();
+            self.clients
+                .0
+                .held_back_total
+                .fetch_add(1, Ordering::Relaxed);
+        }
+        may
+    }
+
+    fn hold_back(&self, task: &Waker) {
+        let mut tasks = lock(&self.held_back);
+        if !tasks.iter().any(|known| known.will_wake(task)) {
+            tasks.push(task.clone());
+            self.clients.0.held_back.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn unsigned(bytes: &AtomicI64) -> u64 {
+    u64::try_from(bytes.load(Ordering::Relaxed)).unwrap_or(0)
+}

@@ -1,0 +1,48 @@
+//! The clients that hold most, for people.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::Clients;
+
+/// What a client holds by one protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientReport {
+    /// The first address of its network where that is IPv6; `None`: local processes.
+    pub client: Option<IpAddr>,
+    /// The protocol of its connections.
+    pub kind: &'static str,
+    /// Its connections, and the clients that they speak for.
+    pub connections: usize,
+    /// Reserved for it.
+    pub charged_bytes: u64,
+    /// The same, and what was allocated for it besides.
+    pub held_bytes: u64,
+}
+
+impl Clients {
+    /// The `count` that hold most, most first.
+    #[must_use]
+    pub fn top(&self, count: usize) -> Vec<ClientReport> {
+        let mut clients: HashMap<_, ClientReport> = HashMap::new();
+        let entries = self.entries();
+        for (_, holder) in &entries.holders {
+            let (client, kind) = (holder.client().address, holder.kind());
+            let report = clients.entry((client, kind)).or_insert(ClientReport {
+                client,
+                kind,
+                connections: 0,
+                charged_bytes: 0,
+                held_bytes: 0,
+            });
+            report.connections += 1;
+            report.charged_bytes += holder.charged_bytes();
+            report.held_bytes += holder.held_bytes();
+        }
+        drop(entries);
+        let mut clients: Vec<_> = clients.into_values().collect();
+        clients.sort_unstable_by_key(|client| std::cmp::Reverse(client.held_bytes));
+        clients.truncate(count);
+        clients
+    }
+}

@@ -1,0 +1,249 @@
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::*;
+use crate::{Budget, Lease, Reservation, Waiter};
+
+const MIB: usize = 1 << 20;
+
+/// A budget of 64 MiB of which less than half is free, with a share of 16 MiB a client.
+struct World {
+    clients: Clients,
+    lease: Lease,
+    _others: Reservation,
+}
+
+impl World {
+    fn new() -> Self {
+        let budget = Budget::new(64 * MIB as u64);
+        let clients = budget.clients().clone();
+        clients.set_share(Some(16 * MIB as u64));
+        let node = budget.root().child("node's own", None).lease();
+        Self {
+            clients,
+            lease: budget.root().child("route", None).client_lease(),
+            _others: node.try_reserve(33 * MIB).expect("room"),
+        }
+    }
+
+    fn open(&self, address: &str) -> Holding {
+        self.clients.open(shared(address), "http")
+    }
+
+    fn reserve(&self, holding: &Holding, bytes: usize) -> Option<Reservation> {
+        holding
+            .holder()
+            .within(|| self.lease.try_reserve(bytes).ok())
+    }
+}
+
+fn shared(address: &str) -> ClientAddress {
+    ClientAddress::Shared(address.parse().expect("an address"))
+}
+
+#[test]
+fn a_client_gets_its_share_over_all_its_connections() {
+    let world = World::new();
+    let (first, second) = (world.open("192.0.2.1"), world.open("192.0.2.1"));
+    let other = world.open("192.0.2.2");
+    let held = world.reserve(&first, 12 * MIB).expect("within the share");
+    assert!(world.reserve(&second, 5 * MIB).is_none());
+    assert_eq!(world.clients.held_back_total(), 1);
+    let address: IpAddr = "192.0.2.1".parse().expect("an address");
+    assert_eq!(world.clients.newly_held_back(), [address]);
+    assert!(world.clients.newly_held_back().is_empty());
+    let others = world
+        .reserve(&other, 5 * MIB)
+        .expect("another client has its own");
+    assert!(world.reserve(&second, 4 * MIB).is_some());
+    first.holder().within(|| drop(held));
+    assert!(world.reserve(&second, 5 * MIB).is_some());
+    drop(others);
+}
+
+#[test]
+fn while_half_is_free_there_is_no_share() {
+    let budget = Budget::new(64 * MIB as u64);
+    let clients = budget.clients().clone();
+    clients.set_share(Some(MIB as u64));
+    let lease = budget.root().client_lease();
+    let client = clients.open(shared("192.0.2.1"), "http");
+    let take = |bytes| client.holder().within(|| lease.try_reserve(bytes));
+    let first = take(33 * MIB).expect("more than half was free");
+    assert!(take(MIB).is_err());
+    client.holder().within(|| drop(first));
+    assert!(take(MIB).is_ok());
+}
+
+#[test]
+fn addresses_of_one_network_are_one_client() {
+    let world = World::new();
+    let (first, second) = (world.open("2001:db8::1"), world.open("2001:db8::ffff:2"));
+    let mapped = world.open("::ffff:192.0.2.1");
+    let _held = world.reserve(&first, 12 * MIB).expect("within the share");
+    assert!(world.reserve(&second, 5 * MIB).is_none());
+    assert!(world.reserve(&mapped, 5 * MIB).is_some());
+    let top = world.clients.top(1);
+    assert_eq!(
+        top[0].client,
+        Some("2001:db8::".parse().expect("an address"))
+    );
+    assert_eq!(
+        (top[0].connections, top[0].charged_bytes),
+        (2, 12 * MIB as u64)
+    );
+}
+
+#[test]
+fn local_and_exempt_clients_have_no_share() {
+    let world = World::new();
+    let exempt = ClientAddress::Exempt("192.0.2.1".parse().expect("an address"));
+    for client in [ClientAddress::Local, exempt] {
+        let holding = world.clients.open(client, "http");
+        assert!(world.reserve(&holding, 20 * MIB).is_some(), "{client:?}");
+    }
+}
+
+#[test]
+fn a_connection_speaks_for_other_clients() {
+    let world = World::new();
+    let proxy = ClientAddress::Exempt("192.0.2.1".parse().expect("an address"));
+    let proxy = world.clients.open(proxy, "http");
+    let (first, second) = (
+        proxy.visit(shared("198.51.100.1")),
+        proxy.visit(shared("198.51.100.2")),
+    );
+    let held = world.reserve(&first, 14 * MIB).expect("within the share");
+    assert!(world.reserve(&first, 5 * MIB).is_none());
+    assert!(world.reserve(&second, 5 * MIB).is_some());
+    assert!(proxy.holder().held_bytes() >= 14 * MIB as u64);
+    first.holder().within(|| drop(held));
+}
+
+#[test]
+fn what_the_node_keeps_counts_for_no_client() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let cache = world.lease.account().lease();
+    let _kept = client.holder().within(|| cache.try_reserve(20 * MIB));
+    assert_eq!(client.holder().charged_bytes(), 0);
+    assert!(world.reserve(&client, 4 * MIB).is_some());
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_task_waits_until_its_client_holds_less() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let held = world.reserve(&client, 12 * MIB).expect("within the share");
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut waiter = Waiter::default();
+    let mut poll = || {
+        client.holder().within(|| {
+            let mut cx = Context::from_waker(&waker);
+            world.lease.poll_reserve(&mut cx, 5 * MIB, &mut waiter)
+        })
+    };
+    assert!(poll().is_pending());
+    assert!(poll().is_pending());
+    assert_eq!(world.clients.held_back(), 1, "a task waits once");
+    world.clients.wake_held_back();
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it may ask for less");
+    assert!(poll().is_pending());
+    client.holder().within(|| drop(held));
+    world.clients.wake_held_back();
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+    assert_eq!(world.clients.held_back(), 0);
+    let Poll::Ready(reserved) = poll() else {
+        panic!("there is room for it");
+    };
+    client.holder().within(|| drop(reserved));
+}
+
+#[test]
+fn connections_that_hold_most_are_shed() {
+    let world = World::new();
+    let holdings = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|address| world.open(address));
+    let mut tasks = Vec::new();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    for (holding, mib) in holdings.iter().zip([3, 9, 6]) {
+        let lease = world.lease.clone();
+        let work = async move {
+            let _held = lease.try_reserve(mib * MIB).expect("room");
+            std::future::pending::<()>().await;
+        };
+        let mut task = Box::pin(Arc::clone(holding.holder()).run(work));
+        assert!(task.as_mut().poll(&mut cx).is_pending());
+        tasks.push(task);
+    }
+    let shed = world.clients.shed(10 * MIB as u64);
+    let clients: Vec<_> = shed.iter().filter_map(|shed| shed.client).collect();
+    let expected = ["192.0.2.2", "192.0.2.3"].map(|at| at.parse::<IpAddr>().expect("an address"));
+    assert_eq!(clients, expected);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+    assert_eq!(world.clients.shed_total(), 2);
+    let ended: Vec<_> = tasks
+        .iter_mut()
+        .map(|task| matches!(task.as_mut().poll(&mut cx), Poll::Ready(None)))
+        .collect();
+    assert_eq!(ended, [false, true, true]);
+    assert_eq!(holdings[1].holder().held_bytes(), 0, "all was given back");
+    assert!(
+        world.clients.shed(64 * MIB as u64).len() == 1,
+        "none is told twice"
+    );
+}
+
+#[test]
+fn the_table_ends_empty() {
+    let world = World::new();
+    let holdings: Vec<_> = (0..3).map(|_| world.open("192.0.2.1")).collect();
+    let held = world.reserve(&holdings[0], MIB);
+    drop(holdings);
+    assert!(world.clients.top(10).is_empty());
+    let next = world.open("192.0.2.1");
+    assert_eq!(
+        next.holder().client().charged_bytes.load(Ordering::Relaxed),
+        0
+    );
+    drop(held);
+}
+
+#[test]
+fn a_future_that_ends_gives_its_output() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let mut task = pin!(Arc::clone(client.holder()).run(async { 7 }));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(task.as_mut().poll(&mut cx), Poll::Ready(Some(7))));
+}
+
+#[test]
+fn a_lease_of_a_holder_counts_outside_of_its_scope() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let lease = world.lease.account().lease().of_holder(client.holder());
+    let held = lease.try_reserve(12 * MIB).expect("within the share");
+    assert!(lease.try_reserve(5 * MIB).is_err());
+    assert!(
+        world.reserve(&client, 5 * MIB).is_none(),
+        "one sum for both"
+    );
+    drop(held);
+    assert!(lease.try_reserve(16 * MIB).is_ok());
+    assert_eq!(client.holder().charged_bytes(), 0);
+}
