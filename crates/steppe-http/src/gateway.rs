@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use steppe_mem::{Account, Budget};
+use steppe_mem::{Account, Budget, Clients};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{ListenAddress, Names};
 use steppe_telemetry::trace::Tracer;
@@ -82,6 +82,8 @@ struct Shared {
     tracer: Option<Arc<Tracer>>,
     codecs: UpstreamCodecs,
     guests: Guests,
+    /// What each client holds, over all services.
+    clients: Clients,
 }
 
 /// What a gateway takes from its node.
@@ -141,6 +143,7 @@ impl Gateway {
             tracer: context.tracer,
             codecs: context.codecs,
             guests: context.guests,
+            clients: context.budget.clients().clone(),
         };
         Self::build(config, Tls::default(), shared, None)
     }

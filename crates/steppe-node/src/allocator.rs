@@ -59,6 +59,17 @@ pub fn details() -> Value {
     chosen::details()
 }
 
+/// Free resident bytes that the allocator hands out before it takes new pages; 0 where it does not tell.
+#[must_use]
+pub fn dirty_bytes() -> u64 {
+    chosen::dirty_bytes()
+}
+
+/// Returns free pages to the system now, as far as the allocator can.
+pub fn purge() {
+    chosen::purge();
+}
+
 /// Starts a heap profile. False: this allocator, or this build, has none.
 #[must_use]
 pub fn start_heap_profile() -> bool {

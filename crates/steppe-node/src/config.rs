@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use ipnet::IpNet;
 use steppe_dns::config::Forwarder;
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
@@ -106,6 +107,10 @@ pub struct Node {
     pub workers: Workers,
     /// What serving may take.
     pub memory_budget: MemoryBudget,
+    /// What a client may hold of it while less than half is free, above 0 and at most 1; `None`: all.
+    pub client_share: Option<f64>,
+    /// Clients without a share.
+    pub share_exempt: Vec<IpNet>,
     /// How long exchanges may go on after the node is told to stop.
     pub drain_timeout: Duration,
 }

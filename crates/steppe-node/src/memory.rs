@@ -23,15 +23,15 @@ mod attribution;
 mod collector;
 mod error;
 mod mapping;
-mod overhead;
 mod pooled;
 mod stack;
+mod uncharged;
 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 use steppe_http::metrics::HttpMetrics;
-use steppe_mem::{AccountReport, Budget, pool};
+use steppe_mem::{AccountReport, Budget, ClientReport, Clients, pool};
 use steppe_net::sys::socket_memory;
 
 use crate::allocator;
@@ -40,14 +40,19 @@ use pooled::is_mapped;
 pub use attribution::{Attribution, Category};
 pub use collector::MemoryCollector;
 pub use error::ReportError;
-pub use overhead::Overhead;
 pub use stack::StackMark;
+pub use uncharged::{Uncharged, UnchargedFigures};
+
+/// Clients in the report: those that hold most.
+const CLIENTS_SHOWN: usize = 10;
 
 /// The sources of the report.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// The node's budget.
     pub budget: Budget,
+    /// What no reservation covers.
+    pub figures: Arc<UnchargedFigures>,
     /// The gateway's metrics.
     pub http: Arc<HttpMetrics>,
 }
@@ -74,6 +79,8 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
     let sockets = socket_memory()?;
     Ok(json!({
         "budget": account(&sources.budget.report()),
+        "uncharged": uncharged(&sources.figures),
+        "clients": clients(sources.budget.clients()),
         "pool": pool_classes(),
         "connections": connections(&sources.http),
         "rss_bytes": attribution.rss_bytes,
@@ -95,6 +102,39 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
         "unexplained_bytes": attribution.unexplained_bytes(),
         "explained_ratio": attribution.explained_ratio(),
     }))
+}
+
+/// What is resident beyond all reservations, and the debt that it makes.
+fn uncharged(figures: &UnchargedFigures) -> Value {
+    json!({
+        "baseline_bytes": figures.baseline_bytes(),
+        "bytes": figures.bytes(),
+        "peak_bytes": figures.peak_bytes(),
+        "debt_bytes": figures.debt_bytes(),
+        "debt_peak_bytes": figures.debt_peak_bytes(),
+        "debts": figures.debts(),
+    })
+}
+
+/// The clients that hold most, and what was done about them.
+fn clients(clients: &Clients) -> Value {
+    let top = clients.top(CLIENTS_SHOWN);
+    json!({
+        "held_back": clients.held_back(),
+        "held_back_total": clients.held_back_total(),
+        "shed_total": clients.shed_total(),
+        "top": top.iter().map(client).collect::<Vec<_>>(),
+    })
+}
+
+fn client(report: &ClientReport) -> Value {
+    json!({
+        "client": report.client.map_or("local".to_owned(), |at| at.to_string()),
+        "kind": report.kind,
+        "connections": report.connections,
+        "charged_bytes": report.charged_bytes,
+        "held_bytes": report.held_bytes,
+    })
 }
 
 /// An account and those below it, as JSON.
@@ -136,6 +176,7 @@ mod tests {
     fn sources() -> Sources {
         Sources {
             budget: Budget::new(64 << 20),
+            figures: Arc::default(),
             http: HttpMetrics::new(Labels::default(), 1),
         }
     }

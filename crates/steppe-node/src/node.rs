@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use steppe_mem::Budget;
 use steppe_net::{Drained, Inherited, Watch};
 use steppe_telemetry::recent::Recent;
 use steppe_telemetry::{Registry, log};
@@ -24,9 +25,9 @@ use tokio::task::{JoinHandle, spawn_local};
 use crate::admin::{self, Readiness, State};
 use crate::allocator;
 use crate::cli::{Code, RunOptions};
-use crate::config::{Config, LogFormat, LogLevel};
+use crate::config::{self, Config, LogFormat, LogLevel};
 use crate::demo::{Certificate, Demo};
-use crate::memory::{MemoryCollector, Overhead, StackMark};
+use crate::memory::{self, MemoryCollector, StackMark, Uncharged};
 use crate::notify::ServiceManager;
 use crate::reload::{Ask, ReloadCollector, Reloader, Status};
 use crate::services::Services;
@@ -87,6 +88,8 @@ fn start_log(config: &Config) -> anyhow::Result<Recent> {
 /// A node that serves.
 struct Node {
     workers: WorkerSet,
+    budget: Budget,
+    uncharged: Uncharged,
     services: Services,
     reloader: Reloader,
     watch: Watch,
@@ -116,19 +119,21 @@ impl Node {
             demo,
             certificate,
         } = prepared;
+        set_shares(&budget, &config.node);
         let manager = ServiceManager::from_environment();
         let readiness = Readiness::default();
         let watch = Watch::new(file.clone());
         let status = Status::new(&config, file);
         let (reload, asked) = mpsc::channel(admin::limits::RELOADS_QUEUED_MAX);
         let mut background = Vec::new();
+        let figures = Arc::new(memory::UnchargedFigures::default());
         if let Some(admin) = admin {
             if let Some(tls) = admin.tls() {
                 services.certificates().add(Arc::clone(tls));
             }
             let content = admin::Content {
-                metrics: metrics(&services, &status, &budget),
-                memory: services.memory_sources(&budget),
+                metrics: metrics(&services, &status, (&budget, &figures)),
+                memory: services.memory_sources(&budget, &figures),
                 upstreams: services.upstreams(),
                 caches: services.caches(),
                 dns: services.dns(),
@@ -141,10 +146,11 @@ impl Node {
             };
             background.push(AbortOnDrop(spawn_local(admin.serve(content)?)));
         }
-        background.push(AbortOnDrop(spawn_local(Overhead::new(&budget).keep())));
         background.push(AbortOnDrop(spawn_local(allocator::keep_resting())));
         let workers = WorkerSet::start(count, &budget, &set.on_worker())?;
         set.change(first).await;
+        let uncharged = Uncharged::start(&budget, figures);
+        let uncharged = uncharged.context("cannot measure resident memory")?;
         readiness.set(State::Ready);
         let watchdog = manager.clone().keep_watchdog(workers.heartbeats());
         background.push(AbortOnDrop(spawn_local(watchdog)));
@@ -152,6 +158,8 @@ impl Node {
         print!("{banner}");
         Ok(Self {
             workers,
+            budget,
+            uncharged,
             services,
             reloader: Reloader::new(config, set, status),
             watch,
@@ -191,6 +199,10 @@ impl Node {
         self.manager.reloading();
         self.watch.forget();
         let reloaded = self.reloader.reload(reason).await;
+        if reloaded.is_ok() {
+            set_shares(&self.budget, &self.reloader.config().node);
+            self.uncharged.take_baseline();
+        }
         self.manager.ready(match &reloaded {
             Ok(generation) => format!("serving configuration {generation}"),
             Err(_) => "serving; the last configuration was refused".to_owned(),
@@ -209,12 +221,31 @@ impl Node {
     }
 }
 
+/// Gives each client the share of the budget that `node` says.
+fn set_shares(budget: &Budget, node: &config::Node) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a positive number below 2^53"
+    )]
+    let bytes_of = |share| (budget.root().limit_bytes() as f64 * share) as u64;
+    let clients = budget.clients();
+    clients.set_share(node.client_share.map(bytes_of));
+    let exempt = node.share_exempt.clone();
+    clients.set_exempt(move |address| exempt.iter().any(|network| network.contains(&address)));
+}
+
 /// Everything that `/metrics` scrapes.
-fn metrics(services: &Services, status: &Status, budget: &steppe_mem::Budget) -> Registry {
+fn metrics(
+    services: &Services,
+    status: &Status,
+    (budget, figures): (&Budget, &Arc<memory::UnchargedFigures>),
+) -> Registry {
     let mut registry = Registry::default();
     services.register(&mut registry);
     registry.register_collector(ReloadCollector::new(status.clone()));
-    registry.register_collector(MemoryCollector::new(budget.clone()));
+    registry.register_collector(MemoryCollector::new(budget.clone(), Arc::clone(figures)));
     registry
 }
 

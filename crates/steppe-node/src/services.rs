@@ -169,9 +169,14 @@ impl Services {
 
     /// What `/memory` is made from.
     #[must_use]
-    pub fn memory_sources(&self, budget: &Budget) -> memory::Sources {
+    pub fn memory_sources(
+        &self,
+        budget: &Budget,
+        figures: &Arc<memory::UnchargedFigures>,
+    ) -> memory::Sources {
         memory::Sources {
             budget: budget.clone(),
+            figures: Arc::clone(figures),
             http: Arc::clone(self.http.metrics()),
         }
     }

@@ -2,11 +2,11 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use steppe_net::clock;
-use tokio::task::spawn_local;
 
 use crate::codec::DownstreamCodec;
 use crate::gateway::Accepted;
@@ -65,7 +65,8 @@ impl DownstreamCodec for Choice {
             return codec.serve(connection);
         }
         let choice = Self::new(self.codecs.clone());
-        spawn_local(choice.recognize(connection));
+        let client = Rc::clone(&connection.client);
+        client.spawn(choice.recognize(connection));
     }
 
     fn no_room(&self) -> &'static [u8] {

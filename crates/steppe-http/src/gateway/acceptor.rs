@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use steppe_mem::Buffer;
+use steppe_mem::limits::HOLDER_BYTES;
 use steppe_net::Transport;
 use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
 use steppe_net::proxy_protocol::ProxyHeader;
@@ -22,7 +23,7 @@ use steppe_net::{
 };
 use tokio::task::{JoinHandle, spawn_local};
 
-use super::client::{Accepted, ClientContext, Counted, peer_of};
+use super::client::{Accepted, ClientContext, Counted, holder_of, peer_of};
 use super::listener::{Listener, ListenerSettings};
 use super::proxied;
 use super::snapshot::{Snapshot, WorkerState};
@@ -142,7 +143,10 @@ impl Accepting {
         if let Some(None) = admitted {
             return self.reject(&snapshot, stream, CloseReason::ConnectionLimit);
         }
-        let Ok(charge) = settings.lease.try_reserve(CONNECTION_BYTES) else {
+        let clients = gateway.shared.clients.clone();
+        let holding = clients.open(holder_of(&snapshot, peer), HTTP);
+        let charge = || settings.lease.try_reserve(CONNECTION_BYTES + HOLDER_BYTES);
+        let Ok(charge) = holding.holder().within(charge) else {
             return self.reject(&snapshot, stream, CloseReason::OverBudget);
         };
         gateway.shared.buffers.fit(&stream);
@@ -156,6 +160,7 @@ impl Accepting {
             metrics,
             admitted: admitted.flatten(),
             charge,
+            holding,
         };
         let transport = Transport::new(stream);
         let deadline = self.state.worker.deadlines.add();
@@ -165,7 +170,8 @@ impl Accepting {
                 codec: Arc::clone(&self.codec.borrow()),
                 counted,
             };
-            spawn_local(introduced.run(transport, deadline, peer));
+            let holder = Arc::clone(introduced.counted.holding.holder());
+            spawn_local(holder.run(introduced.run(transport, deadline, peer)));
             return;
         }
         let destination = transport.local_address();
@@ -228,6 +234,9 @@ impl Introduced {
         let mut pending = None;
         if settings.proxy_protocol {
             (ends, pending) = self.read_header(&mut transport, &deadline, peer).await?;
+            let snapshot = state.current();
+            let client = holder_of(&snapshot, ends.0);
+            self.counted.holding = snapshot.gateway.shared.clients.open(client, HTTP);
         }
         let mut session = None;
         if let Some(tls) = &settings.tls {
@@ -337,6 +346,9 @@ impl Introduced {
         charged.map_err(|_| Some(CloseReason::OverBudget))
     }
 }
+
+/// The protocol of its connections, for people.
+const HTTP: &str = "http";
 
 /// What a client is told that speaks without TLS on a port that asks for it.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; \

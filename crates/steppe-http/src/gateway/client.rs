@@ -3,16 +3,19 @@
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use steppe_mem::{Buffer, Lease, Reservation};
+use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
 use steppe_net::proxy_protocol::Ends;
 use steppe_net::{Deadline, PeerAddress, Transport};
+
+use tokio::task::spawn_local;
 
 use super::listener::{Listener, ListenerSettings};
 use super::snapshot::{Snapshot, WorkerState};
 use super::tls::ClientSession;
 use crate::forwarded::Peer;
-use crate::metrics::{CallMetrics, ListenerMetrics, TotalMetrics, Traffic};
+use crate::metrics::{CallMetrics, CloseReason, ListenerMetrics, TotalMetrics, Traffic};
 
 /// A connection that was accepted, for a codec to serve.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ pub struct ClientContext {
     known: Cell<Known>,
     totals: TotalMetrics,
     /// `None`: its connection may be over.
-    _counted: Option<Counted>,
+    counted: Option<Counted>,
 }
 
 /// Who the peer is to a snapshot, which says whom to believe.
@@ -62,6 +65,8 @@ pub(super) struct Counted {
     pub(super) admitted: Option<super::Admitted>,
     /// Its task, its socket, its deadline.
     pub(super) charge: Reservation,
+    /// Its place among the connections of all clients.
+    pub(super) holding: Holding,
 }
 
 impl ClientContext {
@@ -83,7 +88,7 @@ impl ClientContext {
             tls: tls.map(Rc::new),
             known: Cell::new(known),
             totals: snapshot.totals.clone(),
-            _counted: Some(counted),
+            counted: Some(counted),
         })
     }
 
@@ -97,7 +102,7 @@ impl ClientContext {
             tls: self.tls.clone(),
             known: Cell::new(self.known.get()),
             totals: self.totals.clone(),
-            _counted: None,
+            counted: None,
         })
     }
 
@@ -114,8 +119,26 @@ impl ClientContext {
         self.state.worker.deadlines.add()
     }
 
+    /// Starts a task of the connection: what it reserves counts for the client, and it ends where the
+    /// connection is shed.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        match &self.counted {
+            Some(counted) => _ = spawn_local(Arc::clone(counted.holding.holder()).run(task)),
+            None => _ = spawn_local(task),
+        }
+    }
+
+    /// The client of an exchange that a trusted proxy passes on; `None`: it is the connection's own.
+    pub(super) fn visit(&self, client: IpAddr) -> Option<Holding> {
+        let counted = self
+            .counted
+            .as_ref()
+            .filter(|_| self.address.ip() != client)?;
+        Some(counted.holding.visit(ClientAddress::Shared(client)))
+    }
+
     /// Counts why the connection ends, or an exchange on it.
-    pub fn count_closed(&self, reason: crate::metrics::CloseReason) {
+    pub fn count_closed(&self, reason: CloseReason) {
         self.totals.closed(reason);
     }
 
@@ -192,6 +215,17 @@ impl std::fmt::Debug for ClientContext {
     }
 }
 
+/// For whom a connection holds memory. A trusted proxy speaks for others, who have their own shares.
+pub(super) fn holder_of(snapshot: &Snapshot, address: PeerAddress) -> ClientAddress {
+    match address {
+        PeerAddress::Ip(_) if peer_of(snapshot, address).is_trusted() => {
+            ClientAddress::Exempt(address.ip())
+        }
+        PeerAddress::Ip(_) => ClientAddress::Shared(address.ip()),
+        PeerAddress::Local => ClientAddress::Local,
+    }
+}
+
 pub(super) fn peer_of(snapshot: &Snapshot, address: PeerAddress) -> Peer {
     let trusted = &snapshot.gateway.config.trusted_proxies;
     match address {
@@ -206,5 +240,8 @@ impl Drop for Counted {
             metrics.connection_closed();
         }
         self.state.connection_closed();
+        if self.holding.holder().is_shed() {
+            self.state.current().totals.closed(CloseReason::OverBudget);
+        }
     }
 }

@@ -22,10 +22,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use steppe_mem::Reservation;
+use steppe_mem::{Holding, Reservation};
 use steppe_net::{Deadline, clock};
 
 use super::attempt::{Attempt, Connected, Connecting};
@@ -149,6 +150,8 @@ struct Core {
     log: Log,
     /// `None`: it is not sampled.
     trace: Option<Trace>,
+    /// Its client, where that is not the connection's.
+    visitor: Option<Holding>,
 }
 
 /// Every filter of a route, however many it has.
@@ -234,12 +237,24 @@ pub fn reject<'a, D: Downstream + ?Sized>(
 impl<D: Downstream + ?Sized> Future for Running<'_, D> {
     type Output = Completed;
 
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Completed> {
+        let this = self.get_mut();
+        let exchange = this.exchange.as_ref();
+        let visitor = exchange.and_then(|exchange| exchange.core.visitor.as_ref());
+        match visitor.map(|visitor| Arc::clone(visitor.holder())) {
+            None => this.poll_in_scope(cx),
+            Some(visitor) => visitor.within(|| this.poll_in_scope(cx)),
+        }
+    }
+}
+
+impl<D: Downstream + ?Sized> Running<'_, D> {
     #[expect(
         clippy::disallowed_methods,
         reason = "once a poll of an exchange; everything below it is told"
     )]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Completed> {
-        let this = self.get_mut();
+    fn poll_in_scope(&mut self, cx: &mut Context<'_>) -> Poll<Completed> {
+        let this = self;
         let now = this.now.take().unwrap_or_else(clock::now);
         let Some(exchange) = &mut this.exchange else {
             let end = ready!(this.poll_no_room(cx, now));
@@ -267,9 +282,7 @@ impl<D: Downstream + ?Sized> Future for Running<'_, D> {
         core.log.finish(this.client, (core.began_at, now), filter);
         Poll::Ready(Completed { end, at: now })
     }
-}
 
-impl<D: Downstream + ?Sized> Running<'_, D> {
     /// There was no memory for the exchange: that is all that can be said of it.
     fn poll_no_room(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<End> {
         // The deadline may still be that of the head.
@@ -294,8 +307,12 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
 
 impl<D: ?Sized> Drop for Running<'_, D> {
     fn drop(&mut self) {
-        if let Some(exchange) = self.exchange.take() {
-            pool::put_back(exchange);
+        let Some(mut exchange) = self.exchange.take() else {
+            return;
+        };
+        match exchange.core.visitor.take() {
+            None => pool::put_back(exchange),
+            Some(visitor) => visitor.holder().within(|| pool::put_back(exchange)),
         }
     }
 }
@@ -328,6 +345,7 @@ impl Exchange {
                 places: ALL_PLACES,
                 log: Log::default(),
                 trace: None,
+                visitor: None,
             },
             _charge: charge,
         }

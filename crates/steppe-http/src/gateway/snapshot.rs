@@ -165,7 +165,7 @@ impl Snapshot {
                 config.limits.handshakes.div_ceil(workers)
             },
             proxy_protocol: config.proxy_protocol,
-            lease: self.gateway.accounts.listeners[index].lease(),
+            lease: self.gateway.accounts.listeners[index].client_lease(),
             drain,
             starved_heads: Rc::clone(&state.starved_heads),
         }
@@ -239,7 +239,7 @@ impl WorkerRoute {
         };
         Self {
             report,
-            lease: gateway.accounts.routes[index].lease(),
+            lease: gateway.accounts.routes[index].client_lease(),
             filters: filters
                 .map(|&filter| RouteFilter {
                     name: gateway.config.filters[filter].name.as_str().into(),

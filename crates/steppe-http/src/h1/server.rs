@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use steppe_mem::Lease;
 use steppe_net::{Deadline, clock};
-use tokio::task::spawn_local;
 
 use super::Http1;
 use super::encode::{self, Persistence};
@@ -96,13 +95,14 @@ impl<E: Into<GatewayError>> From<E> for HeadError {
 
 impl DownstreamCodec for Http1 {
     fn serve(&self, connection: Accepted) {
+        let client = Rc::clone(&connection.client);
         let mut connection = ServerConnection::new(connection);
         let task = async move { connection.serve().await };
         debug_assert!(
             size_of_val(&task) <= CONNECTION_BYTES,
             "it is charged with less than it takes"
         );
-        spawn_local(task);
+        client.spawn(task);
     }
 
     fn no_room(&self) -> &'static [u8] {

@@ -14,7 +14,6 @@ use h2::{Reason, RecvStream};
 use http::Request as HttpRequest;
 use steppe_mem::{Lease, Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
-use tokio::task::spawn_local;
 
 use self::stream::ServerStream;
 use super::backlog::Backlog;
@@ -42,7 +41,8 @@ use crate::metrics::{CloseReason, CountedStream, Traffic};
 
 impl DownstreamCodec for Http2 {
     fn serve(&self, connection: Accepted) {
-        spawn_local(serve(connection));
+        let client = Rc::clone(&connection.client);
+        client.spawn(serve(connection));
     }
 
     fn no_room(&self) -> &'static [u8] {
@@ -530,7 +530,8 @@ impl ServerConnection<'_> {
             ..
         } = stream;
         let stream = (request, respond, window);
-        spawn_local(serve_stream((open, room), stream, began_at));
+        let serving = serve_stream((open, room), stream, began_at);
+        self.shared.client.spawn(serving);
     }
 
     /// There is no memory for it: the client may send it again (RFC 9113 §8.7).

@@ -59,7 +59,7 @@ fn content(readiness: &Readiness) -> Content {
     let http = HttpMetrics::new(Labels::default(), 1);
     let mut metrics = Registry::default();
     metrics.register_collector(http.collector());
-    metrics.register_collector(MemoryCollector::new(budget.clone()));
+    metrics.register_collector(MemoryCollector::new(budget.clone(), Arc::default()));
     let dns = steppe_dns::DnsContext {
         budget: &budget,
         workers: 1,
@@ -72,7 +72,11 @@ fn content(readiness: &Readiness) -> Content {
     });
     Content {
         metrics,
-        memory: memory::Sources { budget, http },
+        memory: memory::Sources {
+            budget,
+            figures: Arc::default(),
+            http,
+        },
         upstreams: Arc::default(),
         caches: Arc::default(),
         dns,

@@ -98,6 +98,14 @@ pub(super) fn heap_profile() -> Option<String> {
     written.ok().map(|()| text)
 }
 
+pub(super) fn dirty_bytes() -> u64 {
+    stats::dirty_bytes() as u64
+}
+
+pub(super) fn purge() {
+    steppe_malloc::raw::trim();
+}
+
 pub(super) fn on_idle() {
     steppe_malloc::raw::on_idle();
 }

@@ -38,6 +38,30 @@ pub(super) fn heap_profile() -> Option<String> {
     None
 }
 
+/// What is free within arenas has no count that is cheap to ask for: all that is resident counts as taken.
+pub(super) fn dirty_bytes() -> u64 {
+    0
+}
+
+/// Has glibc give back what is free, whatever it costs.
+#[cfg(all(
+    target_env = "gnu",
+    any(feature = "alloc-system", not(feature = "alloc-mimalloc"))
+))]
+pub(super) fn purge() {
+    // SAFETY: it takes no pointer, locks each arena for itself, and leaves what is in use in place.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(all(feature = "alloc-mimalloc", not(feature = "alloc-system")))]
+pub(super) fn purge() {
+    // SAFETY: it takes no pointer, and collects what the calling thread and threads that ended left free.
+    unsafe { libmimalloc_sys::mi_collect(true) };
+}
+
+#[cfg(not(any(target_env = "gnu", feature = "alloc-mimalloc")))]
+pub(super) fn purge() {}
+
 /// Has glibc give back the pages that are free within its arenas, once after each time of work: by itself
 /// it only shortens them from the top, so what stays depends on where the last small piece lies. A relay kept 20 to
 /// 25 MiB so, another figure after each cycle of load. mimalloc gives back by itself.

@@ -109,6 +109,11 @@ fn node(node: &Fields) -> Option<Node> {
     Some(Node {
         workers,
         memory_budget: MemoryBudget::of(node.node("memory_budget")?)?,
+        client_share: match &node.node("client_share")?.typed {
+            Typed::Share(share) => Some(*share),
+            _ => None,
+        },
+        share_exempt: node.take("share_exempt")?,
         drain_timeout: node.take("drain_timeout")?,
     })
 }

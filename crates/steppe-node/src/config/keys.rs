@@ -76,6 +76,24 @@ static NODE: Table = Table {
         )
         .absent(Absent::Text("75%")),
         Key::new(
+            "client_share",
+            Kind::Either(&[Kind::Share, Kind::Choice(&[Choice::served("off")])]),
+            "Share of `memory_budget` that one client may hold while less than half of the budget \
+             is free. A client with more waits, or is refused, and others are served. A client is \
+             an IPv4 address or the first 64 bits of an IPv6 address, over all its connections by \
+             HTTP, DNS and the request plane; behind a trusted proxy it is the address that the \
+             proxy names. Every client may hold 256 KiB. Peers on Unix sockets have no share.",
+        )
+        .absent(Absent::Text("25%")),
+        Key::new(
+            "share_exempt",
+            Kind::List(&Kind::Text(Form::Network), 0),
+            "Networks of clients without a share, since they stand for many: load balancers \
+             without the PROXY protocol, gateways that call a relay of the request plane. A \
+             warning names an address when it is held back for the first time.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
             "drain_timeout",
             Kind::Duration(Duration::ZERO, DRAIN_TIMEOUT_MAX),
             "Time that open exchanges have to finish after SIGTERM or Ctrl-C. A second signal \

@@ -4,18 +4,21 @@
 //! `/memory`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use procfs::process::Process;
 use steppe_mem::{AccountReport, Budget, pool};
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, DescriptorEncoder};
 
+use super::uncharged::UnchargedFigures;
 use crate::allocator::{self, Figures};
 
 /// Encodes the metrics of memory and process.
 #[derive(Debug)]
 pub struct MemoryCollector {
     budget: Budget,
+    figures: Arc<UnchargedFigures>,
 }
 
 const LIMIT: Family = Family::new("steppe_budget_limit_bytes", "Limit of an account");
@@ -28,6 +31,26 @@ const PEAK: Family = Family::new(
     "Peak of the bytes drawn at once",
 );
 const REFUSED: Family = Family::new("steppe_budget_refused", "Refused reservations");
+const BASELINE: Family = Family::new(
+    "steppe_memory_baseline_bytes",
+    "Memory of the program itself, outside of the budget",
+);
+const DEBT: Family = Family::new(
+    "steppe_budget_debt_bytes",
+    "Bytes by which uncharged memory exceeds the budget",
+);
+const DEBTS: Family = Family::new(
+    "steppe_budget_debts",
+    "Times that the budget came into debt",
+);
+const SHED: Family = Family::new(
+    "steppe_budget_shed_connections",
+    "Connections closed to pay a debt of the budget",
+);
+const HELD_BACK: Family = Family::new(
+    "steppe_budget_client_held_back",
+    "Reservations that waited or were refused, since their client held its share",
+);
 const POOL: Family = Family::new("steppe_pool_bytes", "Bytes of pooled buffers");
 const LIVE: Family = Family::new(
     "steppe_allocator_live_bytes",
@@ -53,14 +76,15 @@ const THREADS: Family = Family::new("process_threads", "Threads");
 impl MemoryCollector {
     /// For registration.
     #[must_use]
-    pub fn new(budget: Budget) -> Box<Self> {
-        Box::new(Self { budget })
+    pub fn new(budget: Budget, figures: Arc<UnchargedFigures>) -> Box<Self> {
+        Box::new(Self { budget, figures })
     }
 }
 
 impl Collector for MemoryCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         accounts(&mut encoder, &self.budget.report())?;
+        self.beyond(&mut encoder)?;
         pooled(&mut encoder)?;
         LIVE.gauge(&mut encoder, steppe_mem::alloc::live_bytes())?;
         if let Some(figures) = allocator::figures() {
@@ -74,6 +98,18 @@ impl Collector for MemoryCollector {
                 Ok(())
             }
         }
+    }
+}
+
+impl MemoryCollector {
+    /// What no reservation covers, and what is done about it.
+    fn beyond(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        BASELINE.gauge(encoder, self.figures.baseline_bytes())?;
+        DEBT.gauge(encoder, self.budget.debt_bytes())?;
+        DEBTS.counter(encoder, self.figures.debts())?;
+        let clients = self.budget.clients();
+        SHED.counter(encoder, clients.shed_total())?;
+        HELD_BACK.counter(encoder, clients.held_back_total())
     }
 }
 
@@ -184,7 +220,7 @@ mod tests {
         let api = http.child("route api", Some(16 << 20));
         let held = api.lease().try_reserve(12_345).expect("there is room");
         let mut registry = steppe_telemetry::Registry::default();
-        registry.register_collector(MemoryCollector::new(budget));
+        registry.register_collector(MemoryCollector::new(budget, Arc::default()));
         let text = steppe_telemetry::encode::exposition(&registry).expect("a string takes it");
         for line in [
             "steppe_budget_limit_bytes{account=\"node\"} 67108864",

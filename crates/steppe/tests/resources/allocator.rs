@@ -1,7 +1,7 @@
 //! The figures of `/memory` about steppe-malloc are right: one test in a process of its own, since it plants
 //! memory and looks at all of the process.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use serde_json::Value;
 use steppe_http::metrics::{HttpMetrics, Labels};
@@ -22,6 +22,7 @@ const NOISE: u64 = MIB;
 fn now() -> Value {
     let sources = Sources {
         budget: Budget::new(64 << 20),
+        figures: Arc::default(),
         http: HttpMetrics::new(Labels::default(), 1),
     };
     let mut report = memory::report(&sources).expect("/proc is mounted");

@@ -1,0 +1,312 @@
+//! Charges the budget with resident memory that no reservation covers, and pays debts by closing connections.
+//!
+//! Charges count what the node knows that it takes. Allocators round up and have fragmentation, libraries keep
+//! memory of their own, and a charge may be wrong. So a thread compares RSS with the charges and makes the
+//! difference a forced charge of `node/uncharged`, whatever is free. Not counted are free pages that the
+//! allocator hands out again before it takes new ones, and the *baseline*: pages of the program's files, its
+//! configuration and stacks, as they were when serving began and at each reload, up to [`BASELINE_BYTES_MAX`].
+//!
+//! The thread is woken whenever a thread asked for another [`NOTICE_BYTES`](steppe_mem::limits::NOTICE_BYTES), and
+//! looks every [`EVERY`] otherwise. In debt it purges free pages; caches and idle portions have given way by then,
+//! and nothing is read that takes a reservation. Debt that stays is paid by connections, those that hold most
+//! first.
+//!
+//! Invariant: RSS stays within the budget, the baseline, and what is allocated between two looks.
+
+mod resident;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use steppe_mem::{Account, Budget, Clients, ForcedCharge, Shed};
+
+use super::StackMark;
+use crate::allocator;
+use resident::Resident;
+
+/// The account's name.
+const ACCOUNT: &str = "uncharged";
+
+/// Interval of looks while nobody asks for much.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Interval of looks in debt, and the shortest while threads ask for much.
+const EVERY_IN_DEBT: Duration = Duration::from_millis(1);
+
+/// Tasks whose client held its share are woken so often.
+const WAKE_EVERY: Duration = Duration::from_millis(20);
+
+/// Debt of this age is paid by connections. Before that, exchanges end and free pages are purged.
+const SHED_AFTER: Duration = Duration::from_millis(10);
+
+/// Time for connections that were told to close, before others are told.
+const SHED_EVERY: Duration = Duration::from_millis(20);
+
+/// A look takes at most one part in so many of the thread's time.
+const LOOK_SHARE: u32 = 10;
+
+/// What of the program's own memory is outside of the budget. The rest is uncharged, and counts.
+const BASELINE_BYTES_MAX: u64 = 20 << 20;
+
+/// Free pages of the allocator below this are not purged in a hurry.
+const PURGE_BYTES_MIN: u64 = 1 << 20;
+
+/// The thread that measures, until it is dropped.
+#[derive(Debug)]
+pub struct Uncharged {
+    figures: Arc<UnchargedFigures>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Its figures, for people.
+#[derive(Debug, Default)]
+pub struct UnchargedFigures {
+    baseline_bytes: AtomicU64,
+    bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    debt_bytes: AtomicU64,
+    debt_peak_bytes: AtomicU64,
+    debts: AtomicU64,
+    is_baseline_wanted: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl UnchargedFigures {
+    /// Memory of the program itself, in bytes.
+    #[must_use]
+    pub fn baseline_bytes(&self) -> u64 {
+        self.baseline_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What is resident beyond baseline and charges, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most that was.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What it takes beyond the budget, in bytes.
+    #[must_use]
+    pub fn debt_bytes(&self) -> u64 {
+        self.debt_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most that did.
+    #[must_use]
+    pub fn debt_peak_bytes(&self) -> u64 {
+        self.debt_peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Times that a debt began.
+    #[must_use]
+    pub fn debts(&self) -> u64 {
+        self.debts.load(Ordering::Relaxed)
+    }
+}
+
+impl Uncharged {
+    /// Starts the thread. What is resident now beyond the charges of `budget` is the baseline.
+    ///
+    /// # Errors
+    /// There is no thread to be had, or no `/proc`.
+    pub fn start(budget: &Budget, figures: Arc<UnchargedFigures>) -> io::Result<Self> {
+        let watch = Watch {
+            budget: budget.clone(),
+            clients: budget.clients().clone(),
+            resident: Resident::open()?,
+            charge: ForcedCharge::new(budget.root().child(ACCOUNT, None)),
+            figures: Arc::clone(&figures),
+            debt_since: None,
+            purged_at: None,
+            told_at: None,
+        };
+        figures.is_baseline_wanted.store(true, Ordering::Relaxed);
+        let thread = thread::Builder::new().name("memory".to_owned());
+        let thread = thread.spawn(move || watch.run())?;
+        steppe_mem::alloc::set_watcher(thread.thread().clone());
+        Ok(Self {
+            figures,
+            thread: Some(thread),
+        })
+    }
+
+    /// Takes the baseline anew: another configuration is in force.
+    pub fn take_baseline(&self) {
+        self.figures
+            .is_baseline_wanted
+            .store(true, Ordering::Relaxed);
+        self.thread().inspect(|thread| thread.unpark());
+    }
+
+    fn thread(&self) -> Option<&Thread> {
+        self.thread.as_ref().map(JoinHandle::thread)
+    }
+}
+
+impl Drop for Uncharged {
+    fn drop(&mut self) {
+        self.figures.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread works with.
+struct Watch {
+    budget: Budget,
+    clients: Clients,
+    resident: Resident,
+    charge: ForcedCharge,
+    figures: Arc<UnchargedFigures>,
+    debt_since: Option<Instant>,
+    /// When free pages were purged last.
+    purged_at: Option<Instant>,
+    /// When connections were told to close last.
+    told_at: Option<Instant>,
+}
+
+impl Watch {
+    #[expect(clippy::disallowed_methods, reason = "looks are paced by the clock")]
+    fn run(mut self) {
+        let _stack = StackMark::here();
+        let mut woken_at = Instant::now();
+        while !self.figures.is_over.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if let Err(error) = self.look(now) {
+                tracing::warn!(%error, "cannot measure RSS: `node/uncharged` stays as it is");
+                return;
+            }
+            if now - woken_at >= WAKE_EVERY {
+                woken_at = now;
+                self.clients.wake_held_back();
+                tell_held_back(&self.clients);
+            }
+            // However much is asked for, looks leave the processor to others.
+            thread::sleep(EVERY_IN_DEBT.max(now.elapsed() * LOOK_SHARE));
+            let is_pressed = self.debt_since.is_some();
+            let waits = self.clients.held_back() > 0;
+            match (is_pressed, waits) {
+                (true, _) => {}
+                (false, true) => thread::park_timeout(WAKE_EVERY),
+                (false, false) => thread::park_timeout(EVERY),
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant) -> io::Result<()> {
+        let mut seen = self.resident.read()?;
+        if self
+            .figures
+            .is_baseline_wanted
+            .swap(false, Ordering::Relaxed)
+        {
+            self.set_baseline(seen);
+        }
+        self.set(seen);
+        let allowed = self.budget.root().limit_bytes() + self.figures.baseline_bytes();
+        let is_over = self.budget.debt_bytes() > 0 || seen > allowed;
+        if is_over && self.wants_purge(now) {
+            self.purged_at = Some(now);
+            allocator::purge();
+            seen = self.resident.read()?;
+            self.set(seen);
+        }
+        self.pay(now);
+        Ok(())
+    }
+
+    /// Whether there are free pages, or there may be some among used ones.
+    fn wants_purge(&self, now: Instant) -> bool {
+        allocator::dirty_bytes() >= PURGE_BYTES_MIN
+            || self.purged_at.is_none_or(|at| now >= at + SHED_EVERY)
+    }
+
+    /// Bytes resident that the allocator does not hand out again first.
+    fn taken(seen: u64) -> u64 {
+        seen.saturating_sub(allocator::dirty_bytes())
+    }
+
+    /// Charged by everybody else.
+    fn charged_bytes(&self) -> u64 {
+        let root: &Account = self.budget.root();
+        root.reserved_bytes().saturating_sub(self.charge.bytes())
+    }
+
+    fn set_baseline(&self, seen: u64) {
+        let own = Self::taken(seen).saturating_sub(self.charged_bytes());
+        let bytes = own.min(BASELINE_BYTES_MAX);
+        self.figures.baseline_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn set(&mut self, seen: u64) {
+        let accounted = self.charged_bytes() + self.figures.baseline_bytes();
+        let bytes = Self::taken(seen).saturating_sub(accounted);
+        self.charge.set(bytes);
+        let figures = &self.figures;
+        figures.bytes.store(bytes, Ordering::Relaxed);
+        figures.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+        let debt = self.budget.debt_bytes();
+        figures.debt_bytes.store(debt, Ordering::Relaxed);
+        figures.debt_peak_bytes.fetch_max(debt, Ordering::Relaxed);
+    }
+
+    /// Closes connections where debt has stayed.
+    fn pay(&mut self, now: Instant) {
+        let debt = self.budget.debt_bytes();
+        if debt == 0 {
+            if let Some(since) = self.debt_since.take() {
+                let millis = now.duration_since(since).as_millis();
+                tracing::info!(millis, "the memory budget is out of debt");
+            }
+            return;
+        }
+        let since = *self.debt_since.get_or_insert_with(|| {
+            self.figures.debts.fetch_add(1, Ordering::Relaxed);
+            now
+        });
+        let is_told = self.told_at.is_some_and(|at| now < at + SHED_EVERY);
+        if now < since + SHED_AFTER || is_told {
+            return;
+        }
+        self.told_at = Some(now);
+        tell_shed(debt, &self.clients.shed(debt));
+    }
+}
+
+/// One line for all that were told to close at once, with the one that held most.
+fn tell_shed(debt_bytes: u64, shed: &[Shed]) {
+    let Some(first) = shed.first() else {
+        return;
+    };
+    let client = first.client.map_or("local".to_owned(), |at| at.to_string());
+    tracing::warn!(
+        reason = "over_budget",
+        debt_bytes,
+        connections = shed.len(),
+        first = client,
+        first_bytes = first.bytes,
+        protocol = first.kind,
+        "the memory budget is in debt: connections that hold most are closed"
+    );
+}
+
+fn tell_held_back(clients: &Clients) {
+    for client in clients.newly_held_back() {
+        tracing::warn!(
+            %client,
+            "a client holds its share of the memory budget and waits; if it stands for many clients, \
+             as a load balancer or gateway does, list it in `node.share_exempt`"
+        );
+    }
+}
