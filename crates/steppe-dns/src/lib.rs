@@ -56,6 +56,8 @@
 //! - `designation.rs`: discovery of designated resolvers (DDR, RFC 9462)
 //! - `doh.rs`, `doh/`: DNS over HTTPS: request to query, response to content, JSON form
 //! - `siphash.rs`: SipHash
+//! - `sizes.rs`: room of the tables of a worker
+//! - `needs.rs`: bytes that are reserved before anything is served
 //! - `top_names.rs`: most queried names (Space-Saving)
 //! - `limits.rs`: every bound of the crate, with its reason
 //!
@@ -128,6 +130,7 @@ pub mod in_flight;
 pub mod limits;
 mod manner;
 mod metrics;
+mod needs;
 mod query_log;
 pub mod rate_limit;
 pub mod rebinding;
@@ -138,6 +141,7 @@ mod servers;
 mod service;
 mod shared;
 pub mod siphash;
+mod sizes;
 mod snapshot;
 pub mod special_use;
 mod tls;
@@ -146,7 +150,8 @@ mod wakes;
 pub mod wire;
 mod worker;
 
-pub use files::{FilesError, WhyLeftOut, check_files};
+pub use files::{FilesError, WhyLeftOut};
 pub use metrics::{DnsCollector, DnsMetrics};
+pub use needs::{FilesBytes, FixedBytes, check_files, measure_files};
 pub use service::{DnsContext, DnsService};
 pub use worker::{Asked, Asking, Unanswered};

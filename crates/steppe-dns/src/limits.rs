@@ -229,11 +229,17 @@ const _: () = assert!(2 * VIEWS_MAX < u16::MAX as usize);
 /// cookie, a subnet, padding up to a block. A longer one gets FORMERR.
 pub const CLIENT_QUERY_BYTES_MAX: usize = 512;
 
-/// Clients of a worker that wait for answers; the next gets SERVFAIL. At 10 ms a question this is 400,000
-/// questions a second that no cache answers.
+/// Clients of a worker that wait for answers at most; the next gets SERVFAIL. At 10 ms a question this is
+/// 400,000 questions a second that no cache answers.
 pub const WAITING_PER_WORKER: u32 = 4096;
 
-/// Questions that a worker asks at a time: each has a client that waits, or is a refresh.
+/// The same at least, whatever the budget: 25,000 questions a second.
+pub const WAITING_PER_WORKER_MIN: u32 = 256;
+
+/// Tables of all workers together take this part of the budget, between the two above.
+pub const TABLES_SHARE: u64 = 8;
+
+/// Questions that a worker asks at a time at most: each has a client that waits, or is a refresh.
 pub const EXCHANGES_PER_WORKER: u32 = 2048;
 
 /// Queries that a worker has out: most questions go to one server, or two.

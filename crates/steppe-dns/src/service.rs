@@ -30,14 +30,15 @@ use crate::designation::Designation;
 use crate::fetch::Fetch;
 use crate::files::WhyLeftOut;
 use crate::metrics::DnsMetrics;
+use crate::needs::FixedBytes;
 use crate::query_log::QueryLog;
-use crate::rate_limit::RateLimiter;
 use crate::report::Report;
 use crate::rules::Program;
 use crate::shared::Shared;
+use crate::sizes::TableSizes;
 use crate::snapshot::{ChargedCache, Files, Snapshot, Tls};
 use crate::tls::Sessions;
-use crate::worker::{self, Asking, Intake, WorkerState};
+use crate::worker::{self, Asking, Intake};
 use ahead::{Ahead, PreparedFiles};
 
 /// What the forwarder takes from its node.
@@ -61,6 +62,7 @@ pub struct DnsService {
     turn: Arc<tokio::sync::Mutex<()>>,
     cache_file: Arc<CacheFile>,
     workers: usize,
+    budget_bytes: u64,
     lease: Lease,
     /// Of the workers, once they serve.
     drain: Arc<OnceLock<Drain>>,
@@ -75,6 +77,8 @@ struct InForce {
     snapshot: Arc<Snapshot>,
     /// Tables of the workers.
     tables: Arc<Reservation>,
+    /// Of listeners, of all workers.
+    buffers: Arc<Reservation>,
     /// Files of authorities that certify servers, as they were read.
     authorities: Watch,
     /// Has files read again when they change, until it is dropped.
@@ -90,12 +94,10 @@ struct PreparedForwarder {
     cache: Arc<ChargedCache>,
     query_log: Option<Arc<QueryLog>>,
     tables: Arc<Reservation>,
+    buffers: Arc<Reservation>,
     tls: Tls,
     files: PreparedFiles,
 }
-
-/// Bytes of a cache that nobody asks.
-const CACHE_BYTES_IDLE: usize = 0;
 
 impl fmt::Debug for DnsService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,14 +112,17 @@ impl DnsService {
     /// When the system has no random numbers to give.
     pub fn new(context: &DnsContext<'_>) -> std::io::Result<Self> {
         let lease = context.budget.root().child("dns", None).lease();
+        let budget_bytes = context.budget.root().limit_bytes();
+        let sizes = TableSizes::of(context.workers, budget_bytes);
         Ok(Self {
             metrics: DnsMetrics::new(context.workers),
             changes: Arc::new(Changes::new(context.workers)),
-            shared: Arc::new(Shared::new(context.workers)?),
+            shared: Arc::new(Shared::new(context.workers, sizes)?),
             in_force: Arc::default(),
             turn: Arc::default(),
             cache_file: Arc::new(CacheFile::new(lease.account().lease())),
             workers: context.workers,
+            budget_bytes,
             lease,
             drain: Arc::default(),
             fetch: context.fetch.clone(),
@@ -193,10 +198,7 @@ impl DnsService {
     /// The cache of a configuration: the one in force, unless its size is another.
     #[expect(clippy::disallowed_methods, reason = "a cache's time begins with it")]
     fn cache(&self, config: &Forwarder) -> Result<Arc<ChargedCache>, OverBudget> {
-        let bytes = match config.is_asked() {
-            true => config.cache.bytes,
-            false => CACHE_BYTES_IDLE,
-        };
+        let bytes = self.fixed_bytes(config).cache;
         if let Some(in_force) = &*self.in_force()
             && in_force.snapshot.cache.bytes == bytes
         {
@@ -227,15 +229,23 @@ impl DnsService {
         {
             return Ok(Arc::clone(&in_force.tables));
         }
-        let bytes = match config.is_asked() {
-            true => {
-                self.workers * WorkerState::BYTES
-                    + self.shared.coalescer().bytes()
-                    + RateLimiter::BYTES
-            }
-            false => 0,
-        };
+        let bytes = self.fixed_bytes(config).tables(self.workers);
         Ok(Arc::new(self.lease.try_reserve(bytes)?))
+    }
+
+    /// Buffers of the listeners of a configuration.
+    fn buffers(&self, config: &Forwarder) -> Result<Arc<Reservation>, OverBudget> {
+        let bytes = self.workers * self.fixed_bytes(config).worker_listeners;
+        if let Some(in_force) = &*self.in_force()
+            && in_force.buffers.bytes() == bytes
+        {
+            return Ok(Arc::clone(&in_force.buffers));
+        }
+        Ok(Arc::new(self.lease.try_reserve(bytes)?))
+    }
+
+    fn fixed_bytes(&self, config: &Forwarder) -> FixedBytes {
+        FixedBytes::of(config, self.workers, self.budget_bytes)
     }
 
     /// TLS of the listeners. Those that stay keep their tickets.
@@ -311,6 +321,7 @@ impl DnsService {
         *in_force = Some(InForce {
             snapshot: Arc::clone(&snapshot),
             tables: prepared.tables,
+            buffers: prepared.buffers,
             authorities: prepared.authorities,
             rereads: JoinSet::new(),
         });
@@ -362,6 +373,7 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
             })?,
             cache: self.cache(config).map_err(refused("dns.cache.bytes"))?,
             tables: self.tables(config).map_err(refused("node.memory_budget"))?,
+            buffers: self.buffers(config).map_err(refused("dns.listener"))?,
             query_log: self
                 .query_log(config)
                 .map_err(|cause| PrepareError::Other {

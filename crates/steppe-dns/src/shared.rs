@@ -8,10 +8,10 @@ use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
 
 use crate::in_flight::Coalescer;
-use crate::limits::{EXCHANGES_PER_WORKER, WAITING_PER_WORKER};
 use crate::rate_limit::RateLimiter;
 use crate::servers::ServerBoard;
 use crate::siphash::SipKey;
+use crate::sizes::TableSizes;
 use crate::wakes::Wakes;
 
 /// What workers share whatever the configuration.
@@ -26,12 +26,14 @@ pub(crate) struct Shared {
     /// of the buckets.
     hash_keys: [SipKey; 5],
     workers: usize,
+    /// Of each worker's tables.
+    pub(crate) sizes: TableSizes,
 }
 
 impl Shared {
     /// # Errors
     /// When the system has no random numbers to give.
-    pub(crate) fn new(workers: usize) -> io::Result<Self> {
+    pub(crate) fn new(workers: usize, sizes: TableSizes) -> io::Result<Self> {
         let mut rng = rng()?;
         Ok(Self {
             coalescer: OnceLock::new(),
@@ -40,6 +42,7 @@ impl Shared {
             servers: ServerBoard::default(),
             hash_keys: [0; 5].map(|_: u8| SipKey([rng.next_u64(), rng.next_u64()])),
             workers,
+            sizes,
         })
     }
 
@@ -68,13 +71,18 @@ impl Shared {
         self.rate_limiter.get_or_init(make)
     }
 
+    /// Questions in flight of all workers, and who may wait for them.
+    pub(crate) fn questions(workers: usize, sizes: TableSizes) -> (usize, usize) {
+        let each = |count: u32| workers * count as usize;
+        // A refresh waits too, though no client does.
+        (each(sizes.exchanges), each(sizes.exchanges + sizes.waiting))
+    }
+
     /// The questions in flight.
     pub(crate) fn coalescer(&self) -> &Coalescer {
         self.coalescer.get_or_init(|| {
-            let each = |count: u32| self.workers * count as usize;
-            let sizes = (each(EXCHANGES_PER_WORKER), each(WAITING_PER_WORKER));
-            // A refresh waits too, though no client does.
-            Coalescer::new(sizes.0, sizes.0 + sizes.1, self.hash_keys[1])
+            let (questions, waiters) = Self::questions(self.workers, self.sizes);
+            Coalescer::new(questions, waiters, self.hash_keys[1])
         })
     }
 }

@@ -52,14 +52,14 @@ use tokio::time::{sleep, timeout};
 use crate::snapshot::Snapshot;
 use crate::wakes::Wake;
 use datagrams::{serve_datagrams, serve_rest};
-use state::{DatagramListener, Handle, turn};
+use state::{Handle, turn};
 use streams::{StreamListener, StreamSettings, accept, accept_rest};
 
 pub use askers::Unanswered;
 pub(crate) use in_process::ask;
 pub use in_process::{Asked, Asking};
 pub(crate) use intake::Intake;
-pub(crate) use state::WorkerState;
+pub(crate) use state::{DatagramListener, WorkerState};
 
 /// A listener that is open, and the task that serves it.
 struct Open {

@@ -5,6 +5,7 @@
 //! [`main`] does.
 
 mod cert;
+mod check;
 mod code;
 mod console;
 mod dns;
@@ -18,14 +19,12 @@ mod source;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
-use std::time::Instant;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use steppe_http::gateway::Tls;
 use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
@@ -71,8 +70,8 @@ enum Command {
     #[command(after_help = RUN_HELP)]
     Run(Run),
     /// Checks a configuration, and reports every error
-    #[command(after_help = CHECK_HELP)]
-    Check(Check),
+    #[command(after_help = check::HELP)]
+    Check(check::Check),
     /// Checks whether a running node is ready
     #[command(after_help = health::HELP)]
     Health(health::Health),
@@ -157,13 +156,6 @@ impl Ports {
 }
 
 #[derive(Debug, Args)]
-struct Check {
-    /// Configuration, TOML or JSON
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-}
-
-#[derive(Debug, Args)]
 struct Top {
     /// The node's admin address, http://HOST:PORT, https://HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "http://127.0.0.1:9900")]
@@ -222,13 +214,6 @@ Examples:
 
 Relative paths in the configuration are relative to its folder. SIGTERM and Ctrl-C drain the node.";
 
-const CHECK_HELP: &str = "\
-Examples:
-  steppe check steppe.toml && steppe run -c steppe.toml
-
-Certificates, keys, lists and error pages are read once the configuration itself has no error. The
-first one that can't be used is reported.";
-
 const SCHEMA_HELP: &str = "\
 Examples:
   steppe schema > steppe.schema.json
@@ -262,7 +247,7 @@ pub fn main_with(
     };
     match cli.command {
         Command::Run(options) => self::run(options, run),
-        Command::Check(options) => check(&options.file),
+        Command::Check(options) => check::run(&options),
         Command::Health(options) => health::run(options),
         Command::Cert(options) => cert::run(&options),
         Command::Dns(dns) => self::dns::run(dns),
@@ -294,31 +279,6 @@ fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -
         say(&format!("steppe: {error:#}\n"));
         Code::Start.into()
     })
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "files of TLS are read as at a start"
-)]
-fn check(file: &Path) -> ExitCode {
-    let outcome = match load(file) {
-        Ok(outcome) => outcome,
-        Err(code) => return code.into(),
-    };
-    complain(&outcome.report);
-    let Some(config) = outcome.config else {
-        return Code::Configuration.into();
-    };
-    // A certificate that can't be used is found here, not when it is too late.
-    if let Err(error) = Tls::check(&config.http, Instant::now()) {
-        say(&format!("{}: {}: {error}\n", file.display(), error.key));
-        return Code::Configuration.into();
-    }
-    if let Err((key, error)) = steppe_dns::check_files(&config.dns) {
-        say(&format!("{}: {key}: {error}\n", file.display()));
-        return Code::Configuration.into();
-    }
-    print(&format!("{}: ok: {}\n", file.display(), summary(&config)))
 }
 
 fn top(options: Top) -> ExitCode {

@@ -44,7 +44,7 @@ use steppe_net::tls::config::CertificateFiles;
 use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
-use crate::container::memory_limit;
+use crate::container::{MemoryLimit, memory_limit};
 
 pub use self::budget::BudgetError;
 pub(crate) use self::grammar::duration_text;
@@ -316,6 +316,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     grammar::duration(text).map_err(refusal_text)
 }
 
+/// Reads a size as the configuration writes it, such as `64MiB`.
+///
+/// # Errors
+/// What is wrong with it, and what would be right.
+pub fn size(text: &str) -> Result<u64, String> {
+    grammar::size(text).map_err(refusal_text)
+}
+
 /// Reads a configuration; never panics, whatever the text.
 ///
 /// # Errors
@@ -331,10 +339,18 @@ pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
 /// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
 /// file that could be read is in the outcome.
 pub fn load(path: &Path) -> io::Result<Outcome> {
+    // Where nobody knows the limit, `run` says so.
+    load_for(path, memory_limit().ok())
+}
+
+/// The same for a machine with so much memory. `None`: the budget is not held against any.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_for(path: &Path, limit: Option<MemoryLimit>) -> io::Result<Outcome> {
     load_with(path, |file, mistakes| {
         check::check_folders(file, mistakes);
-        // Where nobody knows the limit, `run` says so.
-        if let Ok(limit) = memory_limit() {
+        if let Some(limit) = limit {
             budget::check(file, limit, mistakes);
         }
     })

@@ -23,6 +23,8 @@ pub enum LimitSource {
     ControlGroup,
     /// The machine's memory.
     Machine,
+    /// The command line, for another machine.
+    Given,
 }
 
 /// The limit in force here.
@@ -54,6 +56,7 @@ impl std::fmt::Display for LimitSource {
         f.write_str(match self {
             Self::ControlGroup => "the container's limit",
             Self::Machine => "the machine's memory",
+            Self::Given => "the given memory",
         })
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! - `cli.rs`: command line
 //!   - `cert.rs`, `cert/`: `steppe cert`: certificates of a file or a server
+//!   - `check.rs`: `steppe check`
 //!   - `dns.rs`, `dns/`: `steppe dns`: query, explain, flush
 //!   - `plane.rs`, `plane/`: `steppe plane`: call, echo, bench, workers
 //!   - `explain.rs`: `steppe explain`: route and filters of a request
@@ -37,6 +38,7 @@
 //! - `default.toml`: embedded default configuration
 //! - `node.rs`, `node/`: start, run and shutdown of the node: startup checks (`prepare.rs`), worker threads, signals,
 //!   banner
+//! - `needs.rs`: what is reserved of the memory budget before the node serves
 //! - `services.rs`: list of services: gateway, forwarder, request plane
 //! - `reload.rs`, `reload/`: configuration reload, and its metrics
 //! - `admin.rs`: admin server
@@ -82,6 +84,7 @@ mod doh;
 mod key_client;
 mod list_client;
 pub mod memory;
+pub mod needs;
 pub mod node;
 pub mod notify;
 mod plane_upstream;

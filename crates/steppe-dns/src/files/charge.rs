@@ -8,6 +8,7 @@ pub(super) struct Charge {
     lease: Lease,
     held: Vec<Reservation>,
     bytes: usize,
+    peak: usize,
 }
 
 /// Bytes that are reserved at once.
@@ -21,6 +22,7 @@ impl Charge {
             lease: lease.account().lease(),
             held: Vec::new(),
             bytes: 0,
+            peak: 0,
         }
     }
 
@@ -31,7 +33,13 @@ impl Charge {
             self.held.push(self.lease.try_reserve(step)?);
             self.bytes += step;
         }
+        self.peak = self.peak.max(self.bytes);
         Ok(())
+    }
+
+    /// The most that was charged at a time.
+    pub(super) fn peak(&self) -> usize {
+        self.peak
     }
 
     /// Gives back what is not needed for so many bytes; something like a step stays.

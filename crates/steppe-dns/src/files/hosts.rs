@@ -20,7 +20,7 @@ pub(crate) struct HostsInForce {
     pub(crate) table: HostTable,
     config: Hosts,
     watch: Watch,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// Why a file was not read to its end.
@@ -84,8 +84,13 @@ impl HostsInForce {
             table,
             config: config.clone(),
             watch,
-            _charge: charge,
+            charge,
         })
+    }
+
+    /// Bytes that they took of the budget while they were read.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.charge.peak() as u64
     }
 
     /// Whether these are the names, and their files are as they were.

@@ -31,7 +31,7 @@ pub(crate) struct ListsInForce {
     pub(crate) read_at: u64,
     config: Vec<List>,
     watch: Watch,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// What was found in a list's files.
@@ -114,8 +114,29 @@ impl ListsInForce {
                 Some(draft) => watch.with_renamed(&draft.file, &draft.place),
                 None => watch,
             },
-            _charge: loading.charge,
+            charge: loading.charge,
         })
+    }
+
+    /// These lists, unless a required one is not there.
+    ///
+    /// # Errors
+    /// [`FilesError::NeverFetched`].
+    pub(crate) fn with_required(self) -> Result<Self, FilesError> {
+        let mut lists = self.left_out.iter().map(|left| &self.config[left.list]);
+        match lists.find(|list| list.required) {
+            None => Ok(self),
+            Some(list) => Err(FilesError::NeverFetched {
+                list: list.name.clone(),
+                source_url: "one of its URLs".to_owned(),
+                why: "no file is stored".to_owned(),
+            }),
+        }
+    }
+
+    /// Bytes that they took of the budget while they were read.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.charge.peak() as u64
     }
 
     /// Fetched files that are in force.
@@ -170,8 +191,8 @@ impl Reading<'_> {
     fn needs(&self, list: &List, place: &Path) -> bool {
         let is_draft = self.draft.is_some_and(|draft| draft.place == place);
         let is_kept = self.kept.iter().any(|kept| kept == place);
-        // One that was removed is fetched again.
-        list.required || is_draft || is_kept && place.exists()
+        // One that is not there is to be fetched.
+        is_draft || (list.required || is_kept) && place.exists()
     }
 }
 

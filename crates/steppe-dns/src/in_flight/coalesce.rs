@@ -140,13 +140,14 @@ impl Coalescer {
         self.shards.iter().map(lock).map(count).sum()
     }
 
-    /// Bytes that it takes.
+    /// Bytes that a table of [`Self::new`] takes.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        let of_shard = |shard: MutexGuard<'_, Shard>| {
-            size_of_val(&*shard.heads) + size_of_val(&*shard.entries) + size_of_val(&*shard.nodes)
-        };
-        self.shards.iter().map(lock).map(of_shard).sum()
+    pub fn bytes_of(questions: usize, waiters: usize) -> usize {
+        let share = |count: usize| count.div_ceil(COALESCER_SHARDS).max(1);
+        let of_shard = size_of::<Locked>()
+            + share(questions) * (size_of::<u32>() + size_of::<Entry>())
+            + share(waiters) * size_of::<Node>();
+        COALESCER_SHARDS * of_shard
     }
 }
 

@@ -100,6 +100,7 @@ impl DnsService {
                     draft: None,
                 };
                 let read = ListsInForce::load(lists, &reading);
+                let read = read.and_then(ListsInForce::with_required);
                 Some(read.map_err(|error| ("dns.list", error))?)
             }
         };

@@ -12,8 +12,8 @@ use super::clients::{Clients, Destination};
 use super::upstream::Upstream;
 use crate::client::Client;
 use crate::config::{LoggedQueries, RuleLog};
-use crate::limits::WAITING_PER_WORKER;
 use crate::query_log::{Decision, Entry, QueryLog};
+use crate::sizes::TableSizes;
 use crate::top_names::TopNames;
 use crate::wire::{Question, Rcode};
 
@@ -50,8 +50,8 @@ struct Noted {
 
 impl WorkerLog {
     /// `None`: there is no memory.
-    pub(super) fn new(log: &Arc<QueryLog>, lease: &Lease) -> Option<Self> {
-        let count = WAITING_PER_WORKER as usize;
+    pub(super) fn new(log: &Arc<QueryLog>, lease: &Lease, sizes: TableSizes) -> Option<Self> {
+        let count = sizes.waiting as usize;
         let bytes = count * size_of::<Option<Noted>>() + 2 * TopNames::BYTES;
         let charge = lease.try_reserve(bytes);
         let charge = charge

@@ -25,14 +25,14 @@ use super::log::WorkerLog;
 use super::upstream::Upstream;
 use crate::in_flight::{Attempts, Sizes, Waiter};
 use crate::limits::{
-    ATTEMPTS_PER_WORKER, DATAGRAMS_PER_BATCH, EXCHANGES_PER_WORKER, MESSAGE_BYTES_MAX,
-    UDP_PAYLOAD_BYTES, UPSTREAM_DATAGRAM_BYTES, UPSTREAM_SOCKETS_PER_WORKER,
-    WAITERS_PER_QUESTION_MAX, WAITING_PER_WORKER,
+    DATAGRAMS_PER_BATCH, MESSAGE_BYTES_MAX, UDP_PAYLOAD_BYTES, UPSTREAM_DATAGRAM_BYTES,
+    UPSTREAM_SOCKETS_PER_WORKER, WAITERS_PER_QUESTION_MAX,
 };
 use crate::manner::Cookies;
 use crate::metrics::Cells;
 use crate::servers::ServerBoard;
 use crate::shared::Shared;
+use crate::sizes::TableSizes;
 use crate::snapshot::Snapshot;
 
 /// A worker's state, which its tasks share.
@@ -73,7 +73,7 @@ pub(crate) struct WorkerState {
 
 /// A UDP socket that clients ask.
 #[derive(Debug)]
-pub(super) struct DatagramListener {
+pub(crate) struct DatagramListener {
     /// As the configuration has it.
     pub(super) address: SocketAddr,
     pub(super) socket: UdpSocket,
@@ -90,12 +90,14 @@ pub(super) struct Timer {
 
 impl WorkerState {
     /// What a worker's tables and buffers take.
-    pub(crate) const BYTES: usize = WAITING_PER_WORKER as usize * Clients::BYTES_EACH
-        + EXCHANGES_PER_WORKER as usize * (Exchanges::BYTES_EACH + ATTEMPTS_EXCHANGE_BYTES)
-        + ATTEMPTS_PER_WORKER as usize * ATTEMPT_BYTES
-        + UPSTREAM_SOCKETS_PER_WORKER as usize * Carriers::BYTES_EACH
-        + 2 * MESSAGE_BYTES_MAX
-        + DATAGRAMS_PER_BATCH * UPSTREAM_DATAGRAM_BYTES;
+    pub(crate) fn bytes(sizes: TableSizes) -> usize {
+        sizes.waiting as usize * Clients::BYTES_EACH
+            + sizes.exchanges as usize * (Exchanges::BYTES_EACH + ATTEMPTS_EXCHANGE_BYTES)
+            + sizes.attempts as usize * ATTEMPT_BYTES
+            + UPSTREAM_SOCKETS_PER_WORKER as usize * Carriers::BYTES_EACH
+            + 2 * MESSAGE_BYTES_MAX
+            + DATAGRAMS_PER_BATCH * UPSTREAM_DATAGRAM_BYTES
+    }
 
     /// The state of a worker that serves `snapshot`, and has no listener yet.
     #[expect(clippy::disallowed_methods, reason = "a worker's time begins")]
@@ -105,9 +107,10 @@ impl WorkerState {
         intake: &mut Intake,
     ) -> Option<Handle> {
         let now = Instant::now();
+        let tables = intake.shared.sizes;
         let sizes = Sizes {
-            exchanges: EXCHANGES_PER_WORKER,
-            attempts: ATTEMPTS_PER_WORKER,
+            exchanges: tables.exchanges,
+            attempts: tables.attempts,
             sockets: UPSTREAM_SOCKETS_PER_WORKER,
         };
         let current = Current::new(snapshot, None, &intake.shared.servers);
@@ -116,7 +119,7 @@ impl WorkerState {
             .ok()?;
         let metrics = intake.metrics.take()?;
         let log = current.snapshot.query_log.as_ref();
-        let log = log.and_then(|log| WorkerLog::new(log, &intake.lease));
+        let log = log.and_then(|log| WorkerLog::new(log, &intake.lease, intake.shared.sizes));
         Some(Rc::new_cyclic(|me| {
             RefCell::new(Self {
                 index: u16::try_from(index).unwrap_or(u16::MAX),
@@ -124,8 +127,8 @@ impl WorkerState {
                 metrics,
                 lease: intake.lease.account().lease(),
                 current: Rc::new(current),
-                clients: Clients::new(WAITING_PER_WORKER),
-                exchanges: Exchanges::new(EXCHANGES_PER_WORKER),
+                clients: Clients::new(tables.waiting),
+                exchanges: Exchanges::new(tables.exchanges),
                 attempts: Attempts::new(sizes, now),
                 carriers: Carriers::new(UPSTREAM_SOCKETS_PER_WORKER),
                 connections: Connections::default(),
@@ -174,7 +177,7 @@ impl WorkerState {
             (None, Some(_)) | (Some(_), None) => false,
         };
         if !is_same {
-            self.log = log.and_then(|log| WorkerLog::new(log, &self.lease));
+            self.log = log.and_then(|log| WorkerLog::new(log, &self.lease, self.shared.sizes));
         }
     }
 
@@ -292,6 +295,9 @@ pub(super) fn turn<R>(state: &Handle, run: impl FnOnce(&mut WorkerState, Instant
 }
 
 impl DatagramListener {
+    /// Bytes of a listener: what came, and what is sent.
+    pub(crate) const BYTES: usize = 2 * DATAGRAMS_PER_BATCH * UDP_PAYLOAD_BYTES;
+
     pub(super) fn new(address: SocketAddr, socket: UdpSocket) -> Self {
         Self {
             address,

@@ -48,6 +48,9 @@ pub(super) struct Live {
     _held: Reservation,
 }
 
+/// Bytes that admin has of the budget from the start on.
+pub const FIXED_BYTES: usize = history::BYTES + recent::BYTES_MAX;
+
 /// The last event.
 #[derive(Debug)]
 struct Latest {
@@ -61,7 +64,7 @@ impl Live {
     #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn new(content: Arc<Content>) -> Result<Arc<Self>, OverBudget> {
         let lease = content.memory.budget.root().child("admin", None).lease();
-        let held = lease.try_reserve(history::BYTES + recent::BYTES_MAX)?;
+        let held = lease.try_reserve(FIXED_BYTES)?;
         Ok(Arc::new(Self {
             content,
             began_at: Instant::now(),

@@ -6,13 +6,21 @@ use std::process::ExitCode;
 
 use super::code::Code;
 use crate::config::{self, Drawing, Outcome, Report};
+use crate::container::MemoryLimit;
 
 /// Reads a configuration file, or says why it cannot be read.
 pub(super) fn load(path: &Path) -> Result<Outcome, Code> {
-    config::load(path).map_err(|error| {
-        say(&format!("steppe: can't read {}: {error}\n", path.display()));
-        Code::Configuration
-    })
+    config::load(path).map_err(|error| unreadable(path, &error))
+}
+
+/// The same for a machine with so much memory; `None`: it is not held against any.
+pub(super) fn load_for(path: &Path, limit: Option<MemoryLimit>) -> Result<Outcome, Code> {
+    config::load_for(path, limit).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Code {
+    say(&format!("steppe: can't read {}: {error}\n", path.display()));
+    Code::Configuration
 }
 
 /// Writes what is wrong with a configuration to standard error.

@@ -61,7 +61,7 @@ static NODE: Table = Table {
                 Kind::Integer(1, WORKERS_MAX),
             ]),
             "Worker threads. \"auto\" starts one thread for each CPU that the CPU affinity and \
-             the CPU quota allow.",
+             the CPU quota allow, but no more than `memory_budget` carries.",
         )
         .absent(Absent::Text("auto")),
         Key::new(

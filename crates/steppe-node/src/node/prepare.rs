@@ -12,6 +12,7 @@ use crate::cli::RunOptions;
 use crate::config::{Config, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Certificate, Demo};
+use crate::needs::{self, Needs};
 use crate::services::{self, Services};
 
 /// A node that has everything it needs, and serves nothing yet.
@@ -39,12 +40,18 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     let RunOptions { mut config, file } = options;
     let limit = memory_limit().context("/proc/meminfo")?;
     let bytes = config.node.memory_budget.bytes(limit);
-    let budget = Budget::new(bytes.context("node.memory_budget")?);
-    let workers = match config.node.workers {
-        Workers::Count(count) => count.get(),
-        // Follows affinity and the CPU quota of control groups.
-        Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let budget_bytes = bytes.context("node.memory_budget")?;
+    let budget = Budget::new(budget_bytes);
+    let cpus = needs::cpus();
+    let workers = needs::workers(&config, budget_bytes, cpus);
+    if config.node.workers == Workers::Auto && workers < cpus {
+        tracing::warn!(
+            workers,
+            cpus,
+            "the memory budget carries fewer workers than CPUs"
+        );
+    }
+    Needs::fixed(&config, budget_bytes, workers).fit()?;
     services::fit(&mut config);
     let (demo, certificate) = match file {
         Some(_) => (None, None),
@@ -54,6 +61,9 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     let admin = admin.map_err(|error| explain_port(&error, file.as_deref()))?;
     let services = Services::new(&config, &budget, workers)?;
     let set = services.set(inherited, workers);
+    // So that lists take no memory that admin reserves after them.
+    let of_admin = config.admin.as_ref().map_or(0, |_| admin::FIXED_BYTES);
+    let later = budget.root().lease().try_reserve(of_admin);
     let first = set
         .prepare_beside(&config)
         .await
@@ -61,6 +71,7 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
             PrepareError::Bind { .. } => explain_port(&error, file.as_deref()),
             PrepareError::Other { .. } => error.into(),
         })?;
+    drop(later);
     for socket in set.unwanted_sockets() {
         tracing::warn!(socket, "no listener matches this inherited socket");
     }

@@ -8,6 +8,7 @@ mod documents;
 mod embedded_default;
 mod examples;
 mod log_messages;
+mod memory;
 mod observability;
 mod operations;
 mod random;
