@@ -54,6 +54,8 @@ pub struct Call {
 struct Nothing;
 
 impl Endpoint for Nothing {
+    const CALL_BYTES: usize = 0;
+
     fn accept(&self, accepted: Accepted) {
         let failure = Failure::unprocessed(Status::UnknownService, accepted.service);
         accepted.handle.reset(&failure);

@@ -60,6 +60,7 @@
 //!   - `metrics.rs`: metrics of the relay
 //! - `config.rs`: settings of the plane as valid types
 //! - `random.rs`: pseudorandom numbers
+//! - `table.rs`: streams by their number, in both layers
 //! - `limits.rs`: every bound of the crate, with its reason
 
 #![forbid(unsafe_code)]
@@ -81,6 +82,7 @@ mod random;
 mod relay;
 mod service;
 mod status;
+mod table;
 mod worker;
 
 pub use balance::{Balancer, Choice};

@@ -65,8 +65,8 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(30 * 86_400);
 pub const PARTS_PER_STREAM_MAX: usize = 8;
 
 /// Bytes of HEADERS and SERVICES that wait to be written, at most: more streams are opened when
-/// these have left.
-pub const HEADS_WAITING_BYTES_MAX: usize = 64 << 10;
+/// these have left. A connection's charge includes them twice over, and what is being written.
+pub const HEADS_WAITING_BYTES_MAX: usize = 16 << 10;
 
 /// RESET frames that wait to be written for each stream that the peer may have open, when it opens
 /// another. A peer that counts as it must has one at most: a stream is open to it until it reads the RESET.
@@ -115,16 +115,22 @@ pub const RESPONSE_SHARE_PERMILLE_MAX: u16 = 900;
 /// others is better refused.
 pub const WAITING_MAX: usize = 16_384;
 
-/// What a service that a worker names is charged in a relay: its name, and its places in tables.
-pub const SEAT_BYTES: usize = 512;
+/// What a service that a worker names is charged in a relay beside its name: its places in tables.
+pub const SEAT_BYTES: usize = 280;
+
+/// What a service with a name of `len` bytes is charged for each worker that names it: a relay has the name twice.
+#[must_use]
+pub const fn seat_bytes(len: usize) -> usize {
+    SEAT_BYTES + 2 * block_bytes(len)
+}
 
 /// How long a worker may take to say whether it has room, where no call may wait for it: it says so at once, and the
 /// way there is short.
 pub const GRANT_WAIT: Duration = Duration::from_secs(1);
 
 /// Services that nobody serves any more, whose names a relay keeps: a worker that comes back finds the
-/// calls that waited for it.
-pub const FORGOTTEN_SERVICES_MAX: usize = 1_024;
+/// calls that waited for it. They are charged to nobody: less than 256 KiB.
+pub const FORGOTTEN_SERVICES_MAX: usize = 256;
 
 /// Workers that a relay tries for one call, while nothing was done for it.
 pub const RELAY_TRIES_MAX: usize = 8;
@@ -152,7 +158,7 @@ pub const CONNECTION_STREAMS_MAX: u32 = 8_192;
 pub const CONNECTION_CREDIT: u32 = 256 << 10;
 
 /// What else a connection is charged: what it reads and writes through, and its task.
-pub const CONNECTION_BYTES: usize = 64 << 10;
+pub const CONNECTION_BYTES: usize = 112 << 10;
 
 /// Bytes that a session of TLS has taken and not written yet: a few records.
 pub const TLS_UNSENT_BYTES: usize = 48 << 10;
@@ -161,14 +167,31 @@ pub const TLS_UNSENT_BYTES: usize = 48 << 10;
 /// its text (RFC 8446 §5.1), and its keys.
 pub const TLS_BYTES: usize = TLS_UNSENT_BYTES + (48 << 10);
 
-/// What a stream is charged: entries of tables, its task, its head.
-pub const STREAM_BYTES: usize = 2 << 10;
+/// What a stream is charged: its entries in both tables of a connection, and in queues.
+pub const STREAM_BYTES: usize = 1_536;
 
-/// Streams that a connection's table keeps places for while none is open.
-pub(crate) const STREAMS_KEPT: usize = 64;
+/// What a call that a relay passes on is charged beside its streams: its task, which may wait for memory, and its place
+/// at a worker. What a peer says of it is charged by its length.
+pub const RELAY_CALL_BYTES: usize = 2_368;
 
-/// What a small message is charged beyond its bytes: who owns it, and its place in a queue.
-pub const MESSAGE_BYTES: usize = 128;
+/// What a call that a worker of this crate serves is charged beside its stream: its task, without what its handler
+/// makes.
+pub const WORKER_CALL_BYTES: usize = 608;
+
+/// Memory of what waits to be written that a connection's charge includes. A peer that reads less than it causes to be
+/// written has the rest charged.
+pub const OUTPUT_BYTES: usize = 68 << 10;
+
+/// What a text or another block of `len` bytes is charged: an allocator's size classes are a quarter apart.
+pub(crate) const fn block_bytes(len: usize) -> usize {
+    len + len / 4 + 16
+}
+
+/// Streams that a table of a connection keeps blocks for while none is open.
+pub(crate) const STREAMS_KEPT: usize = 32;
+
+/// What a small message is charged beyond its bytes and a quarter of these: its owner, and its place in a queue.
+pub const MESSAGE_BYTES: usize = 176;
 
 /// Bytes from which on a message on standing credit is worth a buffer of the pool: classes double, so less
 /// than half of one is unused, and no bytes are cleared for it.

@@ -21,6 +21,7 @@ use crate::frame::{self, Queueing, TraceParent, write_services};
 use crate::io::{
     Accepted, Driver, Endpoint, Failure, Handle, Link, Memory, Receiver, Sender, Transport, Way,
 };
+use crate::limits::WORKER_CALL_BYTES;
 use crate::status::Status;
 
 pub use listen::WorkerServer;
@@ -163,6 +164,8 @@ fn invalid(error: OpenError) -> io::Error {
 }
 
 impl Endpoint for Worker {
+    const CALL_BYTES: usize = WORKER_CALL_BYTES;
+
     fn accept(&self, accepted: Accepted) {
         let Some(service) = self.services.get(&accepted.service) else {
             let failure = Failure::unprocessed(Status::UnknownService, accepted.service);

@@ -262,9 +262,14 @@ impl Connection {
         self.received - self.released
     }
 
-    /// Whether the peer may still send on a stream.
-    pub(crate) fn is_receiving(&self, id: StreamId) -> bool {
-        self.streams.is_receiving(id)
+    /// Whether a stream has an entry here: until both sides have ended, and this one's END is on its way.
+    pub(crate) fn has_stream(&self, id: StreamId) -> bool {
+        self.streams.has(id)
+    }
+
+    /// Memory of what waits to be written, payloads aside.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.output.held_bytes()
     }
 
     /// Memory of the connection itself, for the shell to reserve: tables, queues and frames that wait.

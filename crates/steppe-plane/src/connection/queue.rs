@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::event::StreamId;
 use crate::limits::STALE_MAX;
+use crate::table::capacity_max;
 
 /// Streams in the order in which they came.
 #[derive(Debug, Default)]
@@ -21,11 +22,6 @@ pub(super) struct Deadlines(BinaryHeap<Reverse<(Instant, StreamId)>>);
 /// Whether a sweep is due where `count` streams are live.
 fn is_stale(len: usize, count: usize) -> bool {
     len > 2 * count + STALE_MAX
-}
-
-/// Whether memory is to be given up: not what a few streams that come and go need again at once.
-fn is_wasteful(capacity: usize, len: usize) -> bool {
-    capacity > 4 * (2 * len + STALE_MAX)
 }
 
 impl Queue {
@@ -46,13 +42,13 @@ impl Queue {
         self.0.front().copied()
     }
 
-    /// Drops streams that have ended, where they are many; `count` are live.
+    /// Drops streams that have ended, where they are many, and memory that as many as `count` live ones do not need.
     pub(super) fn sweep(&mut self, count: usize, is_live: impl Fn(StreamId) -> bool) {
         if is_stale(self.0.len(), count) {
             self.0.retain(|&stream| is_live(stream));
-            if is_wasteful(self.0.capacity(), self.0.len()) {
-                self.0.shrink_to(self.0.len());
-            }
+        }
+        if self.0.capacity() > capacity_max(count) {
+            self.0.shrink_to(capacity_max(count) / 2);
         }
     }
 
@@ -90,9 +86,9 @@ impl Deadlines {
     pub(super) fn sweep(&mut self, count: usize, is_live: impl Fn(StreamId) -> bool) {
         if is_stale(self.0.len(), count) {
             self.0.retain(|Reverse((_, stream))| is_live(*stream));
-            if is_wasteful(self.0.capacity(), self.0.len()) {
-                self.0.shrink_to(self.0.len());
-            }
+        }
+        if self.0.capacity() > capacity_max(count) {
+            self.0.shrink_to(capacity_max(count) / 2);
         }
     }
 

@@ -9,7 +9,7 @@ use super::event::{Closed, Event, HalfLeft, Peer, StreamId};
 use super::machine::{Connection, VERSION};
 use super::violation::Violation;
 use crate::frame::{Direction, FrameHeader, FrameType, Head, Hello, Services, flag};
-use crate::limits::GOAWAYS_MAX;
+use crate::limits::{GOAWAYS_MAX, STALE_MAX};
 use crate::status::{Reason, Status};
 
 /// What was seen, before it borrows from the connection.
@@ -101,6 +101,9 @@ impl Connection {
     /// What happened without a frame.
     fn local_event(&mut self, now: Instant) -> Option<Event<'static>> {
         if let Some((stream, unspent, closed)) = self.closed.pop_front() {
+            if self.closed.is_empty() {
+                self.closed.shrink_to(STALE_MAX);
+            }
             return Some(closed.event(stream, unspent));
         }
         while let Some(stream) = self.writable.pop() {

@@ -2,21 +2,17 @@
 //!
 //! Invariant: a stream that has ended leaves nothing behind but, for a while, its number in a queue.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::event::StreamId;
 use super::half::{Part, Phase, ReceiveHalf, SendHalf};
 use crate::frame::Head;
-
-/// Slots that are kept while no stream is open.
-const SLOTS_KEPT: usize = 64;
+use crate::table::Table;
 
 /// Streams by their number.
 #[derive(Debug)]
 pub(super) struct Streams {
-    places: HashMap<StreamId, usize>,
-    slots: Vec<Stream>,
-    free: Vec<usize>,
+    table: Table<Stream>,
     /// How many are open that this side opened, and that the peer did.
     pub(super) ours: u32,
     pub(super) theirs: u32,
@@ -44,9 +40,7 @@ pub(super) enum Opener {
 impl Streams {
     pub(super) fn new() -> Self {
         Self {
-            places: HashMap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            table: Table::new(),
             ours: 0,
             theirs: 0,
             announced: 0,
@@ -54,21 +48,15 @@ impl Streams {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.table.len()
     }
 
     pub(super) fn has(&self, id: StreamId) -> bool {
-        self.places.contains_key(&id)
+        self.table.has(id)
     }
 
     pub(super) fn find(&mut self, id: StreamId) -> Option<&mut Stream> {
-        let place = *self.places.get(&id)?;
-        self.slots.get_mut(place)
-    }
-
-    pub(super) fn is_receiving(&self, id: StreamId) -> bool {
-        let stream = self.places.get(&id).map(|&place| &self.slots[place]);
-        stream.is_some_and(|stream| stream.receive.phase != Phase::Ended)
+        self.table.get_mut(id)
     }
 
     /// Opens a stream, both sides idle.
@@ -77,22 +65,16 @@ impl Streams {
             Opener::Us => self.ours += 1,
             Opener::Peer => self.theirs += 1,
         }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Stream::new(opener));
-            self.slots.len() - 1
-        });
-        self.places.insert(id, place);
-        let stream = &mut self.slots[place];
-        stream.renew(opener);
-        stream
+        let mut stream = self.table.take_spare(|| Stream::new(opener));
+        stream.opener = opener;
+        self.table.insert(id, stream)
     }
 
     /// Forgets a stream; what was granted to it and will not be used.
     pub(super) fn close(&mut self, id: StreamId) -> u64 {
-        let Some(place) = self.places.remove(&id) else {
+        let Some(mut stream) = self.table.remove(id) else {
             return 0;
         };
-        let stream = &mut self.slots[place];
         match stream.opener {
             Opener::Us => self.ours -= 1,
             Opener::Peer => self.theirs -= 1,
@@ -102,11 +84,8 @@ impl Streams {
         }
         let unspent = stream.receive.take_unspent();
         // What it would have sent goes now.
-        stream.renew(stream.opener);
-        self.free.push(place);
-        if self.places.is_empty() && self.slots.len() > SLOTS_KEPT {
-            *self = Self::new();
-        }
+        stream.renew();
+        self.table.keep_spare(stream);
         unspent
     }
 
@@ -136,18 +115,14 @@ impl Streams {
 
     /// The streams of ours above `last`.
     pub(super) fn ours_above(&self, last: u32) -> Vec<StreamId> {
-        let is_above =
-            |id: &StreamId| id.0 > last && self.slots[self.places[id]].opener == Opener::Us;
-        self.places.keys().copied().filter(is_above).collect()
+        let all = self.table.iter();
+        let above = all.filter(|(id, stream)| id.0 > last && stream.opener == Opener::Us);
+        above.map(|(id, _)| id).collect()
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        let parts = self.slots.iter().map(|stream| stream.send.parts.capacity());
-        parts.sum::<usize>() * size_of::<Part>()
-            + self.slots.capacity() * size_of::<Stream>()
-            + self.free.capacity() * size_of::<usize>()
-            // A table of hashbrown is at most 7/8 full and has a byte of control an entry.
-            + self.places.capacity() * (size_of::<(StreamId, usize)>() + 1) * 8 / 7
+        let parts = self.table.all().map(|stream| stream.send.parts.capacity());
+        parts.sum::<usize>() * size_of::<Part>() + self.table.held_bytes()
     }
 }
 
@@ -162,12 +137,12 @@ impl Stream {
     }
 
     /// As new, but for the memory that its queue has.
-    fn renew(&mut self, opener: Opener) {
+    fn renew(&mut self) {
         let mut parts = std::mem::take(&mut self.send.parts);
         parts.clear();
         *self = Self {
             send: SendHalf::new(parts),
-            ..Self::new(opener)
+            ..Self::new(self.opener)
         };
     }
 
@@ -179,26 +154,5 @@ impl Stream {
 
     pub(super) fn is_over(&self) -> bool {
         self.send.phase == Phase::Ended && self.receive.phase == Phase::Ended
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_used_again_and_given_up() {
-        let mut streams = Streams::new();
-        for round in 0..3 {
-            for number in 0..1000 {
-                let id = StreamId(round * 2000 + number);
-                streams.open(id, Opener::Peer).receive.grant(7);
-            }
-            assert_eq!((streams.theirs, streams.slots.len()), (1000, 1000));
-            for number in 0..1000 {
-                assert_eq!(streams.close(StreamId(round * 2000 + number)), 7);
-            }
-            assert_eq!((streams.len(), streams.held_bytes()), (0, 0));
-        }
     }
 }

@@ -16,11 +16,14 @@ use super::stream::{BodyHead, Opener, Stream, wake};
 use super::transport::Transport;
 use crate::connection::{DataPart, Event, Processing, StreamId};
 use crate::frame::{Head, Payment};
-use crate::limits::{READS_PER_TURN, SLICES_MAX, STREAM_BYTES};
+use crate::limits::{OUTPUT_BYTES, READS_PER_TURN, SLICES_MAX, STREAM_BYTES, block_bytes};
 use crate::status::Status;
 
 /// What a connection serves.
 pub(crate) trait Endpoint: Send + Sync + 'static {
+    /// What a call that it accepts is charged beside its stream and what its HEADERS say.
+    const CALL_BYTES: usize;
+
     /// A peer opened a stream. Called without a lock.
     fn accept(&self, accepted: Accepted);
 
@@ -72,7 +75,9 @@ impl<E: Endpoint> Driver<E> {
                 let _ = self.write(state, cx);
                 return Poll::Ready(failure);
             }
-            if read == READS_PER_TURN {
+            // What is to be written goes before it grows further: of a read at most.
+            let is_full = read > 0 && state.connection.output_bytes() > OUTPUT_BYTES;
+            if read == READS_PER_TURN || is_full {
                 cx.waker().wake_by_ref();
                 break;
             }
@@ -94,6 +99,10 @@ impl<E: Endpoint> Driver<E> {
         }
         if let Err(error) = self.write(state, cx) {
             return Poll::Ready(lost(&error));
+        }
+        if state.settle().is_err() {
+            let detail = "no memory for frames that the peer does not read";
+            return Poll::Ready(Failure::new(Status::Overloaded, detail));
         }
         if state.connection.has_writable() {
             // What was written made room: nothing that comes may ever have the next turn tell of it.
@@ -189,10 +198,13 @@ impl<E: Endpoint> Driver<E> {
             let Some(event) = event else { return Ok(()) };
             match event {
                 Event::Request { stream: id, head } => {
-                    if let Ok(table) = self.link.memory.reserve_entry(STREAM_BYTES) {
-                        let mut stream = Stream::new(Opener::Peer, table);
+                    let call_bytes = E::CALL_BYTES + said_bytes(&head);
+                    let bytes = STREAM_BYTES + call_bytes;
+                    if let Ok(table) = self.link.memory.reserve_entry(bytes) {
+                        let mut stream = Stream::new(Opener::Peer, Some(table));
+                        stream.call_bytes = call_bytes;
                         stream.head = Some(body_head(&head));
-                        streams.insert(id, stream);
+                        streams.add(id, stream);
                         self.accepted.push(accepted_of(&self.link, id, &head, now));
                     } else {
                         connection.reset(id, &Status::Overloaded.into(), Processing::None);
@@ -200,7 +212,7 @@ impl<E: Endpoint> Driver<E> {
                 }
                 Event::Response { stream, head } => {
                     let body = body_head(&head);
-                    if let Some(stream) = streams.get_mut(&stream) {
+                    if let Some(stream) = streams.get_mut(stream) {
                         stream.head = Some(body);
                         stream.content_type = head.content_type.map(Box::from);
                         wake(&mut stream.wakers.receive);
@@ -212,7 +224,7 @@ impl<E: Endpoint> Driver<E> {
                         Status::Ok => Ok(()),
                         _ => Err(Failure::of(&reason, Processing::Begun)),
                     };
-                    if let Some(stream) = streams.get_mut(&stream) {
+                    if let Some(stream) = streams.get_mut(stream) {
                         stream.end(result);
                         if stream.opener == Opener::Us {
                             // Nobody takes the rest of its request.
@@ -221,7 +233,7 @@ impl<E: Endpoint> Driver<E> {
                     }
                 }
                 Event::Stopped { stream, .. } => {
-                    if let Some(stream) = streams.get_mut(&stream) {
+                    if let Some(stream) = streams.get_mut(stream) {
                         wake_stopped(stream);
                     }
                 }
@@ -244,7 +256,7 @@ impl<E: Endpoint> Driver<E> {
                     self.kill(state, stream, failure);
                 }
                 Event::Writable(stream) => {
-                    if let Some(stream) = streams.get_mut(&stream) {
+                    if let Some(stream) = streams.get_mut(stream) {
                         wake(&mut stream.wakers.send);
                     }
                 }
@@ -262,7 +274,7 @@ impl<E: Endpoint> Driver<E> {
                     self.link.changed.notify_waiters();
                 }
                 Event::Granted { stream, .. } => {
-                    if let Some(stream) = streams.get_mut(&stream) {
+                    if let Some(stream) = streams.get_mut(stream) {
                         wake(&mut stream.wakers.send);
                     }
                 }
@@ -271,7 +283,7 @@ impl<E: Endpoint> Driver<E> {
     }
 
     fn kill(&mut self, state: &mut State, id: StreamId, failure: Failure) {
-        if let Some(stream) = state.streams.get_mut(&id) {
+        if let Some(stream) = state.streams.get_mut(id) {
             stream.kill(failure);
         }
         state.abandon(id);
@@ -285,7 +297,7 @@ impl<E: Endpoint> Driver<E> {
             reading,
             ..
         } = state;
-        let placed = match streams.get_mut(&part.stream) {
+        let placed = match streams.get_mut(part.stream) {
             Some(stream) => Reading::begin(
                 (&self.link.returns, &self.link.memory),
                 connection,
@@ -328,7 +340,7 @@ impl<E: Endpoint> Driver<E> {
         let Some(reading) = state.reading.take() else {
             return;
         };
-        let stream = state.streams.get_mut(&reading.id);
+        let stream = state.streams.get_mut(reading.id);
         reading.deliver(stream, &mut state.connection);
     }
 }
@@ -347,6 +359,16 @@ fn accepted_of(link: &Arc<Link>, id: StreamId, head: &Head<'_>, now: Instant) ->
         trace_parent: head.trace_parent,
         deadline: head.deadline.map(|left| now + left),
     }
+}
+
+/// What the texts of a request take, rounded up to the size classes of an allocator.
+fn said_bytes(head: &Head<'_>) -> usize {
+    let texts = [
+        Some(head.service.len()),
+        head.content_type.map(str::len),
+        head.idempotency_key.map(<[u8]>::len),
+    ];
+    texts.into_iter().flatten().map(block_bytes).sum()
 }
 
 fn body_head(head: &Head<'_>) -> BodyHead {

@@ -2,7 +2,6 @@
 //!
 //! Its lock is held for a turn of the driver or for a command.
 
-use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -19,10 +18,11 @@ use super::stream::{Opener, Stream, wake};
 use crate::connection::{Config, Connection, OpenError, Processing, SendError, Side, StreamId};
 use crate::frame::{Head, Queueing, TraceParent};
 use crate::limits::{
-    ANSWERED_SWEPT_MIN, CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, PATIENCE,
-    QUIET, STANDING_CREDIT_MIN, STREAM_BYTES, STREAMS_KEPT,
+    ANSWERED_SWEPT_MIN, CONNECTION_BYTES, CONNECTION_CREDIT, CONNECTION_STREAMS_MAX, OUTPUT_BYTES,
+    PATIENCE, QUIET, STANDING_CREDIT_MIN, STREAM_BYTES, block_bytes,
 };
 use crate::status::Status;
+use crate::table::{Table, capacity_max, drain};
 
 /// A connection and its streams.
 #[derive(Debug)]
@@ -38,10 +38,13 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) connection: Connection,
-    pub(super) streams: HashMap<StreamId, Stream>,
+    pub(super) streams: Table<Stream>,
     pub(super) reading: Option<Reading>,
-    /// What streams take that were answered before their peer had ended them, until it does.
+    /// What streams take whose calls are over, until the connection has no entry of theirs: their peers have not ended
+    /// them, or read nothing.
     answered: Vec<(StreamId, Reservation)>,
+    /// What waits to be written takes beyond [`OUTPUT_BYTES`].
+    unread: Reservation,
     /// Tasks that wait for room to open a stream, or to begin a response. Local callers alone, each of
     /// which holds what it wants to send.
     pub(super) waiting: Vec<Waker>,
@@ -91,13 +94,15 @@ impl Link {
             quiet: QUIET,
             patience: PATIENCE,
         };
+        let standing = memory.reserve_entry(bytes)?;
         Ok(Arc::new(Self {
-            returns: Arc::new(Returns::new(memory.reserve_entry(bytes)?)),
+            returns: Arc::new(Returns::new(standing)),
             state: Mutex::new(State {
                 connection: Connection::new(config, now),
-                streams: HashMap::new(),
+                streams: Table::new(),
                 reading: None,
                 answered: Vec::new(),
+                unread: memory.reserve_entry(0)?,
                 waiting: Vec::new(),
                 closed: None,
                 services: None,
@@ -150,7 +155,7 @@ impl Link {
                 return Err(Failure::unprocessed(Status::Invalid, error.to_string()));
             }
         };
-        state.streams.insert(id, Stream::new(Opener::Us, table));
+        state.streams.add(id, Stream::new(Opener::Us, Some(table)));
         drop(state);
         self.wake();
         Ok(Some(Arc::new(Handle {
@@ -195,9 +200,7 @@ impl Link {
 impl State {
     /// Has those try again that waited for room.
     pub(super) fn wake_waiting(&mut self) {
-        for waker in self.waiting.drain(..) {
-            waker.wake();
-        }
+        drain(&mut self.waiting, Waker::wake);
     }
 }
 
@@ -219,9 +222,12 @@ impl Handle {
     /// Ends this side.
     pub(crate) fn end(&self, failure: Option<&Failure>) -> Result<(), Failure> {
         let mut state = self.link.lock();
-        let reason = failure.map_or(Status::Ok.into(), Failure::reason);
+        let mut reason = failure.map_or(Status::Ok.into(), Failure::reason);
+        if !state.has_room_for(self.id, reason.detail_sent().len()) {
+            reason.detail = "";
+        }
         let ended = state.connection.end(self.id, &reason);
-        if let Some(stream) = state.streams.get_mut(&self.id) {
+        if let Some(stream) = state.streams.get_mut(self.id) {
             stream.has_ended = ended.is_ok() || stream.has_ended;
             if stream.opener == Opener::Peer {
                 // Nobody wants the rest of a request that was answered.
@@ -240,7 +246,7 @@ impl Handle {
     /// A handler runs: from now on something may have been done for the request.
     pub(crate) fn run(&self) {
         let mut state = self.link.lock();
-        if let Some(stream) = state.streams.get_mut(&self.id) {
+        if let Some(stream) = state.streams.get_mut(self.id) {
             stream.processing = Processing::Begun;
         }
     }
@@ -258,7 +264,7 @@ impl Handle {
     pub(crate) async fn gone(&self) -> Failure {
         std::future::poll_fn(|cx| {
             let mut state = self.link.lock();
-            let Some(stream) = state.streams.get_mut(&self.id) else {
+            let Some(stream) = state.streams.get_mut(self.id) else {
                 return std::task::Poll::Pending;
             };
             if let Some(failure) = &stream.gone {
@@ -277,7 +283,7 @@ impl State {
         let unspent = self
             .connection
             .reset(id, &failure.reason(), failure.processing);
-        if let Some(stream) = self.streams.get_mut(&id)
+        if let Some(stream) = self.streams.get_mut(id)
             && unspent.is_some()
         {
             stream.kill(failure.clone());
@@ -285,19 +291,55 @@ impl State {
         self.abandon(id);
     }
 
-    /// Keeps the charge of a stream whose call is over and whose peer has not ended it: its entry in the
-    /// connection stays as long. The rest of it is returned.
-    fn keep_answered(&mut self, id: StreamId, stream: Stream) -> Option<Stream> {
-        if !self.connection.is_receiving(id) {
-            return Some(stream);
+    /// Charges the text of an END, which may wait for a peer that reads nothing; whether there is room.
+    fn has_room_for(&mut self, id: StreamId, len: usize) -> bool {
+        if len == 0 {
+            return true;
         }
+        let stream = self.streams.get_mut(id);
+        let table = stream.and_then(|stream| stream.table.as_mut());
+        table.is_some_and(|table| table.try_grow(block_bytes(len)).is_ok())
+    }
+
+    /// Keeps the charge of a stream whose call is over as long as the connection has an entry of it.
+    fn keep_answered(&mut self, id: StreamId, stream: &mut Stream) {
+        let table = stream.table.take();
+        let Some(mut table) = table.filter(|_| self.connection.has_stream(id)) else {
+            return;
+        };
+        table.shrink(stream.call_bytes);
         // Swept where half of them may be over: each is looked at twice, on average.
         if self.answered.len() >= ANSWERED_SWEPT_MIN.max(2 * self.connection.streams()) {
-            let connection = &self.connection;
-            self.answered.retain(|&(id, _)| connection.is_receiving(id));
+            self.sweep_answered();
         }
-        self.answered.push((id, stream.table));
-        None
+        self.answered.push((id, table));
+    }
+
+    /// Returns the charges of streams that the connection has no entry of.
+    fn sweep_answered(&mut self) {
+        let connection = &self.connection;
+        self.answered.retain(|&(id, _)| connection.has_stream(id));
+        if self.answered.capacity() > capacity_max(self.answered.len()) {
+            self.answered
+                .shrink_to(capacity_max(self.answered.len()) / 2);
+        }
+    }
+
+    /// Charges what waits to be written as it is now; nothing is charged for streams that are over.
+    pub(super) fn settle(&mut self) -> Result<(), OverBudget> {
+        if self.connection.streams() == 0 && !self.answered.is_empty() {
+            self.sweep_answered();
+        }
+        let bytes = self.connection.output_bytes().saturating_sub(OUTPUT_BYTES);
+        let before = self.unread.bytes();
+        match bytes.checked_sub(before) {
+            Some(0) => Ok(()),
+            Some(more) => self.unread.try_grow(more),
+            None => {
+                self.unread.shrink(before - bytes);
+                Ok(())
+            }
+        }
     }
 
     /// Drops the part of a message of `id` that is being read.
@@ -314,18 +356,14 @@ impl State {
     }
 
     pub(crate) fn failure_of(&self, id: StreamId) -> Option<Failure> {
-        self.streams.get(&id).and_then(|stream| stream.gone.clone())
+        self.streams.get(id).and_then(|stream| stream.gone.clone())
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.link.lock();
-        let stream = state.streams.remove(&self.id);
-        if state.streams.is_empty() {
-            // What a crowd needed is not kept once it has gone.
-            state.streams.shrink_to(STREAMS_KEPT);
-        }
+        let mut stream = state.streams.take(self.id);
         let is_unfinished = stream.as_ref().is_some_and(Stream::is_unfinished);
         if is_unfinished {
             let status = match stream.as_ref().map(|stream| stream.opener) {
@@ -337,9 +375,11 @@ impl Drop for Handle {
                 .reset(self.id, &status.into(), Processing::Begun);
         }
         state.abandon(self.id);
-        let rest = stream.and_then(|stream| state.keep_answered(self.id, stream));
+        if let Some(stream) = &mut stream {
+            state.keep_answered(self.id, stream);
+        }
         drop(state);
-        drop(rest);
+        drop(stream);
         self.link.wake();
     }
 }

@@ -161,13 +161,14 @@ fn small(
         // Nothing follows that the stream's credit would be for.
         owed.of_stream = 0;
     }
-    let bytes = part.len + MESSAGE_BYTES;
-    let charge = if let Ok(charge) = memory.lease(stream.way()).try_reserve(bytes) {
+    // Its block may be a quarter larger.
+    let beside = MESSAGE_BYTES + part.len / 4;
+    let charge = if let Ok(charge) = memory.lease(stream.way()).try_reserve(part.len + beside) {
         connection.release_connection(owed.of_connection);
         owed.of_connection = 0;
         charge
     } else {
-        let overhead = memory.reserve_entry(MESSAGE_BYTES);
+        let overhead = memory.reserve_entry(beside);
         overhead.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?
     };
     Ok(Small {

@@ -142,14 +142,14 @@ impl Receiver {
     /// Whether the peer has ended, or the stream is gone.
     pub(crate) fn has_ended(&self) -> bool {
         let state = self.handle.link.lock();
-        let stream = state.streams.get(&self.handle.id);
+        let stream = state.streams.get(self.handle.id);
         stream.is_none_or(|stream| stream.peer_ended.is_some())
     }
 
     /// Whether the body could use more credit now: half of a window at most is left, and more is to come.
     pub(crate) fn wants_credit(&self) -> bool {
         let state = self.handle.link.lock();
-        let stream = state.streams.get(&self.handle.id);
+        let stream = state.streams.get(self.handle.id);
         stream.is_some_and(|stream| {
             stream.peer_ended.is_none() && stream.credit <= (WINDOW_BYTES / 2) as u64
         })
@@ -159,7 +159,7 @@ impl Receiver {
     pub(crate) async fn reserve(&self, credit: u64) -> Result<Reservation, Failure> {
         let (held, left) = {
             let state = self.handle.link.lock();
-            let stream = state.streams.get(&self.handle.id);
+            let stream = state.streams.get(self.handle.id);
             stream.map_or((0, 0), |stream| {
                 let held = stream.charge.as_ref().map_or(0, Reservation::bytes);
                 (held, stream.credit)
@@ -181,7 +181,7 @@ impl Receiver {
     #[must_use]
     pub fn content_type(&self) -> Option<Box<str>> {
         let state = self.handle.link.lock();
-        let stream = state.streams.get(&self.handle.id)?;
+        let stream = state.streams.get(self.handle.id)?;
         stream.content_type.clone()
     }
 
@@ -206,7 +206,7 @@ impl Receiver {
     ) -> Result<Reservation, Failure> {
         let reserved = self.reserve_whole(head, beside).await;
         let [message, beside] = reserved.inspect_err(|failure| self.handle.reset(failure))?;
-        if let Some(stream) = self.handle.link.lock().streams.get_mut(&self.handle.id) {
+        if let Some(stream) = self.handle.link.lock().streams.get_mut(self.handle.id) {
             stream.take = Take::Whole;
         }
         self.grant(message, head.length.unwrap_or_default());
@@ -239,7 +239,7 @@ impl Receiver {
         let mut state = self.handle.link.lock();
         let state = &mut *state;
         if state.connection.grant(self.handle.id, bytes).is_ok()
-            && let Some(stream) = state.streams.get_mut(&self.handle.id)
+            && let Some(stream) = state.streams.get_mut(self.handle.id)
         {
             stream.credit += bytes;
             match &mut stream.charge {
@@ -254,7 +254,7 @@ impl Receiver {
     /// twice its length.
     fn missing_window(&self) -> usize {
         let state = self.handle.link.lock();
-        let Some(stream) = state.streams.get(&self.handle.id) else {
+        let Some(stream) = state.streams.get(self.handle.id) else {
             return 0;
         };
         if stream.peer_ended.is_some() || stream.credit > (WINDOW_BYTES / 2) as u64 {
@@ -267,7 +267,7 @@ impl Receiver {
 
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Failure> {
         let mut state = self.handle.link.lock();
-        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+        let Some(stream) = state.streams.get_mut(self.handle.id) else {
             return Poll::Pending;
         };
         if let Some(failure) = &stream.gone {
@@ -283,7 +283,7 @@ impl Receiver {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<BodyHead>, Failure>> {
         let mut state = self.handle.link.lock();
-        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+        let Some(stream) = state.streams.get_mut(self.handle.id) else {
             return Poll::Ready(Ok(None));
         };
         if let Some(head) = stream.head {
@@ -298,7 +298,7 @@ impl Receiver {
 
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         let mut state = self.handle.link.lock();
-        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+        let Some(stream) = state.streams.get_mut(self.handle.id) else {
             return Poll::Ready(Ok(Bytes::new()));
         };
         let is_one = !self.has_begun && stream.parts.len() <= 1;
@@ -325,7 +325,7 @@ impl Receiver {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Part>, Failure>> {
         let mut state = self.handle.link.lock();
-        let Some(stream) = state.streams.get_mut(&self.handle.id) else {
+        let Some(stream) = state.streams.get_mut(self.handle.id) else {
             return Poll::Ready(Ok(None));
         };
         if let Some(part) = stream.parts.pop_front() {

@@ -7,6 +7,7 @@ use steppe_mem::Reservation;
 
 use super::stream::wait;
 use crate::connection::{Connection, StreamId};
+use crate::table::drain;
 
 /// What whoever holds a message tells the driver. A lock of its own: messages are dropped while
 /// that of the link is held.
@@ -83,9 +84,7 @@ impl Returns {
     /// Releases what was given back, and has `driver` woken for more.
     pub(super) fn take(&self, connection: &mut Connection, driver: &Waker) {
         let mut told = self.lock();
-        for owed in told.owed.drain(..) {
-            owed.release(connection);
-        }
+        drain(&mut told.owed, |owed| owed.release(connection));
         wait(&mut told.driver, driver);
     }
 }

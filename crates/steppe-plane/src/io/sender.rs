@@ -86,7 +86,7 @@ impl Sender {
         if let Some(granted) = granted.filter(|&granted| granted > known) {
             return Poll::Ready(granted);
         }
-        if let Some(stream) = state.streams.get_mut(&self.handle.id) {
+        if let Some(stream) = state.streams.get_mut(self.handle.id) {
             wait(&mut stream.wakers.send, cx.waker());
         }
         Poll::Pending
@@ -132,13 +132,13 @@ impl Sender {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let state = self.handle.link.lock();
-        let stream = state.streams.get(&self.handle.id);
+        let stream = state.streams.get(self.handle.id);
         stream.is_none_or(|stream| stream.is_stopped)
     }
 
     fn has_begun(&self) -> bool {
         let state = self.handle.link.lock();
-        let stream = state.streams.get(&self.handle.id);
+        let stream = state.streams.get(self.handle.id);
         stream.is_none_or(|stream| stream.has_begun)
     }
 
@@ -148,7 +148,7 @@ impl Sender {
             let mut state = self.handle.link.lock();
             match state.connection.respond(self.handle.id, head) {
                 Ok(()) => {
-                    if let Some(stream) = state.streams.get_mut(&self.handle.id) {
+                    if let Some(stream) = state.streams.get_mut(self.handle.id) {
                         stream.has_begun = true;
                     }
                     drop(state);
@@ -184,13 +184,13 @@ impl Sender {
                 Poll::Ready(Ok(()))
             }
             Err(SendError::Full) => {
-                if let Some(stream) = state.streams.get_mut(&self.handle.id) {
+                if let Some(stream) = state.streams.get_mut(self.handle.id) {
                     wait(&mut stream.wakers.send, cx.waker());
                 }
                 Poll::Pending
             }
             Err(error) => {
-                let stream = state.streams.get(&self.handle.id);
+                let stream = state.streams.get(self.handle.id);
                 let ended = stream.and_then(|stream| match &stream.peer_ended {
                     Some(Err(failure)) => Some(failure.clone()),
                     _ => stream.gone.clone(),

@@ -8,8 +8,9 @@ use steppe_mem::{Buffer, Reservation};
 
 use super::failure::Failure;
 use super::memory::Way;
-use crate::connection::Processing;
+use crate::connection::{Processing, StreamId};
 use crate::frame::Payment;
+use crate::table::Table;
 
 /// One stream, until whoever holds its call drops it.
 #[derive(Debug)]
@@ -38,8 +39,10 @@ pub(super) struct Stream {
     /// Whether a handler has begun with it.
     pub(super) processing: Processing,
     pub(super) wakers: Wakers,
-    /// What this entry takes, and the connection's.
-    pub(super) table: Reservation,
+    /// What this entry takes, and the connection's. `None` of a spare one.
+    pub(super) table: Option<Reservation>,
+    /// What of this is for its call, which is over before the entries may be.
+    pub(super) call_bytes: usize,
 }
 
 /// A part of a body.
@@ -83,7 +86,7 @@ pub(super) struct Wakers {
 }
 
 impl Stream {
-    pub(super) fn new(opener: Opener, table: Reservation) -> Self {
+    pub(super) fn new(opener: Opener, table: Option<Reservation>) -> Self {
         Self {
             opener,
             head: None,
@@ -101,6 +104,7 @@ impl Stream {
             processing: Processing::None,
             wakers: Wakers::default(),
             table,
+            call_bytes: 0,
         }
     }
 
@@ -141,6 +145,24 @@ impl Stream {
             Opener::Peer => self.has_ended,
         };
         !is_finished && self.gone.is_none()
+    }
+}
+
+impl Table<Stream> {
+    /// Adds a stream, in a spare block where there is one.
+    pub(super) fn add(&mut self, id: StreamId, stream: Stream) {
+        let mut block = self.take_spare(|| Stream::new(stream.opener, None));
+        *block = stream;
+        self.insert(id, block);
+    }
+
+    /// Takes a stream out, to be dropped where nothing is locked.
+    pub(super) fn take(&mut self, id: StreamId) -> Option<Stream> {
+        let mut block = self.remove(id)?;
+        let spare = Stream::new(block.opener, None);
+        let stream = std::mem::replace(&mut *block, spare);
+        self.keep_spare(block);
+        Some(stream)
     }
 }
 

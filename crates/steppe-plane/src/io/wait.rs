@@ -74,7 +74,7 @@ impl Link {
         let open =
             open.filter(|(_, stream)| stream.opener == Opener::Peer && stream.is_unfinished());
         let open: Vec<(StreamId, Processing)> =
-            open.map(|(&id, stream)| (id, stream.processing)).collect();
+            open.map(|(id, stream)| (id, stream.processing)).collect();
         for (id, processing) in open {
             let failure = Failure {
                 processing,

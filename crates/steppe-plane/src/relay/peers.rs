@@ -10,6 +10,7 @@ use super::forward::{Passage, forward};
 use super::registry::lock;
 use crate::connection::Side;
 use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Transport};
+use crate::limits::RELAY_CALL_BYTES;
 use crate::status::Status;
 
 /// The connections that are open.
@@ -91,6 +92,8 @@ impl Peers {
 }
 
 impl Endpoint for Peer {
+    const CALL_BYTES: usize = RELAY_CALL_BYTES;
+
     fn accept(&self, accepted: Accepted) {
         if self.passage.is_draining() {
             // A worker that calls others: its connection is not told yet.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::report::{ServiceReport, WorkerReport};
 use crate::io::{Link, NamedService};
-use crate::limits::{FORGOTTEN_SERVICES_MAX, SEAT_BYTES};
+use crate::limits::{FORGOTTEN_SERVICES_MAX, seat_bytes};
 
 /// Services that were named, and who serves them now.
 #[derive(Debug, Default)]
@@ -63,7 +63,9 @@ impl Registry {
         named: &[NamedService],
     ) -> Result<(), OverBudget> {
         let memory = &link.memory;
-        let charges = named.iter().map(|_| memory.reserve_entry(SEAT_BYTES));
+        let charges = named
+            .iter()
+            .map(|(name, _)| memory.reserve_entry(seat_bytes(name.len())));
         let charges: Vec<_> = charges.collect::<Result<_, _>>()?;
         self.retain(|name, seat| {
             // What stays as it was keeps count of its calls.

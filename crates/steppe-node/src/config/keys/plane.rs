@@ -24,7 +24,7 @@ pub(super) static PLANE: Table = Table {
             "budget",
             Kind::Size(PLANE_BUDGET_MIN, MEMORY_BUDGET_MAX),
             "Memory that connections, requests and responses may hold together, of \
-             `node.memory_budget`; a connection takes 320 KiB. Without it, all of it. A change \
+             `node.memory_budget`; a connection takes 368 KiB. Without it, all of it. A change \
              needs a restart.",
         ),
         Key::new(

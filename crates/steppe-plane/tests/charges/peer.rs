@@ -1,0 +1,103 @@
+//! A peer that says what it is told to, on a thread of its own: what it allocates is not counted.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use tokio::net::TcpSocket;
+
+use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello};
+
+/// One connection.
+pub struct Peer {
+    pub socket: TcpStream,
+}
+
+/// A frame.
+pub fn frame(mut header: FrameHeader, payload: &[u8]) -> Vec<u8> {
+    header.len = u32::try_from(payload.len()).expect("short");
+    [&header.to_bytes()[..], payload].concat()
+}
+
+/// HEADERS.
+pub fn request(stream: u32, head: &Head<'_>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    head.write(&mut payload);
+    let mut header = FrameHeader::new(FrameType::HEADERS, stream);
+    header.flags = head.flags();
+    frame(header, &payload)
+}
+
+/// A frame without a payload.
+pub fn control(frame_type: FrameType, stream: u32, code: u32) -> Vec<u8> {
+    let mut header = FrameHeader::new(frame_type, stream);
+    header.code = code;
+    frame(header, b"")
+}
+
+/// A socket with little room for what is not read.
+fn connect(address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4_096).expect("is set");
+        let stream = socket.connect(address).await.expect("it listens");
+        let stream = stream.into_std().expect("a socket");
+        stream.set_nonblocking(false).expect("is set");
+        stream
+    })
+}
+
+impl Peer {
+    pub fn new(address: SocketAddr) -> Self {
+        Self::begin(TcpStream::connect(address).expect("it listens"))
+    }
+
+    /// One whose socket takes little that is not read.
+    pub fn narrow(address: SocketAddr) -> Self {
+        Self::begin(connect(address))
+    }
+
+    fn begin(socket: TcpStream) -> Self {
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("is set");
+        let mut peer = Self { socket };
+        let mut bytes = Vec::new();
+        Hello {
+            oldest: 1,
+            newest: 1,
+            streams_max: 65_536,
+            stream_credit: 128 << 10,
+            connection_credit: 128 << 10,
+        }
+        .write(&mut bytes);
+        peer.send(&bytes);
+        peer
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).expect("it reads");
+    }
+
+    /// The next frame.
+    pub fn read(&mut self) -> (FrameHeader, Vec<u8>) {
+        let mut header = [0; HEADER_BYTES];
+        self.socket.read_exact(&mut header).expect("a frame");
+        let header = FrameHeader::read(&header);
+        let mut payload = vec![0; header.len as usize];
+        self.socket.read_exact(&mut payload).expect("it is whole");
+        (header, payload)
+    }
+
+    /// The next frame of a type; others are skipped.
+    pub fn read_until(&mut self, frame_type: FrameType) -> (FrameHeader, Vec<u8>) {
+        loop {
+            let read = self.read();
+            if read.0.frame_type == frame_type {
+                return read;
+            }
+        }
+    }
+}
