@@ -49,6 +49,7 @@
 //!   - `dialed.rs`: workers that the relay dials
 //!   - `forward.rs`, `pump.rs`: forwarding of a call, and of a body
 //!   - `queue.rs`: calls that wait for a worker
+//!   - `pressure.rs`: calls that have waited for long, and those that hold credit and send nothing
 //!   - `counts.rs`, `report.rs`: counts of forwarded calls; report for `/plane`
 //! - `dial.rs`, `dial/`: target of outgoing connections, and reconnect backoff
 //! - `discovery.rs`, `discovery/`: workers registered in etcd

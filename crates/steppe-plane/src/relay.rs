@@ -12,6 +12,7 @@ mod counts;
 mod dialed;
 mod forward;
 mod peers;
+mod pressure;
 mod pump;
 mod queue;
 mod registry;
@@ -20,7 +21,7 @@ mod report;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use tokio::net::TcpStream;
@@ -130,6 +131,23 @@ impl Relay {
             self.passage.counts.answer(time);
         }
         self.passage.counts.finish(status);
+    }
+
+    /// Says from `at` on, until this is dropped, that a call of [`Relay::call`] has waited for long: calls that hold
+    /// credit and use none of it are reset. Never ready.
+    ///
+    /// # Cancel safety
+    /// Nothing is held once it is dropped.
+    pub async fn press_at<T>(&self, at: Instant) -> T {
+        self.passage.pressure.press_at(at).await
+    }
+
+    /// Waits until a call has waited for long.
+    ///
+    /// # Cancel safety
+    /// Nothing is held once it is dropped.
+    pub async fn pressed(&self) {
+        self.passage.pressure.pressed().await;
     }
 
     /// What it serves, and what waits.

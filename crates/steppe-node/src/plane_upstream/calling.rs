@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use steppe_plane::frame::Head;
-use steppe_plane::{Call, Failure, PlaneService, Status};
+use steppe_plane::{Call, Failure, PlaneService, Relay, Status};
 
 /// Opens calls of services.
 pub(super) trait Calling: fmt::Debug + Send + Sync {
@@ -14,6 +14,9 @@ pub(super) trait Calling: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why nobody takes it.
     fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a>;
+
+    /// The relay, where there is one.
+    fn relay(&self) -> Option<&Relay>;
 
     /// How long a worker may take to grant the first of a body.
     fn grant_wait(&self) -> Duration;
@@ -31,7 +34,7 @@ pub(super) type Opening<'a> = Pin<Box<dyn Future<Output = Result<Call, Failure>>
 impl Calling for PlaneService {
     fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a> {
         Box::pin(async move {
-            match self.relay() {
+            match PlaneService::relay(self) {
                 Some(relay) => relay.call(&head).await,
                 None => Err(Failure::new(
                     Status::Unavailable,
@@ -41,12 +44,16 @@ impl Calling for PlaneService {
         })
     }
 
+    fn relay(&self) -> Option<&Relay> {
+        PlaneService::relay(self).map(|relay| &**relay)
+    }
+
     fn grant_wait(&self) -> Duration {
         PlaneService::grant_wait(self)
     }
 
     fn count(&self, status: Status, answered: Option<Duration>) {
-        if let Some(relay) = self.relay() {
+        if let Some(relay) = PlaneService::relay(self) {
             relay.count(status, answered);
         }
     }

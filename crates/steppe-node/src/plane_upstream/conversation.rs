@@ -1,5 +1,6 @@
 //! One call, from the first piece of the request to the last of the response.
 
+use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use steppe_mem::{Buffer, Lease};
 use steppe_plane::{Call, Failure, Receiver, Sender, Status};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::answer::{self, By};
 use super::asked::{Asked, too_large};
@@ -136,16 +137,63 @@ async fn send(
     calls: &dyn Calling,
 ) -> Result<(), Unsent> {
     // Nothing is read of the client that could not go on.
-    match timeout(calls.grant_wait(), request.granted()).await {
-        Ok(granted) => granted.map_err(Unsent::Worker)?,
-        Err(_) => {
-            let failure = Failure::new(Status::Overloaded, "no worker has room for the body");
-            return Err(Unsent::Refused(failure));
+    grant(&request, calls).await?;
+    let awaited = Awaited::default();
+    tokio::select! {
+        biased;
+        sent = send_pieces(&mut request, asked, (hall, &awaited), calls.payload_bytes_max()) => sent?,
+        () = unused(&awaited, calls) => {
+            let detail = "credit was granted and not used while other calls waited";
+            return Err(Unsent::Refused(Failure::new(Status::Overloaded, detail)));
         }
     }
-    let bytes_max = calls.payload_bytes_max();
+    request.end().map_err(Unsent::Worker)
+}
+
+/// Waits for the first credit. Whoever waits for half of its time has those give way that use none of theirs.
+#[expect(clippy::disallowed_methods, reason = "the wait for credit begins")]
+async fn grant(request: &Sender, calls: &dyn Calling) -> Result<(), Unsent> {
+    let wait = calls.grant_wait();
+    let press = async {
+        match calls.relay() {
+            Some(relay) => relay.press_at(Instant::now() + wait / 2).await,
+            None => pending().await,
+        }
+    };
+    let granted = tokio::select! {
+        biased;
+        granted = timeout(wait, request.granted()) => granted,
+        never = press => never,
+    };
+    match granted {
+        Ok(granted) => granted.map_err(Unsent::Worker),
+        Err(_) => {
+            let failure = Failure::new(Status::Overloaded, "no worker has room for the body");
+            Err(Unsent::Refused(failure))
+        }
+    }
+}
+
+/// Whether the client's next piece is waited for, and how many came.
+#[derive(Debug, Default)]
+struct Awaited {
+    is_waiting: Cell<bool>,
+    pieces: Cell<u64>,
+}
+
+async fn send_pieces(
+    request: &mut Sender,
+    asked: &Asked,
+    (hall, awaited): (&Hall, &Awaited),
+    bytes_max: u64,
+) -> Result<(), Unsent> {
     let mut sent = 0;
-    while let Some(piece) = hall.next_of_request().await {
+    loop {
+        awaited.is_waiting.set(true);
+        let piece = hall.next_of_request().await;
+        awaited.is_waiting.set(false);
+        let Some(piece) = piece else { return Ok(()) };
+        awaited.pieces.set(awaited.pieces.get() + 1);
         sent += piece.len() as u64;
         if sent > bytes_max {
             return Err(Unsent::Refused(too_large(bytes_max)));
@@ -154,7 +202,25 @@ async fn send(
         let sent = request.send_part(&piece, rest).await;
         sent.map_err(Unsent::Worker)?;
     }
-    request.end().map_err(Unsent::Worker)
+}
+
+/// Ready where the client sends nothing for as long as others may wait, and others wait.
+async fn unused(awaited: &Awaited, calls: &dyn Calling) {
+    loop {
+        let before = awaited.pieces.get();
+        let is_idle = || awaited.is_waiting.get() && awaited.pieces.get() == before;
+        sleep(calls.grant_wait()).await;
+        if !is_idle() {
+            continue;
+        }
+        let Some(relay) = calls.relay() else {
+            return pending().await;
+        };
+        relay.pressed().await;
+        if is_idle() {
+            return;
+        }
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "when its answer began")]

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
 
 use super::counts::Counts;
-use super::pump::{Pump, Stuck};
+use super::pressure::Pressure;
+use super::pump::{Limit, Pump, Stuck};
 use super::queue::{Queue, RelayConfig};
 use super::registry::{Registry, lock};
 use crate::connection::Processing;
@@ -27,6 +28,7 @@ pub(super) struct Passage {
     pub(super) registry: Registry,
     pub(super) queue: Queue,
     pub(super) counts: Counts,
+    pub(super) pressure: Pressure,
 }
 
 /// How a call went on.
@@ -59,6 +61,7 @@ impl Passage {
             registry: Registry::default(),
             queue: Queue::default(),
             counts: Counts::default(),
+            pressure: Pressure::default(),
         }
     }
 
@@ -98,7 +101,14 @@ impl Passage {
         }
         let payment = body.map_or(Payment::Standing, |body| body.payment);
         let now = Instant::now();
-        let (until, granted_by) = (now + config.queue_wait, now + config.grant_wait());
+        let until = now + config.queue_wait;
+        let limit = Limit {
+            length,
+            bytes_max: config.payload_bytes_max,
+            until: now + config.grant_wait(),
+            wait: config.grant_wait(),
+            pressure: &self.pressure,
+        };
         for _ in 0..RELAY_TRIES_MAX {
             let left = accepted
                 .deadline
@@ -117,7 +127,7 @@ impl Passage {
             let passed = exchange(
                 (&mut request, Sender::new(Arc::clone(&accepted.handle))),
                 handle,
-                (payment, granted_by, config.payload_bytes_max),
+                (payment, limit),
                 (&self.counts, begun),
             );
             match passed.await? {
@@ -171,7 +181,12 @@ impl Passage {
                             service.freed().await;
                         }
                     };
-                    let freed = timeout_at(until.into(), free).await;
+                    let press = self.pressure.press_at(since + (until - since) / 2);
+                    let freed = tokio::select! {
+                        biased;
+                        freed = timeout_at(until.into(), free) => freed,
+                        never = press => never,
+                    };
                     self.counts.queue(since.elapsed());
                     match freed {
                         Ok(taken) => taken,
@@ -227,14 +242,14 @@ async fn open_at(link: &Arc<Link>, head: &Head<'_>) -> Result<Arc<Handle>, Failu
 async fn exchange(
     (request, mut response): (&mut Receiver, Sender),
     worker: Arc<Handle>,
-    (payment, until, bytes_max): (Payment, Instant, u64),
+    (payment, limit): (Payment, Limit<'_>),
     (counts, begun): (&Counts, Instant),
 ) -> Result<Passed, Failure> {
     let mut to_worker = Some(Sender::new(Arc::clone(&worker)));
     let mut from_worker = Receiver::new(worker, Way::Response);
     let mut has_answered = false;
     let outcome = {
-        let mut up = pin!(upward(request, &mut to_worker, (payment, until, bytes_max)));
+        let mut up = pin!(upward(request, &mut to_worker, (payment, limit)));
         let mut down = pin!(downward(&mut from_worker, &mut response, || {
             has_answered = true;
             counts.answer(begun.elapsed());
@@ -281,15 +296,12 @@ async fn exchange(
 async fn upward(
     request: &mut Receiver,
     worker: &mut Option<Sender>,
-    (payment, until, bytes_max): (Payment, Instant, u64),
+    (payment, limit): (Payment, Limit<'_>),
 ) -> Result<(), Failure> {
     let Some(mut to) = worker.take() else {
         return Ok(());
     };
-    let moved = Pump::new(request, &mut to, payment, Some(until), bytes_max)
-        .run()
-        .await;
-    match moved {
+    match Pump::new(request, &mut to, payment).run_within(limit).await {
         Ok(()) => {
             // Where the worker has ended before, its response says how.
             let _ = to.end();
@@ -325,10 +337,7 @@ async fn downward(
         ..Head::response()
     };
     response.respond(&head).await?;
-    let moved = Pump::new(worker, response, body.payment, None, u64::MAX)
-        .run()
-        .await;
-    match moved {
+    match Pump::new(worker, response, body.payment).run().await {
         Ok(()) => Ok(Ok(())),
         Err(Stuck::Source(failure)) => Ok(Err(failure)),
         Err(Stuck::Sink) => Err(Failure::new(

@@ -4,6 +4,7 @@ mod balance;
 mod calls;
 mod examples;
 mod half_open;
+mod idle;
 mod kills;
 mod lies;
 mod relay;
