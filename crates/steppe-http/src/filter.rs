@@ -19,6 +19,7 @@ pub(crate) mod cors;
 mod error_pages;
 mod forward_auth;
 mod ip;
+mod json_bytes;
 mod jwt;
 mod rate_limit;
 mod redirect;
@@ -88,6 +89,10 @@ pub trait Filter: fmt::Debug + Send + Sync {
 
     /// Sees the response's trailers before they are sent.
     fn response_trailers(&self, _trailers: &mut FieldBlock) {}
+
+    /// Gives up what it keeps and nobody can use any more. Called about once a second by each worker: where nothing is
+    /// due, it looks at none of it.
+    fn sweep(&self) {}
 
     /// What it counts where it decides with other nodes.
     fn limits(&self) -> Option<&LimitCounts> {

@@ -232,6 +232,11 @@ impl Gateway {
         })
     }
 
+    /// Has filters give up what they keep and nobody can use any more.
+    pub(crate) fn sweep_filters(&self) {
+        self.filters.iter().for_each(|filter| filter.sweep());
+    }
+
     /// What is known of servers: for admin and metrics.
     /// Snapshots that follow have the same.
     #[must_use]

@@ -107,6 +107,7 @@
 //!   - `request_id.rs`: `request-id`: request identifiers
 //!   - `security_headers.rs`: `security-headers`: security fields of responses
 //!   - `transform.rs`, `transform/`: `transform`: rewriting of paths, queries, fields and JSON content
+//!   - `json_bytes.rs`: most memory of parsed JSON
 //!   - `token.rs`: authenticated identity, passed to later filters
 //!   - `representation.rs`: validators and digests of rewritten content
 //!   - `testing.rs`: exchange for filter tests
@@ -196,6 +197,12 @@ pub mod socket_buffers;
 pub mod status;
 mod target;
 pub mod upstream;
+
+// Unit tests measure what is charged.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: steppe_mem::alloc::Counted<std::alloc::System> =
+    steppe_mem::alloc::Counted(std::alloc::System);
 
 // What tests of the library share with those beside it calls it by its name.
 #[cfg(test)]

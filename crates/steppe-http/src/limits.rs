@@ -102,11 +102,19 @@ pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 /// A JSON Web Token, as it is sent.
 pub const JWT_BYTES_MAX: usize = 8 << 10;
 
+/// Verified tokens of one filter are kept up to this part of the budget, one of so many: what clients can fill with
+/// tokens of their own is not there for others.
+pub const JWT_KEPT_SHARE: u64 = 16;
+
 /// A set of keys of a URL (RFC 7517): those of large issuers have some KiB.
 pub const JWKS_BYTES_MAX: usize = 256 << 10;
 
 /// Keys of a set. A token that names none of them is tried with all that have its algorithm.
 pub const JWKS_KEYS_MAX: usize = 64;
+
+/// What the library of C keeps of a public key that verified something, which no count of the allocator shows:
+/// RSA of 8,192 bits takes most, 4,720 bytes.
+pub const JWT_KEY_BYTES: usize = 5 << 10;
 
 /// Requests that wait for the fetch of one set: more are told to come again.
 pub const JWKS_WAITERS_MAX: usize = 1024;

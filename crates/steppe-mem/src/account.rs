@@ -18,7 +18,7 @@ mod lease;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub use forced::ForcedCharge;
 pub use lease::{Lease, OverBudget, Reservation};
@@ -79,7 +79,7 @@ pub(crate) struct Node {
     children: Mutex<Vec<Weak<Node>>>,
     slots: Mutex<Vec<Weak<Slot>>>,
     /// What is kept for later here.
-    evicting: OnceLock<Weak<dyn Evict>>,
+    evicting: Mutex<Option<Weak<dyn Evict>>>,
     /// Tasks that this account refused.
     queue: Queue,
     /// Everybody who waits in the tree.
@@ -161,10 +161,17 @@ impl Account {
         Lease::new(slot)
     }
 
-    /// Names what gives up memory of this account before anybody is refused; once.
+    /// The account of this name below this one, with the limit that it has; made where there is none.
+    #[must_use]
+    pub fn child_named(&self, name: &str, limit_bytes: Option<u64>) -> Self {
+        let known = self.children().into_iter().find(|it| it.0.name == name);
+        known.unwrap_or_else(|| self.child(name, limit_bytes))
+    }
+
+    /// Names what gives up memory of this account before anybody is refused, in place of what was named before: an
+    /// account has one cache.
     pub fn set_evicting(&self, evicting: Weak<dyn Evict>) {
-        // The first one stays: an account has one cache.
-        let _ = self.0.evicting.set(evicting);
+        *lock(&self.0.evicting) = Some(evicting);
     }
 
     /// The limit of this account, or of the nearest above it that has one.
@@ -368,7 +375,7 @@ impl Account {
     }
 
     fn evict_below(&self, bytes: u64) -> u64 {
-        let evicting = self.0.evicting.get().and_then(Weak::upgrade);
+        let evicting = lock(&self.0.evicting).as_ref().and_then(Weak::upgrade);
         let mut evicted = evicting.map_or(0, |evicting| evicting.evict(bytes));
         each(&self.0.children, |child| {
             if evicted < bytes {
@@ -401,7 +408,7 @@ impl Node {
             parent,
             children: Mutex::default(),
             slots: Mutex::default(),
-            evicting: OnceLock::new(),
+            evicting: Mutex::default(),
             queue: Queue::default(),
             waiting,
         }

@@ -16,6 +16,7 @@
 //! - `pool.rs`: idle buffers of each thread, by size class
 //! - `size_class.rs`: size classes of pooled buffers, 4 KiB to 64 MiB
 //! - `alloc.rs`: counting wrapper of the process's allocator: live bytes, allocations of a thread
+//! - `measured.rs`: reserves what something takes that is built, by that count
 //! - `limits.rs`: every bound of the crate, with its reason
 
 mod account;
@@ -24,6 +25,7 @@ mod buffer;
 mod chunk;
 mod clients;
 pub mod limits;
+mod measured;
 pub mod pool;
 mod size_class;
 mod waiters;
@@ -34,5 +36,6 @@ pub use account::{
 pub use buffer::{Buffer, Full};
 pub use chunk::Chunk;
 pub use clients::{ClientAddress, ClientReport, Clients, Holder, Holding, Shed};
+pub use measured::measured;
 pub use size_class::SizeClass;
 pub use waiters::Waiter;

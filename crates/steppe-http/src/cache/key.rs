@@ -4,6 +4,9 @@
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 
+use steppe_mem::alloc::block_bytes;
+use steppe_mem::{Lease, Reservation};
+
 use crate::field::{FieldBlock, elements, is_token};
 use crate::head::RequestHead;
 use crate::path;
@@ -17,7 +20,7 @@ thread_local! {
 pub(super) const VARY_NAMES_MAX: usize = 16;
 
 /// What a request is for: its URI in one form, and the route that answers it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Resource {
     /// Of the URI alone, so that all routes of one are found together.
     pub(super) hash: u64,
@@ -25,6 +28,8 @@ pub(crate) struct Resource {
     /// The host that a filter has set for servers, in place of the URI's; empty: none.
     pub(super) host: Box<[u8]>,
     pub(super) route: Box<str>,
+    /// Its memory: requests have one in flight, too, and choose how long it is.
+    _charge: Reservation,
 }
 
 /// A resource that was not copied.
@@ -64,15 +69,30 @@ impl Wanted<'_> {
         })
     }
 
-    pub(crate) fn to_resource(self) -> Resource {
-        Resource {
+    /// A copy; `None` where there is no room for it.
+    pub(crate) fn to_resource(self, lease: &Lease) -> Option<Resource> {
+        let bytes = block_bytes(size_of::<Resource>() + 2 * size_of::<usize>())
+            + block_bytes(self.uri.len())
+            + block_bytes(self.host.len())
+            + block_bytes(self.route.len());
+        Some(Resource {
+            _charge: lease.try_reserve(bytes).ok()?,
             hash: self.hash,
             uri: self.uri.into(),
             host: self.host.into(),
             route: self.route.into(),
-        }
+        })
     }
 }
+
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        (self.hash, &self.uri, &self.host, &self.route)
+            == (other.hash, &other.uri, &other.host, &other.route)
+    }
+}
+
+impl Eq for Resource {}
 
 impl Resource {
     #[cfg(test)]
@@ -308,8 +328,9 @@ mod tests {
         Wanted::with(
             (&hasher, route),
             (scheme, &head.expect("it is valid")),
-            |wanted| wanted.to_resource(),
+            |wanted| wanted.to_resource(&lease),
         )
+        .flatten()
     }
 
     /// One for all tests of a thread: a key is only equal under the same.
@@ -354,15 +375,16 @@ mod tests {
     #[test]
     fn a_request_that_names_no_host_has_no_key() {
         let budget = Budget::new(16 << 20);
-        let head = RequestHead::new(b"GET", b"a.test", b"/", &budget.root().lease());
+        let lease = budget.root().lease();
+        let head = RequestHead::new(b"GET", b"a.test", b"/", &lease);
         let mut head = head.expect("it is valid");
         head.parts.authority = crate::field::Span::default();
         let of = |head: &RequestHead| {
             Wanted::with((&hasher(), "r"), ("http", head), |wanted| {
-                wanted.to_resource()
+                wanted.to_resource(&lease)
             })
         };
-        assert_eq!(of(&head), None);
+        assert!(of(&head).is_none());
     }
 
     #[test]

@@ -152,26 +152,28 @@ impl Store {
         lock(&self.shards[at])
     }
 
-    /// What is there for `head` on `route`; `None` where it names no host. The one that was stored last of those
-    /// that it selects.
+    /// What is there for `head` on `route`; `None` where it names no host, or there is no room for a
+    /// copy of its URI. The one that was stored last of those that it selects.
     pub(crate) fn find(&self, route: &str, scheme: &str, head: &RequestHead) -> Option<Found> {
         Wanted::with((&self.hasher, route), (scheme, head), |wanted| {
             let shard = self.shard(wanted.hash);
             let entries = shard.get(&wanted.hash).map_or(&[][..], Vec::as_slice);
             let Some(entry) = entries.iter().find(|entry| entry.resource.is(&wanted)) else {
                 drop(shard);
-                return Found {
-                    resource: Arc::new(wanted.to_resource()),
+                let resource = wanted.to_resource(&self.lease)?;
+                return Some(Found {
+                    resource: Arc::new(resource),
                     stored: None,
-                };
+                });
             };
             let mut newest_first = entry.variants.iter().rev();
             let stored = newest_first.find(|stored| stored.selecting.matches(&head.fields));
-            Found {
+            Some(Found {
                 resource: Arc::clone(&entry.resource),
                 stored: stored.cloned(),
-            }
+            })
         })
+        .flatten()
     }
 
     /// Whether nobody should wait for a response of `resource`, since the last one was not stored.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use steppe_mem::alloc::block_bytes;
 use steppe_mem::{Buffer, Chunk, Lease, OverBudget, Reservation};
 
 use super::body::Body;
@@ -60,7 +61,7 @@ pub(super) struct Making {
 }
 
 impl Stored {
-    /// Charged to `lease`, but for the content, which is charged by itself.
+    /// Charged to `lease`, but for the content and the resource, which are charged by themselves.
     pub(super) fn new(making: Making, lease: &Lease) -> Result<Arc<Self>, OverBudget> {
         let Making {
             resource,
@@ -70,11 +71,8 @@ impl Stored {
             body,
         } = making;
         let bytes = CACHE_ENTRY_BYTES
-            + head.bytes.len()
-            + size_of_val(&*head.fields)
-            + resource.uri.len()
-            + resource.host.len()
-            + resource.route.len()
+            + block_bytes(head.bytes.len())
+            + block_bytes(size_of_val(&*head.fields))
             + selecting.bytes();
         let mark = Mark {
             bytes: AtomicUsize::new(bytes),

@@ -72,7 +72,8 @@ pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
                 source.is_some_and(|source| set.is(&filter.name, source))
             };
             let remote = loaded.remote.iter().find(is_its).map(Arc::clone);
-            Arc::new(JwtFilter::new(jwt.clone(), keys, remote, account))
+            let account = account.child_named(&format!("tokens {}", filter.name), None);
+            Arc::new(JwtFilter::new(jwt.clone(), keys, remote, &account))
         }
         FilterKind::RateLimit(limit) => Arc::new(RateLimitFilter::new(limit.clone(), account)),
         FilterKind::Redirect(redirect) => Arc::new(RedirectFilter::new(redirect.clone())),

@@ -20,8 +20,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use steppe_mem::Account;
+use steppe_mem::alloc::block_bytes;
+use steppe_mem::{Account, Lease, measured};
 
+use super::json_bytes::json_bytes_max;
 use super::token::{self, Token};
 use super::{About, ExchangeFilter, Filter, Identity, Ready, Step, respond_with};
 use crate::config::{Jwt, TokenSource};
@@ -47,7 +49,9 @@ struct Judge {
     keys: Arc<[Key]>,
     /// Keys behind a URL.
     remote: Option<Arc<RemoteKeys>>,
-    verified: Verified,
+    verified: Arc<Verified>,
+    /// What tokens are charged to, in flight and kept.
+    lease: Lease,
 }
 
 /// What is read of a token's header (RFC 7515 §4.1): `Some` where there is such a member, whatever its value.
@@ -81,11 +85,13 @@ enum Refused {
     Invalid(&'static str),
     /// The keys that would tell are not there yet, or too many wait for them.
     NoKeys,
+    /// There is no memory for what the token says.
+    OverBudget,
 }
 
 impl JwtFilter {
-    /// A filter that trusts these keys, those of `remote` included; tokens that it remembers are charged to
-    /// `account`.
+    /// A filter that trusts these keys, those of `remote` included; tokens are charged to `account`, which has those
+    /// that are kept for its cache.
     #[must_use]
     pub fn new(
         config: Jwt,
@@ -95,6 +101,7 @@ impl JwtFilter {
     ) -> Self {
         Self(Arc::new(Judge {
             verified: Verified::new(config.cache_entries, account),
+            lease: account.lease(),
             config,
             keys,
             remote,
@@ -124,12 +131,25 @@ impl Judge {
             return Ok(known);
         }
         let claims = self.signed_claims(text, remote.as_deref())?;
-        let ends_at = self.judge(&claims, now)?;
-        let token = Arc::new(Token {
-            text: text.into(),
-            claims,
-            ends_at,
+        // The one who signed it may be a client's servant: it decides how much this takes.
+        let bytes_max = block_bytes(size_of::<Token>() + 2 * size_of::<usize>())
+            + block_bytes(text.len())
+            + json_bytes_max(&claims);
+        let built = measured(&self.lease, bytes_max, || {
+            let claims = serde_json::from_slice(&claims);
+            let claims = claims.map_err(|_| Refused::Invalid(NOT_VALID))?;
+            Ok(Arc::new(Token {
+                text: text.into(),
+                ends_at: self.judge(&claims, now)?,
+                claims,
+                charge: None,
+            }))
         });
+        let (token, charge) = built.map_err(|_| Refused::OverBudget)?;
+        let mut token = token?;
+        Arc::get_mut(&mut token)
+            .expect("nobody else has it yet")
+            .charge = Some(charge);
         self.verified.put(&token, generation);
         Ok(token)
     }
@@ -152,12 +172,8 @@ impl Judge {
         Ok(None)
     }
 
-    /// What a token says that one of the keys has signed.
-    fn signed_claims(
-        &self,
-        text: &str,
-        remote: Option<&KeySet>,
-    ) -> Result<Map<String, Value>, Refused> {
+    /// The text of what a token says that one of the keys has signed.
+    fn signed_claims(&self, text: &str, remote: Option<&KeySet>) -> Result<Vec<u8>, Refused> {
         let (header, rest) = text.split_once('.').ok_or(Refused::Malformed)?;
         let header = Header::decode(header).ok_or(Refused::Malformed)?;
         // RFC 7515 §4.1.11: what must be understood, and is not.
@@ -204,8 +220,7 @@ impl Judge {
                 unknown(NOT_VALID)
             });
         }
-        let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|_| not_valid)?;
-        serde_json::from_slice(&claims).map_err(|_| not_valid)
+        URL_SAFE_NO_PAD.decode(claims).map_err(|_| not_valid)
     }
 
     /// When a token with these claims expires, if it is good `now`, in Unix seconds.
@@ -295,6 +310,7 @@ impl Filter for JwtFilter {
         let Self(judge) = self;
         let refused = match judge.pass(head, about.identity) {
             Ok(()) => return Ok(Step::Continue),
+            Err(Refused::OverBudget) => return Err(GatewayError::over_budget()),
             Err(refused) => refused,
         };
         let asked = match (&judge.remote, refused) {
@@ -311,6 +327,7 @@ impl Filter for JwtFilter {
             })),
             Some(Asked::Changed) => match judge.pass(head, about.identity) {
                 Ok(()) => Step::Continue,
+                Err(Refused::OverBudget) => return Err(GatewayError::over_budget()),
                 Err(refused) => Step::Respond(challenge(judge.verdict(refused))),
             },
             Some(Asked::Full) => Step::Respond(challenge(Refused::NoKeys)),
@@ -322,6 +339,16 @@ impl Filter for JwtFilter {
         for (_, field) in &self.0.config.forward_claims {
             trailers.remove(field.as_bytes());
         }
+    }
+
+    fn sweep(&self) {
+        let Self(judge) = self;
+        let generation = judge
+            .remote
+            .as_ref()
+            .map_or(0, |set| set.known().generation);
+        let now = date::since_epoch().as_secs();
+        judge.verified.sweep(now, generation);
     }
 }
 
@@ -349,6 +376,7 @@ impl ExchangeFilter for Waiting {
         let passed = self.judge.pass(head, &self.identity);
         Poll::Ready(Ok(match passed {
             Ok(()) => Ready::Continue,
+            Err(Refused::OverBudget) => return Poll::Ready(Err(GatewayError::over_budget())),
             Err(refused) => Ready::Respond(challenge(self.judge.verdict(refused))),
         }))
     }
@@ -372,7 +400,7 @@ const NOT_VALID: &str = "the signature is not valid";
 /// RFC 6750 §3.
 fn challenge(refused: Refused) -> Respond {
     let (status, text, says) = match refused {
-        Refused::NoKeys => {
+        Refused::NoKeys | Refused::OverBudget => {
             let fields = vec![("retry-after".to_owned(), "1".to_owned())];
             return respond_with(503, "the token keys are not available yet\n", fields);
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use steppe_mem::Reservation;
 
 /// A token that was verified.
 pub struct Token {
@@ -15,6 +16,8 @@ pub struct Token {
     pub(super) claims: Map<String, Value>,
     /// When it expires, in Unix seconds, leeway included.
     pub(super) ends_at: u64,
+    /// Its memory, for as long as a cache or an exchange has it.
+    pub(super) charge: Option<Reservation>,
 }
 
 /// Who an exchange is from. Clones share it, for a filter whose finding takes time.
@@ -64,7 +67,15 @@ impl Token {
             text: Box::default(),
             claims,
             ends_at: u64::MAX,
+            charge: None,
         }
+    }
+
+    /// Bytes that it takes of the budget.
+    pub(super) fn bytes(&self) -> u64 {
+        self.charge
+            .as_ref()
+            .map_or(0, |charge| charge.bytes() as u64)
     }
 
     /// A claim; of `a.b` the member `b` of `a`, where there is no claim of that whole name.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use steppe_mem::alloc::block_bytes;
 use steppe_net::ListenAddress;
 use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
 
@@ -123,16 +124,10 @@ impl ClientSession {
         }
     }
 
-    /// What it holds beside the session itself, in bytes.
+    /// What it holds beside the session, of which the details are a part, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let cert = self.client_cert.as_ref().map_or(0, |cert| cert.len());
-        let der = self
-            .agreed
-            .client
-            .as_ref()
-            .map_or(0, |client| client.der.len());
-        // The summary's text is part of what the certificate says.
-        size_of::<Self>() + cert + 2 * der
+        let cert = self.client_cert.as_ref();
+        block_bytes(size_of::<Self>()) + cert.map_or(0, |cert| block_bytes(cert.len()))
     }
 
     /// Whether the client was shown another certificate than it would have been for `host`

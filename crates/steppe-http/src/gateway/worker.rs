@@ -147,7 +147,7 @@ async fn shut_down(state: &Rc<WorkerState>, acceptors: Vec<Acceptor>) -> Drained
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one task of a worker that sweeps pools"
+    reason = "the one task of a worker that sweeps pools and filters"
 )]
 async fn housekeeping(state: Rc<WorkerState>) {
     loop {
@@ -155,6 +155,7 @@ async fn housekeeping(state: Rc<WorkerState>) {
         let now = clock::now();
         let current = state.current();
         current.pools.iter().for_each(|(_, pool)| pool.sweep(now));
+        current.gateway.sweep_filters();
         if let Some(access) = &current.access {
             access.flush();
         }

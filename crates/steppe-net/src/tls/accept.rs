@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 
 use rustls::server::{Accepted, Acceptor};
 use rustls::{CertificateError, Connection, ServerConnection};
-use steppe_mem::{Buffer, Lease, Reservation};
+use steppe_mem::{Buffer, Lease, Reservation, measured};
 
-use super::agreed::Agreed;
+use super::agreed::{self, Agreed};
 use super::handshakes::{Evicted, InProgress};
 use super::record::{self, HelloError, HelloReader};
 use super::server::{InForce, ListenerTls};
@@ -135,7 +135,7 @@ impl Accepting<'_> {
                 .try_reserve(bytes)
                 .map_err(|_| HandshakeError::OverBudget)
         };
-        let session = reserve(TLS_SESSION_BYTES)?;
+        let mut session = reserve(TLS_SESSION_BYTES)?;
         let _handshake: Reservation = reserve(TLS_HANDSHAKE_BYTES)?;
         let in_force = self.tls.in_force();
         let begun = self
@@ -151,8 +151,14 @@ impl Accepting<'_> {
         let mut pending = Some(hello).filter(|rest| !rest.is_empty());
         self.finish(&mut socket, &mut begun.tls, &mut pending)
             .await?;
-        let agreed = Agreed::new(&begun.tls, begun.identity, begun.server_name)
-            .map_err(|_| refused(CertificateError::BadEncoding.into()))?;
+        let agreed = measured(self.lease, agreed::bytes_max(&begun.tls), || {
+            Agreed::new(&begun.tls, begun.identity, begun.server_name)
+        });
+        let (agreed, details) = agreed.map_err(|_| HandshakeError::OverBudget)?;
+        let agreed = agreed.map_err(|_| refused(CertificateError::BadEncoding.into()))?;
+        session.join(details);
+        let chain = session.try_grow(agreed::chain_bytes(&begun.tls));
+        chain.map_err(|_| HandshakeError::OverBudget)?;
         let charges = (self.lease.clone(), session);
         let driver = Session::new(socket, begun.tls, pending, charges);
         Ok((Transport::with_driver(Box::new(driver)), agreed))

@@ -3,7 +3,26 @@
 use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, Connection, HandshakeKind, NamedGroup, ProtocolVersion};
 
+use steppe_mem::alloc::block_bytes;
+
 use super::x509::{Summary, X509Error};
+
+/// What rustls keeps of the peer's chain, for as long as the session lives.
+pub(super) fn chain_bytes(tls: &Connection) -> usize {
+    let chain = tls.peer_certificates().unwrap_or_default();
+    let each = |der: &CertificateDer<'_>| block_bytes(der.len());
+    block_bytes(size_of_val(chain)) + chain.iter().map(each).sum::<usize>()
+}
+
+/// What an [`Agreed`] takes at most. Of a certificate, names take most: three bytes make a text of their own, with
+/// its place in a list that doubles.
+pub(super) fn bytes_max(tls: &Connection) -> usize {
+    let der = tls.peer_certificates().and_then(|chain| chain.first());
+    let der = der.filter(|_| matches!(tls, Connection::Server(_)));
+    /// For names of servers and protocols.
+    const TEXTS: usize = 1 << 10;
+    TEXTS + der.map_or(0, |der| 32 * der.len() + TEXTS)
+}
 
 /// What was agreed in a handshake.
 #[derive(Debug, Clone)]

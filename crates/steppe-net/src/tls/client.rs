@@ -15,7 +15,7 @@ use rustls::{
 };
 use steppe_mem::{Buffer, Lease};
 
-use super::agreed::Agreed;
+use super::agreed::{self, Agreed};
 use super::config::ServerTrust;
 use super::identity::Identity;
 use super::load::{self, LoadError};
@@ -150,7 +150,7 @@ impl ServerTls {
         host: Option<&str>,
         lease: &Lease,
     ) -> Result<(Transport, Agreed), ConnectError> {
-        let charge = lease
+        let mut charge = lease
             .try_reserve(TLS_SESSION_BYTES)
             .map_err(|_| ConnectError::OverBudget)?;
         let name = match (&self.server_name, host) {
@@ -161,6 +161,9 @@ impl ServerTls {
         let tls = ClientConnection::new(Arc::clone(&self.config), name);
         let mut tls = Connection::Client(tls.map_err(ConnectError::Refused)?);
         let pending = finish(&mut socket, &mut tls, lease).await?;
+        charge
+            .try_grow(agreed::chain_bytes(&tls))
+            .map_err(|_| ConnectError::OverBudget)?;
         let agreed = Agreed::new(&tls, 0, None).expect("it reads certificates of clients only");
         let driver = Session::new(socket, tls, pending, (lease.clone(), charge));
         Ok((Transport::with_driver(Box::new(driver)), agreed))

@@ -13,14 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use steppe_mem::{Account, Lease, Reservation};
+use steppe_mem::alloc::block_bytes;
+use steppe_mem::{Account, Lease, Reservation, measured};
 use steppe_net::{LocalFuture, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::keys::{Key, parse_set};
 use crate::config::JwksUrl;
-use crate::limits::{JWKS_BYTES_MAX, JWKS_WAITERS_MAX};
+use crate::filter::json_bytes::json_bytes_max;
+use crate::limits::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, JWKS_WAITERS_MAX, JWT_KEY_BYTES};
 
 /// What fetches sets of keys.
 pub trait FetchKeys: Send + Sync {
@@ -237,7 +239,12 @@ impl RemoteKeys {
         if last.generation > 0 && last.text == text {
             return Ok(false);
         }
-        let set = parse_set(&text)?;
+        // While it is read there is a tree of it, which takes far more than its keys.
+        let bytes_max = json_bytes_max(&text) + JWKS_KEYS_MAX * JWT_KEY_BYTES;
+        let parsed = measured(&self.lease, bytes_max, || parse_set(&text));
+        let no_room = |_| "no room in the memory budget".to_owned();
+        let (set, mut charge) = parsed.map_err(no_room)?;
+        let set = set?;
         for problem in &set.unfit {
             tracing::warn!(
                 filter = self.filter,
@@ -245,9 +252,9 @@ impl RemoteKeys {
                 "unusable key in the key set ignored"
             );
         }
-        // Beside their text: a parsed key takes about four times what it is written in.
-        let charge = self.lease.try_reserve(5 * text.len());
-        let charge = charge.map_err(|_| "no room in the memory budget".to_owned())?;
+        // Beside them: their text, and what the library of C has of them.
+        let beside = block_bytes(text.capacity()) + set.keys.len() * JWT_KEY_BYTES;
+        charge.try_grow(beside).map_err(no_room)?;
         let set = KeySet {
             keys: set.keys,
             generation: last.generation + 1,

@@ -227,7 +227,10 @@ fn headers_that_say_too_much_or_nothing_are_refused() {
 #[test]
 fn what_is_signed_is_all_before_the_last_dot_and_claims_are_one_part() {
     let filter = filter(config());
-    let claims = |text: &str| filter.0.signed_claims(text, None);
+    let claims = |text: &str| {
+        let claims = filter.0.signed_claims(text, None)?;
+        serde_json::from_slice::<Map<String, Value>>(&claims).map_err(|_| BAD_SIGNATURE)
+    };
     let good = token(json!({ "sub": "ann" }));
     assert_eq!(claims(&good).expect("it is signed")["sub"], "ann");
     let (signed, signature) = good.rsplit_once('.').expect("three parts");
@@ -463,4 +466,58 @@ fn keys_are_not_shown() {
     let shown = format!("{:?}", filter(config()));
     assert!(shown.starts_with("JwtFilter(Jwt {"), "{shown}");
     assert_eq!(format!("{:?}", key(None)), "Key { name: \"HS256\", .. }");
+}
+
+/// A token of 8 KiB whose claims take more than fifty times that.
+fn greedy_token(at: usize) -> String {
+    let objects = vec![json!({ "": 0 }); 560];
+    token(json!({ "at": at, "a": objects }))
+}
+
+#[test]
+fn what_claims_take_is_charged_for_as_long_as_a_request_has_them() {
+    let budget = Budget::new(16 << 20);
+    let uncached = Jwt {
+        cache_entries: 0,
+        ..config()
+    };
+    let filter = JwtFilter::new(uncached, [key(None)].into(), None, budget.root());
+    let (exchange, text) = (Exchange::new(), greedy_token(0));
+    assert!(text.len() <= JWT_BYTES_MAX, "{}", text.len());
+    let mut head = exchange.head("/", &[("authorization", &bearer(&text))]);
+    let (before, reserved) = (
+        steppe_mem::alloc::thread_block_bytes(),
+        budget.root().reserved_bytes(),
+    );
+    let step = exchange.begin(&filter, &mut head);
+    assert!(matches!(step, Step::Continue), "{step:?}");
+    let taken = steppe_mem::alloc::thread_block_bytes() - before;
+    let charged = budget.root().reserved_bytes() - reserved;
+    let (taken, charged) = (u64::try_from(taken).expect("more"), charged);
+    assert!(taken > 200 << 10, "{taken}");
+    assert!(
+        charged <= taken && taken - charged < taken / 50,
+        "{charged} of {taken}"
+    );
+    exchange.identity.clear();
+    assert_eq!(budget.root().reserved_bytes(), reserved);
+}
+
+#[test]
+fn a_token_that_there_is_no_memory_for_is_refused_and_kept_ones_give_way() {
+    let budget = Budget::new(2 << 20);
+    let filter = JwtFilter::new(config(), [key(None)].into(), None, budget.root());
+    let exchange = Exchange::new();
+    let begin = |at| {
+        let text = bearer(&greedy_token(at));
+        let mut head = exchange.head("/", &[("authorization", &text)]);
+        filter.0.pass(&mut head, &exchange.identity)
+    };
+    // None of them is kept: each is more than the share of such a budget.
+    for at in 0..8 {
+        assert_eq!(begin(at), Ok(()));
+    }
+    exchange.identity.clear();
+    let _others = budget.root().lease().try_reserve(1900 << 10).expect("room");
+    assert_eq!(begin(9), Err(Refused::OverBudget));
 }

@@ -55,8 +55,8 @@ pub static JWT: Table = Table {
         Key::new(
             "cache_entries",
             Kind::Integer(0, VERIFIED_TOKENS_MAX),
-            "Verified tokens that are remembered until they expire. Each takes eight times its \
-             length of the node's budget.",
+            "Verified tokens that are remembered until they expire. Each takes what its parsed \
+             claims take, all of them a sixteenth of the node's budget at most.",
         )
         .absent(Absent::Number(1024)),
     ],
