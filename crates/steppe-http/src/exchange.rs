@@ -105,7 +105,8 @@ pub trait Downstream: Sink + Source {
     /// Takes back what was put, if the client has not seen any of it; says whether.
     fn retract(&mut self) -> bool;
 
-    /// Ready when the client has gone.
+    /// Ready when the client has gone. What it sent and was not read stays unread: this is for whoever does not read
+    /// for now.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Content is bytes both ways from now on.

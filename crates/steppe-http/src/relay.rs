@@ -257,9 +257,11 @@ impl Relay {
                 Relayed::Response
             }));
         }
-        let is_read = matches!(self.request, RequestState::Done | RequestState::Cut);
-        let is_waiting = is_read && !self.is_tunnel;
-        if is_waiting && down.poll_gone(cx).is_ready() {
+        // Whoever reads the client sees its end. Nothing is read once the request is whole, nor while its content waits
+        // for the server.
+        let is_unread = matches!(self.request, RequestState::Done | RequestState::Cut)
+            || request.waits == Waits::Writer;
+        if is_unread && !self.is_tunnel && down.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(GatewayError::client_gone()));
         }
         // A peer that takes a little at a time has not stalled.

@@ -301,6 +301,9 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
         if let Poll::Ready(flushed) = self.down.poll_flush(cx) {
             return Poll::Ready(flushed.map_or(End::Aborted, |()| End::Response));
         }
+        if self.down.poll_gone(cx).is_ready() {
+            return Poll::Ready(End::Aborted);
+        }
         self.deadline.poll_passed(cx).map(|()| End::Aborted)
     }
 }

@@ -159,6 +159,17 @@ impl Carrier {
         }
     }
 
+    /// Ready when a client has ended its side of a connection that is not read at the moment: since too many frames
+    /// wait, or since it takes nothing, and the crate reads nothing before it has written.
+    pub(super) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut line = self.0.borrow_mut();
+        let is_unread = line.is_blocked || line.backlog.is_full();
+        match is_unread {
+            true => line.transport.poll_closed(cx),
+            false => Poll::Pending,
+        }
+    }
+
     /// Sends what was gathered. Ready when the kernel has it.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(cx)

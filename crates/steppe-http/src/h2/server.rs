@@ -338,6 +338,9 @@ impl ServerConnection<'_> {
         if let Poll::Ready(Err(_)) = self.carrier.poll_send(cx) {
             return Poll::Ready(Err(None));
         }
+        if self.carrier.poll_left(cx).is_ready() {
+            return Poll::Ready(Err(None));
+        }
         self.shared.turns.follow(self.carrier.progress());
         self.poll_deadline(cx, now)
     }

@@ -196,6 +196,15 @@ fn a_client_that_leaves_ends_the_exchange_once_its_request_is_whole() {
 }
 
 #[test]
+fn a_client_that_leaves_is_missed_while_its_content_waits_for_the_server() {
+    let mut played = Played::new(&[Chunk(b"a"), Chunk(b"b"), End], &[Wait]);
+    played.pair.up.is_stalled = true;
+    assert!(played.poll().is_pending());
+    played.pair.down.is_gone = true;
+    assert_eq!(played.fails(), CloseReason::ClientGone);
+}
+
+#[test]
 fn a_side_that_fails_ends_the_exchange() {
     let mut played = Played::new(&[Chunk(b"a"), Fail], &[Wait]);
     assert_eq!(played.fails(), CloseReason::UpstreamReset);

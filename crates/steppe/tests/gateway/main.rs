@@ -2,4 +2,5 @@
 
 mod http;
 mod http2;
+mod leaving;
 mod tls;

@@ -162,6 +162,9 @@ impl Exchange {
             let end = flushed.map_or(End::Aborted, |()| End::Response);
             return Poll::Ready(end);
         }
+        if down.poll_gone(cx).is_ready() {
+            return Poll::Ready(End::Aborted);
+        }
         if !self.core.log.is_refusal_timed {
             self.core.log.is_refusal_timed = true;
             deadline.set(now, client.settings().timeouts.write_stall);
