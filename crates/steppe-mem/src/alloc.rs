@@ -71,20 +71,6 @@ pub fn thread_live_bytes() -> i64 {
     THREAD_BYTES.with(Cell::get)
 }
 
-/// Has `watcher` unparked by each thread that asked for another [`NOTICE_BYTES`]; the first one stays.
-pub fn set_watcher(watcher: Thread) {
-    // One thread of the process measures.
-    let _ = WATCHER.set(watcher);
-}
-
-#[cold]
-fn notify_watcher() {
-    // A futex call at most: nothing here allocates.
-    if let Some(watcher) = WATCHER.get() {
-        watcher.unpark();
-    }
-}
-
 /// The same in blocks ([`block_bytes`]).
 #[must_use]
 pub fn thread_block_bytes() -> i64 {
@@ -107,6 +93,20 @@ pub const fn block_bytes(bytes: usize) -> usize {
         1..=128 => bytes.next_multiple_of(GRANULE),
         129..=CLASS_BYTES_MAX => bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2)),
         _ => bytes.saturating_add(UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES,
+    }
+}
+
+/// Has `watcher` unparked by each thread that asked for another [`NOTICE_BYTES`]; the first one stays.
+pub fn set_watcher(watcher: Thread) {
+    // One thread of the process measures.
+    let _ = WATCHER.set(watcher);
+}
+
+#[cold]
+fn notify_watcher() {
+    // A futex call at most: nothing here allocates.
+    if let Some(watcher) = WATCHER.get() {
+        watcher.unpark();
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 use memmap2::MmapMut;
 
 use crate::account::{Lease, Reservation};
+use crate::alloc::block_bytes;
 use crate::buffer::Block;
 use crate::clients::count_pooled;
 use crate::limits::{CHARGE_SLACK_BYTES, TEND_EVERY};
@@ -196,7 +197,7 @@ impl Storage {
         {
             return Self::Mapped(mapping);
         }
-        count_pooled(signed(class.bytes()));
+        count_pooled(signed(block_bytes(class.bytes())));
         Self::Heap(vec![0; class.bytes()].into_boxed_slice())
     }
 
@@ -218,7 +219,7 @@ impl Storage {
 impl Drop for Storage {
     fn drop(&mut self) {
         if let Self::Heap(bytes) = self {
-            count_pooled(-signed(bytes.len()));
+            count_pooled(-signed(block_bytes(bytes.len())));
         }
     }
 }

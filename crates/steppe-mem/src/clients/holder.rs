@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Client, Clients};
 use crate::account::{Account, lock};
-use crate::alloc::thread_live_bytes;
+use crate::alloc::thread_block_bytes;
 use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES};
 
 /// A connection, or a client that it speaks for.
@@ -84,7 +84,7 @@ fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
 /// What was reserved and allocated since the last end of a scope.
 fn settle(holder: Option<&Holder>) {
     let reserved = RESERVED.replace(0);
-    let live = thread_live_bytes().wrapping_sub(POOLED.get());
+    let live = thread_block_bytes().wrapping_sub(POOLED.get());
     let allocated = live.wrapping_sub(LIVE_AT_SETTLING.replace(live));
     if let Some(holder) = holder {
         holder.add(reserved, allocated);
