@@ -183,7 +183,8 @@ pub const WORKER_CALL_BYTES: usize = 608;
 pub const OUTPUT_BYTES: usize = 68 << 10;
 
 /// What a text or another block of `len` bytes is charged: an allocator's size classes are a quarter apart.
-pub(crate) const fn block_bytes(len: usize) -> usize {
+#[must_use]
+pub const fn block_bytes(len: usize) -> usize {
     len + len / 4 + 16
 }
 

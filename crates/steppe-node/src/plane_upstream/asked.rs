@@ -7,7 +7,9 @@ use steppe_http::field::FieldId;
 use steppe_http::guest::GuestRequest;
 use steppe_http::head::ContentLength;
 use steppe_plane::frame::{Head, Payment, Queueing, TraceParent};
-use steppe_plane::limits::{CONTENT_TYPE_BYTES_MAX, EAGER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use steppe_plane::limits::{
+    CONTENT_TYPE_BYTES_MAX, EAGER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, block_bytes,
+};
 use steppe_plane::{Failure, Status};
 
 use super::answer::{self, By};
@@ -83,6 +85,16 @@ impl Asked {
             length,
             ends_at: request.ends_at,
         })
+    }
+
+    /// What its texts are charged.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [
+            Some(self.service.len()),
+            self.content_type.as_ref().map(String::len),
+            self.idempotency_key.as_ref().map(Vec::len),
+        ];
+        texts.into_iter().flatten().map(block_bytes).sum()
     }
 
     /// Whether the body is one message that is sent without asking.

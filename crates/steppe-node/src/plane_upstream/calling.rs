@@ -4,16 +4,18 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
+use steppe_mem::Lease;
 use steppe_plane::frame::Head;
+use steppe_plane::limits::block_bytes;
 use steppe_plane::{Call, Failure, PlaneService, Relay, Status};
 
 /// Opens calls of services.
 pub(super) trait Calling: fmt::Debug + Send + Sync {
-    /// Opens a call.
+    /// Opens a call; what that takes is charged to `lease` meanwhile.
     ///
     /// # Errors
     /// Why nobody takes it.
-    fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a>;
+    fn call<'a>(&'a self, head: Head<'a>, lease: &Lease) -> Opening<'a>;
 
     /// The relay, where there is one.
     fn relay(&self) -> Option<&Relay>;
@@ -32,8 +34,8 @@ pub(super) trait Calling: fmt::Debug + Send + Sync {
 pub(super) type Opening<'a> = Pin<Box<dyn Future<Output = Result<Call, Failure>> + 'a>>;
 
 impl Calling for PlaneService {
-    fn call<'a>(&'a self, head: Head<'a>) -> Opening<'a> {
-        Box::pin(async move {
+    fn call<'a>(&'a self, head: Head<'a>, lease: &Lease) -> Opening<'a> {
+        let opening = async move {
             match PlaneService::relay(self) {
                 Some(relay) => relay.call(&head).await,
                 None => Err(Failure::new(
@@ -41,6 +43,12 @@ impl Calling for PlaneService {
                     "no request plane is configured",
                 )),
             }
+        };
+        let charge = lease.try_reserve(block_bytes(size_of_val(&opening)));
+        Box::pin(async move {
+            let _charge =
+                charge.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?;
+            opening.await
         })
     }
 

@@ -77,7 +77,7 @@ async fn call(
         false => None,
     };
     let Call { request, response } = calls
-        .call(asked.head(Instant::now()))
+        .call(asked.head(Instant::now()), lease)
         .await
         .map_err(of_node)?;
     let sending = async {
@@ -116,6 +116,8 @@ async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Fai
     let length = asked.length.and_then(|length| usize::try_from(length).ok());
     let length = length.unwrap_or(first.len());
     if first.len() >= length {
+        // Its end is taken at once: only then does the gateway look whether the client is still there.
+        hall.rooms().wants_request = true;
         return Ok(first);
     }
     let overloaded = |why: &dyn ToString| Failure::new(Status::Overloaded, why.to_string());

@@ -15,7 +15,8 @@ use steppe_http::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use steppe_http::head::{ContentLength, ResponseHead};
 use steppe_http::local::Responder;
 use steppe_http::respond::Responding;
-use steppe_mem::{Buffer, Chunk, Lease, SizeClass};
+use steppe_mem::{Buffer, Chunk, Lease, Reservation, SizeClass};
+use steppe_plane::limits::block_bytes;
 
 use super::asked::Asked;
 use super::calling::Calling;
@@ -31,6 +32,8 @@ pub(super) struct Visit {
     refused: Option<Responding>,
     lease: Lease,
     written: u64,
+    /// Of itself and of the call.
+    _charge: Reservation,
 }
 
 /// Memory that a chunk may keep, as a multiple of what it needs: beyond, copying it is cheaper.
@@ -41,18 +44,22 @@ const MEDIA_TYPE: &[u8] = b"application/octet-stream";
 
 impl Visit {
     /// # Errors
-    /// Where the budget has no room for a refusal.
+    /// Where the budget has no room for the call, or for a refusal.
     pub(super) fn new(
         calls: &Arc<dyn Calling>,
         asked: Result<Asked, Respond>,
         lease: &Lease,
     ) -> Result<Self, GatewayError> {
         let hall = Rc::new(Hall::default());
+        let own = block_bytes(size_of::<Self>()) + block_bytes(size_of::<Hall>());
+        let mut charge = lease.try_reserve(own)?;
         let (running, refused) = match asked {
             Ok(asked) => {
+                let texts = asked.bytes();
                 let (calls, hall) = (Arc::clone(calls), Rc::clone(&hall));
-                let running: Pin<Box<dyn Future<Output = ()>>> =
-                    Box::pin(converse(calls, asked, hall, lease.clone()));
+                let running = converse(calls, asked, hall, lease.clone());
+                charge.try_grow(texts + block_bytes(size_of_val(&running)))?;
+                let running: Pin<Box<dyn Future<Output = ()>>> = Box::pin(running);
                 (Some(running), None)
             }
             Err(respond) => (None, Some(Responding::new(&respond, b"POST", lease)?)),
@@ -63,6 +70,7 @@ impl Visit {
             refused,
             lease: lease.clone(),
             written: 0,
+            _charge: charge,
         })
     }
 

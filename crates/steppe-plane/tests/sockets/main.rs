@@ -6,6 +6,7 @@ mod examples;
 mod half_open;
 mod idle;
 mod kills;
+mod leaving;
 mod lies;
 mod relay;
 mod storms;

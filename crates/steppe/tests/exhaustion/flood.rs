@@ -106,7 +106,6 @@ impl Flood {
     /// Another neighbour than the client of HTTP/1.1: `ask` asks the node once, from an address other than the
     /// attack's, and says whether it was served.
     #[must_use]
-    #[expect(dead_code, reason = "cases of other protocols have one of their own")]
     pub fn neighbour(mut self, ask: impl Fn(&Steppe) -> bool + Send + Sync + 'static) -> Self {
         self.neighbour = Some(Box::new(ask));
         self

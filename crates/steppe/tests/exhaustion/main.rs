@@ -6,3 +6,4 @@
 
 mod flood;
 mod http2;
+mod plane;

@@ -1,6 +1,7 @@
 //! The request plane of a node: its relay, and routes of the gateway that lead into it.
 
 mod crowd;
+mod leaving;
 
 use std::net::SocketAddr;
 use std::process::Output;
