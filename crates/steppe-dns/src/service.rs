@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use steppe_mem::{Budget, Lease, OverBudget, Reservation};
+use steppe_mem::{Budget, Clients, Lease, OverBudget, Reservation};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{
     BoundSockets, Changes, Drain, Drained, ListenAddress, LocalFuture, PrepareError, Prepared,
@@ -64,6 +64,8 @@ pub struct DnsService {
     workers: usize,
     budget_bytes: u64,
     lease: Lease,
+    /// The connections of all clients of the node.
+    holders: Clients,
     /// Of the workers, once they serve.
     drain: Arc<OnceLock<Drain>>,
     fetch: Option<Arc<dyn Fetch>>,
@@ -124,6 +126,7 @@ impl DnsService {
             workers: context.workers,
             budget_bytes,
             lease,
+            holders: context.budget.clients().clone(),
             drain: Arc::default(),
             fetch: context.fetch.clone(),
             reading: Arc::default(),
@@ -403,6 +406,7 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
                 metrics: Some(self.metrics.worker(worker.index)),
                 shared: Arc::clone(&self.shared),
                 lease: self.lease.account().lease(),
+                holders: self.holders.clone(),
             };
             worker::serve(worker, intake).await
         })

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use steppe_mem::{Account, Budget};
+use steppe_mem::Budget;
 use steppe_net::tls::{ListenerTls, keep_current};
 use steppe_net::{
     BoundSockets, Changes, Drained, LocalFuture, PrepareError, Prepared, Service, SocketBinder,
@@ -43,7 +43,7 @@ pub struct PlaneContext<'a> {
 pub struct PlaneService(Arc<Inner>);
 
 struct Inner {
-    node: Account,
+    node: Budget,
     changes: Changes<InForce>,
     running: Running,
     /// Of the configuration in force, and the tasks that keep its files current.
@@ -76,7 +76,7 @@ impl PlaneService {
     #[must_use]
     pub fn new(context: &PlaneContext<'_>) -> Self {
         Self(Arc::new(Inner {
-            node: context.budget.root().clone(),
+            node: context.budget.clone(),
             changes: Changes::new(context.workers),
             running: Running::default(),
             tls: Mutex::default(),

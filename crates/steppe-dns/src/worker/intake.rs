@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use steppe_mem::Lease;
+use steppe_mem::{Clients, Lease};
 use steppe_net::Change;
 use steppe_telemetry::Writer;
 use tokio::sync::mpsc;
@@ -20,4 +20,6 @@ pub(crate) struct Intake {
     pub(crate) metrics: Option<Writer<Cells>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) lease: Lease,
+    /// Where connections of clients are entered.
+    pub(crate) holders: Clients,
 }

@@ -44,6 +44,8 @@ pub(crate) struct WorkerState {
     pub(super) shared: Arc<Shared>,
     pub(super) metrics: Writer<Cells>,
     pub(super) lease: Lease,
+    /// Where connections of clients are entered.
+    pub(super) holders: steppe_mem::Clients,
     pub(super) current: Rc<Current>,
     pub(super) clients: Clients,
     pub(super) exchanges: Exchanges,
@@ -126,6 +128,7 @@ impl WorkerState {
                 shared: Arc::clone(&intake.shared),
                 metrics,
                 lease: intake.lease.account().lease(),
+                holders: intake.holders.clone(),
                 current: Rc::new(current),
                 clients: Clients::new(tables.waiting),
                 exchanges: Exchanges::new(tables.exchanges),

@@ -5,13 +5,14 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use steppe_mem::{Buffer, Reservation};
+use steppe_mem::limits::HOLDER_BYTES;
+use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
 use steppe_net::limits::ACCEPT_PAUSE;
 use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
 use steppe_net::tls::{Accepting, HandshakeError, Handshakes, ListenerTls, Turns};
@@ -55,7 +56,14 @@ struct Accepted {
     settings: StreamSettings,
     peer: SocketAddr,
     charge: Reservation,
+    /// Its place among the connections of all clients.
+    holding: Holding,
+    /// What it takes counts for its client.
+    lease: Lease,
 }
+
+/// The protocol of connections, for people.
+const DNS: &str = "dns";
 
 /// A connection's bytes, and what of them was read already.
 type Begun = (Transport, Option<Buffer>);
@@ -133,7 +141,14 @@ fn admit(handle: &Handle, listener: &Rc<StreamListener>, stream: Stream, peer: &
     if !is_admitted {
         return;
     }
-    let Ok(charge) = state.lease.try_reserve(CONNECTION_BYTES) else {
+    let holder = match settings.introduction {
+        Introduction::None => ClientAddress::Shared(peer.ip()),
+        // It speaks for others.
+        Introduction::ByProxy => ClientAddress::Exempt(peer.ip()),
+    };
+    let holding = state.holders.open(holder, DNS);
+    let lease = state.lease.of_holder(holding.holder());
+    let Ok(charge) = lease.try_reserve(CONNECTION_BYTES + HOLDER_BYTES) else {
         state.metrics.connections_refused.increment();
         return;
     };
@@ -144,12 +159,15 @@ fn admit(handle: &Handle, listener: &Rc<StreamListener>, stream: Stream, peer: &
         settings,
         peer,
         charge,
+        holding,
+        lease,
     };
-    tokio::task::spawn_local(accepted.run(Transport::new(stream)));
+    let holder = Arc::clone(accepted.holding.holder());
+    tokio::task::spawn_local(holder.run(accepted.run(Transport::new(stream))));
 }
 
 impl Accepted {
-    async fn run(self, transport: Transport) {
+    async fn run(mut self, transport: Transport) {
         let peer = self.peer;
         let handle = Rc::clone(&self.handle);
         let deadline = self.listener.worker.deadlines.add();
@@ -157,7 +175,7 @@ impl Accepted {
             Ok(agreed) => self.count_in(agreed, deadline),
             Err(error) => Err(error),
         };
-        let (stream, (transport, pending), worker) = match agreed {
+        let (entry, stream, (transport, pending), worker) = match agreed {
             Ok(served) => served,
             Err(error) => {
                 let metrics = &handle.borrow().metrics;
@@ -173,7 +191,7 @@ impl Accepted {
         if let Err(error) = served {
             tracing::debug!(%peer, %error, "client connection ended with an error");
         }
-        handle.borrow_mut().connections.remove(stream.number);
+        drop(entry);
     }
 
     /// What is below the protocol.
@@ -182,12 +200,12 @@ impl Accepted {
         reason = "the deadline of a header and a TLS handshake begins with it"
     )]
     async fn agree(
-        &self,
+        &mut self,
         mut transport: Transport,
         deadline: &Deadline,
     ) -> Result<(Begun, Client), Refused> {
         deadline.set(Instant::now(), HANDSHAKE_TIME_MAX);
-        let lease = self.handle.borrow().lease.clone();
+        let lease = self.lease.clone();
         let (mut client, mut pending) = (Client::at(self.peer.ip()), None);
         if self.settings.introduction == Introduction::ByProxy {
             let room = (&lease, CLIENT_READ_BYTES);
@@ -200,6 +218,7 @@ impl Accepted {
             });
             if let ProxyHeader::For(ends) = header.await? {
                 client = Client::at(ends.source.ip());
+                self.hold_for(client.address);
             }
             if !self.handle.borrow().current.snapshot.admits(&client) {
                 return Err(Refused::NotAdmitted);
@@ -226,12 +245,19 @@ impl Accepted {
         Ok(((transport, None), client))
     }
 
+    /// What it takes from now on counts for the client that a proxy names.
+    fn hold_for(&mut self, client: IpAddr) {
+        let state = self.handle.borrow();
+        self.holding = state.holders.open(ClientAddress::Shared(client), DNS);
+        self.lease = state.lease.of_holder(self.holding.holder());
+    }
+
     /// Counts the connection among those that are served.
     fn count_in(
         self,
         (begun, client): (Begun, Client),
         deadline: Deadline,
-    ) -> Result<(ClientStream, Begun, Rc<Worker>), Refused> {
+    ) -> Result<(Entry, ClientStream, Begun, Rc<Worker>), Refused> {
         let peer = Peer {
             client,
             protocol: self.settings.protocol,
@@ -245,8 +271,13 @@ impl Accepted {
         if added == Added::InPlace {
             state.metrics.connections_evicted.increment();
         }
-        let lease = state.lease.clone();
+        let lease = self.lease.clone();
         drop(state);
+        let entry = Entry {
+            handle: Rc::clone(&self.handle),
+            number,
+            _holding: self.holding,
+        };
         let stream = ClientStream {
             state: self.handle,
             number,
@@ -254,7 +285,21 @@ impl Accepted {
             deadline,
             lease,
         };
-        Ok((stream, begun, Rc::clone(&self.listener.worker)))
+        let worker = Rc::clone(&self.listener.worker);
+        Ok((entry, stream, begun, worker))
+    }
+}
+
+/// A connection among those that are served, until this is dropped: its task may be dropped at any await.
+struct Entry {
+    handle: Handle,
+    number: u64,
+    _holding: Holding,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.handle.borrow_mut().connections.remove(self.number);
     }
 }
 

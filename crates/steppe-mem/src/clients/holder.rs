@@ -33,6 +33,8 @@ pub struct Holder {
     flushed_bytes: AtomicI64,
     /// Allocated in its scope and not freed there.
     live_bytes: AtomicI64,
+    /// It is of no client's share, whatever its address.
+    is_exempt: AtomicBool,
     is_shed: AtomicBool,
     /// Of the task of the connection.
     task: OnceLock<Waker>,
@@ -130,6 +132,7 @@ impl Holder {
             charged_bytes: AtomicI64::new(0),
             flushed_bytes: AtomicI64::new(0),
             live_bytes: AtomicI64::new(0),
+            is_exempt: AtomicBool::new(false),
             is_shed: AtomicBool::new(false),
             task: OnceLock::new(),
             held_back: Mutex::default(),
@@ -171,6 +174,11 @@ impl Holder {
     #[must_use]
     pub fn is_shed(&self) -> bool {
         self.is_shed.load(Ordering::Relaxed)
+    }
+
+    /// From now on what it takes has no limit: it works for others.
+    pub fn exempt(&self) {
+        self.is_exempt.store(true, Ordering::Relaxed);
     }
 
     /// Its protocol.
@@ -286,7 +294,8 @@ impl Holder {
 
     /// Whether its client holds less than its share with `bytes` more, or no more than anybody may.
     pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
-        if self.client.is_exempt.load(Ordering::Relaxed) {
+        let is_exempt = [&self.client.is_exempt, &self.is_exempt];
+        if is_exempt.iter().any(|is| is.load(Ordering::Relaxed)) {
             return true;
         }
         let share = self.clients.0.share_bytes.load(Ordering::Relaxed);

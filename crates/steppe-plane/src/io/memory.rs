@@ -1,13 +1,17 @@
 //! What calls may hold: accounts of the budget, and who waits for room.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Instant;
 
-use steppe_mem::limits::BUFFER_BYTES_MAX;
+use steppe_mem::limits::{BUFFER_BYTES_MAX, HOLDER_BYTES};
 use steppe_mem::pool::{self, Stock};
-use steppe_mem::{Account, Lease, OverBudget, Reservation, SizeClass, Waiter};
+use steppe_mem::{
+    Account, ClientAddress, Clients, Holding, Lease, OverBudget, Reservation, SizeClass, Waiter,
+};
 
 use super::failure::Failure;
 use crate::frame::Queueing;
@@ -21,7 +25,7 @@ use crate::status::Status;
 ///
 /// Requests may hold all of the account but a share, a quarter by default, so that they can't starve
 /// responses.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Memory {
     /// For connections and streams.
     tables: Lease,
@@ -30,8 +34,17 @@ pub struct Memory {
     response_share_bytes: u64,
     /// What threads keep idle that drive connections, where nothing else sees to their pools.
     stock: Stock,
+    counts: Arc<Counts>,
+    /// Whose connections count for them; `None`: no client has a share.
+    clients: Option<Clients>,
+}
+
+/// Bodies of all connections.
+#[derive(Debug, Default)]
+struct Counts {
+    /// That wait for room.
     waiting: AtomicUsize,
-    /// Bodies that had to wait, since the start.
+    /// That had to, since the start.
     waits: AtomicU64,
 }
 
@@ -72,9 +85,35 @@ impl Memory {
                 lease: account.child("pool", Some(idle_bytes)).lease(),
                 idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
             },
-            waiting: AtomicUsize::new(0),
-            waits: AtomicU64::new(0),
+            counts: Arc::default(),
+            clients: None,
         }
+    }
+
+    /// The same where each connection that is accepted counts for its client.
+    #[must_use]
+    pub fn with_clients(mut self, clients: &Clients) -> Self {
+        self.clients = Some(clients.clone());
+        self
+    }
+
+    /// What a connection from `address` takes, with its place in the table of clients, where there is one.
+    ///
+    /// # Errors
+    /// There is no room for that place.
+    pub(crate) fn for_client(
+        self: &Arc<Self>,
+        address: IpAddr,
+    ) -> Result<(Arc<Self>, Option<(Holding, Reservation)>), OverBudget> {
+        let Some(clients) = &self.clients else {
+            return Ok((Arc::clone(self), None));
+        };
+        let holding = clients.open(ClientAddress::Shared(address), "plane");
+        let mut memory = Self::clone(self);
+        memory.tables = self.tables.of_holder(holding.holder());
+        memory.requests = self.requests.of_holder(holding.holder());
+        let charge = memory.reserve_entry(HOLDER_BYTES + size_of::<Self>())?;
+        Ok((Arc::new(memory), Some((holding, charge))))
     }
 
     /// Reserves for an entry of a table; idle buffers of this thread go first.
@@ -100,7 +139,7 @@ impl Memory {
     /// Bodies that wait for room now.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.counts.waiting.load(Ordering::Relaxed)
     }
 
     /// Reserves `bytes` for what a handler makes of a request, from the share of responses; waits for
@@ -179,13 +218,14 @@ impl Memory {
     /// Bodies that had to wait for room, since the start.
     #[must_use]
     pub fn waits(&self) -> u64 {
-        self.waits.load(Ordering::Relaxed)
+        self.counts.waits.load(Ordering::Relaxed)
     }
 
     fn wait(&self) -> Result<Waiting<'_>, Failure> {
-        self.waits.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(&self.waiting);
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let counts = &*self.counts;
+        counts.waits.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(&counts.waiting);
+        let before = counts.waiting.fetch_add(1, Ordering::Relaxed);
         if before < WAITING_MAX {
             return Ok(waiting);
         }

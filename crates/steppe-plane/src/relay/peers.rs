@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
+use steppe_mem::{Holder, Holding, Reservation};
+
 use super::forward::{Passage, forward};
 use super::registry::lock;
 use crate::connection::Side;
@@ -27,6 +29,8 @@ struct Peer {
     address: SocketAddr,
     /// What it may serve; `None`: whatever it names.
     services: Option<Arc<[Box<str>]>>,
+    /// Its place among the connections of all clients; `None`: it was dialed.
+    holding: Option<(Holding, Reservation)>,
 }
 
 impl Peers {
@@ -54,8 +58,12 @@ impl Peers {
         // Without it answers are late, and right.
         let _ = socket.set_nodelay(true);
         let now = Instant::now();
-        let link = Link::new(side, &self.memory, now)
-            .map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))?;
+        let no_room = |error| io::Error::new(io::ErrorKind::OutOfMemory, error);
+        let (memory, holding) = match side {
+            Side::Acceptor => self.memory.for_client(address.ip()).map_err(no_room)?,
+            Side::Dialer => (Arc::clone(&self.memory), None),
+        };
+        let link = Link::new(side, &memory, now).map_err(no_room)?;
         let mut links = lock(&self.links);
         links.retain(|link| link.strong_count() > 0);
         links.push(Arc::downgrade(&link));
@@ -67,11 +75,16 @@ impl Peers {
             passage: Arc::clone(&self.passage),
             address,
             services,
+            holding,
         };
+        let holder = peer.holder();
         let weak = Arc::downgrade(&link);
         let driver = Driver::new(link, transport, peer, now);
         let driven = async move {
-            driver.await;
+            match holder {
+                Some(holder) => _ = holder.run(driver).await,
+                None => _ = driver.await,
+            }
         };
         Ok((weak, driven))
     }
@@ -88,6 +101,13 @@ impl Peers {
     pub(super) fn leave(&self, worker: &Arc<Link>) {
         self.passage.registry.remove(worker);
         worker.close_when_idle();
+    }
+}
+
+impl Peer {
+    fn holder(&self) -> Option<Arc<Holder>> {
+        let (holding, _) = self.holding.as_ref()?;
+        Some(Arc::clone(holding.holder()))
     }
 }
 
@@ -113,6 +133,10 @@ impl Endpoint for Peer {
         let mut services = services.to_vec();
         services.retain(|(name, _)| may_serve(name));
         let registered = self.passage.registry.set(link, self.address, &services);
+        if let Some(holder) = self.holder().filter(|_| !services.is_empty()) {
+            // A worker works for all callers.
+            holder.exempt();
+        }
         if registered.is_err() {
             link.refuse();
         }

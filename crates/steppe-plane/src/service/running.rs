@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use steppe_mem::Account;
+use steppe_mem::Budget;
 
 use crate::config::Plane;
 use crate::io::Memory;
@@ -29,14 +29,15 @@ impl Running {
     }
 
     /// Has the relay do as `config` says from now on; makes it within `node`, if there is none.
-    pub(super) fn apply(&self, config: &Plane, node: &Account) {
+    pub(super) fn apply(&self, config: &Plane, node: &Budget) {
         if !config.is_used() && self.relay.get().is_none() {
             return;
         }
         let limits = limits(config);
         let fixed = self.relay.get_or_init(|| {
-            let account = node.child("plane", config.budget);
-            let memory = Arc::new(Memory::with_share(&account, config.response_permille));
+            let account = node.root().child("plane", config.budget);
+            let memory = Memory::with_share(&account, config.response_permille);
+            let memory = Arc::new(memory.with_clients(node.clients()));
             Fixed {
                 relay: Relay::new(&memory, limits),
                 budget: config.budget,
