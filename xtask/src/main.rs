@@ -68,6 +68,8 @@ enum Task {
     Prove,
     /// The node's integration tests under AddressSanitizer
     Asan,
+    /// The budget's second line of defense: a node that charges nothing for heads of HTTP/2
+    SecondLine,
     /// Break the code of steppe-http place by place, and see that its library tests notice: hours
     Mutants {
         /// Parts of paths of the files in crates/steppe-http/mutants.toml; all files when none is named
@@ -162,6 +164,7 @@ fn main() -> ExitCode {
         Task::Flakes(args) => flakes::command(&args.into()),
         Task::Prove => proofs::command(),
         Task::Asan => sanitize::command(),
+        Task::SecondLine => tiers::second_line_command(),
         Task::Mutants { files } => mutants::command(&files),
         Task::Soak { names } => soak::command(&names),
         Task::LabTruths { names } => truths::command(&names),

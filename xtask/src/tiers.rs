@@ -10,7 +10,9 @@ use crate::costs::Table;
 use crate::jobs::Job;
 use crate::programs::{self, Plan, Program};
 use crate::report::{Outcome, Report};
-use crate::{audio, deny, fuzz, mutants, outside_links, process, proofs, pypi, sanitize, tidy};
+use crate::{
+    audio, cargo_test, deny, fuzz, mutants, outside_links, process, proofs, pypi, sanitize, tidy,
+};
 
 /// The first tier: all that a change can break. `ALL=1` in the environment runs it whole.
 pub fn test(fuzz_seconds: u64) -> Result<bool> {
@@ -47,8 +49,26 @@ pub fn test_all(fuzz_seconds: u64) -> Result<bool> {
     programs::note_skipped(&mut report);
     proofs::long_steps(&mut report);
     sanitize::steps(&mut report);
+    report.step("node: the budget's second line", second_line);
     mutants::step(&mut report);
     Ok(report.finish())
+}
+
+/// `cargo xtask second-line`.
+pub fn second_line_command() -> Result<bool> {
+    let mut report = Report::default();
+    report.step("node: the budget's second line", second_line);
+    Ok(report.finish())
+}
+
+/// A node that charges nothing for heads of HTTP/2 keeps its budget by closing connections.
+fn second_line() -> Result<Outcome> {
+    let mut test = process::cargo(&["test", "--locked", "--package", "steppe"]);
+    test.args(["--features", "uncharged-heads", "--test", "exhaustion"]);
+    test.args(["second_line", "--", "--nocapture"]);
+    let target = process::target_directory().join("second-line");
+    test.env("CARGO_TARGET_DIR", target);
+    cargo_test::of(&mut test)
 }
 
 /// Packages whose tests have sizes that are promised and take long.

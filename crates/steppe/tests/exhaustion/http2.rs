@@ -8,7 +8,7 @@ use crate::flood::{Crowd, Flood, SilentOrigin};
 const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// A connection's bytes: the preface and `frames`.
-fn connection(frames: impl IntoIterator<Item = H2Frame>) -> Vec<u8> {
+pub fn connection(frames: impl IntoIterator<Item = H2Frame>) -> Vec<u8> {
     let mut bytes = BEGIN.to_vec();
     frames
         .into_iter()
@@ -17,12 +17,12 @@ fn connection(frames: impl IntoIterator<Item = H2Frame>) -> Vec<u8> {
 }
 
 /// The streams that a client may begin, in their order.
-fn streams(count: u32) -> impl Iterator<Item = u32> {
+pub fn streams(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|index| 2 * index + 1)
 }
 
 /// Requests whose heads have so many bytes.
-fn heads(count: u32, head_bytes: usize) -> Vec<u8> {
+pub fn heads(count: u32, head_bytes: usize) -> Vec<u8> {
     let fields = FieldSection::of("GET", "/flood/a").field("x", vec![b'a'; head_bytes]);
     connection(streams(count).map(|stream| H2Frame::request(stream, &fields)))
 }

@@ -7,3 +7,6 @@
 mod flood;
 mod http2;
 mod plane;
+#[cfg(feature = "uncharged-heads")]
+mod second_line;
+mod shares;

@@ -1,0 +1,110 @@
+//! One address that wants all of the memory, beside a neighbour on another one.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+
+use steppe_testkit::{FieldSection, H2Frame, Peer, Steppe};
+
+use crate::flood::{Crowd, Flood, SilentOrigin};
+use crate::http2::{connection, streams};
+
+/// Small, so that a few hundred bodies are fifty times what there is room for.
+const BUDGET_MIB: u64 = 16;
+const BODY_BYTES: usize = 1 << 20;
+const CONNECTIONS: usize = 300;
+const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// A request with a body that a silent server never takes; `fields` end with CRLF.
+fn upload(fields: &str) -> Vec<u8> {
+    let head = format!(
+        "POST /flood/a HTTP/1.1\r\nhost: a\r\n{fields}content-length: {}\r\n\r\n",
+        2 * BODY_BYTES
+    );
+    let mut bytes = head.into_bytes();
+    bytes.resize(bytes.len() + BODY_BYTES, b'a');
+    bytes
+}
+
+fn uploads(node: &Steppe, bytes: &[u8]) -> Crowd {
+    let mut crowd = Crowd::connect(node.gateway(), CONNECTIONS);
+    let sent = crowd.send(bytes);
+    println!("{} MiB were taken", sent >> 20);
+    // What a client holds is what `/memory` says of it.
+    let top = &node.admin_json("/memory")["clients"]["top"][0];
+    println!("most is held by {top}");
+    crowd
+}
+
+#[test]
+fn uploads_of_one_address_leave_room_for_others() {
+    let origin = SilentOrigin::start();
+    Flood::new("one address, uploads by HTTP/1.1", BUDGET_MIB)
+        .toward(origin.address(), "h1")
+        .run(|node| uploads(node, &upload("")));
+}
+
+#[test]
+fn a_neighbour_by_http_2_is_served() {
+    let origin = SilentOrigin::start();
+    Flood::new("one address, uploads, neighbour by h2c", BUDGET_MIB)
+        .toward(origin.address(), "h1")
+        .neighbour(is_served_by_curl)
+        .run(|node| uploads(node, &upload("")));
+}
+
+#[test]
+fn streams_of_one_address_leave_room_for_others() {
+    let origin = SilentOrigin::start();
+    let head = FieldSection::of("POST", "/flood/a").field("content-length", "1000000");
+    let frames = streams(100).flat_map(|stream| {
+        let data = H2Frame::data(stream, vec![b'a'; 16_000]);
+        [H2Frame::opening(stream, &head), data]
+    });
+    let bytes = connection(frames);
+    Flood::new("one address, uploads by h2c", BUDGET_MIB)
+        .toward(origin.address(), "h1")
+        .run(|node| {
+            let mut crowd = Crowd::connect(node.gateway(), CONNECTIONS);
+            crowd.send(&bytes);
+            crowd
+        });
+}
+
+/// All come from one proxy, which names its clients: one of them wants everything.
+#[test]
+fn clients_of_a_trusted_proxy_have_shares_of_their_own() {
+    let origin = SilentOrigin::start();
+    Flood::new("one client of a proxy, uploads", BUDGET_MIB)
+        .config(|config| config.set("http.trusted_proxies", ["127.0.0.0/8"]))
+        .toward(origin.address(), "h1")
+        .neighbour(|node| is_served_for("198.51.100.2", node))
+        .run(|node| uploads(node, &upload("x-forwarded-for: 198.51.100.1\r\n")));
+}
+
+/// One request by HTTP/2 from another address, by a client of its own.
+fn is_served_by_curl(node: &Steppe) -> bool {
+    let mut curl = Command::new("curl");
+    curl.args([
+        "-s",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        "--http2-prior-knowledge",
+    ]);
+    curl.args(["--max-time", "30", "--interface", &NEIGHBOUR.to_string()]);
+    curl.arg(format!("http://{}/neighbour", node.gateway()));
+    let output = curl.output().expect("curl is installed");
+    output.stdout == b"200"
+}
+
+/// One request from the attack's address, for a client that the proxy names.
+fn is_served_for(client: &str, node: &Steppe) -> bool {
+    let mut peer = Peer::connect_from(Ipv4Addr::LOCALHOST.into(), node.gateway());
+    let head = format!(
+        "GET /neighbour HTTP/1.1\r\nhost: a\r\nx-forwarded-for: {client}\r\nconnection: close\r\n\r\n"
+    );
+    let sent = peer.try_send(head.as_bytes());
+    let head = sent.ok().and_then(|()| peer.try_head().ok().flatten());
+    head.is_some_and(|head| head.status() == 200)
+}
