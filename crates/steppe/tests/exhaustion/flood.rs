@@ -199,8 +199,8 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// One request of the neighbour, on a connection of its own.
-fn is_served(node: &Steppe) -> bool {
+/// One request of the neighbour, on a connection of its own; whether it was served.
+pub fn is_served(node: &Steppe) -> bool {
     let mut peer = Peer::connect_from(NEIGHBOUR, node.gateway());
     let sent = peer.try_send(b"GET /neighbour HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
     let head = sent.ok().and_then(|()| peer.try_head().ok().flatten());

@@ -18,7 +18,7 @@ use steppe_plane::{Memory, Worker, WorkerServer};
 use steppe_testkit::{Peer, Port, Steppe, eventually, is_left_to_long_tier};
 use tokio::sync::oneshot;
 
-use super::flood::{Crowd, Flood};
+use super::flood::{Crowd, Flood, is_served};
 
 const MIB: u64 = 1 << 20;
 const CONNECTIONS: usize = 24;
@@ -158,12 +158,20 @@ fn run(case: &str, test: &str, sent: impl Fn() -> Vec<u8>) {
     };
     for budgets in &BUDGETS[..all] {
         let (flood, plane) = flood(case, *budgets, &serving);
-        flood.run(|node| {
-            is_dialed(node);
+        flood.neighbour(once_dialed(is_served)).run(|_| {
             let mut crowd = Crowd::connect(plane, CONNECTIONS);
             crowd.send(&sent());
             crowd
         });
+    }
+}
+
+/// A neighbour that asks once the worker is dialed: its connection is there when accounts are read first.
+fn once_dialed(ask: impl Fn(&Steppe) -> bool) -> impl Fn(&Steppe) -> bool {
+    let dialed = Once::new();
+    move |node| {
+        dialed.call_once(|| is_dialed(node));
+        ask(node)
     }
 }
 
@@ -351,19 +359,16 @@ fn converse(mut socket: TcpStream) -> std::io::Result<()> {
 fn bodies_that_never_come_leave_room_to_others() {
     let serving = Serving::start();
     let (flood, plane) = flood("bodies that never come", (64, 56), &serving);
-    let dialed = Once::new();
-    let neighbour = move |node: &Steppe| {
-        dialed.call_once(|| is_dialed(node));
-        is_echoed(plane)
-    };
-    flood.neighbour(neighbour).run(|_| {
-        let head = Head {
-            length: Some(10 * MIB),
-            payment: Payment::Granted,
-            ..Head::request("sink")
-        };
-        let mut crowd = Crowd::connect(plane, 1);
-        crowd.send(&calls(300, |id| request(id, &head)));
-        crowd
-    });
+    flood
+        .neighbour(once_dialed(move |_| is_echoed(plane)))
+        .run(|_| {
+            let head = Head {
+                length: Some(10 * MIB),
+                payment: Payment::Granted,
+                ..Head::request("sink")
+            };
+            let mut crowd = Crowd::connect(plane, 1);
+            crowd.send(&calls(300, |id| request(id, &head)));
+            crowd
+        });
 }

@@ -21,7 +21,7 @@ struct State {
     is_called: bool,
 }
 
-const STATES: [State; 6] = [
+const STATES: [State; 7] = [
     State {
         name: "content in one piece",
         worker: "a/read",
@@ -55,6 +55,13 @@ const STATES: [State; 6] = [
         worker: "a/read",
         length: None,
         sent: 10,
+        is_called: true,
+    },
+    State {
+        name: "content that the worker does not take",
+        worker: "a/hold",
+        length: Some(300_000),
+        sent: 50_000,
         is_called: true,
     },
     State {
@@ -198,14 +205,18 @@ async fn serve(mut request: Request) -> Result<(), Failure> {
             request.response.send(vec![7; 60_000].into()).await?;
         }
     }
-    while request.body.next().await?.is_some() {}
+    if request.content_type.as_deref() != Some("a/hold") {
+        while request.body.next().await?.is_some() {}
+    }
     std::future::pending().await
 }
 
 #[test]
 fn a_client_that_leaves_is_noticed_in_every_state() {
-    let (node, plane) =
-        node(|config| config.listener_at("{gateway}", |l| l.protocols(["h1", "h2c"])));
+    let (node, plane) = node(|config| {
+        let config = config.set("plane.queue.wait", "10m");
+        config.listener_at("{gateway}", |l| l.protocols(["h1", "h2c"]))
+    });
     let _worker = Serving::start(plane, 64 * MIB, serve);
     for state in STATES {
         let h1 = [Way::Close, Way::ResetConnection].map(|way| (false, way));
