@@ -366,8 +366,8 @@ pub const STREAM_QUEUE_BYTES_MAX: usize =
     ATTEMPTS_PER_SOCKET_MAX as usize * (UPSTREAM_QUERY_BYTES_MAX + 2);
 
 /// Bytes that a connection to a server is charged with before it has anything to read or write: its task,
-/// and the kernel's share.
-pub const STREAM_BYTES: usize = 8 << 10;
+/// and what it keeps for queries.
+pub const STREAM_BYTES: usize = (1 << 10) + 256 + 2 * OUT_BYTES_KEPT;
 
 /// Bytes that are read at first of a connection to a server: some responses.
 pub const STREAM_READ_BYTES: usize = 4 << 10;
@@ -385,6 +385,10 @@ pub const HTTPS_FIELDS_BYTES_MAX: usize = 16 << 10;
 /// fields and streams.
 pub const HTTPS_BYTES: usize =
     HTTPS_WINDOW_BYTES + HTTPS_WRITE_BYTES + 2 * HTTPS_FIELDS_BYTES_MAX + (32 << 10);
+
+/// Bytes that a query by HTTPS is charged with while it is out: its task, its stream in `h2`, its fields and its
+/// content.
+pub const HTTPS_STREAM_BYTES: usize = (2 << 10) + 768;
 
 const _: () = assert!(HTTPS_WINDOW_BYTES > MESSAGE_BYTES_MAX);
 
@@ -417,7 +421,7 @@ pub const CLIENT_READ_BYTES: usize = 4096;
 
 /// Bytes that a connection is charged with for as long as it is open: its task, its deadline, its places
 /// in tables, and what it keeps for responses. What is read is charged beside, and TLS.
-pub const CONNECTION_BYTES: usize = (4 << 10) + 2 * OUT_BYTES_KEPT;
+pub const CONNECTION_BYTES: usize = (2 << 10) + 512 + 2 * OUT_BYTES_KEPT;
 
 /// Bytes for responses that a connection keeps in each of its two buffers when they are empty.
 pub const OUT_BYTES_KEPT: usize = 1 << 10;

@@ -233,7 +233,12 @@ impl DnsService {
             return Ok(Arc::clone(&in_force.tables));
         }
         let bytes = self.fixed_bytes(config).tables(self.workers);
-        Ok(Arc::new(self.lease.try_reserve(bytes)?))
+        let reservation = self.lease.try_reserve(bytes)?;
+        if config.is_asked() {
+            // Made now, and not by the first query.
+            let _ = (self.shared.coalescer(), self.shared.rate_limiter());
+        }
+        Ok(Arc::new(reservation))
     }
 
     /// Buffers of the listeners of a configuration.

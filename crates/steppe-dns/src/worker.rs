@@ -9,6 +9,7 @@ mod addresses;
 mod askers;
 mod asking;
 mod carriers;
+mod charged;
 mod client_stream;
 mod clients;
 mod complete;

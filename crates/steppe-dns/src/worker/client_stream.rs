@@ -15,11 +15,12 @@ use steppe_mem::{Buffer, Lease};
 use steppe_net::{Deadline, Drain, Phase, Transport};
 use tokio::time::timeout;
 
+use super::charged;
 use super::clients::Destination;
 use super::connection::{Connection, Stage};
 use super::decide::Answered;
 use super::state::{Handle, turn};
-use crate::limits::{CLIENT_IDLE_TIME, CLIENT_READ_BYTES, CLIENT_WRITE_STALL, OUT_BYTES_KEPT};
+use crate::limits::{CLIENT_IDLE_TIME, CLIENT_READ_BYTES, CLIENT_WRITE_STALL};
 
 /// A connection that is served.
 pub(super) struct ClientStream {
@@ -189,10 +190,8 @@ impl ClientStream {
             let write =
                 poll_fn(|cx| poll_write_all(cx, &mut transport.borrow_mut(), &bytes, &mut written));
             timeout(CLIENT_WRITE_STALL, write).await??;
-            connection.charge.borrow_mut().shrink(bytes.len());
-            bytes.clear();
             // What is kept for the next response is what every connection is charged with.
-            bytes.shrink_to(OUT_BYTES_KEPT);
+            charged::clear(&mut bytes, &mut connection.charge.borrow_mut());
             connection.changed.notify_waiters();
         }
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use steppe_mem::Reservation;
 use tokio::sync::Notify;
 
+use super::charged;
 use crate::client::Client;
 use crate::config::Protocol;
 use crate::limits::{QUERIES_PER_CONNECTION_MAX, RESPONSE_BYTES_WAITING_MAX};
@@ -61,18 +62,9 @@ impl Connection {
 
     /// Adds a response, its length before it. RFC 1035 §4.2.2.
     pub(super) fn push(&self, response: &[u8]) {
-        let len = u16::try_from(response.len()).unwrap_or(u16::MAX);
-        if self
-            .charge
-            .borrow_mut()
-            .try_grow(2 + response.len())
-            .is_err()
-        {
+        let (mut out, mut charge) = (self.out.borrow_mut(), self.charge.borrow_mut());
+        if charged::push(&mut out, &mut charge, response).is_err() {
             self.stage.set(Stage::Broken);
-        } else {
-            let mut out = self.out.borrow_mut();
-            out.extend_from_slice(&len.to_be_bytes());
-            out.extend_from_slice(response);
         }
         self.changed.notify_waiters();
     }

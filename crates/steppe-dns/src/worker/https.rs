@@ -25,8 +25,9 @@ use super::connecting::{Connecting, message_in};
 use super::silence::Silence;
 use crate::config;
 use crate::limits::{
-    ATTEMPTS_PER_SOCKET_MAX, HTTPS_BYTES, HTTPS_FIELDS_BYTES_MAX, HTTPS_WINDOW_BYTES,
-    HTTPS_WRITE_BYTES, MESSAGE_BYTES_MAX, UPSTREAM_SECURE_IDLE_TIME, UPSTREAM_STALL_TIME,
+    ATTEMPTS_PER_SOCKET_MAX, HTTPS_BYTES, HTTPS_FIELDS_BYTES_MAX, HTTPS_STREAM_BYTES,
+    HTTPS_WINDOW_BYTES, HTTPS_WRITE_BYTES, MESSAGE_BYTES_MAX, UPSTREAM_SECURE_IDLE_TIME,
+    UPSTREAM_STALL_TIME,
 };
 
 /// RFC 8484 §6.
@@ -121,7 +122,6 @@ impl<'a> Https<'a> {
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
         while self.streams.len() < usize::from(ATTEMPTS_PER_SOCKET_MAX) {
             if self.taken == self.out.len() {
-                self.out.clear();
                 self.taken = 0;
                 self.connection.queue.take(&mut self.out);
             }
@@ -129,17 +129,24 @@ impl<'a> Https<'a> {
                 return Poll::Ready(Ok(()));
             };
             ready!(self.requests.poll_ready(cx)).map_err(io::Error::other)?;
+            let Ok(charge) = self.connection.lease.try_reserve(HTTPS_STREAM_BYTES) else {
+                let id = message
+                    .first_chunk()
+                    .map_or(0, |id| u16::from_be_bytes(*id));
+                self.taken += 2 + message.len();
+                self.connection.failed(id);
+                continue;
+            };
             let sent = send(&mut self.requests, &self.uri, message);
             self.taken += 2 + message.len();
             let (id, response) = sent?;
             self.silence.asked(now);
-            let exchange = exchange(
-                self.connection.clone(),
-                id,
-                response,
-                Rc::clone(&self.heard),
-            );
-            self.streams.spawn_local(exchange);
+            let connection = self.connection.clone();
+            let exchange = exchange(connection, (id, response), Rc::clone(&self.heard));
+            self.streams.spawn_local(async move {
+                exchange.await;
+                drop(charge);
+            });
         }
         Poll::Ready(Ok(()))
     }
@@ -190,7 +197,11 @@ fn send(
 }
 
 /// Reads the response to a query, and says what came.
-async fn exchange(connection: Connecting, id: u16, response: ResponseFuture, heard: Rc<Cell<u32>>) {
+async fn exchange(
+    connection: Connecting,
+    (id, response): (u16, ResponseFuture),
+    heard: Rc<Cell<u32>>,
+) {
     let read = timeout(UPSTREAM_STALL_TIME, read(response, &connection.lease)).await;
     match read.unwrap_or(Err(Unusable::Silent)) {
         Ok((mut message, _charge)) => {

@@ -57,7 +57,6 @@ impl<'a> Line<'a> {
     fn poll_write(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
         loop {
             if self.written == self.out.len() {
-                self.out.clear();
                 self.written = 0;
                 self.connection.queue.take(&mut self.out);
                 if self.out.is_empty() {

@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use steppe_mem::{Lease, OverBudget, Reservation};
 
+use super::charged;
 use crate::limits::STREAM_QUEUE_BYTES_MAX;
 
 /// A query could not be sent.
@@ -38,24 +39,24 @@ impl StreamQueue {
     /// Adds a message.
     pub(super) fn push(&self, message: &[u8]) -> Result<(), NotSent> {
         let mut bytes = self.bytes.borrow_mut();
-        let len = u16::try_from(message.len()).map_err(|_| NotSent)?;
         if bytes.len() + 2 + message.len() > STREAM_QUEUE_BYTES_MAX {
             return Err(NotSent);
         }
         let mut charge = self.charge.borrow_mut();
-        charge.try_grow(2 + message.len()).map_err(|_| NotSent)?;
-        bytes.extend_from_slice(&len.to_be_bytes());
-        bytes.extend_from_slice(message);
+        charged::push(&mut bytes, &mut charge, message).map_err(|_| NotSent)?;
         if let Some(task) = &*self.task.borrow() {
             task.wake_by_ref();
         }
         Ok(())
     }
 
-    /// Takes all that waits, into a buffer that is empty.
+    /// Takes all that waits, in place of what was taken before and has been sent.
     pub(super) fn take(&self, into: &mut Vec<u8>) {
-        std::mem::swap(into, &mut *self.bytes.borrow_mut());
-        self.charge.borrow_mut().shrink(into.len());
+        charged::clear(into, &mut self.charge.borrow_mut());
+        let mut bytes = self.bytes.borrow_mut();
+        if !bytes.is_empty() {
+            std::mem::swap(into, &mut bytes);
+        }
     }
 
     /// Has `task` woken for what is added.

@@ -100,7 +100,9 @@ impl WorkerState {
 
 /// Connects, and carries queries and responses until the connection ends or idles.
 async fn run(connection: Connecting) {
-    let established = timeout(UPSTREAM_CONNECT_TIME_MAX, establish(&connection)).await;
+    // In boxes: a connection does not keep the room of its beginning, nor that of another protocol.
+    let established = Box::pin(establish(&connection));
+    let established = timeout(UPSTREAM_CONNECT_TIME_MAX, established).await;
     let ended = match established {
         Ok(Ok(transport)) => carry(&connection, transport).await,
         Ok(Err(error)) => Err(error),
@@ -119,8 +121,11 @@ async fn run(connection: Connecting) {
 )]
 async fn carry(connection: &Connecting, transport: steppe_net::Transport) -> io::Result<()> {
     if connection.server.config.transport == Transport::Https {
-        let mut https = Https::begin(connection, transport, Instant::now()).await?;
-        return poll_fn(|cx| https.poll(cx, Instant::now())).await;
+        let carried = async {
+            let mut https = Https::begin(connection, transport, Instant::now()).await?;
+            poll_fn(|cx| https.poll(cx, Instant::now())).await
+        };
+        return Box::pin(carried).await;
     }
     let mut line = Line::new(connection, transport, Instant::now());
     poll_fn(|cx| line.poll(cx, Instant::now())).await

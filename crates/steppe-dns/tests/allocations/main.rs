@@ -7,6 +7,10 @@
 #[path = "../support/client.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod client;
+mod connections;
+#[path = "../support/https.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod https;
 #[path = "../support/messages.rs"]
 mod messages;
 #[path = "../support/node.rs"]
@@ -17,6 +21,9 @@ mod protocol;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod questions;
 mod rules;
+#[path = "../support/secure.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod secure;
 #[path = "../support/server.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod server;

@@ -20,7 +20,7 @@ use steppe_testkit::{Peer, Port, eventually};
 /// Allocations of the worker's thread, as of its last housekeeping.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 /// One test at a time has a worker that tells.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// How often it was told.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 

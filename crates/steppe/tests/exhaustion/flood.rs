@@ -91,10 +91,6 @@ impl Flood {
 
     /// Changes how the node is started: files, ports and `{name}`s.
     #[must_use]
-    #[expect(
-        dead_code,
-        reason = "cases with files or ports of their own are to come"
-    )]
     pub fn builder(
         mut self,
         change: impl FnOnce(SteppeBuilder<'static>) -> SteppeBuilder<'static>,

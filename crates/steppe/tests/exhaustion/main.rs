@@ -4,6 +4,7 @@
 //! memory stays within the budget and 24 MiB, a well-behaved client on another address is served meanwhile, and
 //! everything is given back when the peers leave. Cases of seconds run always; the rest are left to the long tier.
 
+mod dns;
 mod flood;
 mod http2;
 mod plane;
