@@ -71,6 +71,8 @@ pub(crate) struct Cells {
     pub(crate) connections_refused: Counter,
     /// Idle ones that gave way to others.
     pub(crate) connections_evicted: Counter,
+    /// Clients that left while questions of theirs waited.
+    pub(crate) connections_left: Counter,
     /// Connections that never came to agree on TLS.
     pub(crate) handshakes_failed: Counter,
 }
@@ -310,6 +312,7 @@ impl DnsMetrics {
             connections: vec![
                 ("refused", sum(|cells| &cells.connections_refused)),
                 ("evicted", sum(|cells| &cells.connections_evicted)),
+                ("client_gone", sum(|cells| &cells.connections_left)),
                 ("handshake_failed", sum(|cells| &cells.handshakes_failed)),
             ],
             limited: limited.into(),

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a connection holds a bounded number of questions, and what its client does not read stops
 //! it from being read; all of it is charged. One that neither asks nor reads is closed, and one that
-//! waits for a question holds no buffer.
+//! waits for a question holds no buffer. A client that ends its side has left: answers that are there are
+//! still written, others are not waited for.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -64,7 +65,7 @@ impl ClientStream {
             connection.changed.notify_waiters();
             ended
         };
-        tokio::try_join!(read, self.write(&transport))?;
+        tokio::try_join!(read, self.write(&transport)).inspect_err(|error| self.note(error))?;
         // Over TLS an end that nobody announces looks like a cut.
         let end = poll_fn(|cx| transport.borrow_mut().poll_shutdown(cx));
         timeout(CLIENT_WRITE_STALL, end).await?
@@ -87,7 +88,7 @@ impl ClientStream {
                 poll_fn(|cx| self.poll_message(cx, &mut transport.borrow_mut(), &mut bytes));
             match filled.await? {
                 Filled::Message => {}
-                Filled::End => return Ok(()),
+                Filled::End => return self.left(),
                 // It waits for answers, and may then ask more.
                 Filled::Idle if connection.waiting.get() > 0 => {
                     self.deadline.set(Instant::now(), CLIENT_IDLE_TIME);
@@ -95,7 +96,15 @@ impl ClientStream {
                 }
                 Filled::Idle => return Ok(()),
             }
-            connection.until(Connection::can_ask).await;
+            if !connection.can_ask() {
+                // Nothing is read meanwhile: its end is behind bytes that wait.
+                let closed = poll_fn(|cx| transport.borrow_mut().poll_closed(cx));
+                tokio::select! {
+                    biased;
+                    () = connection.until(Connection::can_ask) => {}
+                    () = closed => return self.left(),
+                }
+            }
             let Some(read) = &mut bytes else { continue };
             let taken = match message_in(read.filled()) {
                 Some(message) => {
@@ -108,6 +117,31 @@ impl ClientStream {
             if read.is_empty() {
                 bytes = None;
             }
+        }
+    }
+
+    /// The client has ended its side, or reset the connection.
+    ///
+    /// # Errors
+    /// Where it waited for answers.
+    fn left(&self) -> io::Result<()> {
+        match self.connection.waiting.get() {
+            0 => Ok(()),
+            _ => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
+    }
+
+    /// Counts a client that has left while it waited for answers.
+    fn note(&self, error: &io::Error) {
+        let has_left = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        );
+        if has_left && self.connection.waiting.get() > 0 {
+            self.state.borrow().metrics.connections_left.increment();
         }
     }
 

@@ -8,6 +8,7 @@ mod examples;
 mod fetched_lists;
 mod flood;
 mod forwarder;
+mod leaving;
 mod listeners;
 mod outage;
 mod query_secure;
