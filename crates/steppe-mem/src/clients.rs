@@ -5,13 +5,14 @@
 //! allocated there counts for the connection, charged or not.
 //!
 //! Two rules use these sums. While less than half of the budget is free, a client that holds its share gets
-//! nothing more: its tasks wait, and its reservations that cannot wait are refused. In debt, connections that
+//! nothing more: its tasks wait, and its connections are refused. What cannot wait within an exchange is reserved as ever. In debt, connections that
 //! hold most are [shed](Clients::shed).
 //!
 //! Invariant: the table has an entry for each open connection and for each address that has one; each entry is
 //! charged with the connection ([`HOLDER_BYTES`]).
 
 mod holder;
+mod queue;
 mod report;
 
 use std::collections::HashMap;
@@ -21,8 +22,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use holder::Holder;
-pub(crate) use holder::{count_pooled, count_reserved, may_reserve, poll_may_reserve};
+pub(crate) use holder::{count_pooled, count_reserved, may_admit, poll_may_reserve};
 pub use report::ClientReport;
+
+use queue::Queue;
 
 use crate::account::{Account, lock};
 use crate::limits::CLIENT_SHARE_BYTES_MIN;
@@ -39,8 +42,6 @@ struct Table {
     /// `u64::MAX`: none.
     share_bytes: AtomicU64,
     entries: Mutex<Entries>,
-    /// Tasks that wait for their client to hold less.
-    held_back: AtomicU64,
     held_back_total: AtomicU64,
     shed_total: AtomicU64,
 }
@@ -79,6 +80,8 @@ struct Client {
     /// Bytes reserved for it, within [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection.
     charged_bytes: AtomicI64,
     connections: AtomicU64,
+    /// Tasks that wait for it to hold less.
+    queue: Queue,
 }
 
 /// A connection in the table, until it is dropped.
@@ -117,7 +120,6 @@ impl Clients {
             root,
             share_bytes: AtomicU64::new(u64::MAX),
             entries: Mutex::default(),
-            held_back: AtomicU64::new(0),
             held_back_total: AtomicU64::new(0),
             shed_total: AtomicU64::new(0),
         }))
@@ -197,26 +199,37 @@ impl Clients {
         shed
     }
 
-    /// Wakes tasks of clients that hold less than their share again; to be called every few milliseconds.
-    pub fn wake_held_back(&self) {
-        if self.0.held_back.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let holders: Vec<_> = {
+    /// Wakes tasks of clients that hold less than their share again; to be called every few milliseconds. Returns
+    /// whether any wait.
+    pub fn wake_held_back(&self) -> bool {
+        let waiting: Vec<_> = {
             let entries = self.entries();
-            let waiting = entries.holders.iter().map(|(_, holder)| holder);
-            waiting
-                .filter(|holder| holder.is_held_back())
+            let clients = entries.clients.values();
+            clients
+                .filter(|client| client.queue.len() > 0)
                 .cloned()
                 .collect()
         };
-        holders.iter().for_each(|holder| holder.wake_held_back());
+        let is_at_ease = self.0.is_at_ease();
+        for client in &waiting {
+            let room = self.0.share_bytes().saturating_sub(client.charged_bytes());
+            match is_at_ease {
+                true => client.queue.wake(usize::MAX),
+                false => client.queue.wake_for(room),
+            }
+        }
+        !waiting.is_empty()
     }
 
     /// Tasks that wait for their client to hold less.
     #[must_use]
-    pub fn held_back(&self) -> u64 {
-        self.0.held_back.load(Ordering::Relaxed)
+    pub fn held_back(&self) -> usize {
+        let entries = self.entries();
+        entries
+            .clients
+            .values()
+            .map(|client| client.queue.len())
+            .sum()
     }
 
     /// Reservations that waited or were refused since their client held its share, since the start.
@@ -295,7 +308,12 @@ impl Client {
             is_news: AtomicBool::new(false),
             charged_bytes: AtomicI64::new(0),
             connections: AtomicU64::new(0),
+            queue: Queue::default(),
         }
+    }
+
+    fn charged_bytes(&self) -> u64 {
+        u64::try_from(self.charged_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     fn note_held_back(&self) {
@@ -311,6 +329,11 @@ impl Client {
 }
 
 impl Table {
+    /// What a client may hold while less than half of the budget is free.
+    fn share_bytes(&self) -> u64 {
+        self.share_bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether any client may reserve what it wants: half of the budget is free.
     fn is_at_ease(&self) -> bool {
         self.root.is_half_free()

@@ -142,10 +142,15 @@ impl Waiter {
         self.slot.is_some()
     }
 
-    /// Notes whether its client has to hold less first.
-    pub(crate) fn hold_back(&mut self, may_reserve: Poll<()>) -> Poll<()> {
-        self.is_held_back = may_reserve.is_pending();
-        may_reserve
+    /// Its place among the tasks of its client that wait for that to hold less.
+    pub(crate) fn ticket(&self) -> Option<u32> {
+        self.is_held_back.then_some(self.index)
+    }
+
+    /// Notes its place there; `None`: it has none.
+    pub(crate) fn set_ticket(&mut self, ticket: Option<u32>) {
+        self.is_held_back = ticket.is_some();
+        self.index = ticket.unwrap_or(self.index);
     }
 
     /// Polls for what the task waits for, from its place if it has one.

@@ -148,7 +148,7 @@ fn admit(handle: &Handle, listener: &Rc<StreamListener>, stream: Stream, peer: &
     };
     let holding = state.holders.open(holder, DNS);
     let lease = state.lease.of_holder(holding.holder());
-    let Ok(charge) = lease.try_reserve(CONNECTION_BYTES + HOLDER_BYTES) else {
+    let Ok(charge) = lease.try_admit(CONNECTION_BYTES + HOLDER_BYTES) else {
         state.metrics.connections_refused.increment();
         return;
     };

@@ -145,7 +145,7 @@ impl Accepting {
         }
         let clients = gateway.shared.clients.clone();
         let holding = clients.open(holder_of(&snapshot, peer), HTTP);
-        let charge = || settings.lease.try_reserve(CONNECTION_BYTES + HOLDER_BYTES);
+        let charge = || settings.lease.try_admit(CONNECTION_BYTES + HOLDER_BYTES);
         let Ok(charge) = holding.holder().within(charge) else {
             return self.reject(&snapshot, stream, CloseReason::OverBudget);
         };

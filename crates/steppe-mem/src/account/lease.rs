@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use super::Account;
-use crate::clients::{Holder, count_reserved, may_reserve, poll_may_reserve};
+use crate::clients::{Holder, count_reserved, may_admit, poll_may_reserve};
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::waiters::{Waiter, Waiting, Wanted};
 
@@ -70,9 +70,23 @@ impl Lease {
         })
     }
 
+    /// [`Lease::try_reserve`] for what a client begins, such as a connection.
+    ///
+    /// # Errors
+    /// [`OverBudget`], too, where the client holds its share.
+    pub fn try_admit(&self, bytes: usize) -> Result<Reservation, OverBudget> {
+        if !self.may_admit(bytes as u64) {
+            return Err(OverBudget {
+                bytes: bytes as u64,
+            });
+        }
+        self.try_reserve(bytes)
+    }
+
     /// Reserves `bytes` where there is room for them.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        (self.may_take(bytes as u64) && self.slot.take(bytes as u64))
+        self.slot
+            .take(bytes as u64)
             .then(|| Reservation::new(self, bytes))
     }
 
@@ -91,7 +105,7 @@ impl Lease {
         waiter: &mut Waiter,
     ) -> Poll<Reservation> {
         if !waiter.has_place() {
-            ready!(waiter.hold_back(self.poll_may_take(cx, bytes as u64)));
+            ready!(self.poll_share(cx, bytes as u64, waiter));
             if self.slot.take_cached(bytes as u64) {
                 return Poll::Ready(Reservation::new(self, bytes));
             }
@@ -123,7 +137,7 @@ impl Lease {
             leaving,
         };
         if !waiter.has_place() {
-            ready!(waiter.hold_back(self.poll_may_take(cx, wanted.bytes)));
+            ready!(self.poll_share(cx, wanted.bytes, waiter));
             self.account()
                 .make_room(wanted.bytes.saturating_add(leaving));
         }
@@ -163,20 +177,32 @@ impl Lease {
         Self { slot, holder: None }
     }
 
-    /// Whether the client that it would be for may hold `bytes` more.
-    fn may_take(&self, bytes: u64) -> bool {
+    /// Whether the client that it would be for may begin something with `bytes`.
+    fn may_admit(&self, bytes: u64) -> bool {
+        if self.slot.root.is_half_free() {
+            return true;
+        }
         match &self.holder {
-            Some(holder) => self.slot.root.is_half_free() || holder.may_reserve(bytes),
-            None => self.slot.purpose == Purpose::Node || may_reserve(&self.slot.root, bytes),
+            Some(holder) => holder.may_reserve(bytes),
+            None => self.slot.purpose == Purpose::Node || may_admit(bytes),
         }
     }
 
-    fn poll_may_take(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<()> {
-        match &self.holder {
-            Some(_) if self.slot.root.is_half_free() => Poll::Ready(()),
-            Some(holder) => holder.poll_may_reserve(cx, bytes),
-            None if self.slot.purpose == Purpose::Node => Poll::Ready(()),
-            None => poll_may_reserve(&self.slot.root, bytes, cx),
+    /// Ready when the client that it would be for may hold `bytes` more.
+    fn poll_share(&self, cx: &Context<'_>, bytes: u64, waiter: &mut Waiter) -> Poll<()> {
+        let is_free = self.holder.is_none() && self.slot.purpose == Purpose::Node;
+        if is_free || self.slot.root.is_half_free() {
+            waiter.set_ticket(None);
+            return Poll::Ready(());
+        }
+        let may = match &self.holder {
+            Some(holder) => holder.poll_may_reserve(cx, bytes, waiter.ticket()),
+            None => poll_may_reserve(cx, bytes, waiter.ticket()),
+        };
+        waiter.set_ticket(may.err());
+        match may {
+            Ok(()) => Poll::Ready(()),
+            Err(_) => Poll::Pending,
         }
     }
 
@@ -319,7 +345,7 @@ impl Reservation {
     /// [`OverBudget`]; what was held is kept.
     pub fn try_grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let lease = &self.lease;
-        if !(lease.may_take(bytes as u64) && lease.slot.take(bytes as u64)) {
+        if !lease.slot.take(bytes as u64) {
             return Err(OverBudget {
                 bytes: bytes as u64,
             });

@@ -11,11 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use super::{Client, Clients};
-use crate::account::{Account, lock};
 use crate::alloc::thread_block_bytes;
 use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES};
 
@@ -38,8 +37,6 @@ pub struct Holder {
     is_shed: AtomicBool,
     /// Of the task of the connection.
     task: OnceLock<Waker>,
-    /// Tasks that wait for the client to hold less.
-    held_back: Mutex<Vec<Waker>>,
 }
 
 thread_local! {
@@ -61,19 +58,23 @@ pub(crate) fn count_pooled(bytes: i64) {
     POOLED.with(|pooled| pooled.set(pooled.get().wrapping_add(bytes)));
 }
 
-/// Whether the client of the present scope may reserve `bytes` more; true outside of a scope.
-pub(crate) fn may_reserve(root: &Account, bytes: u64) -> bool {
-    root.is_half_free()
-        || with_current(|holder| holder.is_none_or(|holder| holder.may_reserve(bytes)))
+/// Whether the client of the present scope may begin something with `bytes`; true outside of a scope.
+pub(crate) fn may_admit(bytes: u64) -> bool {
+    with_current(|holder| holder.is_none_or(|holder| holder.may_reserve(bytes)))
 }
 
-/// [`may_reserve`] for a task that waits until it may.
-pub(crate) fn poll_may_reserve(root: &Account, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
-    if root.is_half_free() {
-        return Poll::Ready(());
-    }
+/// Whether the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`:
+/// of its place, if it waits already.
+///
+/// # Errors
+/// The ticket of its place: it has to wait.
+pub(crate) fn poll_may_reserve(
+    cx: &Context<'_>,
+    bytes: u64,
+    ticket: Option<u32>,
+) -> Result<(), u32> {
     with_current(|holder| {
-        holder.map_or(Poll::Ready(()), |holder| holder.poll_may_reserve(cx, bytes))
+        holder.map_or(Ok(()), |holder| holder.poll_may_reserve(cx, bytes, ticket))
     })
 }
 
@@ -135,7 +136,6 @@ impl Holder {
             is_exempt: AtomicBool::new(false),
             is_shed: AtomicBool::new(false),
             task: OnceLock::new(),
-            held_back: Mutex::default(),
         }
     }
 
@@ -216,31 +216,13 @@ impl Holder {
         }
     }
 
-    /// Its client holds less by what it had, and none of its tasks waits any more.
+    /// Its client holds less by what it had.
     pub(super) fn end(&self) {
         let flushed = self.flushed_bytes.swap(0, Ordering::Relaxed);
         self.client
             .charged_bytes
             .fetch_sub(flushed, Ordering::Relaxed);
-        self.take_held_back();
-    }
-
-    pub(super) fn is_held_back(&self) -> bool {
-        !lock(&self.held_back).is_empty()
-    }
-
-    /// Wakes tasks that wait, if one of them might go on.
-    pub(super) fn wake_held_back(&self) {
-        if self.clients.0.is_at_ease() || self.may_reserve(0) {
-            self.take_held_back().into_iter().for_each(Waker::wake);
-        }
-    }
-
-    fn take_held_back(&self) -> Vec<Waker> {
-        let tasks = std::mem::take(&mut *lock(&self.held_back));
-        let count = tasks.len() as u64;
-        self.clients.0.held_back.fetch_sub(count, Ordering::Relaxed);
-        tasks
+        self.client.queue.wake_for(flushed.unsigned_abs());
     }
 
     /// Notes the task of the connection; whether it is to end.
@@ -255,19 +237,11 @@ impl Holder {
             self.live_bytes.fetch_add(allocated, Ordering::Relaxed);
         }
         if reserved != 0 {
-            let charged = self.charged_bytes.fetch_add(reserved, Ordering::Relaxed) + reserved;
-            let change = charged - self.flushed_bytes.load(Ordering::Relaxed);
-            if change.unsigned_abs() >= FLUSH_BYTES {
-                self.flushed_bytes.fetch_add(change, Ordering::Relaxed);
-                self.client
-                    .charged_bytes
-                    .fetch_add(change, Ordering::Relaxed);
-            }
+            self.charge(reserved);
         }
         if let Some(connection) = &self.connection {
-            connection
-                .live_bytes
-                .fetch_add(reserved + allocated, Ordering::Relaxed);
+            let both = reserved + allocated;
+            connection.live_bytes.fetch_add(both, Ordering::Relaxed);
         }
     }
 
@@ -280,16 +254,29 @@ impl Holder {
             self.client
                 .charged_bytes
                 .fetch_add(change, Ordering::Relaxed);
+            if change < 0 {
+                self.client.queue.wake_for(change.unsigned_abs());
+            }
         }
     }
 
-    /// Ready when its client may hold `bytes` more; else its task is woken when it may.
-    pub(crate) fn poll_may_reserve(&self, cx: &Context<'_>, bytes: u64) -> Poll<()> {
-        if self.may_reserve(bytes) {
-            return Poll::Ready(());
+    /// [`poll_may_reserve`] for this holder.
+    pub(crate) fn poll_may_reserve(
+        &self,
+        cx: &Context<'_>,
+        bytes: u64,
+        ticket: Option<u32>,
+    ) -> Result<(), u32> {
+        let queue = &self.client.queue;
+        if let Some(ticket) = ticket.filter(|&ticket| queue.has(ticket)) {
+            return Err(ticket);
         }
-        self.hold_back(cx.waker());
-        Poll::Pending
+        // One that was woken has had its turn; others come after those that wait.
+        let is_its_turn = ticket.is_some() || queue.len() == 0;
+        if self.may_reserve(bytes) && is_its_turn {
+            return Ok(());
+        }
+        Err(queue.push(cx.waker()))
     }
 
     /// Whether its client holds less than its share with `bytes` more, or no more than anybody may.
@@ -298,8 +285,8 @@ impl Holder {
         if is_exempt.iter().any(|is| is.load(Ordering::Relaxed)) {
             return true;
         }
-        let share = self.clients.0.share_bytes.load(Ordering::Relaxed);
-        let held = unsigned(&self.client.charged_bytes);
+        let share = self.clients.0.share_bytes();
+        let held = self.client.charged_bytes();
         let may = held == 0 || held.saturating_add(bytes) <= share.max(CLIENT_SHARE_BYTES_MIN);
         if !may {
             self.client.note_held_back();
@@ -309,14 +296,6 @@ impl Holder {
                 .fetch_add(1, Ordering::Relaxed);
         }
         may
-    }
-
-    fn hold_back(&self, task: &Waker) {
-        let mut tasks = lock(&self.held_back);
-        if !tasks.iter().any(|known| known.will_wake(task)) {
-            tasks.push(task.clone());
-            self.clients.0.held_back.fetch_add(1, Ordering::Relaxed);
-        }
     }
 }
 

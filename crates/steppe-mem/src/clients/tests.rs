@@ -34,9 +34,7 @@ impl World {
     }
 
     fn reserve(&self, holding: &Holding, bytes: usize) -> Option<Reservation> {
-        holding
-            .holder()
-            .within(|| self.lease.try_reserve(bytes).ok())
+        holding.holder().within(|| self.lease.try_admit(bytes).ok())
     }
 }
 
@@ -71,7 +69,7 @@ fn while_half_is_free_there_is_no_share() {
     clients.set_share(Some(MIB as u64));
     let lease = budget.root().client_lease();
     let client = clients.open(shared("192.0.2.1"), "http");
-    let take = |bytes| client.holder().within(|| lease.try_reserve(bytes));
+    let take = |bytes| client.holder().within(|| lease.try_admit(bytes));
     let first = take(33 * MIB).expect("more than half was free");
     assert!(take(MIB).is_err());
     client.holder().within(|| drop(first));
@@ -159,12 +157,15 @@ fn a_task_waits_until_its_client_holds_less() {
     assert!(poll().is_pending());
     assert!(poll().is_pending());
     assert_eq!(world.clients.held_back(), 1, "a task waits once");
-    world.clients.wake_held_back();
+    assert!(world.clients.wake_held_back());
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it may ask for less");
     assert!(poll().is_pending());
     client.holder().within(|| drop(held));
-    world.clients.wake_held_back();
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+    assert_eq!(
+        wakes.0.load(Ordering::Relaxed),
+        2,
+        "what was given back wakes it"
+    );
     assert_eq!(world.clients.held_back(), 0);
     let Poll::Ready(reserved) = poll() else {
         panic!("there is room for it");
@@ -238,12 +239,12 @@ fn a_lease_of_a_holder_counts_outside_of_its_scope() {
     let client = world.open("192.0.2.1");
     let lease = world.lease.account().lease().of_holder(client.holder());
     let held = lease.try_reserve(12 * MIB).expect("within the share");
-    assert!(lease.try_reserve(5 * MIB).is_err());
+    assert!(lease.try_admit(5 * MIB).is_err());
     assert!(
         world.reserve(&client, 5 * MIB).is_none(),
         "one sum for both"
     );
     drop(held);
-    assert!(lease.try_reserve(16 * MIB).is_ok());
+    assert!(lease.try_admit(16 * MIB).is_ok());
     assert_eq!(client.holder().charged_bytes(), 0);
 }

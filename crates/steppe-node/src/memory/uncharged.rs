@@ -181,22 +181,22 @@ impl Watch {
     fn run(mut self) {
         let _stack = StackMark::here();
         let mut woken_at = Instant::now();
+        let mut has_held_back = false;
         while !self.figures.is_over.load(Ordering::Relaxed) {
             let now = Instant::now();
             if let Err(error) = self.look(now) {
-                tracing::warn!(%error, "cannot measure RSS: `node/uncharged` stays as it is");
+                tracing::warn!(%error, "cannot measure RSS: node/uncharged stays as it is");
                 return;
             }
             if now - woken_at >= WAKE_EVERY {
                 woken_at = now;
-                self.clients.wake_held_back();
+                has_held_back = self.clients.wake_held_back();
                 tell_held_back(&self.clients);
             }
             // However much is asked for, looks leave the processor to others.
             thread::sleep(EVERY_IN_DEBT.max(now.elapsed() * LOOK_SHARE));
             let is_pressed = self.debt_since.is_some();
-            let waits = self.clients.held_back() > 0;
-            match (is_pressed, waits) {
+            match (is_pressed, has_held_back) {
                 (true, _) => {}
                 (false, true) => thread::park_timeout(WAKE_EVERY),
                 (false, false) => thread::park_timeout(EVERY),
@@ -306,7 +306,7 @@ fn tell_held_back(clients: &Clients) {
         tracing::warn!(
             %client,
             "a client holds its share of the memory budget and waits; if it stands for many clients, \
-             as a load balancer or gateway does, list it in `node.share_exempt`"
+             as a load balancer or gateway does, list it in node.share_exempt"
         );
     }
 }

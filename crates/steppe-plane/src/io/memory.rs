@@ -112,7 +112,7 @@ impl Memory {
         let mut memory = Self::clone(self);
         memory.tables = self.tables.of_holder(holding.holder());
         memory.requests = self.requests.of_holder(holding.holder());
-        let charge = memory.reserve_entry(HOLDER_BYTES + size_of::<Self>())?;
+        let charge = memory.tables.try_admit(HOLDER_BYTES + size_of::<Self>())?;
         Ok((Arc::new(memory), Some((holding, charge))))
     }
 
