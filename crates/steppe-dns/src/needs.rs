@@ -1,4 +1,4 @@
-//! What a forwarder reserves of the budget before it serves: the same sums for a node that starts and for one
+//! Bytes that a forwarder reserves of the budget before it serves: the same sums for a node that starts and for one
 //! whose configuration is checked.
 
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ pub fn check_files(
     })
 }
 
-/// What files would take if there were room for all of them.
+/// Bytes that files would take if there were room for all of them.
 ///
 /// # Errors
 /// As [`check_files`], but for memory.

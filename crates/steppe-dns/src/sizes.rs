@@ -1,4 +1,4 @@
-//! How much the tables of a worker have room for: less where the budget is small or workers are many.
+//! Room of the tables of a worker: less where the budget is small or workers are many.
 
 use crate::limits::{
     ATTEMPTS_PER_WORKER, EXCHANGES_PER_WORKER, TABLES_SHARE, WAITING_PER_WORKER,
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(of(1, 8), (682, 341, 682));
     }
 
-    /// What grows with a client is no more than was taken for it.
+    /// Bytes that grow with a client are no more than was taken for it.
     #[test]
     fn a_client_takes_no_more_than_its_part() {
         let bytes = |waiting, exchanges| {

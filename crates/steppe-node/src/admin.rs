@@ -58,7 +58,7 @@ use crate::reload::{Ask, Status};
 use access::Access;
 use live::Live;
 
-pub use live::FIXED_BYTES;
+pub use live::history::FIXED_BYTES;
 pub use readiness::{Readiness, State};
 pub use token::{Token, TokenError};
 

@@ -297,30 +297,6 @@ fn top(options: Top) -> ExitCode {
     }
 }
 
-/// Listeners, routes, rules, upstreams and budget in one line.
-fn summary(config: &Config) -> String {
-    let count = |number: usize, what: &str| match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    };
-    let (http, dns) = (&config.http, &config.dns);
-    let addresses = http.listeners.iter().map(|each| each.address.to_string());
-    let forwarder = dns.listeners.iter().map(|each| each.address.to_string());
-    let addresses: Vec<_> = addresses.chain(forwarder).collect();
-    let rules = match dns.rules.len() {
-        0 => String::new(),
-        rules => format!("{}, ", count(rules, "rule")),
-    };
-    format!(
-        "{} ({}), {}, {rules}{}, memory budget {}",
-        count(addresses.len(), "listener"),
-        addresses.join(", "),
-        count(http.routes.len(), "route"),
-        count(http.upstreams.len() + dns.upstreams.len(), "upstream"),
-        config.node.memory_budget,
-    )
-}
-
 fn completions(shell: Shell) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "steppe", &mut text);

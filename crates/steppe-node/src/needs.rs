@@ -1,4 +1,4 @@
-//! What a node reserves of its memory budget before it serves, by the keys that ask for it.
+//! Bytes that a node reserves of its memory budget before it serves, by the keys that ask for them.
 //!
 //! Invariant: `steppe check` and `steppe run` decide alike, by the same sums. Left out: what is reserved while a
 //! node serves, which waits or is refused at the limit, and tables of filters, which shrink to what is free.
@@ -11,16 +11,16 @@ use steppe_telemetry::limits::SPANS_HELD_BYTES;
 use crate::admin;
 use crate::config::{Config, Workers};
 
-/// What is reserved for one key.
+/// Bytes that are reserved for one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// The key, and what it is reserved for.
     pub what: String,
-    /// How much.
+    /// The bytes.
     pub bytes: u64,
 }
 
-/// What a node reserves before it serves.
+/// Everything that a node reserves before it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
     rows: Vec<Need>,
@@ -85,7 +85,7 @@ impl Needs {
         self.rows.iter().map(|row| row.bytes).sum()
     }
 
-    /// Whether the budget has room for it.
+    /// The same, if the budget has room for it.
     ///
     /// # Errors
     /// The sum, by line.
@@ -128,7 +128,7 @@ pub struct NotEnough {
     needs: Needs,
 }
 
-/// How many workers a node starts: as many as it says, or one for each CPU, unless the budget carries fewer.
+/// The number of workers that a node starts: as many as it says, or one for each CPU, unless the budget carries fewer.
 #[must_use]
 pub fn workers(config: &Config, budget_bytes: u64, cpus: usize) -> usize {
     let carries = |workers: usize| {

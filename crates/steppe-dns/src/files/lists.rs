@@ -4,20 +4,22 @@
 //! nothing else, unless its list is required.
 
 mod loading;
+mod reading;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
-use steppe_mem::Lease;
 use steppe_net::Watch;
 
 use super::charge::Charge;
 use super::error::FilesError;
 use crate::config::List;
 use crate::rules::Index;
-use crate::siphash::SipKey;
 use loading::Optional;
+use reading::{LeftOut, ListFacts};
+
+pub use reading::WhyLeftOut;
+pub(crate) use reading::{Draft, Reading};
 
 /// Lists that were read.
 #[derive(Debug)]
@@ -32,54 +34,6 @@ pub(crate) struct ListsInForce {
     config: Vec<List>,
     watch: Watch,
     charge: Charge,
-}
-
-/// What was found in a list's files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ListFacts {
-    pub(crate) rules: u64,
-    /// Lines with rules of a kind that is not supported.
-    pub(crate) unsupported: u64,
-    /// Lines that no syntax knows.
-    pub(crate) malformed: u64,
-}
-
-/// A fetched file of a list that is not in force, and why not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LeftOut {
-    /// Of the configuration's lists.
-    pub(crate) list: usize,
-    pub(crate) file: PathBuf,
-    pub(crate) why: WhyLeftOut,
-}
-
-/// Why a fetched file is not in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhyLeftOut {
-    /// There is no file yet.
-    NotFetched,
-    /// It can't be read, or has no rule that an index can have.
-    Unusable,
-    /// The memory budget has no room for it.
-    NoMemory,
-}
-
-/// What lists are read with.
-#[derive(Debug)]
-pub(crate) struct Reading<'a> {
-    pub(crate) key: SipKey,
-    pub(crate) lease: &'a Lease,
-    /// Fetched files that are in force, and stay so: one that can't be used fails the whole.
-    pub(crate) kept: &'a [PathBuf],
-    /// A fetched file that is about to take its place.
-    pub(crate) draft: Option<&'a Draft>,
-}
-
-/// A fetched file that stands beside its place.
-#[derive(Debug, Clone)]
-pub(crate) struct Draft {
-    pub(crate) file: PathBuf,
-    pub(crate) place: PathBuf,
 }
 
 impl ListsInForce {
@@ -178,30 +132,4 @@ fn unix_seconds() -> u64 {
 fn files_of(list: &List) -> Vec<PathBuf> {
     let fetched = list.fetched.iter().map(|fetched| fetched.file.clone());
     list.files.iter().cloned().chain(fetched).collect()
-}
-
-impl Reading<'_> {
-    /// Where the contents of a file are for now.
-    fn at(&self, place: &Path) -> PathBuf {
-        let draft = self.draft.filter(|draft| draft.place == place);
-        draft.map_or(place, |draft| &draft.file).to_path_buf()
-    }
-
-    /// Whether nothing comes into force without this fetched file.
-    fn needs(&self, list: &List, place: &Path) -> bool {
-        let is_draft = self.draft.is_some_and(|draft| draft.place == place);
-        let is_kept = self.kept.iter().any(|kept| kept == place);
-        // One that is not there is to be fetched.
-        is_draft || (list.required || is_kept) && place.exists()
-    }
-}
-
-impl fmt::Display for WhyLeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotFetched => "not fetched yet",
-            Self::Unusable => "the fetched file cannot be used",
-            Self::NoMemory => "no room in the memory budget",
-        })
-    }
 }

@@ -13,13 +13,21 @@ use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::DnsService;
 use crate::config::{FetchedFile, List};
 use crate::fetch::{Fetch, Fetched, Request, Validators};
 use crate::files::{Draft, FilesError, for_each_line, open};
 use crate::limits::{FETCH_RETRY_MAX, FETCH_RETRY_MIN, FETCHED_BYTES_MAX};
 use crate::metrics::FetchOutcome;
 use crate::rules::{PlainScope, Reader};
+
+/// Where fetched files come into force.
+pub(super) trait InForce {
+    /// Brings a fetched file into force, and into its place. The error says why neither was done.
+    async fn take_over(&self, draft: Draft) -> Result<(), String>;
+
+    /// Counts a fetch.
+    fn count(&self, place: (&str, &str), told: Result<FetchOutcome, (FetchOutcome, &str)>);
+}
 
 /// A list that is fetched.
 #[derive(Debug)]
@@ -31,16 +39,16 @@ pub(super) struct Fetching {
     stored: Stored,
 }
 
-/// What stands in the place of a fetched file.
+/// The state of the place of a fetched file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// What is in force.
+    /// The file that is in force.
     InForce,
     /// Nothing, or a file that can't be used.
     Useless,
 }
 
-/// Why a list is not fetched.
+/// The reason why a list is not fetched.
 #[derive(Debug)]
 enum FetchError {
     /// It did not come.
@@ -49,7 +57,7 @@ enum FetchError {
     Refused(String),
 }
 
-/// When it is tried again.
+/// The time of the next try.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     /// When the stored one is too old.
@@ -74,7 +82,7 @@ impl Fetching {
     }
 
     /// Fetches it whenever it is too old, for ever.
-    pub(super) async fn keep_current(mut self, fetch: Arc<dyn Fetch>, service: DnsService) {
+    pub(super) async fn keep_current(mut self, fetch: Arc<dyn Fetch>, service: impl InForce) {
         let mut next = Next::Due;
         loop {
             sleep(self.pause(next)).await;
@@ -85,7 +93,7 @@ impl Fetching {
                 Err(FetchError::Failed(why)) => Err((FetchOutcome::Failed, &**why)),
                 Err(FetchError::Refused(why)) => Err((FetchOutcome::Refused, &**why)),
             };
-            service.metrics.lists.fetched((list, url), told);
+            service.count((list, url), told);
             next = match (&fetched, next) {
                 (Ok(outcome), _) => {
                     tracing::info!(list, url, ?outcome, "list fetched");
@@ -144,7 +152,7 @@ impl Fetching {
         })
     }
 
-    /// How long until the next try.
+    /// The time until the next try.
     fn pause(&self, next: Next) -> Duration {
         match next {
             Next::Due => self.due(),
@@ -171,7 +179,7 @@ impl Fetching {
         age.map_or(Duration::ZERO, |age| self.refresh.saturating_sub(age))
     }
 
-    /// What stands in its place now.
+    /// The state of its place now.
     fn stored(&self) -> Stored {
         match self.source.file.exists() {
             true => self.stored,
@@ -214,7 +222,7 @@ impl Fetching {
     async fn bring_into_force(
         &mut self,
         fetch: &dyn Fetch,
-        service: &DnsService,
+        service: &impl InForce,
     ) -> Result<FetchOutcome, FetchError> {
         let said = self.beside(".fetched");
         let fetched = self.fetch_draft(fetch).await.map_err(FetchError::Failed)?;

@@ -10,10 +10,11 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
 use super::DnsService;
-use super::fetching::{Fetching, Stored};
+use super::fetching::{self, Fetching, Stored};
 use crate::config::Upstream;
 use crate::files::{Draft, FilesError, HostsInForce, ListsInForce, Reading};
 use crate::limits::{FILES_RETRY_EVERY, SCHEDULES_EVERY};
+use crate::metrics::FetchOutcome;
 use crate::snapshot::{Files, Snapshot};
 use crate::tls::Sessions;
 
@@ -104,16 +105,6 @@ impl DnsService {
         read.await.ok()
     }
 
-    /// Brings a fetched file into force, and into its place. The error says why neither was done.
-    pub(super) async fn take_over(&self, draft: Draft) -> Result<(), String> {
-        let read = self.read_lists(Some(draft)).await;
-        let lists = read.ok_or("the node is stopping")?;
-        let lists = Arc::new(lists.map_err(|error| error.to_string())?);
-        self.metrics.lists.was_read();
-        self.replace_files(|files| files.lists = lists).await;
-        Ok(())
-    }
-
     /// Brings files into force that were read, all else staying as it is.
     async fn replace_files(&self, change: impl FnOnce(&mut Files)) {
         let next = |snapshot: &Snapshot| {
@@ -149,6 +140,21 @@ impl DnsService {
     fn upstreams_in_force(&self) -> Option<Vec<Upstream>> {
         let in_force = self.in_force();
         Some(in_force.as_ref()?.snapshot.config.upstreams.clone())
+    }
+}
+
+impl fetching::InForce for DnsService {
+    async fn take_over(&self, draft: Draft) -> Result<(), String> {
+        let read = self.read_lists(Some(draft)).await;
+        let lists = read.ok_or("the node is stopping")?;
+        let lists = Arc::new(lists.map_err(|error| error.to_string())?);
+        self.metrics.lists.was_read();
+        self.replace_files(|files| files.lists = lists).await;
+        Ok(())
+    }
+
+    fn count(&self, place: (&str, &str), told: Result<FetchOutcome, (FetchOutcome, &str)>) {
+        self.metrics.lists.fetched(place, told);
     }
 }
 

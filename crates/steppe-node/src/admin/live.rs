@@ -7,7 +7,7 @@
 //!
 //! Leaves out the history of single routes, which `/metrics` is for.
 
-mod history;
+pub(super) mod history;
 mod last_minute;
 mod responses;
 mod snapshot;
@@ -25,7 +25,6 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde_json::Value;
 use steppe_mem::{Lease, OverBudget, Reservation};
-use steppe_telemetry::recent;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -48,9 +47,6 @@ pub(super) struct Live {
     _held: Reservation,
 }
 
-/// Bytes that admin has of the budget from the start on.
-pub const FIXED_BYTES: usize = history::BYTES + recent::BYTES_MAX;
-
 /// The last event.
 #[derive(Debug)]
 struct Latest {
@@ -64,7 +60,7 @@ impl Live {
     #[expect(clippy::disallowed_methods, reason = "the sampler's own time")]
     pub(super) fn new(content: Arc<Content>) -> Result<Arc<Self>, OverBudget> {
         let lease = content.memory.budget.root().child("admin", None).lease();
-        let held = lease.try_reserve(FIXED_BYTES)?;
+        let held = lease.try_reserve(history::FIXED_BYTES)?;
         Ok(Arc::new(Self {
             content,
             began_at: Instant::now(),

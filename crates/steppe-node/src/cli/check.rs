@@ -14,7 +14,6 @@ use steppe_mem::Budget;
 
 use super::code::Code;
 use super::console::{complain, load_for, print, say};
-use super::summary;
 use crate::config::{self, Config};
 use crate::container::{LimitSource, MemoryLimit, memory_limit};
 use crate::needs::{self, Needs};
@@ -42,7 +41,7 @@ Certificates, keys, lists and error pages are read once the configuration itself
 first one that can't be used is reported. A file whose node could not start for want of memory is
 refused with the sum of what it reserves before it serves.";
 
-/// Why a configuration is refused.
+/// The reason of a refusal, for people.
 type Refused = String;
 
 #[expect(
@@ -125,4 +124,28 @@ fn memory(
         Err((_, FilesError::Budget(_))) => Err(whole(needs).refused().to_string()),
         Err(other) => Err(text(other)),
     }
+}
+
+/// Listeners, routes, rules, upstreams and budget in one line.
+fn summary(config: &Config) -> String {
+    let count = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    };
+    let (http, dns) = (&config.http, &config.dns);
+    let addresses = http.listeners.iter().map(|each| each.address.to_string());
+    let forwarder = dns.listeners.iter().map(|each| each.address.to_string());
+    let addresses: Vec<_> = addresses.chain(forwarder).collect();
+    let rules = match dns.rules.len() {
+        0 => String::new(),
+        rules => format!("{}, ", count(rules, "rule")),
+    };
+    format!(
+        "{} ({}), {}, {rules}{}, memory budget {}",
+        count(addresses.len(), "listener"),
+        addresses.join(", "),
+        count(http.routes.len(), "route"),
+        count(http.upstreams.len() + dns.upstreams.len(), "upstream"),
+        config.node.memory_budget,
+    )
 }

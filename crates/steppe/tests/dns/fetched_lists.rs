@@ -32,7 +32,7 @@ records = "192.0.2.80"
 
 const BUDGET_BYTES: u64 = 24 << 20;
 
-/// What a node takes beside its budget.
+/// Memory of a node beside its budget.
 const BESIDE_BYTES: u64 = 24 << 20;
 
 const BLOCKED: (u8, u8) = (3, 0);

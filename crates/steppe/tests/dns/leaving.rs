@@ -16,7 +16,7 @@ servers = ["udp://{silent}"]
 forward = "silent"
 "#;
 
-/// How a client leaves.
+/// A way of leaving.
 #[derive(Debug, Clone, Copy)]
 enum Leave {
     /// FIN, over TLS after `close_notify`.

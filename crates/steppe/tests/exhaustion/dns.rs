@@ -39,7 +39,7 @@ struct Forwarder {
     _silent: UdpSocket,
 }
 
-/// How a flood comes.
+/// The transport of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Tcp,
@@ -102,7 +102,7 @@ fn framed(message: Vec<u8>) -> Vec<u8> {
     [len.to_be_bytes().to_vec(), message].concat()
 }
 
-/// How many clients attack, and how many queries each sends.
+/// Clients that attack, and queries of each.
 const CLIENTS: usize = 300;
 const QUERIES: usize = 150;
 
@@ -121,7 +121,7 @@ fn large(_: usize) -> Vec<u8> {
     dns_query(7, "large.example", TXT)
 }
 
-/// What a client sends: queries one after the other, by HTTPS on a stream each.
+/// The bytes of a client: queries one after the other, by HTTPS on a stream each.
 fn sent(over: Over, query: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let queries = (0..QUERIES).map(query);
     match over {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use steppe_mem::OverBudget;
 
-use super::{LeftOut, ListFacts, Reading, WhyLeftOut};
+use super::reading::{LeftOut, ListFacts, Reading, WhyLeftOut};
 use crate::config::{FetchedFile, List};
 use crate::files::charge::Charge;
 use crate::files::error::FilesError;
@@ -16,14 +16,14 @@ use crate::rules::{BuildError, Builder, Index, Line, Reader};
 /// Rules between two looks at how much memory they take.
 const RULES_PER_LOOK: usize = 4096;
 
-/// What becomes of fetched files that need not be there.
+/// The treatment of fetched files that need not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Optional {
     Read,
     LeftOut,
 }
 
-/// What was read.
+/// Files that were read, apart from their rules.
 pub(super) struct Loading {
     pub(super) charge: Charge,
     /// By list.
@@ -34,7 +34,7 @@ pub(super) struct Loading {
 /// A list, by its number.
 type Numbered<'a> = (usize, &'a List);
 
-/// Why a file was not read to its end.
+/// The reason why a file was not read to its end.
 enum Stopped {
     Read(io::Error),
     Rules(BuildError),

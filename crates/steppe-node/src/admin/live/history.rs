@@ -1,12 +1,16 @@
 //! The last ten minutes, a sample a second, in a ring of fixed size.
 
 use serde_json::{Value, json};
+use steppe_telemetry::recent;
 
 /// Ten minutes of seconds.
 const SAMPLES_MAX: usize = 600;
 
-/// What the ring takes, however full it is.
-pub(super) const BYTES: usize = SAMPLES_MAX * size_of::<Sample>();
+/// Bytes of the ring, however full it is.
+const BYTES: usize = SAMPLES_MAX * size_of::<Sample>();
+
+/// Bytes that admin has of the budget from the start on: the ring, and the last errors.
+pub const FIXED_BYTES: usize = BYTES + recent::BYTES_MAX;
 
 const _: () = assert!(size_of::<Sample>() <= 40);
 

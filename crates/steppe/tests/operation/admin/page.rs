@@ -3,7 +3,9 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use steppe_testkit::{Chromium, NodeConfig, Port, RawOrigin, Steppe, eventually, observe_until, skip};
+use steppe_testkit::{
+    Chromium, NodeConfig, Port, RawOrigin, Steppe, eventually, observe_until, skip,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TOKEN: &str = "s3cret-t0ken-of-some-length";

@@ -1,4 +1,4 @@
-//! What `steppe check` says of memory, and that `steppe run` decides alike.
+//! Memory that a start reserves: `steppe check` and `steppe run` decide alike.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ block = "zero"
 records = "192.0.2.80"
 "#;
 
-/// How `steppe check` ends, and what it says of a file of this text.
+/// The exit code of `steppe check` for a file of this text, and its output.
 fn check(text: &str, options: &[&str]) -> (i32, String) {
     let scratch = Scratch::new("check-memory");
     scratch.write("steppe.toml", text);
@@ -157,7 +157,7 @@ fn auto_takes_as_many_workers_as_the_budget_carries_and_says_so() {
     assert!(node.stop().success());
 }
 
-/// Whatever machine somebody tries them on, with 1 GiB.
+/// On machines of 1 GiB.
 #[test]
 fn examples_of_the_pages_start_with_1_to_64_workers() {
     let limit = MemoryLimit {

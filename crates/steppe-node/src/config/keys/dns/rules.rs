@@ -36,10 +36,10 @@ pub(super) static LIST: Table = Table {
         Key::new(
             "required",
             Kind::Boolean,
-            "Whether the node must not serve without the fetched files of this list: a start \
-             fetches those that are not stored, and is refused if that fails, or if one cannot \
-             be used or does not fit in the memory budget. Otherwise the node starts without such \
-             a file, and reports it.",
+            "`true` refuses a start without all fetched files of this list: those that are not \
+             stored are fetched first, and one that cannot be fetched or used, or does not fit in \
+             the memory budget, refuses the start. Otherwise the node starts without such a \
+             file, and reports it.",
         )
         .absent(Absent::No),
         Key::new(
