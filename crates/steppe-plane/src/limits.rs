@@ -116,7 +116,7 @@ pub const RESPONSE_SHARE_PERMILLE_MAX: u16 = 900;
 pub const WAITING_MAX: usize = 16_384;
 
 /// What a service that a worker names is charged in a relay beside its name: its places in tables.
-pub const SEAT_BYTES: usize = 280;
+pub const SEAT_BYTES: usize = 288;
 
 /// What a service with a name of `len` bytes is charged for each worker that names it: a relay has the name twice.
 #[must_use]

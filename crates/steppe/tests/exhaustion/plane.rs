@@ -158,6 +158,8 @@ fn run(case: &str, test: &str, sent: impl Fn() -> Vec<u8>) {
     };
     for budgets in &BUDGETS[..all] {
         let (flood, plane) = flood(case, *budgets, &serving);
+        // Else one address never comes to what the plane may have.
+        let flood = flood.config(|config| config.set("node.client_share", "off"));
         flood.neighbour(once_dialed(is_served)).run(|_| {
             let mut crowd = Crowd::connect(plane, CONNECTIONS);
             crowd.send(&sent());
@@ -352,6 +354,19 @@ fn converse(mut socket: TcpStream) -> std::io::Result<()> {
             }
         }
     }
+}
+
+/// By its share, an address leaves room to callers on others.
+#[test]
+fn calls_without_data_leave_room_to_other_callers() {
+    let serving = Serving::start();
+    let (flood, plane) = flood("a caller beside calls without DATA", BUDGETS[0], &serving);
+    let neighbour = once_dialed(move |_| is_echoed(plane));
+    flood.neighbour(neighbour).run(|_| {
+        let mut crowd = Crowd::connect(plane, CONNECTIONS);
+        crowd.send(&calls(CALLS, |id| request(id, &Head::request("sink"))));
+        crowd
+    });
 }
 
 /// 300 of one caller, as in the middle of uploads: others wait once for as long as a call may, and are served then.
