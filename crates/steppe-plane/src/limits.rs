@@ -115,10 +115,10 @@ pub const RESPONSE_SHARE_PERMILLE_MAX: u16 = 900;
 /// others is better refused.
 pub const WAITING_MAX: usize = 16_384;
 
-/// What a service that a worker names is charged in a relay beside its name: its places in tables.
-pub const SEAT_BYTES: usize = 288;
+/// Charge of a service that a worker names, in a relay, beside its name: its places in tables.
+pub const SEAT_BYTES: usize = 304;
 
-/// What a service with a name of `len` bytes is charged for each worker that names it: a relay has the name twice.
+/// Charge of a service with a name of `len` bytes, for each worker that names it: a relay has the name twice.
 #[must_use]
 pub const fn seat_bytes(len: usize) -> usize {
     SEAT_BYTES + 2 * block_bytes(len)
@@ -167,22 +167,21 @@ pub const TLS_UNSENT_BYTES: usize = 48 << 10;
 /// its text (RFC 8446 §5.1), and its keys.
 pub const TLS_BYTES: usize = TLS_UNSENT_BYTES + (48 << 10);
 
-/// What a stream is charged: its entries in both tables of a connection, and in queues.
-pub const STREAM_BYTES: usize = 1_536;
+/// Charge of a stream: its entries in both tables of a connection, and in queues.
+pub const STREAM_BYTES: usize = 1_600;
 
-/// What a call that a relay passes on is charged beside its streams: its task, which may wait for memory, and its place
-/// at a worker. What a peer says of it is charged by its length.
-pub const RELAY_CALL_BYTES: usize = 2_944;
+/// Charge of a call that a relay passes on, beside its streams: its task, which may wait for memory, and its place at a
+/// worker. The texts of its HEADERS are charged by their length.
+pub const RELAY_CALL_BYTES: usize = 3_008;
 
-/// What a call that a worker of this crate serves is charged beside its stream: its task, without what its handler
-/// makes.
-pub const WORKER_CALL_BYTES: usize = 608;
+/// Charge of a call that a worker of this crate serves, beside its stream: its task, without the memory of its handler.
+pub const WORKER_CALL_BYTES: usize = 672;
 
 /// Memory of what waits to be written that a connection's charge includes. A peer that reads less than it causes to be
 /// written has the rest charged.
 pub const OUTPUT_BYTES: usize = 68 << 10;
 
-/// What a text or another block of `len` bytes is charged: an allocator's size classes are a quarter apart.
+/// Charge of a text or another block of `len` bytes: an allocator's size classes are a quarter apart.
 #[must_use]
 pub const fn block_bytes(len: usize) -> usize {
     len + len / 4 + 16
@@ -191,7 +190,7 @@ pub const fn block_bytes(len: usize) -> usize {
 /// Streams that a table of a connection keeps blocks for while none is open.
 pub(crate) const STREAMS_KEPT: usize = 32;
 
-/// What a small message is charged beyond its bytes and a quarter of these: its owner, and its place in a queue.
+/// Charge of a small message beyond its bytes and a quarter of these: its owner, and its place in a queue.
 pub const MESSAGE_BYTES: usize = 176;
 
 /// Bytes from which on a message on standing credit is worth a buffer of the pool: classes double, so less

@@ -16,7 +16,6 @@ use crate::limits::{STALE_MAX, STREAMS_KEPT};
 pub(crate) struct Table<T> {
     open: HashMap<StreamId, Box<T>>,
     /// Blocks of streams that have ended.
-    #[expect(clippy::vec_box, reason = "blocks go back to the map as they are")]
     spare: Vec<Box<T>>,
 }
 

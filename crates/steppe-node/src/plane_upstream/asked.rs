@@ -87,7 +87,7 @@ impl Asked {
         })
     }
 
-    /// What its texts are charged.
+    /// Charge of its texts.
     pub(super) fn bytes(&self) -> usize {
         let texts = [
             Some(self.service.len()),

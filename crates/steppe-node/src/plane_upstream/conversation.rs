@@ -140,10 +140,14 @@ async fn send(
 ) -> Result<(), Unsent> {
     // Nothing is read of the client that could not go on.
     grant(&request, calls).await?;
-    let awaited = Awaited::default();
+    let awaited = Awaited {
+        hall,
+        is_waiting: Cell::new(false),
+        pieces: Cell::new(0),
+    };
     tokio::select! {
         biased;
-        sent = send_pieces(&mut request, asked, (hall, &awaited), calls.payload_bytes_max()) => sent?,
+        sent = send_pieces(&mut request, asked, &awaited, calls.payload_bytes_max()) => sent?,
         () = unused(&awaited, calls) => {
             let detail = "credit was granted and not used while other calls waited";
             return Err(Unsent::Refused(Failure::new(Status::Overloaded, detail)));
@@ -176,9 +180,10 @@ async fn grant(request: &Sender, calls: &dyn Calling) -> Result<(), Unsent> {
     }
 }
 
-/// Whether the client's next piece is waited for, and how many came.
-#[derive(Debug, Default)]
-struct Awaited {
+/// The wait for the client's next piece, and the number of those that came.
+#[derive(Debug)]
+struct Awaited<'a> {
+    hall: &'a Hall,
     is_waiting: Cell<bool>,
     pieces: Cell<u64>,
 }
@@ -186,13 +191,13 @@ struct Awaited {
 async fn send_pieces(
     request: &mut Sender,
     asked: &Asked,
-    (hall, awaited): (&Hall, &Awaited),
+    awaited: &Awaited<'_>,
     bytes_max: u64,
 ) -> Result<(), Unsent> {
     let mut sent = 0;
     loop {
         awaited.is_waiting.set(true);
-        let piece = hall.next_of_request().await;
+        let piece = awaited.hall.next_of_request().await;
         awaited.is_waiting.set(false);
         let Some(piece) = piece else { return Ok(()) };
         awaited.pieces.set(awaited.pieces.get() + 1);
@@ -207,7 +212,7 @@ async fn send_pieces(
 }
 
 /// Ready where the client sends nothing for as long as others may wait, and others wait.
-async fn unused(awaited: &Awaited, calls: &dyn Calling) {
+async fn unused(awaited: &Awaited<'_>, calls: &dyn Calling) {
     loop {
         let before = awaited.pieces.get();
         let is_idle = || awaited.is_waiting.get() && awaited.pieces.get() == before;

@@ -21,7 +21,7 @@ use crate::status::Status;
 
 /// What a connection serves.
 pub(crate) trait Endpoint: Send + Sync + 'static {
-    /// What a call that it accepts is charged beside its stream and what its HEADERS say.
+    /// Charge of a call that it accepts, beside its stream and the texts of its HEADERS.
     const CALL_BYTES: usize;
 
     /// A peer opened a stream. Called without a lock.
@@ -361,7 +361,7 @@ fn accepted_of(link: &Arc<Link>, id: StreamId, head: &Head<'_>, now: Instant) ->
     }
 }
 
-/// What the texts of a request take, rounded up to the size classes of an allocator.
+/// Charge of the texts of a request.
 fn said_bytes(head: &Head<'_>) -> usize {
     let texts = [
         Some(head.service.len()),

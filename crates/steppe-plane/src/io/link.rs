@@ -40,10 +40,10 @@ pub(super) struct State {
     pub(super) connection: Connection,
     pub(super) streams: Table<Stream>,
     pub(super) reading: Option<Reading>,
-    /// What streams take whose calls are over, until the connection has no entry of theirs: their peers have not ended
+    /// Charges of streams whose calls are over, until the connection has no entry of theirs: their peers have not ended
     /// them, or read nothing.
     answered: Vec<(StreamId, Reservation)>,
-    /// What waits to be written takes beyond [`OUTPUT_BYTES`].
+    /// Charge of frames that wait to be written, beyond [`OUTPUT_BYTES`].
     unread: Reservation,
     /// Tasks that wait for room to open a stream, or to begin a response. Local callers alone, each of
     /// which holds what it wants to send.

@@ -39,9 +39,9 @@ pub(super) struct Stream {
     /// Whether a handler has begun with it.
     pub(super) processing: Processing,
     pub(super) wakers: Wakers,
-    /// What this entry takes, and the connection's. `None` of a spare one.
+    /// Charge of this entry and the connection's. `None` of a spare one.
     pub(super) table: Option<Reservation>,
-    /// What of this is for its call, which is over before the entries may be.
+    /// Bytes of this that are for its call, which is over before the entries may be.
     pub(super) call_bytes: usize,
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::sleep_until;
 
-/// How many calls have waited for long, and the others, which hear of them.
+/// The number of calls that have waited for long, and news of them for the others.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
     pressing: AtomicUsize,
@@ -44,7 +44,7 @@ impl Pressure {
         poll_fn(|cx| self.poll_pressed(cx, changed.as_mut())).await;
     }
 
-    /// What [`Pressure::poll_pressed`] is polled with.
+    /// News to poll [`Pressure::poll_pressed`] with.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

@@ -37,7 +37,7 @@ pub(super) struct Pump<'a> {
     was_stopped: bool,
 }
 
-/// What a request is bound by.
+/// The bounds of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit<'a> {
     /// Bytes of it, where they are known.
@@ -46,20 +46,33 @@ pub(super) struct Limit<'a> {
     pub(super) bytes_max: u64,
     /// Until when the other side has to grant something at all.
     pub(super) until: Instant,
-    /// How long that may take, and how long credit may lie unused while others wait.
+    /// The longest wait for that, and the longest that credit may lie unused while others wait.
     pub(super) wait: Duration,
     pub(super) pressure: &'a Pressure,
 }
 
-/// How far an announced request is in waiting: for its first credit, then for whoever sends it.
+/// The wait of an announced request: for its first credit, then for its sender to use it.
 struct Watch<'a> {
     limit: Limit<'a>,
     /// Of a request that has waited for half of its time.
     pressing: Option<Pressing<'a>>,
     /// When credit was granted first, or seen to be used last.
     used_at: Option<Instant>,
-    /// What had come by then.
+    /// Bytes that had come by then.
     received: u64,
+}
+
+/// Bytes of a body that were granted, and that came.
+#[derive(Clone, Copy)]
+struct Credit {
+    granted: u64,
+    received: u64,
+}
+
+/// A timer, and the news that calls have waited for long.
+struct Wakes<'w, 'a> {
+    timer: Pin<&'w mut Sleep>,
+    changed: Pin<&'w mut Notified<'a>>,
 }
 
 enum Next {
@@ -106,8 +119,15 @@ impl<'a> Pump<'a> {
                 if let Poll::Ready(next) = self.poll_next(cx) {
                     return Poll::Ready(next);
                 }
-                let moved = (self.granted, self.received);
-                let over = watch.poll(cx, moved, (timer.as_mut(), changed.as_mut()));
+                let credit = Credit {
+                    granted: self.granted,
+                    received: self.received,
+                };
+                let wakes = Wakes {
+                    timer: timer.as_mut(),
+                    changed: changed.as_mut(),
+                };
+                let over = watch.poll(cx, credit, wakes);
                 over.map(|failure| Err(Stuck::Here(failure)))
             });
             match next.await? {
@@ -131,7 +151,7 @@ impl<'a> Pump<'a> {
         sent.map_err(|_| Stuck::Sink)
     }
 
-    /// What can be done next.
+    /// The next thing to do.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, Stuck>> {
         if let Poll::Ready(part) = self.from.poll_part(cx) {
             return Poll::Ready(part.map(Next::Part).map_err(Stuck::Source));
@@ -223,9 +243,11 @@ impl<'a> Watch<'a> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (granted, received): (u64, u64),
-        (mut timer, changed): (Pin<&mut Sleep>, Pin<&mut Notified<'a>>),
+        credit: Credit,
+        wakes: Wakes<'_, 'a>,
     ) -> Poll<Failure> {
+        let Wakes { mut timer, changed } = wakes;
+        let Credit { granted, received } = credit;
         loop {
             ready!(timer.as_mut().poll(cx));
             let (now, wait) = (Instant::now(), self.limit.wait);
@@ -253,7 +275,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether there is credit that its sender need not wait to have more of.
+    /// True where its sender has credit enough to send, without waiting for more.
     fn could_send(&self, granted: u64, received: u64) -> bool {
         let left = self
             .limit

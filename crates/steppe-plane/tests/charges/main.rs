@@ -1,11 +1,9 @@
-//! What a connection, a stream, a call, a message and a service are charged is what they take, measured in their largest
-//! form: by the bytes of the relay's thread that are live, in whole size classes, while its peers are on other threads.
+//! Connections, streams, calls, messages and services are charged what they take, measured in their largest form: by the bytes of the relay's thread that are live, in whole size classes, while its peers are on other threads.
 //!
 //! Each measurement fails where its charge is too small, and where it is a tenth too large.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
-mod classes;
 mod peer;
 
 use std::alloc::System;
@@ -18,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use steppe_mem::Budget;
-use steppe_mem::alloc::{Counted, thread_live_bytes};
+use steppe_mem::alloc::{Counted, thread_block_bytes};
 use steppe_plane::frame::{FrameHeader, FrameType, Head, Service, write_services};
 use steppe_plane::limits::{
     CONNECTION_BYTES, CONNECTION_CREDIT, MESSAGE_BYTES, PARTS_PER_STREAM_MAX, RELAY_CALL_BYTES,
@@ -27,11 +25,10 @@ use steppe_plane::limits::{
 use steppe_plane::{Call, Memory, Relay, RelayConfig, Status, Worker};
 use tokio::net::TcpListener;
 
-use classes::Classes;
 use peer::{Peer, control, frame, request};
 
 #[global_allocator]
-static ALLOCATOR: Classes<Counted<System>> = Classes(Counted(System));
+static ALLOCATOR: Counted<System> = Counted(System);
 
 /// A relay on this thread.
 struct Site {
@@ -40,7 +37,7 @@ struct Site {
     address: SocketAddr,
 }
 
-/// What is live on this thread, and reserved.
+/// Bytes that are live on this thread, and reserved.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     live: i64,
@@ -104,12 +101,12 @@ impl Site {
 
     fn now(&self) -> Taken {
         Taken {
-            live: thread_live_bytes(),
+            live: thread_block_bytes(),
             reserved: i64::try_from(self.budget.root().reserved_bytes()).expect("small"),
         }
     }
 
-    /// What is taken, once it has not changed for a while.
+    /// The same, once it has not changed for a while.
     async fn taken(&self) -> Taken {
         let mut last = self.now();
         let mut same = 0;
@@ -169,14 +166,14 @@ fn block_on(run: impl Future<Output = ()>) {
     runtime.block_on(run);
 }
 
-/// What `count` of something take and are charged, each.
+/// Bytes that each of `count` takes, and is charged.
 fn each(before: Taken, after: Taken, count: u32) -> (i64, i64) {
     let count = i64::from(count);
     let live = (after.live - before.live + count - 1) / count;
     (live, (after.reserved - before.reserved) / count)
 }
 
-/// Whether what is `live` is charged.
+/// Checks that what is `live` is charged.
 #[track_caller]
 fn is_charged(what: &str, (live, reserved): (i64, i64)) {
     println!("{what}: {live} bytes are live of {reserved} charged");
@@ -199,7 +196,7 @@ fn needs(what: &str, (live, reserved): (i64, i64), constant: usize) {
 
 /// Just beyond what a table of so many has room for, before it grows.
 const CALLS: u32 = 7_200;
-/// What is left of them is as few as a table may have without giving memory up.
+/// Those that are left of them: as few as a table may have without giving memory up.
 const LEFT: u32 = CALLS / 4;
 
 /// A call of a service that is waited for.
@@ -231,7 +228,7 @@ fn messages(stream: u32, count: u32) -> Vec<u8> {
 }
 
 /// A worker of the service `x`, which takes `calls` and answers none of them but by `answer`.
-fn worker(address: SocketAddr, calls: u32, answer: fn(u32) -> Vec<u8>) -> Script {
+fn worker(address: SocketAddr, calls: u32, answer: fn(u32) -> (Vec<u8>, Vec<u8>)) -> Script {
     Script::new(move |pause| {
         let mut peer = Peer::new(address);
         peer.send(&services(&["x".to_owned()], calls));
@@ -239,7 +236,9 @@ fn worker(address: SocketAddr, calls: u32, answer: fn(u32) -> Vec<u8>) -> Script
         pause();
         for _ in 0..calls {
             let (header, _) = peer.read_until(FrameType::HEADERS);
-            peer.send(&answer(header.stream));
+            let (head, body) = answer(header.stream);
+            peer.send(&head);
+            peer.send_body(&body);
         }
         pause();
     })
@@ -254,7 +253,7 @@ fn caller(address: SocketAddr, body: fn(u32) -> Vec<u8>) -> Script {
         let ids = || (0..CALLS).map(|number| 2 * number + 1);
         for id in ids() {
             peer.send(&request(id, &head("x")));
-            peer.send(&body(id));
+            peer.send_body(&body(id));
         }
         pause();
         for id in ids().skip(LEFT as usize) {
@@ -264,11 +263,11 @@ fn caller(address: SocketAddr, body: fn(u32) -> Vec<u8>) -> Script {
     })
 }
 
-/// What calls take, all of them, and when most of them are gone.
+/// Bytes of each call, of all of them, and when most of them are gone.
 async fn calls(
     workers: u32,
     body: fn(u32) -> Vec<u8>,
-    answer: fn(u32) -> Vec<u8>,
+    answer: fn(u32) -> (Vec<u8>, Vec<u8>),
 ) -> [(i64, i64); 2] {
     let site = Site::new(Duration::from_secs(3_000)).await;
     let mut worker = worker(site.address, workers, answer);
@@ -293,7 +292,7 @@ async fn calls(
 #[test]
 fn a_call_that_waits_is_charged_what_it_takes() {
     block_on(async {
-        let [all, left] = calls(0, |_| Vec::new(), |_| Vec::new()).await;
+        let [all, left] = calls(0, |_| Vec::new(), |_| (Vec::new(), Vec::new())).await;
         is_charged("a call that waits", all);
         needs("the same, most gone", left, STREAM_BYTES + RELAY_CALL_BYTES);
     });
@@ -305,7 +304,7 @@ fn a_call_that_runs_is_charged_what_it_takes() {
     block_on(async {
         let answer = |id| {
             let response = request(id, &Head::response());
-            [response, messages(id, 13)].concat()
+            (response, messages(id, 13))
         };
         let [all, left] = calls(CALLS, |id| messages(id, 13), answer).await;
         is_charged("a call that runs", all);
@@ -318,7 +317,7 @@ fn a_call_that_runs_is_charged_what_it_takes() {
 fn a_stream_is_charged_what_it_takes() {
     block_on(async {
         let site = Site::new(Duration::from_secs(3_000)).await;
-        let mut worker = worker(site.address, CALLS, |_| Vec::new());
+        let mut worker = worker(site.address, CALLS, |_| (Vec::new(), Vec::new()));
         worker.pauses().await;
         let before = site.taken().await;
         worker.go();
@@ -391,7 +390,7 @@ fn a_small_message_is_charged_what_it_takes() {
     const MESSAGES: u32 = 4_200;
     block_on(async {
         let site = Site::new(Duration::from_secs(3_000)).await;
-        let mut worker = worker(site.address, 0, |_| Vec::new());
+        let mut worker = worker(site.address, 0, |_| (Vec::new(), Vec::new()));
         worker.pauses().await;
         site.taken().await;
         let mut caller = Script::new({

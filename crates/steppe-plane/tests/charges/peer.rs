@@ -1,5 +1,6 @@
 //! A peer that says what it is told to, on a thread of its own: what it allocates is not counted.
 
+use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -7,10 +8,16 @@ use std::time::Duration;
 use tokio::net::TcpSocket;
 
 use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello};
+use steppe_plane::limits::CONNECTION_CREDIT;
 
 /// One connection.
 pub struct Peer {
     pub socket: TcpStream,
+    /// Frames that were read while credit was waited for.
+    read: VecDeque<(FrameHeader, Vec<u8>)>,
+    /// Standing credit of the connection that is left.
+    credit: u64,
+    granted: u64,
 }
 
 /// A frame.
@@ -63,7 +70,12 @@ impl Peer {
         socket
             .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("is set");
-        let mut peer = Self { socket };
+        let mut peer = Self {
+            socket,
+            read: VecDeque::new(),
+            credit: u64::from(CONNECTION_CREDIT),
+            granted: 0,
+        };
         let mut bytes = Vec::new();
         Hello {
             oldest: 1,
@@ -81,13 +93,31 @@ impl Peer {
         self.socket.write_all(bytes).expect("it reads");
     }
 
+    /// Sends frames of DATA on standing credit, once there is enough of it.
+    pub fn send_body(&mut self, bytes: &[u8]) {
+        while self.credit < bytes.len() as u64 {
+            let frame = self.receive();
+            self.read.push_back(frame);
+        }
+        self.credit -= bytes.len() as u64;
+        self.send(bytes);
+    }
+
     /// The next frame.
     pub fn read(&mut self) -> (FrameHeader, Vec<u8>) {
+        self.read.pop_front().unwrap_or_else(|| self.receive())
+    }
+
+    fn receive(&mut self) -> (FrameHeader, Vec<u8>) {
         let mut header = [0; HEADER_BYTES];
         self.socket.read_exact(&mut header).expect("a frame");
         let header = FrameHeader::read(&header);
         let mut payload = vec![0; header.len as usize];
         self.socket.read_exact(&mut payload).expect("it is whole");
+        if header.frame_type == FrameType::CREDIT && header.stream == 0 {
+            self.credit += header.aux - self.granted;
+            self.granted = header.aux;
+        }
         (header, payload)
     }
 

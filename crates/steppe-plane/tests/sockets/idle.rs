@@ -1,5 +1,7 @@
 //! Calls that are granted credit and use none of it: they give way to calls that wait, and to nobody else.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! Callers that leave while their call is in some state: it ends at the worker, and the relay gives everything back.
 
+#![allow(clippy::disallowed_methods, reason = "tests read the clock")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
@@ -14,7 +16,7 @@ use tokio::net::TcpListener;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a caller has sent, and what its worker does.
+/// A call: the part that its caller has sent, and the way its worker behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// For a worker.
@@ -26,7 +28,7 @@ enum State {
     /// A small body, some of which came.
     PartOfStanding,
     Runs,
-    /// What comes of it is not read.
+    /// Its response is not read.
     Unread,
 }
 
@@ -154,7 +156,7 @@ fn leave(mut socket: TcpStream, way: Way) -> Option<TcpStream> {
 
 /// A relay with a worker, on a thread of their own.
 fn site() -> (Arc<Relay>, Budget, SocketAddr) {
-    let (tell, told) = mpsc::channel();
+    let (tell, told) = mpsc::sync_channel(1);
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().expect("a runtime");

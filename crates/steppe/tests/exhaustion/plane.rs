@@ -23,7 +23,7 @@ use super::flood::{Crowd, Flood, is_served};
 const MIB: u64 = 1 << 20;
 const CONNECTIONS: usize = 24;
 const CALLS: u32 = 8_000;
-/// What a call of the neighbour sends and takes.
+/// Bytes that a call of the neighbour sends and takes.
 const BODY_BYTES: u32 = 200_000;
 
 /// A worker of this process that listens: `sink` takes all and answers nothing, `echo` sends back, `endless` sends for
@@ -37,7 +37,7 @@ struct Serving {
 impl Serving {
     fn start() -> Self {
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (tell, told) = mpsc::sync_channel(1);
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = { runtime }.enable_all().build().expect("a runtime");
@@ -133,7 +133,7 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
-/// What one connection sends: for each of so many streams what `of` says.
+/// Frames of one connection: for each of so many streams, those of `of`.
 fn calls(count: u32, of: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
     let streams = (0..count).flat_map(|number| of(2 * number + 1));
     hello().into_iter().chain(streams).collect()

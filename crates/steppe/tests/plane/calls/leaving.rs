@@ -9,7 +9,7 @@ use steppe_testkit::{FieldSection, H2Frame, H2Peer, Peer, Steppe, eventually};
 
 use super::{MIB, Serving, echo, node};
 
-/// What a client has sent, and what its worker does.
+/// A request: the part that its client has sent, and the way its worker behaves.
 #[derive(Debug, Clone, Copy)]
 struct State {
     name: &'static str,
@@ -17,7 +17,7 @@ struct State {
     worker: &'static str,
     length: Option<usize>,
     sent: usize,
-    /// Whether the call is open at the worker.
+    /// True where the call is open at the worker.
     is_called: bool,
 }
 
@@ -73,7 +73,7 @@ const STATES: [State; 7] = [
     },
 ];
 
-/// How it leaves.
+/// A way of leaving.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Close,
