@@ -245,6 +245,12 @@ pub const EXCHANGES_PER_WORKER: u32 = 2048;
 /// Queries that a worker has out: most questions go to one server, or two.
 pub const ATTEMPTS_PER_WORKER: u32 = 4096;
 
+/// Bytes of an exchange in the table of attempts: a name, links and numbers. Measured by a test.
+pub const ATTEMPTS_EXCHANGE_BYTES: usize = 316;
+
+/// Bytes of an attempt in it: the case of a name, links and numbers, and its chain. Measured by a test.
+pub const ATTEMPT_BYTES: usize = 60;
+
 /// Queries for one question at most, to all servers and again: a race asks each once, and what is lost
 /// on the way is asked again some times.
 pub const ATTEMPTS_PER_EXCHANGE_MAX: u16 = SERVERS_PER_EXCHANGE_MAX as u16 + 4;

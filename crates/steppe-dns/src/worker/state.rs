@@ -25,8 +25,9 @@ use super::log::WorkerLog;
 use super::upstream::Upstream;
 use crate::in_flight::{Attempts, Sizes, Waiter};
 use crate::limits::{
-    DATAGRAMS_PER_BATCH, MESSAGE_BYTES_MAX, UDP_PAYLOAD_BYTES, UPSTREAM_DATAGRAM_BYTES,
-    UPSTREAM_SOCKETS_PER_WORKER, WAITERS_PER_QUESTION_MAX,
+    ATTEMPT_BYTES, ATTEMPTS_EXCHANGE_BYTES, DATAGRAMS_PER_BATCH, MESSAGE_BYTES_MAX,
+    UDP_PAYLOAD_BYTES, UPSTREAM_DATAGRAM_BYTES, UPSTREAM_SOCKETS_PER_WORKER,
+    WAITERS_PER_QUESTION_MAX,
 };
 use crate::manner::Cookies;
 use crate::metrics::Cells;
@@ -257,10 +258,6 @@ impl WorkerState {
         u32::try_from(elapsed.as_micros() & u128::from(u32::MAX)).unwrap_or_default()
     }
 }
-
-/// Bytes of an exchange, and of an attempt, in the table of attempts: a name, links and numbers.
-const ATTEMPTS_EXCHANGE_BYTES: usize = 330;
-const ATTEMPT_BYTES: usize = 64;
 
 /// The time of day in seconds since 1970, the lower 32 bits.
 #[expect(

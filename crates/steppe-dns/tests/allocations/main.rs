@@ -31,6 +31,7 @@ mod service;
 #[path = "../support/streams.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod streams;
+mod tables;
 
 use std::alloc::System;
 

@@ -190,3 +190,24 @@ const _: () = assert!(
         + 8 * 1024
         <= steppe_telemetry::limits::LINE_BYTES_MAX
 );
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+    use steppe_mem::alloc::thread_block_bytes;
+
+    use super::*;
+
+    /// A tenth less would not be enough.
+    #[test]
+    fn a_record_is_charged_with_what_it_takes() {
+        let lease = Budget::new(1 << 20).root().lease();
+        let before = thread_block_bytes();
+        let record = Record::new(&lease).expect("room");
+        let taken = usize::try_from(thread_block_bytes() - before).expect("more than before");
+        assert_eq!(
+            (taken, record.charge.bytes()),
+            (ACCESS_RECORD_BYTES, ACCESS_RECORD_BYTES)
+        );
+    }
+}

@@ -35,4 +35,6 @@ pub(super) fn put_back(mut exchange: Box<Exchange>) {
     });
 }
 
+// It is charged with what it takes, and a tenth more at most.
 const _: () = assert!(size_of::<Exchange>() <= EXCHANGE_BYTES);
+const _: () = assert!(size_of::<Exchange>() > EXCHANGE_BYTES / 10 * 9);
