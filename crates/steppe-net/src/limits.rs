@@ -95,6 +95,10 @@ pub const TLS_SESSION_BYTES: usize = 8 << 10;
 /// does one at a time.
 pub const TLS_HANDSHAKE_BYTES: usize = 16 << 10;
 
+/// Of a message that is not whole yet, rustls holds so much within what a session and a handshake are charged; what
+/// it holds beyond is charged as it grows.
+pub const TLS_MESSAGE_BYTES: usize = 1 << 10;
+
 /// While an account has more room than this, whoever reads from a peer uses large buffers.
 pub const ROOMY_BYTES: u64 = 16 << 20;
 

@@ -15,11 +15,11 @@ use super::agreed::{self, Agreed};
 use super::handshakes::{Evicted, InProgress};
 use super::record::{self, HelloError, HelloReader};
 use super::server::{InForce, ListenerTls};
-use super::session::{self, Session};
+use super::session::{self, Session, Unwhole};
 use crate::deadline::Deadline;
 use crate::limits::{
     CLIENT_FLIGHT_BYTES_MAX, CLIENT_HELLO_BYTES_MAX, HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX,
-    TLS_HANDSHAKE_BYTES, TLS_SESSION_BYTES,
+    TLS_HANDSHAKE_BYTES, TLS_MESSAGE_BYTES, TLS_SESSION_BYTES,
 };
 use crate::transport::Transport;
 
@@ -136,7 +136,9 @@ impl Accepting<'_> {
                 .map_err(|_| HandshakeError::OverBudget)
         };
         let mut session = reserve(TLS_SESSION_BYTES)?;
-        let _handshake: Reservation = reserve(TLS_HANDSHAKE_BYTES)?;
+        let mut handshake: Reservation = reserve(TLS_HANDSHAKE_BYTES)?;
+        // What a client sends of a message without its end is its own choice.
+        let mut unwhole = Unwhole::beside(&mut handshake, TLS_MESSAGE_BYTES);
         let in_force = self.tls.in_force();
         let begun = self
             .slot
@@ -149,7 +151,7 @@ impl Accepting<'_> {
         let mut hello = hello;
         hello.consume(end);
         let mut pending = Some(hello).filter(|rest| !rest.is_empty());
-        self.finish(&mut socket, &mut begun.tls, &mut pending)
+        self.finish(&mut socket, &mut begun.tls, (&mut pending, &mut unwhole))
             .await?;
         let agreed = measured(self.lease, agreed::bytes_max(&begun.tls), || {
             Agreed::new(&begun.tls, begun.identity, begun.server_name)
@@ -240,7 +242,7 @@ impl Accepting<'_> {
         &self,
         socket: &mut Transport,
         tls: &mut Connection,
-        pending: &mut Option<Buffer>,
+        (pending, unwhole): (&mut Option<Buffer>, &mut Unwhole),
     ) -> Result<(), HandshakeError> {
         let mut left = CLIENT_FLIGHT_BYTES_MAX;
         loop {
@@ -261,8 +263,9 @@ impl Accepting<'_> {
             let bytes = pending.as_mut().expect("a record is there");
             let fed = self
                 .slot
-                .step(|| session::feed(tls, &bytes.filled()[..record]))
+                .step(|| unwhole.feed(tls, &bytes.filled()[..record]))
                 .await?;
+            let fed = fed.map_err(|_| HandshakeError::OverBudget)?;
             bytes.consume(record);
             if bytes.is_empty() {
                 *pending = None;

@@ -11,10 +11,13 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker, ready};
 
 use rustls::Connection;
-use steppe_mem::{Buffer, Lease, Reservation, Waiter};
+use steppe_mem::alloc::thread_block_bytes;
+use steppe_mem::{Buffer, Lease, OverBudget, Reservation, Waiter};
 
 use super::record::{self, HEADER_BYTES};
-use crate::limits::{RECORD_READ_BYTES_MAX, RECORD_READ_BYTES_MIN, ROOMY_BYTES, SEALED_BYTES_MAX};
+use crate::limits::{
+    RECORD_READ_BYTES_MAX, RECORD_READ_BYTES_MIN, ROOMY_BYTES, SEALED_BYTES_MAX, TLS_MESSAGE_BYTES,
+};
 use crate::transport::{Driver, Transport};
 
 /// What sealing adds to [`SEALED_BYTES_MAX`] of content: headers, tags and content types.
@@ -38,6 +41,7 @@ pub(super) struct Session {
     waiter: Waiter,
     /// rustls has plaintext, the peer's end or an error for the codec.
     is_readable: bool,
+    unwhole: Unwhole,
     _charge: Reservation,
 }
 
@@ -109,6 +113,62 @@ pub(super) fn feed(tls: &mut Connection, mut bytes: &[u8]) -> Result<bool, rustl
     Ok(is_readable)
 }
 
+/// What rustls holds of messages that are not whole yet: whoever sends no end of one decides how much.
+///
+/// Counted by the thread's blocks while it is fed; charged beyond what a constant covers.
+#[derive(Debug)]
+pub(super) struct Unwhole {
+    charge: Reservation,
+    taken: i64,
+    /// What a constant covers.
+    covered: usize,
+}
+
+impl Unwhole {
+    /// Charged to the lease of `charge`, but for what that covers.
+    pub(super) fn beside(charge: &mut Reservation, covered: usize) -> Self {
+        Self {
+            charge: charge.split(0),
+            taken: 0,
+            covered,
+        }
+    }
+
+    /// Feeds rustls `bytes`, as [`feed`] does, and counts what it keeps of them. Plaintext is not counted: whoever reads
+    /// it frees it.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn feed(
+        &mut self,
+        tls: &mut Connection,
+        bytes: &[u8],
+    ) -> Result<Result<bool, rustls::Error>, OverBudget> {
+        let before = thread_block_bytes();
+        let fed = feed(tls, bytes);
+        if bytes.len() > RECORD_READ_BYTES_MIN {
+            shrink(tls);
+        }
+        if !matches!(fed, Ok(true)) {
+            self.add(thread_block_bytes().wrapping_sub(before))?;
+        }
+        Ok(fed)
+    }
+
+    fn add(&mut self, change: i64) -> Result<(), OverBudget> {
+        self.taken = self.taken.saturating_add(change).max(0);
+        let taken = usize::try_from(self.taken).unwrap_or(0);
+        let wanted = taken.saturating_sub(self.covered);
+        match wanted.checked_sub(self.charge.bytes()) {
+            Some(more) => self.charge.try_grow(more),
+            None => {
+                self.charge.shrink(self.charge.bytes() - wanted);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// The memory that rustls read the last record into shrinks to the 4 KiB that it keeps, as it would
 /// before the next record.
 fn shrink(tls: &mut Connection) {
@@ -126,7 +186,7 @@ impl Session {
         socket: Transport,
         mut tls: Connection,
         pending: Option<Buffer>,
-        (lease, charge): (Lease, Reservation),
+        (lease, mut charge): (Lease, Reservation),
     ) -> Self {
         tls.set_buffer_limit(Some(SEALED_BYTES_MAX));
         shrink(&mut tls);
@@ -145,6 +205,7 @@ impl Session {
             sealed: None,
             waiter: Waiter::default(),
             is_readable,
+            unwhole: Unwhole::beside(&mut charge, TLS_MESSAGE_BYTES),
             _charge: charge,
         }
     }
@@ -156,11 +217,11 @@ impl Session {
             let Some(record) = record::next(pending.filled()) else {
                 break;
             };
-            let fed = feed(&mut self.tls, &pending.filled()[..record]);
+            let fed = self
+                .unwhole
+                .feed(&mut self.tls, &pending.filled()[..record]);
             self.given = record;
-            if record > RECORD_READ_BYTES_MIN {
-                shrink(&mut self.tls);
-            }
+            let fed = fed.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
             match fed {
                 Ok(is_readable) => self.is_readable = is_readable,
                 Err(error) => {
