@@ -86,7 +86,7 @@ pub const RESENDS_MAX: u32 = 3;
 pub const REPLAY_CHUNKS_MAX: usize = 64;
 
 /// Bytes that an exchange in flight takes, beside what it reserves by itself.
-pub const EXCHANGE_BYTES: usize = 3 << 9;
+pub const EXCHANGE_BYTES: usize = 1344;
 
 /// Exchanges whose memory a worker keeps for the next requests.
 pub const IDLE_EXCHANGES_MAX: usize = 256;
@@ -101,6 +101,10 @@ pub const COPIED_PART_BYTES_MAX: usize = 4 << 10;
 
 /// A JSON Web Token, as it is sent.
 pub const JWT_BYTES_MAX: usize = 8 << 10;
+
+/// A token is read while the budget has room for so many that take the most that it can take: 800 KiB for 8 KiB of
+/// small objects, some KiB for usual claims.
+pub const JWT_SHARERS: usize = 8;
 
 /// Verified tokens of one filter are kept up to this part of the budget, one of so many: what clients can fill with
 /// tokens of their own is not there for others.

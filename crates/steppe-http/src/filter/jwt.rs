@@ -31,7 +31,7 @@ use crate::date;
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, is_field_value};
 use crate::head::RequestHead;
-use crate::limits::JWT_BYTES_MAX;
+use crate::limits::{JWT_BYTES_MAX, JWT_SHARERS};
 use crate::respond::Respond;
 
 pub use keys::{JwtKeys, Key};
@@ -135,6 +135,9 @@ impl Judge {
         let bytes_max = block_bytes(size_of::<Token>() + 2 * size_of::<usize>())
             + block_bytes(text.len())
             + json_bytes_max(&claims);
+        if !self.has_fair_room(bytes_max) {
+            return Err(Refused::OverBudget);
+        }
         let built = measured(&self.lease, bytes_max, || {
             let claims = serde_json::from_slice(&claims);
             let claims = claims.map_err(|_| Refused::Invalid(NOT_VALID))?;
@@ -152,6 +155,14 @@ impl Judge {
             .charge = Some(charge);
         self.verified.put(&token, generation);
         Ok(token)
+    }
+
+    /// Whether the budget has room for some more that take as much: claims that take far more than their text find none
+    /// while there is room for others yet. What is kept for later gives way.
+    fn has_fair_room(&self, bytes_max: usize) -> bool {
+        let wanted = bytes_max * JWT_SHARERS;
+        self.lease.account().headroom_bytes() >= wanted as u64
+            || self.lease.try_reserve(wanted).is_ok()
     }
 
     /// The token, from the first place that has one.

@@ -36,7 +36,7 @@ const NEIGHBOUR_SERVED_PERCENT: u64 = 95;
 
 /// Accounts that follow the allocator and caches rather than peers.
 const UNJUDGED: [&str; 3] = ["node/pool", "node/overhead", "node/uncharged"];
-/// Exchanges that a worker keeps for reuse, in bytes: 256 of 1.5 KiB.
+/// Exchanges that a worker keeps for reuse, in bytes: 256 of 1,344, and some.
 const IDLE_EXCHANGES_BYTES: u64 = 384 << 10;
 
 /// Asks the node once; whether it was served.

@@ -11,3 +11,4 @@ mod plane;
 #[cfg(feature = "uncharged-heads")]
 mod second_line;
 mod shares;
+mod tokens;
