@@ -224,13 +224,16 @@ impl Account {
     }
 
     fn report(&self) -> AccountReport {
+        let children: Vec<_> = self.children().iter().map(Self::report).collect();
+        let below: u64 = children.iter().map(|child| child.reserved_bytes).sum();
         AccountReport {
             name: self.0.name.clone(),
             limit_bytes: (self.0.limit_bytes != u64::MAX).then_some(self.0.limit_bytes),
-            reserved_bytes: self.reserved_bytes(),
+            // Some was given back since those below were asked.
+            reserved_bytes: self.reserved_bytes().max(below),
             peak_bytes: self.0.peak_bytes.load(Ordering::Relaxed),
             refused: self.0.refused.load(Ordering::Relaxed),
-            children: self.children().iter().map(Self::report).collect(),
+            children,
         }
     }
 

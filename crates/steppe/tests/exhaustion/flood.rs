@@ -294,6 +294,17 @@ impl Crowd {
         }
     }
 
+    /// Has the peers leave by a reset. An end would wait behind what the node does not take of theirs.
+    #[must_use]
+    pub fn leaving_by_reset(self) -> Self {
+        for member in &self.members {
+            let socket = socket2::SockRef::from(&member.stream);
+            let lingers = socket.set_linger(Some(Duration::ZERO));
+            lingers.expect("a socket can be told");
+        }
+        self
+    }
+
     /// Has each connection send `bytes`, as far as the other end takes them; says how many were sent in all. What
     /// comes meanwhile stays unread.
     pub fn send(&mut self, bytes: &[u8]) -> u64 {

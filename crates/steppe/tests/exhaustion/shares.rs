@@ -26,7 +26,8 @@ fn upload(fields: &str) -> Vec<u8> {
 }
 
 fn uploads(node: &Steppe, bytes: &[u8]) -> Crowd {
-    let mut crowd = Crowd::connect(node.gateway(), CONNECTIONS);
+    let crowd = Crowd::connect(node.gateway(), CONNECTIONS);
+    let mut crowd = crowd.leaving_by_reset();
     let sent = crowd.send(bytes);
     println!("{} MiB were taken", sent >> 20);
     // What a client holds is what `/memory` says of it.

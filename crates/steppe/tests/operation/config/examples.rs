@@ -57,6 +57,8 @@ fn the_benchmark_of_h1_is_fine() {
           "node": {
             "workers": 1,
             "memory_budget": "256MiB",
+            "client_share": "25%",
+            "share_exempt": [],
             "drain_timeout": "30s"
           },
           "admin": {
