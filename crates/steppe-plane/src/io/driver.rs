@@ -200,7 +200,7 @@ impl<E: Endpoint> Driver<E> {
                 Event::Request { stream: id, head } => {
                     let call_bytes = E::CALL_BYTES + said_bytes(&head);
                     let bytes = STREAM_BYTES + call_bytes;
-                    if let Ok(table) = self.link.memory.reserve_entry(bytes) {
+                    if let Ok(table) = self.link.memory.admit_entry(bytes) {
                         let mut stream = Stream::new(Opener::Peer, Some(table));
                         stream.call_bytes = call_bytes;
                         stream.head = Some(body_head(&head));

@@ -124,6 +124,14 @@ impl Memory {
         })
     }
 
+    /// [`Memory::reserve_entry`] for a call that a peer opens: a client beyond its share begins none.
+    pub(crate) fn admit_entry(&self, bytes: usize) -> Result<Reservation, OverBudget> {
+        self.tables.try_admit(bytes).or_else(|_| {
+            pool::drain();
+            self.tables.try_admit(bytes)
+        })
+    }
+
     /// Has the calling thread keep buffers for the next bodies; when to call it again.
     pub(crate) fn tend(&self, now: Instant) -> Option<Instant> {
         pool::tend(&self.stock, now)
