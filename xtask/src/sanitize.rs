@@ -68,6 +68,8 @@ fn tests() -> Result<Outcome> {
     test.env("CARGO_TARGET_DIR", &target)
         // The flags are unstable in name; what they ask for comes with every toolchain.
         .env("RUSTC_BOOTSTRAP", "1")
+        // RSS is mostly the sanitizer's.
+        .env("STEPPE_UNCHARGED", "off")
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"))
         .env("ASAN_OPTIONS", options(&reports));
     let mut counts = TestCounts::default();

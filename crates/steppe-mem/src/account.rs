@@ -78,6 +78,8 @@ pub(crate) struct Node {
     parent: Option<Account>,
     children: Mutex<Vec<Weak<Node>>>,
     slots: Mutex<Vec<Weak<Slot>>>,
+    /// Of the root: what is kept for later below it, as it was measured last.
+    evictable_bytes: AtomicU64,
     /// What is kept for later here.
     evicting: Mutex<Option<Weak<dyn Evict>>>,
     /// Tasks that this account refused.
@@ -113,6 +115,14 @@ impl Budget {
     #[must_use]
     pub fn report(&self) -> AccountReport {
         self.root.report()
+    }
+
+    /// Sums what is kept for later and given up when it is wanted, which counts as free for the share of a client; to
+    /// be called several times a second.
+    pub fn measure_evictable(&self) {
+        let bytes = self.root.kept_bytes();
+        let known = &self.root.0.evictable_bytes;
+        known.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes by which forced charges exceed the limit.
@@ -198,9 +208,20 @@ impl Account {
         self.ancestry().map(Node::left_bytes).min().unwrap_or(0)
     }
 
-    /// Whether half of this account's own limit is free.
+    /// Whether half of this account's own limit is free, or kept for later and given up when it is wanted.
     pub(crate) fn is_half_free(&self) -> bool {
-        self.0.left_bytes() >= self.0.limit_bytes / 2
+        let evictable = self.0.evictable_bytes.load(Ordering::Relaxed);
+        self.0.left_bytes().saturating_add(evictable) >= self.0.limit_bytes / 2
+    }
+
+    /// Bytes here and below that are kept for later.
+    fn kept_bytes(&self) -> u64 {
+        if lock(&self.0.evicting).is_some() {
+            return self.0.drawn_bytes.load(Ordering::Relaxed);
+        }
+        let mut bytes = 0;
+        each(&self.0.children, |child| bytes += Self(child).kept_bytes());
+        bytes
     }
 
     /// Tasks that wait for bytes anywhere in the tree of this account.
@@ -411,6 +432,7 @@ impl Node {
             parent,
             children: Mutex::default(),
             slots: Mutex::default(),
+            evictable_bytes: AtomicU64::new(0),
             evicting: Mutex::default(),
             queue: Queue::default(),
             waiting,

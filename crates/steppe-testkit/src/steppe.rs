@@ -161,7 +161,10 @@ impl<'a> SteppeBuilder<'a> {
 
     fn plain_command(&self) -> Command {
         if self.is_counted {
-            return callgrind::command(Steppe::program(), &self.scratch);
+            let mut command = callgrind::command(Steppe::program(), &self.scratch);
+            // Its RSS is mostly valgrind's.
+            command.env("STEPPE_UNCHARGED", "off");
+            return command;
         }
         match (self.cgroup, self.names_from) {
             (Some(cgroup), _) => cgroup.command(Steppe::program()),

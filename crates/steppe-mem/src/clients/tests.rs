@@ -248,3 +248,31 @@ fn a_lease_of_a_holder_counts_outside_of_its_scope() {
     assert!(lease.try_admit(16 * MIB).is_ok());
     assert_eq!(client.holder().charged_bytes(), 0);
 }
+
+#[derive(Debug)]
+struct Kept;
+
+impl crate::Evict for Kept {
+    fn evict(&self, _bytes: u64) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn what_is_kept_for_later_counts_as_free() {
+    let budget = Budget::new(64 * MIB as u64);
+    let clients = budget.clients().clone();
+    clients.set_share(Some(MIB as u64));
+    let cache = budget.root().child("filters", None).child("cache", None);
+    let kept: Arc<dyn crate::Evict> = Arc::new(Kept);
+    cache.set_evicting(Arc::downgrade(&kept));
+    let _stored = cache.lease().try_reserve(40 * MIB).expect("room");
+    let lease = budget.root().client_lease();
+    let client = clients.open(shared("192.0.2.1"), "http");
+    let take = |bytes| client.holder().within(|| lease.try_admit(bytes));
+    let first = take(512 << 10).expect("within the share");
+    assert!(take(2 * MIB).is_err());
+    budget.measure_evictable();
+    assert!(take(2 * MIB).is_ok());
+    client.holder().within(|| drop(first));
+}

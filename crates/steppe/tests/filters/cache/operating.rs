@@ -128,7 +128,11 @@ fn a_full_cache_gives_way_first() {
     let answer = move |_: &Message, _| whole.clone();
     let origin = RawOrigin::replying(move |request| answer(request, 0).into_bytes());
     let site = Site::start(origin, Protocol::H1, "", "");
-    site.reload(|config| config.filter("store", |f| f.set("bytes", "60MiB")));
+    // The crowd stands for many clients.
+    site.reload(|config| {
+        let config = config.set("node.client_share", "off");
+        config.filter("store", |f| f.set("bytes", "60MiB"))
+    });
     let bytes = || site.node.metrics().sum("steppe_http_cache_bytes", &[]);
     let mut peer = site.node.connect();
     let ask = |peer: &mut steppe_testkit::Peer, at: usize| {

@@ -79,6 +79,8 @@ fn measured_what_is_stored_gives_way_before_anybody_is_refused() {
     };
     // Readers that stop are what is tested, and not that they are noticed.
     let config = NodeConfig::plain()
+        // They stand for many clients.
+        .set("node.client_share", "off")
         .listener(|l| l.set("timeouts.write_stall", "5m"))
         .with_toml(FURTHER);
     let mut node = builder.start(&config);
