@@ -86,17 +86,18 @@ pub trait Downstream: Sink + Source {
     /// Charges the exchange's content to `lease` from now on.
     fn charge_to(&mut self, lease: &Lease);
 
-    /// Puts an interim response. A client that can't read one is sent none.
+    /// Puts an interim response. A client that can't read one is sent none. [`Sink::can_put`] is false until the
+    /// client's connection has taken it, so that the server's next one stays with the server.
     ///
     /// # Errors
     /// Where the budget has no room.
-    fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError>;
+    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError>;
 
-    /// Puts the head of the final response.
+    /// Puts the head of the final response, which may wait for room until it is flushed.
     ///
     /// # Errors
     /// Where the budget has no room; nothing was put then.
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError>;
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError>;
 
     /// Puts a whole response of the gateway's own, as far as memory allows; says how
     /// many bytes of content it has. `None`: something that was put is in the way.

@@ -306,7 +306,7 @@ pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
 pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
 
 /// The most that the `h2` crate takes for a header list that comes, in bytes for each that RFC 9113 §6.5.2 counts of
-/// it: fields of one byte, in a table that has just grown. See `tests/allocations.rs`.
+/// it: fields of one byte, in a table that has just grown, beside the old one. By the sizes of `http` 1.5's tables.
 pub const H2_LIST_FACTOR: usize = 7;
 
 /// The most that header lists of one read take: 16 KiB of fields that stand in the table of HPACK.
@@ -319,6 +319,9 @@ pub const CONNECTION_STREAMS_PART: u64 = 16;
 /// The part of the budget, one of so many, that new streams of HTTP/2 leave free for those that have
 /// begun: they need memory for their answers yet.
 pub const STREAMS_LEAVE: u64 = 8;
+
+/// And that header lists of streams that have begun leave: trailers, and heads of servers of HTTP/2.
+pub const LISTS_LEAVE: u64 = 8;
 
 /// And that new connections of HTTP/2 leave, so that streams can begin on those that there are.
 pub const CONNECTIONS_LEAVE: u64 = 4;
@@ -363,17 +366,18 @@ pub const CONNECTION_AGE_MAX: std::time::Duration = std::time::Duration::from_se
 pub const FREE_STREAMS_PART: usize = 8;
 
 /// DATA frames of one connection that may wait to be taken for what the connection is charged.
-pub const DATA_FRAMES_CHARGED: usize = 256;
+pub const DATA_FRAMES_CHARGED: usize = 64;
 
-/// And at most: more are not read. Each is charged with the next constant.
-pub const DATA_FRAMES_WAITING_MAX: usize = 4096;
+/// And at most: more are not read. Each is charged with the next constant, for as long as the connection is open.
+pub const DATA_FRAMES_WAITING_MAX: usize = 1024;
 
-/// What the `h2` crate keeps of a DATA frame beside its content.
-pub const DATA_FRAME_BYTES: usize = 256;
+/// Bytes of the `h2` crate's table of DATA frames, a frame: records of 256, of which up to half are free, since the
+/// table doubles.
+pub const DATA_FRAME_BYTES: usize = 512;
 
-/// What the `h2` crate is told of small DATA frames: twice as many as may wait by ours, by its way of
-/// counting, which is 256 bytes a frame less its content.
-pub const DATA_FRAME_BUDGET: usize = 2 * DATA_FRAMES_WAITING_MAX * DATA_FRAME_BYTES;
+/// Bytes of small DATA frames that the `h2` crate is told to allow: far more than may wait by ours and one read can
+/// bring, by its way of counting, which is 256 a frame less its content.
+pub const DATA_FRAME_BUDGET: usize = 8192 * 256;
 
 /// Small frames are gathered in a buffer of this size, and written together.
 pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;

@@ -124,7 +124,7 @@ pub struct Relay {
 /// What waits for the first of the content, or for the client to take it behind its head.
 #[derive(Debug)]
 struct Held {
-    head: ResponseHead,
+    head: Option<ResponseHead>,
     first: Option<Part>,
 }
 
@@ -429,20 +429,24 @@ impl Relay {
     {
         if head.is_interim() {
             tap.interim_head(&mut head);
-            return down.put_interim(&head);
+            return down.put_interim(head);
         }
         match tap.response_head(&mut head, now)? {
             Continue::Bounded => {}
             Continue::Endless => self.timeouts.total_at = None,
             Continue::Held => {
-                self.held = Some(Box::new(Held { head, first: None }));
+                self.held = Some(Box::new(Held {
+                    head: Some(head),
+                    first: None,
+                }));
                 self.response = ResponseState::Held;
                 return Ok(());
             }
         }
-        down.put_head(&head)?;
+        let is_tunnel = head.is_tunnel();
+        down.put_head(head)?;
         self.response = ResponseState::Reading;
-        if head.is_tunnel() {
+        if is_tunnel {
             self.is_tunnel = true;
             self.timeouts.total_at = None;
             down.start_tunnel();
@@ -460,8 +464,9 @@ impl Relay {
         tap: &mut impl Tap,
     ) -> Polled<()> {
         let held = self.held.as_mut().expect("a head is held");
-        tap.release_head(&mut held.head);
-        down.put_head(&held.head)?;
+        let mut head = held.head.take().expect("it is released once");
+        tap.release_head(&mut head);
+        down.put_head(head)?;
         held.first = Some(first);
         self.response = ResponseState::Reading;
         Ok(())

@@ -575,7 +575,7 @@ impl Source for Filling {
 impl Downstream for Filling {
     fn charge_to(&mut self, _: &Lease) {}
 
-    fn put_interim(&mut self, _: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_interim(&mut self, _: ResponseHead) -> Result<(), GatewayError> {
         Ok(())
     }
 
@@ -583,7 +583,7 @@ impl Downstream for Filling {
         clippy::disallowed_methods,
         reason = "when an answer to the cache began: how old it is from here on"
     )]
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         let now = clock::now();
         if let Some(stand_in) = self.stand_in(head.status, now) {
             self.end();
@@ -594,8 +594,8 @@ impl Downstream for Filling {
             return Ok(());
         }
         match self.ask.stale.take() {
-            Some(stale) if head.status == 304 => self.revalidated(&stale, head, now),
-            stale => self.receive(head, stale.as_ref(), now),
+            Some(stale) if head.status == 304 => self.revalidated(&stale, &head, now),
+            stale => self.receive(&head, stale.as_ref(), now),
         }
     }
 

@@ -234,30 +234,24 @@ impl<D: Downstream + ?Sized> Downstream for Translated<'_, D> {
         self.down.charge_to(lease);
     }
 
-    fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         self.down.put_interim(head)
     }
 
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
-        let mut media_types = head.fields.values(FieldId::ContentType);
-        let dialect = media_types.next().and_then(Dialect::of_media_type);
+    fn put_head(&mut self, mut head: ResponseHead) -> Result<(), GatewayError> {
+        let media_type = head.fields.values(FieldId::ContentType).next();
+        let dialect = media_type.and_then(Dialect::of_media_type);
         let response = &mut self.call.response;
         response.is_translated = dialect == Some(Dialect::Grpc);
-        if !response.is_translated {
-            return self.down.put_head(head);
-        }
-        let mut fields = head.fields.try_clone()?;
-        web::from_grpc(&mut fields, response.coding)?;
-        self.down.put_head(&ResponseHead {
-            fields,
+        if response.is_translated {
+            web::from_grpc(&mut head.fields, response.coding)?;
             // What follows the head is longer than what the server announced. Without anything
             // the status is in the head already.
-            length: match head.length {
-                ContentLength::Empty => ContentLength::Empty,
-                ContentLength::Known(_) | ContentLength::Unknown => ContentLength::Unknown,
-            },
-            ..*head
-        })
+            if head.length != ContentLength::Empty {
+                head.length = ContentLength::Unknown;
+            }
+        }
+        self.down.put_head(head)
     }
 
     fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {

@@ -387,29 +387,29 @@ impl Downstream for ServerSide {
         self.lease = lease.clone();
     }
 
-    fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         // RFC 9110 §15.2: a client of HTTP/1.0 is sent none.
         if self.request.version == Version::Http11 {
             let persistence = Persistence::Default;
             let length = (BodyLength::Empty, Announced::Content);
-            let out = encode::response(head, length, persistence, &self.lease)?;
+            let out = encode::response(&head, length, persistence, &self.lease)?;
             self.writer.put_out(out);
         }
         Ok(())
     }
 
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         if self.request.is_connect && head.is_false_yes() {
             return Err(GatewayError::bad_response());
         }
-        let length = self.delimited(head);
+        let length = self.delimited(&head);
         let persistence = match length {
             BodyLength::UntilEnd if !head.is_tunnel() => Persistence::Close,
             _ => self.persistence(),
         };
         self.request.keep_alive = persistence != Persistence::Close;
-        let announced = Announced::of(head, self.request.is_head);
-        let out = encode::response(head, (length, announced), persistence, &self.lease)?;
+        let announced = Announced::of(&head, self.request.is_head);
+        let out = encode::response(&head, (length, announced), persistence, &self.lease)?;
         self.writer.start(out, length);
         Ok(())
     }

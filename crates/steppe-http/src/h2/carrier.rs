@@ -15,12 +15,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use steppe_mem::alloc::thread_live_bytes;
 use steppe_mem::{Buffer, Lease, Reservation};
 use steppe_net::Transport;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::backlog::Backlog;
-use super::frames::{Flood, FrameCounter};
+use super::frames::{Flood, FrameCounter, List, Seen};
 use super::gate::{Admits, Gate};
 use crate::limits::{FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX};
 use crate::metrics::Traffic;
@@ -48,6 +49,13 @@ struct Line {
     frames: FrameCounter,
     gate: Gate,
     backlog: Backlog,
+    /// Header lists that the last read brought, but for those that open a stream.
+    lists: Vec<List>,
+    /// Live bytes of the thread after it, where it brought some of a list: what more there are at the next one is of
+    /// that list.
+    read_at_bytes: Option<i64>,
+    /// Taken for lists that have come since others were charged.
+    list_bytes: i64,
     /// Content of DATA frames that came in all.
     content: u64,
     /// Bytes that came in all.
@@ -104,6 +112,9 @@ impl Carrier {
             traffic,
             frames: FrameCounter::new(preface_bytes, now),
             gate,
+            lists: Vec::new(),
+            read_at_bytes: None,
+            list_bytes: 0,
             content: 0,
             read: 0,
             written: 0,
@@ -168,6 +179,11 @@ impl Carrier {
             true => line.transport.poll_closed(cx),
             false => Poll::Pending,
         }
+    }
+
+    /// Charges the header lists that came, right after the crate has decoded them.
+    pub(super) fn charge_lists(&self) {
+        self.0.borrow_mut().charge_lists();
     }
 
     /// Sends what was gathered. Ready when the kernel has it.
@@ -265,11 +281,30 @@ impl Line {
         }
     }
 
+    /// Charges the lists of the last read, which the crate has decoded since.
+    fn charge_lists(&mut self) {
+        let Some(before) = self.read_at_bytes.take() else {
+            return;
+        };
+        self.list_bytes += thread_live_bytes().saturating_sub(before);
+        if self.lists.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.list_bytes);
+        let each = usize::try_from(bytes).unwrap_or(0) / self.lists.len();
+        let each = each.min(self.gate.list_bytes());
+        for list in self.lists.drain(..) {
+            let charge = self.gate.split_room(each);
+            self.backlog.add_list(list.stream, each, charge);
+        }
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // The connection's task sees to it.
         if self.frames.flood().is_some() {
             return Poll::Pending;
         }
+        self.charge_lists();
         ready!(self.backlog.poll_room(cx));
         let list = self.frames.list();
         if self.gate.poll(cx, list).is_pending() {
@@ -302,13 +337,22 @@ impl Line {
                 count
             }
         };
-        let content = self.frames.read(&room[..count], self.now);
-        self.content += content.bytes as u64;
+        let (gate, backlog, lists) = (&mut self.gate, &self.backlog, &mut self.lists);
+        let mut see = |seen| match seen {
+            Seen::Data(stream) => backlog.add_frame(stream),
+            Seen::List(ended) if gate.is_head(ended) => {
+                // Those that came in one piece are free: see `Gate::is_tight`.
+                if list == Some(ended) {
+                    gate.give();
+                }
+            }
+            Seen::List(ended) => lists.push(ended),
+        };
+        let content = self.frames.read(&room[..count], self.now, &mut see);
+        self.content += content as u64;
         self.read += count as u64;
-        self.backlog.add(content.frames);
-        if let Some(list) = list.filter(|list| self.frames.list() != Some(*list)) {
-            self.gate.end(list);
-        }
+        let has_lists = list.is_some() || self.frames.list().is_some() || !self.lists.is_empty();
+        self.read_at_bytes = has_lists.then(thread_live_bytes);
         buf.advance(count);
         Poll::Ready(Ok(()))
     }

@@ -138,6 +138,7 @@ impl Task {
             self.requests = None;
         }
         let ended = Pin::new(&mut self.h2).poll(cx);
+        self.carrier.charge_lists();
         if ended.is_ready() {
             let _ = self.carrier.poll_send(cx);
             return Poll::Ready(());

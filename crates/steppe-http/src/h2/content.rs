@@ -14,8 +14,7 @@ use steppe_mem::{Chunk, Lease, Waiter};
 
 use super::backlog::Backlog;
 use super::head;
-use super::priority::Priority;
-use super::turns::{Turn, Turns};
+use super::turns::{HandedList, Turn};
 use super::windows::{Window, charged_bytes};
 use crate::exchange::Part;
 use crate::field::FieldBlock;
@@ -61,6 +60,7 @@ pub(super) enum IncomingError {
 #[derive(Debug)]
 pub(super) struct Incoming {
     stream: RecvStream,
+    number: u32,
     backlog: Backlog,
     /// `None`: nothing is announced.
     window: Option<Window>,
@@ -82,8 +82,10 @@ impl Incoming {
         allowed: u64,
         backlog: Backlog,
     ) -> Self {
+        let number = stream.stream_id().as_u32();
         Self {
             stream,
+            number,
             backlog,
             window,
             left: allowed,
@@ -111,7 +113,7 @@ impl Incoming {
         while !self.stream.is_end_stream() {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    self.backlog.take();
+                    self.backlog.take_frame(self.number);
                     self.discarded += data.len();
                     let _ = self.stream.flow_control().release_capacity(data.len());
                 }
@@ -136,6 +138,7 @@ impl Incoming {
         let Some(trailers) = trailers else {
             return Poll::Ready(Ok(Part::End(None)));
         };
+        self.backlog.take_list(self.number);
         let bytes: usize = head::map_bytes(&trailers);
         if trailers.len() > TRAILER_FIELDS_MAX || bytes > TRAILER_BYTES_MAX {
             return Poll::Ready(Err(IncomingError::TrailersTooLarge));
@@ -167,7 +170,7 @@ impl Incoming {
                     return Poll::Ready(Ok(None));
                 };
                 let data = data.map_err(IncomingError::Cut)?;
-                self.backlog.take();
+                self.backlog.take_frame(self.number);
                 if data.is_empty() {
                     continue;
                 }
@@ -214,9 +217,7 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        if !self.stream.is_end_stream() {
-            self.backlog.forget();
-        }
+        self.backlog.close(self.number);
     }
 }
 
@@ -250,6 +251,9 @@ impl Follows {
 pub(super) struct Outgoing {
     stream: SendStream<Piece>,
     turn: Turn,
+    lease: Lease,
+    /// Trailers wait for memory.
+    waiter: Waiter,
     /// Put, and not handed over yet.
     queue: VecDeque<Chunk>,
     end: End,
@@ -271,16 +275,17 @@ enum End {
 const QUEUE_MAX: usize = 2;
 
 impl Outgoing {
-    /// `priority` is its place among those of its connection.
+    /// `lease` is for its trailers, as the crate has them.
     pub(super) fn new(
         stream: SendStream<Piece>,
-        (turns, priority): (&Turns, Priority),
-        follows: Follows,
+        turn: Turn,
+        (follows, lease): (Follows, Lease),
     ) -> Self {
-        let turn = turns.of(stream.stream_id().as_u32(), priority);
         Self {
             stream,
             turn,
+            lease,
+            waiter: Waiter::default(),
             queue: VecDeque::new(),
             end: match follows {
                 Follows::Nothing => End::Sent,
@@ -348,6 +353,14 @@ impl Outgoing {
                 self.end = End::Sent;
             }
             self.stream.send_data(Piece(Some(chunk)), is_last)?;
+        }
+        if let End::Put(Some(trailers)) = &self.end {
+            let list = HandedList {
+                lease: &self.lease,
+                bytes: head::handed_bytes(trailers),
+                waiter: &mut self.waiter,
+            };
+            ready!(self.turn.poll_list(cx, list));
         }
         match std::mem::replace(&mut self.end, End::Sent) {
             End::Open => self.end = End::Open,

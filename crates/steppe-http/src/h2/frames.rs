@@ -43,12 +43,13 @@ pub(super) enum Flood {
     Continuations,
 }
 
-/// Content among bytes that came.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) bytes: usize,
-    /// DATA frames that began.
-    pub(super) frames: usize,
+/// A part of a stream among bytes that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// A DATA frame of this stream began.
+    Data(u32),
+    /// A header list came to its end.
+    List(List),
 }
 
 /// Reads headers of frames, and counts those that are cheap to send.
@@ -176,20 +177,25 @@ impl FrameCounter {
         }
     }
 
-    /// Takes note of `bytes` that came; says what of them is content.
-    pub(super) fn read(&mut self, mut bytes: &[u8], now: Instant) -> Content {
+    /// Takes note of `bytes` that came, of which streams are told to `see`; returns bytes of content.
+    pub(super) fn read(
+        &mut self,
+        mut bytes: &[u8],
+        now: Instant,
+        see: &mut impl FnMut(Seen),
+    ) -> usize {
         let skipped = self.preface_left.min(bytes.len());
         self.preface_left -= skipped;
         bytes = &bytes[skipped..];
-        let mut content = Content::default();
+        let mut content = 0;
         while !bytes.is_empty() {
             let payload = self.payload_left.min(bytes.len());
             if payload > 0 {
                 if self.header[3] == DATA {
-                    content.bytes += payload;
+                    content += payload;
                 }
                 self.payload_left -= payload;
-                self.end_list();
+                self.end_list(see);
                 bytes = &bytes[payload..];
                 continue;
             }
@@ -201,8 +207,10 @@ impl FrameCounter {
             if end == FRAME_HEADER_BYTES {
                 self.header_len = 0;
                 self.begin_frame(now);
-                self.end_list();
-                content.frames += usize::from(self.header[3] == DATA);
+                self.end_list(see);
+                if self.header[3] == DATA {
+                    see(Seen::Data(self.stream()));
+                }
             }
         }
         content
@@ -216,23 +224,33 @@ impl FrameCounter {
         self.control.put_back(granted);
     }
 
-    fn begin_list(&mut self, stream: u32) {
+    /// Of the present frame.
+    fn stream(&self) -> u32 {
+        let [.., a, b, c, d] = self.header;
+        u32::from_be_bytes([a, b, c, d]) & STREAM_ID
+    }
+
+    fn begin_list(&mut self) {
+        let stream = self.stream();
         let is_opening = stream > self.opened;
         self.opened = self.opened.max(stream);
         self.list = Some(List { stream, is_opening });
     }
 
     /// The list is over with its last frame's last byte.
-    fn end_list(&mut self) {
+    fn end_list(&mut self, see: &mut impl FnMut(Seen)) {
         let [.., kind, flags, _, _, _, _] = self.header;
         let is_last = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
-        if is_last && self.payload_left == 0 {
-            self.list = None;
+        if is_last
+            && self.payload_left == 0
+            && let Some(list) = self.list.take()
+        {
+            see(Seen::List(list));
         }
     }
 
     fn begin_frame(&mut self, now: Instant) {
-        let [high, middle, low, kind, flags, stream @ ..] = self.header;
+        let [high, middle, low, kind, flags, ..] = self.header;
         self.payload_left = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.is_goaway |= kind == GOAWAY;
         self.has_settings |= kind == SETTINGS && flags & ACK == 0;
@@ -240,7 +258,7 @@ impl FrameCounter {
             DATA if self.payload_left > 0 || flags & END_STREAM != 0 => return,
             HEADERS | CONTINUATION => {
                 if kind == HEADERS {
-                    self.begin_list(u32::from_be_bytes(stream) & STREAM_ID);
+                    self.begin_list();
                 }
                 self.header_frames += 1;
                 let is_flood = self.header_frames > HEADER_FRAMES_MAX;
@@ -284,13 +302,18 @@ mod tests {
         .concat();
         for size in [1, 2, 8, 9, 10, 50, 1000] {
             let mut counter = FrameCounter::new(7, now);
-            let (mut content, mut frames) = (0, 0);
+            let (mut content, mut seen_all) = (0, Vec::new());
             for piece in bytes.chunks(size) {
-                let came = counter.read(piece, now);
-                content += came.bytes;
-                frames += came.frames;
+                let mut see = |seen| seen_all.push(seen);
+                content += counter.read(piece, now, &mut see);
             }
-            assert_eq!((content, frames), (300, 2), "{size}");
+            let list = List {
+                stream: 1,
+                is_opening: true,
+            };
+            let expected = [Seen::List(list), Seen::Data(1), Seen::Data(1)];
+            assert_eq!((content, &seen_all[..]), (300, &expected[..]), "{size}");
+            assert_eq!((counter.list(), counter.bytes_to_boundary()), (None, 9));
             assert_eq!(counter.resets.left, RESETS_BURST - 1, "{size}");
             assert_eq!(counter.control.left, CONTROL_FRAMES_BURST - 1, "{size}");
         }
@@ -301,7 +324,7 @@ mod tests {
         let now = Instant::now();
         let flood = |frame: &[u8], count: u32| {
             let mut counter = FrameCounter::new(0, now);
-            (0..count).for_each(|_| _ = counter.read(frame, now));
+            (0..count).for_each(|_| _ = counter.read(frame, now, &mut |_| ()));
             counter.flood()
         };
         let (resets, control) = (RESETS_BURST, CONTROL_FRAMES_BURST);
@@ -338,13 +361,13 @@ mod tests {
         let reset = frame(RST_STREAM, 0, 4);
         for second in 0..1000 {
             let now = start + Duration::from_secs(second);
-            (0..RESETS_PER_SECOND).for_each(|_| _ = counter.read(&reset, now));
+            (0..RESETS_PER_SECOND).for_each(|_| _ = counter.read(&reset, now, &mut |_| ()));
         }
         assert_eq!(counter.flood(), None);
         let ping = frame(6, 0, 8);
         for _ in 0..100_000 {
             counter.written(WRITTEN_BYTES_PER_CONTROL_FRAME);
-            counter.read(&ping, start);
+            counter.read(&ping, start, &mut |_| ());
         }
         assert_eq!(counter.flood(), None);
     }

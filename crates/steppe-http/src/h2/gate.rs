@@ -13,7 +13,9 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Lease, Reservation, Waiter};
 
 use super::frames::List;
-use crate::limits::{H2_LIST_FACTOR, H2_READ_GROWTH_BYTES, H2_STREAM_ROOM_BYTES, STREAMS_LEAVE};
+use crate::limits::{
+    H2_LIST_FACTOR, H2_READ_GROWTH_BYTES, H2_STREAM_ROOM_BYTES, LISTS_LEAVE, STREAMS_LEAVE,
+};
 
 /// Which header lists of a client may open streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,11 @@ impl Gate {
         self.admits = admits;
     }
 
+    /// The most that one list takes.
+    pub(super) fn list_bytes(&self) -> usize {
+        self.list_bytes
+    }
+
     /// True while the connection is to be read frame by frame.
     pub(super) fn is_tight(&self) -> bool {
         if cfg!(feature = "uncharged-heads") {
@@ -106,11 +113,8 @@ impl Gate {
             self.waiter = Waiter::default();
             return Poll::Ready(());
         }
-        // What belongs to streams that have begun may take the last of the budget.
-        let leaving = match is_head {
-            true => self.lease.account().limit_bytes() / STREAMS_LEAVE,
-            false => 0,
-        };
+        let part = if is_head { STREAMS_LEAVE } else { LISTS_LEAVE };
+        let leaving = self.lease.account().limit_bytes() / part;
         let wanted = (self.list_bytes, leaving);
         let room = ready!(
             self.lease
@@ -120,12 +124,19 @@ impl Gate {
         Poll::Ready(())
     }
 
-    /// `list` has come to its end.
-    pub(super) fn end(&mut self, list: List) {
-        self.is_given |= self.is_head(list);
+    /// A head has come to its end: the connection's task is to take it.
+    pub(super) fn give(&mut self) {
+        self.is_given = true;
     }
 
-    fn is_head(&self, list: List) -> bool {
+    /// So much of what was reserved for a list, if there is.
+    pub(super) fn split_room(&mut self, bytes: usize) -> Option<Reservation> {
+        let room = self.room.as_mut().filter(|room| room.bytes() >= bytes)?;
+        Some(room.split(bytes))
+    }
+
+    /// True for a list that opens a stream.
+    pub(super) fn is_head(&self, list: List) -> bool {
         list.is_opening && self.streams_max.is_some()
     }
 }
@@ -156,24 +167,20 @@ mod tests {
         assert!(!gate.is_tight() && gate.poll(&mut cx, Some(HEAD)).is_ready());
         let reserved = || budget.root().reserved_bytes();
         assert_eq!(reserved(), (20_000 * H2_LIST_FACTOR) as u64);
-        gate.end(HEAD);
+        gate.give();
         assert!(gate.poll(&mut cx, Some(HEAD)).is_pending() && !gate.is_short());
         // Its reservation is kept for the task.
         assert!(gate.poll(&mut cx, None).is_ready() && reserved() > 0);
         drop(gate.take_given());
         assert_eq!(reserved(), 0);
         assert!(gate.poll(&mut cx, Some(TRAILERS)).is_ready());
-        gate.end(TRAILERS);
         assert!(!gate.is_given() && gate.poll(&mut cx, None).is_ready());
         assert_eq!(reserved(), 0);
         // An eighth is left to streams that have begun.
         let others = lease.try_reserve(57 << 20).expect("room");
         assert!(gate.is_tight() && gate.poll(&mut cx, Some(HEAD)).is_pending());
-        assert!(gate.is_short() && gate.poll(&mut cx, Some(TRAILERS)).is_ready());
-        gate.poll(&mut cx, None)
-            .is_ready()
-            .then_some(())
-            .expect("it is over");
+        assert!(gate.is_short() && gate.poll(&mut cx, Some(TRAILERS)).is_pending());
+        assert!(gate.poll(&mut cx, None).is_ready() && !gate.is_short());
         gate.set_admits(Admits::None);
         drop(others);
         assert!(gate.is_tight() && gate.poll(&mut cx, Some(HEAD)).is_pending());

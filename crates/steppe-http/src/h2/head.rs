@@ -90,6 +90,14 @@ pub(super) fn map_memory(map: &HeaderMap) -> usize {
     text + FIELD_BYTES * map.len().max(map.capacity())
 }
 
+/// Bytes that the crate's form of `fields` takes until it is written, at most.
+pub(super) fn handed_bytes(fields: &FieldBlock) -> usize {
+    const LIST_BYTES: usize = 512;
+    // A table has room for twice as many at most.
+    const FIELD_BYTES: usize = 2 * 128;
+    LIST_BYTES + fields.bytes().len() + FIELD_BYTES * fields.fields().len()
+}
+
 /// The head of a request, in memory that is `reserved`.
 pub(super) fn request(
     request: &Request<RecvStream>,

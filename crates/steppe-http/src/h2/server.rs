@@ -354,14 +354,19 @@ impl ServerConnection<'_> {
             let admits = self.admits(now);
             self.carrier.set_admits(admits);
             if self.waiting.is_some() {
-                return self.h2.poll_closed(cx);
+                let closed = self.h2.poll_closed(cx);
+                self.carrier.charge_lists();
+                return closed;
             }
-            let Poll::Ready(accepted) = self.h2.poll_accept(cx) else {
+            let accepted = self.h2.poll_accept(cx);
+            self.carrier.charge_lists();
+            let Poll::Ready(accepted) = accepted else {
                 if self.carrier.has_head() {
                     // The crate has refused it by itself.
                     drop(self.carrier.take_head());
                     continue;
                 }
+                self.shared.backlog.forget_refused();
                 if !self.carrier.progress().is_short {
                     // No stream waits: the next that does has the whole time.
                     self.short_since = None;
@@ -399,6 +404,7 @@ impl ServerConnection<'_> {
         (request, respond): (HttpRequest<RecvStream>, SendResponse<Piece>),
         now: Instant,
     ) -> WaitingStream {
+        self.shared.backlog.open(respond.stream_id().as_u32());
         let length = head::announced_length(&request);
         let head_bytes = head::map_memory(request.headers());
         let reserved = self.carrier.take_head().map(|mut reserved| {
@@ -512,6 +518,8 @@ impl ServerConnection<'_> {
                 self.refuse_stream(stream);
             } else if stream.respond.poll_reset(cx).is_pending() {
                 self.waiting = Some(stream);
+            } else {
+                self.close_stream(&stream);
             }
             return;
         };
@@ -537,8 +545,15 @@ impl ServerConnection<'_> {
         self.shared.client.spawn(serving);
     }
 
+    /// It takes nothing that comes.
+    fn close_stream(&self, stream: &WaitingStream) {
+        let number = stream.respond.stream_id().as_u32();
+        self.shared.backlog.close(number);
+    }
+
     /// There is no memory for it: the client may send it again (RFC 9113 §8.7).
     fn refuse_stream(&self, mut stream: WaitingStream) {
+        self.close_stream(&stream);
         self.shared.client.count_closed(CloseReason::OverBudget);
         stream.respond.send_reset(Reason::REFUSED_STREAM);
     }

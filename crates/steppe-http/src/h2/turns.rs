@@ -5,12 +5,17 @@
 //! The most urgent goes first; among equals the one that waits longest, unless it is to be sent
 //! whole: that one goes on until it is.
 //!
+//! Header lists wait for the same, and keep their charges here until the connection's task has written all that it
+//! was handed: the crate does not say when it has written one.
+//!
 //! PRIORITY_UPDATE frames are not seen: the crate skips frames that it does not know.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
+
+use steppe_mem::{Lease, Reservation, Waiter};
 
 use super::carrier::Progress;
 use super::priority::Priority;
@@ -28,6 +33,10 @@ struct State {
     handed: Cell<usize>,
     /// Turns that were taken in all.
     taken: Cell<u64>,
+    /// Times that the task had written all that it was handed.
+    written: Cell<u64>,
+    /// Of header lists that were handed over since.
+    lists: RefCell<Vec<Reservation>>,
     /// `None` where it was woken: it keeps its place until it comes.
     waiting: RefCell<BTreeMap<Place, Option<Waker>>>,
 }
@@ -47,6 +56,16 @@ pub(super) struct Turn {
     place: Option<Place>,
     /// Turns that others had while it waited.
     passed: u64,
+}
+
+/// A header list that is to be handed to the crate.
+#[derive(Debug)]
+pub(super) struct HandedList<'a> {
+    pub(super) lease: &'a Lease,
+    /// Bytes that the crate's form of it takes.
+    pub(super) bytes: usize,
+    /// The stream's place among those that wait for memory.
+    pub(super) waiter: &'a mut Waiter,
 }
 
 impl Turns {
@@ -80,14 +99,25 @@ impl Turns {
     fn go_on(&self) {
         self.0.is_blocked.set(false);
         self.0.handed.set(0);
+        self.0.written.set(self.0.written.get() + 1);
+        self.0.lists.borrow_mut().clear();
         self.wake();
     }
 
     /// The connection is over: those that wait are to see that.
     pub(super) fn end(&self) {
         self.0.is_blocked.set(false);
+        self.0.written.set(u64::MAX);
+        self.0.lists.take();
         let waiting = self.0.waiting.take();
         waiting.into_values().flatten().for_each(Waker::wake);
+    }
+
+    /// Keeps the charge of a header list that the crate was handed, until it is written. Returns what
+    /// [`Turn::poll_written`] is to be asked for then.
+    pub(super) fn keep(&self, list: Reservation) -> u64 {
+        self.0.lists.borrow_mut().push(list);
+        self.0.written.get()
     }
 
     /// Wakes as many as there is room for, the most urgent first.
@@ -107,21 +137,52 @@ impl Turn {
         self.passed
     }
 
+    /// Ready when a header list may be handed over: its bytes are charged until it is written. Returns what [`Turn::poll_written`] is to be asked for then.
+    pub(super) fn poll_list(&mut self, cx: &mut Context<'_>, list: HandedList<'_>) -> Poll<u64> {
+        ready!(self.poll(cx));
+        match list.lease.poll_reserve(cx, list.bytes, list.waiter) {
+            Poll::Ready(charge) => Poll::Ready(self.turns.keep(charge)),
+            Poll::Pending => {
+                self.pass();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ready when the task has written all since it had done so `written` times.
+    pub(super) fn poll_written(&mut self, cx: &mut Context<'_>, written: u64) -> Poll<()> {
+        self.leave();
+        if self.turns.0.written.get() > written {
+            self.pass();
+            return Poll::Ready(());
+        }
+        self.wait(cx);
+        Poll::Pending
+    }
+
     /// Ready when the stream may hand content over.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.leave();
         let state = &*self.turns.0;
         let place = (self.priority.urgency, self.last, self.stream);
-        let mut waiting = state.waiting.borrow_mut();
+        let waiting = state.waiting.borrow();
         let is_free = !state.is_blocked.get() && state.handed.get() < H2_CONNECTION_SEND_BYTES_MAX;
         let is_first = (waiting.first_key_value()).is_none_or(|(first, _)| place < *first);
         if is_free && is_first {
             return Poll::Ready(());
         }
-        waiting.insert(place, Some(cx.waker().clone()));
+        drop(waiting);
+        self.wait(cx);
+        Poll::Pending
+    }
+
+    fn wait(&mut self, cx: &mut Context<'_>) {
+        let state = &*self.turns.0;
+        let place = (self.priority.urgency, self.last, self.stream);
+        let waker = Some(cx.waker().clone());
+        state.waiting.borrow_mut().insert(place, waker);
         self.place = Some(place);
         self.passed = state.taken.get();
-        Poll::Pending
     }
 
     /// Waits no more.

@@ -200,13 +200,13 @@ impl Source for Fake {
 impl Downstream for Fake {
     fn charge_to(&mut self, _: &Lease) {}
 
-    fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         assert!(self.can_put(), "a head was put while a part is in flight");
-        self.note_head(head);
+        self.note_head(&head);
         Ok(())
     }
 
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         self.put_interim(head)
     }
 

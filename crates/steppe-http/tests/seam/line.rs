@@ -519,14 +519,14 @@ impl Downstream for ServerSide {
         self.lease = lease.clone();
     }
 
-    fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         let mut out = format!("{} ", head.status).into_bytes();
         encode_fields(&head.fields, ContentLength::Empty, &mut out);
         out.extend_from_slice(b"> ");
         self.wire.put(&out, &self.lease)
     }
 
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         let mut out = format!("{} ", head.status).into_bytes();
         encode_fields(&head.fields, head.length, &mut out);
         self.wire.put(&out, &self.lease)

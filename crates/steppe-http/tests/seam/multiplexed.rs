@@ -524,12 +524,12 @@ impl Downstream for ServerStream {
         self.handle.charge_to(lease);
     }
 
-    fn put_interim(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
-        self.handle.put_frame("@ ", &encode_response(head))
+    fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
+        self.handle.put_frame("@ ", &encode_response(&head))
     }
 
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
-        self.handle.put_frame("@ ", &encode_response(head))
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
+        self.handle.put_frame("@ ", &encode_response(&head))
     }
 
     fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64> {

@@ -17,8 +17,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use steppe_testkit::{
-    MemoryMeter, NodeConfig, Peer, RawOrigin, Steppe, SteppeBuilder, eventually, heavy,
+    MemoryMeter, NodeConfig, PATIENCE, RawOrigin, Steppe, SteppeBuilder, eventually, heavy,
+    observe_until,
 };
 
 /// Memory that a node may hold beyond its budget.
@@ -31,7 +33,7 @@ const NEIGHBOUR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const NEIGHBOUR_PAUSE: Duration = Duration::from_millis(20);
 /// Requests of it that are awaited while the attack's peers are connected and have done what they could.
 const NEIGHBOUR_REQUESTS_MIN: u64 = 50;
-/// Percent of its requests that have to be served.
+/// Percent of its requests that have to be served, unless a case says otherwise.
 const NEIGHBOUR_SERVED_PERCENT: u64 = 95;
 
 /// Accounts that follow the allocator and caches rather than peers.
@@ -105,7 +107,10 @@ impl Flood {
         self.config(|config| {
             config
                 .add_upstream("flood", |u| {
-                    u.servers([address.to_string()]).set("protocol", protocol)
+                    u.servers([address.to_string()])
+                        .set("protocol", protocol)
+                        // Idle connections to it would stay charged.
+                        .set("keepalive", 0)
                 })
                 .add_route("flood", |r| r.path("/flood/{rest*}").upstream("flood"))
         })
@@ -116,6 +121,13 @@ impl Flood {
     #[must_use]
     pub fn neighbour(mut self, ask: impl Fn(&Steppe) -> bool + Send + Sync + 'static) -> Self {
         self.neighbour = Some(Box::new(ask));
+        self
+    }
+
+    /// Accepts that fewer of the neighbour's requests are served.
+    #[must_use]
+    pub fn served_percent(mut self, percent: u64) -> Self {
+        self.served_percent = percent;
         self
     }
 
@@ -144,6 +156,7 @@ impl Flood {
                 counts.asked.load(Ordering::Relaxed) >= done + NEIGHBOUR_REQUESTS_MIN
             });
             peak_bytes = meter.finish().high_water_bytes;
+            println!("{}", holdings(&node));
             drop(peers);
         });
         let (case, limit) = (&self.case, self.budget_mib + self.overhead_mib);
@@ -158,6 +171,20 @@ impl Flood {
         let is_served = served * 100 >= asked * self.served_percent;
         assert!(is_served, "{figures}");
     }
+}
+
+/// Memory of a node in MiB, by its own account: the first things to look at where a case fails.
+fn holdings(node: &Steppe) -> String {
+    let memory = node.admin_json("/memory");
+    let mib = |path: &str| memory.pointer(path).and_then(Value::as_u64).unwrap_or(0) / MIB;
+    format!(
+        "reserved {}, live {}, retained {}, dirty {}, resident {}",
+        mib("/budget/reserved_bytes"),
+        mib("/allocator/live_bytes"),
+        mib("/allocator/details/retained_bytes"),
+        mib("/allocator/details/dirty_bytes"),
+        mib("/rss_bytes"),
+    )
 }
 
 /// The neighbour's requests.
@@ -197,10 +224,17 @@ impl Drop for StopAtEnd<'_> {
 
 /// One request of the neighbour, on a connection of its own; whether it was served.
 pub fn is_served(node: &Steppe) -> bool {
-    let mut peer = Peer::connect_from(NEIGHBOUR, node.gateway());
-    let sent = peer.try_send(b"GET /neighbour HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-    let head = sent.ok().and_then(|()| peer.try_head().ok().flatten());
-    head.is_some_and(|head| head.status() == 200)
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are left");
+    let bound = socket.bind(&SocketAddr::new(NEIGHBOUR, 0).into());
+    bound.expect("it is an address of this machine");
+    let mut answer = [0; 12];
+    let asked = socket.connect(&node.gateway().into()).and_then(|()| {
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /neighbour HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")?;
+        stream.read_exact(&mut answer)
+    });
+    asked.is_ok() && answer.ends_with(b" 200")
 }
 
 /// Reserved bytes, by account.
@@ -216,17 +250,14 @@ impl Accounts {
     /// Waits until each account has no more than it had, but for what a worker keeps for reuse.
     #[track_caller]
     fn await_return(&self, node: &Steppe, case: &str) {
-        let mut grown = Vec::new();
-        let what = format!("{case}: accounts return");
-        eventually(&what, || {
-            let now = Self::of(node).0;
+        let grown = || -> Vec<(String, u64)> {
             let before = |account: &String| self.0.get(account).copied().unwrap_or(0);
-            grown = (now.into_iter())
-                .filter(|(account, bytes)| *bytes > before(account) + allowance(account))
-                .collect();
-            // The neighbour's last answer is read while its connection still closes.
-            grown.is_empty()
-        });
+            let now = Self::of(node).0.into_iter();
+            now.filter(|(account, bytes)| *bytes > before(account) + allowance(account))
+                .collect()
+        };
+        let what = format!("{case}: accounts return");
+        observe_until(&what, grown, |grown| grown.is_empty());
     }
 }
 
@@ -327,17 +358,21 @@ impl Crowd {
         sent
     }
 
-    /// Reads and discards what has come on each connection, without waiting.
-    #[expect(dead_code, reason = "attacks that read are to come")]
-    pub fn read(&mut self) -> u64 {
+    /// Reads and discards what comes on all connections, until nothing has for `quiet`.
+    pub fn read_until_quiet(&mut self, quiet: Duration) {
         let mut part = [0; 16 << 10];
-        let mut read = 0;
-        for member in &mut self.members {
-            while let Ok(count @ 1..) = member.stream.read(&mut part) {
-                read += count as u64;
+        let mut read_at = Instant::now();
+        while read_at.elapsed() < quiet {
+            let mut has_read = false;
+            for member in &mut self.members {
+                has_read |= matches!(member.stream.read(&mut part), Ok(1..));
+            }
+            if has_read {
+                read_at = Instant::now();
+            } else {
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
-        read
     }
 }
 

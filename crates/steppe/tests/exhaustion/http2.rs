@@ -1,6 +1,8 @@
 //! HTTP/2, toward clients and toward servers.
 
-use steppe_testkit::{FieldSection, H2Frame};
+use std::time::Duration;
+
+use steppe_testkit::{FieldSection, H2Frame, H2Server, RawOrigin, is_left_to_long_tier};
 
 use crate::flood::{Crowd, Flood, SilentOrigin};
 
@@ -27,16 +29,242 @@ pub fn heads(count: u32, head_bytes: usize) -> Vec<u8> {
     connection(streams(count).map(|stream| H2Frame::request(stream, &fields)))
 }
 
-/// 100 heads of 15 KB each, for a server that answers nothing.
+/// A response's head of HTTP/2 with this status and so many bytes.
+fn response(stream: u32, status: &str, head_bytes: usize) -> Vec<H2Frame> {
+    let fields = FieldSection::default()
+        .field(":status", status)
+        .field("x", vec![b'a'; head_bytes]);
+    list(stream, &fields, 0)
+}
+
+/// A header list in as many frames as it takes (RFC 9113 §4.2), the first with these flags.
+fn list(stream: u32, fields: &FieldSection, flags: u8) -> Vec<H2Frame> {
+    const FRAME_BYTES: usize = 16 << 10;
+    let parts: Vec<_> = fields.bytes().chunks(FRAME_BYTES).collect();
+    let last = parts.len() - 1;
+    let frame = |(index, part): (usize, &&[u8])| {
+        let end = if index == last {
+            H2Frame::END_HEADERS
+        } else {
+            0
+        };
+        let (kind, flags) = match index {
+            0 => (H2Frame::HEADERS, flags),
+            _ => (H2Frame::CONTINUATION, 0),
+        };
+        H2Frame::new(kind, flags | end, stream, *part)
+    };
+    parts.iter().enumerate().map(frame).collect()
+}
+
+/// A server of HTTP/2 that answers each request with the frames of `answer`.
+fn h2_origin(answer: impl Fn(u32) -> Vec<H2Frame> + Send + Sync + 'static) -> RawOrigin {
+    RawOrigin::start_plain(move |peer| {
+        let Some(mut server) = H2Server::begin(peer, &[]) else {
+            return;
+        };
+        while let Some(stream) = server.request() {
+            server.send(&answer(stream));
+        }
+    })
+}
+
+/// So many connections send `bytes`, and read nothing.
+#[track_caller]
+fn run(flood: Flood, connections: usize, bytes: &[u8]) {
+    flood.run(|node| {
+        let mut crowd = Crowd::connect(node.gateway(), connections);
+        let sent = crowd.send(bytes);
+        println!("{} MiB were taken", sent >> 20);
+        crowd
+    });
+}
+
+/// Connections, requests on each, and bytes of each head.
+type Crowded = (usize, u32, usize);
+
+/// Heads for a server that answers nothing.
+#[track_caller]
+fn heads_that_wait(budget_mib: u64, crowd: Crowded) {
+    let (connections, count, bytes) = crowd;
+    let origin = SilentOrigin::start();
+    let name = format!("h2c, {connections} × {count} heads of {bytes} bytes, {budget_mib} MiB");
+    let flood = Flood::new(&name, budget_mib).toward(origin.address(), "h1");
+    run(flood, connections, &heads(count, bytes));
+}
+
 #[test]
 fn heads_that_wait_for_memory() {
+    heads_that_wait(64, (150, 100, 15_000));
+}
+
+#[test]
+fn heads_that_wait_for_memory_of_small_and_large_budgets() {
+    heads_that_wait(16, (100, 100, 15_000));
+    if is_left_to_long_tier("heads that wait, the whole table") {
+        return;
+    }
+    for (budget, crowd) in [
+        (64, (400, 100, 15_000)),
+        (64, (400, 80, 15_000)),
+        (64, (400, 200, 2_000)),
+        (256, (400, 100, 15_000)),
+        (16, (400, 100, 15_000)),
+    ] {
+        heads_that_wait(budget, crowd);
+    }
+}
+
+/// Heads of fields of a few bytes, of which each takes a hundred.
+#[test]
+fn heads_of_many_fields_that_wait_for_memory() {
     let origin = SilentOrigin::start();
-    Flood::new("h2c, heads of 15 KB, silent server", 64)
-        .toward(origin.address(), "h1")
-        .run(|node| {
-            let mut crowd = Crowd::connect(node.gateway(), 150);
-            let sent = crowd.send(&heads(100, 15_000));
-            println!("{} MiB were taken", sent >> 20);
-            crowd
-        });
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut fields = FieldSection::of("GET", "/flood/a");
+    for first in names {
+        for second in names {
+            fields = fields.kept([first, second].concat(), "");
+        }
+    }
+    // HPACK's table has them from then on: a byte each.
+    let again = (62..126).fold(FieldSection::of("GET", "/flood/a"), |fields, index| {
+        fields.indexed(index, 1)
+    });
+    let frames = streams(100).map(|stream| match stream {
+        1 => H2Frame::request(stream, &fields),
+        _ => H2Frame::request(stream, &again),
+    });
+    let flood = Flood::new("h2c, 200 × 100 heads of 64 indexed fields", 64);
+    run(
+        flood.toward(origin.address(), "h1"),
+        200,
+        &connection(frames),
+    );
+}
+
+/// A head of which the end never comes.
+#[test]
+fn heads_in_part() {
+    let origin = SilentOrigin::start();
+    let fields = FieldSection::of("GET", "/flood/a").field("x", vec![b'a'; 15_000]);
+    let open = H2Frame::new(H2Frame::HEADERS, 0, 1, fields.bytes());
+    let flood = Flood::new("h2c, 1000 heads of 15 KB in part", 64);
+    run(
+        flood.toward(origin.address(), "h1"),
+        1000,
+        &connection([open]),
+    );
+}
+
+/// Trailers that their server does not take.
+#[test]
+fn trailers_that_wait() {
+    let origin = SilentOrigin::start();
+    let trailers = FieldSection::default().field("x", vec![b'a'; 15_000]);
+    let fields = FieldSection::of("POST", "/flood/a");
+    let frames = streams(100).flat_map(|stream| {
+        let data = H2Frame::data(stream, vec![b'a'; 100]);
+        let mut frames = vec![H2Frame::opening(stream, &fields), data];
+        frames.extend(list(stream, &trailers, H2Frame::END_STREAM));
+        frames
+    });
+    let flood = Flood::new("h2c, 100 × 100 trailers of 15 KB", 64);
+    run(
+        flood.toward(origin.address(), "h2c"),
+        100,
+        &connection(frames),
+    );
+}
+
+/// Heads of responses, and refusals, to clients that read nothing.
+#[test]
+fn responses_that_nobody_reads() {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: {}\r\n\r\nok",
+        "a".repeat(4000)
+    );
+    let origin = RawOrigin::answering(head);
+    let flood = Flood::new("h2c, 100 × 100 responses of 4 KB unread", 64);
+    run(flood.toward(origin.address(), "h1"), 100, &heads(100, 10));
+}
+
+/// The same of servers of HTTP/2, with trailers.
+#[test]
+fn responses_of_http2_that_nobody_reads() {
+    let origin = h2_origin(|stream| {
+        let mut frames = response(stream, "200", 4000);
+        frames.push(H2Frame::data(stream, "ok"));
+        let trailers = FieldSection::default().field("y", vec![b'a'; 4000]);
+        frames.extend(list(stream, &trailers, H2Frame::END_STREAM));
+        frames
+    });
+    let flood = Flood::new(
+        "h2c both ways, 100 × 100 responses with trailers unread",
+        64,
+    );
+    run(flood.toward(origin.address(), "h2c"), 100, &heads(100, 10));
+}
+
+/// Interim responses that no client reads (RFC 9110 §15.2).
+#[test]
+fn interim_responses_that_nobody_reads() {
+    let interim = format!(
+        "HTTP/1.1 103 Early Hints\r\nx: {}\r\n\r\n",
+        "a".repeat(60_000)
+    );
+    let response = interim.repeat(16) + "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    let origin = RawOrigin::answering(response);
+    let flood = Flood::new("h2c, 2 × 100 × 16 interim heads of 60 KB from h1", 64);
+    run(flood.toward(origin.address(), "h1"), 2, &heads(100, 10));
+}
+
+#[test]
+fn interim_responses_of_http2_that_nobody_reads() {
+    let origin = h2_origin(|stream| {
+        let mut frames: Vec<_> = (0..16)
+            .flat_map(|_| response(stream, "103", 60_000))
+            .collect();
+        frames.push(H2Frame::ok(stream));
+        frames.push(H2Frame::last_data(stream, "ok"));
+        frames
+    });
+    let flood = Flood::new("h2c both ways, 2 × 100 × 16 interim heads of 60 KB", 64);
+    // The two clients take all that there is: no client has a share yet.
+    let flood = flood.served_percent(0);
+    run(flood.toward(origin.address(), "h2c"), 2, &heads(100, 10));
+}
+
+/// Uploads of one-byte frames beside streams that are reset.
+#[test]
+fn small_frames_beside_streams_that_are_reset() {
+    let origin = SilentOrigin::start();
+    let fields = FieldSection::of("POST", "/flood/a");
+    let uploads = streams(10).map(|stream| H2Frame::opening(stream, &fields));
+    let rounds = (0..40_u32).flat_map(|round| {
+        let fresh = 2 * (10 + round) + 1;
+        let small = (0..400).map(|index| H2Frame::data(2 * (index % 10) + 1, "a"));
+        let begin = [
+            H2Frame::opening(fresh, &FieldSection::of("POST", "/flood/a")),
+            H2Frame::data(fresh, "a"),
+            H2Frame::reset(fresh),
+        ];
+        begin.into_iter().chain(small)
+    });
+    let frames = connection(uploads.chain(rounds));
+    let flood = Flood::new("h2c, 60 × one-byte frames beside resets", 64);
+    run(flood.toward(origin.address(), "h1"), 60, &frames);
+}
+
+/// Connections that had many streams at once, and have none.
+#[test]
+fn connections_that_were_busy() {
+    let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let flood = Flood::new("h2c, 300 connections that had 100 streams", 64);
+    let flood = flood.toward(origin.address(), "h1");
+    flood.run(|node| {
+        let mut crowd = Crowd::connect(node.gateway(), 300);
+        crowd.send(&heads(100, 100));
+        crowd.read_until_quiet(Duration::from_secs(1));
+        crowd
+    });
 }

@@ -175,7 +175,7 @@ impl Core {
         }
         head.fields.remove_where(|id| id == FieldId::Expect);
         let go_on = ResponseHead::new(100, ContentLength::Empty, &route.lease)?;
-        down.put_interim(&go_on)
+        down.put_interim(go_on)
     }
 
     /// Pending until the client is late with content.

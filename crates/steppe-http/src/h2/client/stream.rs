@@ -7,18 +7,21 @@ use std::task::{Context, Poll, ready};
 
 use h2::client::{ResponseFuture, SendRequest};
 use http::Response;
-use steppe_mem::{Lease, Reservation};
+use steppe_mem::{Lease, Reservation, Waiter};
 
 use super::shared::Shared;
 use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
+use crate::h2::backlog::Backlog;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
 use crate::h2::priority::Priority;
 use crate::h2::websocket::Tunnel;
 use crate::h2::windows::Window;
 use crate::head::{ContentLength, ResponseHead};
-use crate::limits::{H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX};
+use crate::limits::{
+    H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX, LISTS_LEAVE, RESPONSE_HEAD_BYTES_MAX,
+};
 use crate::metrics::{CloseReason, CountedStream};
 use crate::upstream::channel::{Channel, UpstreamStream};
 
@@ -43,6 +46,13 @@ pub(super) struct ClientStream {
     window: Option<Window>,
     lease: Option<Lease>,
     charge: Option<Reservation>,
+    /// Of the request's head as the crate has it, until it is handed over.
+    head_charge: Option<Reservation>,
+    /// Of the stream, once it was begun.
+    number: u32,
+    backlog: Option<Backlog>,
+    /// A head that has come waits for memory.
+    waiter: Waiter,
     _counted: CountedStream,
 }
 
@@ -66,6 +76,10 @@ impl ClientStream {
             window: None,
             lease: None,
             charge: None,
+            head_charge: None,
+            number: 0,
+            backlog: None,
+            waiter: Waiter::default(),
         }
     }
 
@@ -88,8 +102,19 @@ impl ClientStream {
             }
         };
         self.response = Some(response);
-        let turn = (&self.shared.turns, Priority::SHARED);
-        self.outgoing = Some(Outgoing::new(stream, turn, follows));
+        let number = stream.stream_id().as_u32();
+        self.backlog = self.shared.backlog.borrow().clone();
+        if let Some(backlog) = &self.backlog {
+            backlog.open(number);
+        }
+        self.number = number;
+        let (turns, lease) = (&self.shared.turns, self.lease.clone());
+        let lease = lease.expect("the request was started");
+        let turn = turns.of(number, Priority::SHARED);
+        self.outgoing = Some(Outgoing::new(stream, turn, (follows, lease)));
+        if let Some(head) = self.head_charge.take() {
+            turns.keep(head);
+        }
         Ok(())
     }
 
@@ -114,6 +139,28 @@ impl ClientStream {
         let request = self.unsent.take().expect("it is there");
         self.send(request, Follows::Content)?;
         Poll::Ready(self.failed.map_or(Ok(()), Err))
+    }
+
+    /// Ready when a head that has come may be taken: others need the last of the budget.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let has_come = (self.backlog.as_ref()).is_some_and(|backlog| backlog.has_list(self.number));
+        if let Some(lease) = self.lease.as_ref().filter(|_| has_come) {
+            let leaving = lease.account().limit_bytes() / LISTS_LEAVE;
+            let wanted = (RESPONSE_HEAD_BYTES_MAX, leaving);
+            drop(ready!(lease.poll_reserve_leaving(
+                cx,
+                wanted,
+                &mut self.waiter
+            )));
+        }
+        Poll::Ready(())
+    }
+
+    /// A head was taken from the crate.
+    fn take_list(&self) {
+        if let Some(backlog) = &self.backlog {
+            backlog.take_list(self.number);
+        }
     }
 
     /// The stream or its connection ended before the response was whole.
@@ -160,6 +207,9 @@ impl Drop for ClientStream {
     fn drop(&mut self) {
         let open = &self.shared.open;
         open.set(open.get() - 1);
+        if let Some(backlog) = &self.backlog {
+            backlog.close(self.number);
+        }
     }
 }
 
@@ -209,7 +259,7 @@ impl Source for ClientStream {
     }
 
     fn is_starved(&self) -> bool {
-        self.incoming.as_ref().is_some_and(Incoming::is_starved)
+        self.waiter.is_waiting() || self.incoming.as_ref().is_some_and(Incoming::is_starved)
     }
 }
 
@@ -221,6 +271,7 @@ impl Upstream for ClientStream {
             lease,
         } = *request;
         self.charge = Some(lease.try_reserve(H2_UPSTREAM_STREAM_BYTES)?);
+        self.head_charge = Some(lease.try_reserve(head::handed_bytes(&head.fields))?);
         self.lease = Some(lease.clone());
         self.is_to_head = head.method() == b"HEAD";
         let is_tunnel = head.asks_for_tunnel();
@@ -244,12 +295,14 @@ impl Upstream for ClientStream {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         ready!(self.poll_unsent(cx))?;
+        ready!(self.poll_room(cx));
         let future = self.response.as_mut().expect("the request was started");
         if let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
             let interim = match interim {
                 Ok(interim) => interim,
                 Err(error) => return Poll::Ready(Err(self.cut(&error))),
             };
+            self.take_list();
             self.interim_count += 1;
             self.has_response_begun = true;
             if self.interim_count > INTERIM_RESPONSES_MAX {
@@ -261,6 +314,7 @@ impl Upstream for ClientStream {
             Ok(response) => response,
             Err(error) => return Poll::Ready(Err(self.cut(&error))),
         };
+        self.take_list();
         self.has_response_begun = true;
         let follows = if response.body().is_end_stream() {
             Follows::Nothing
@@ -286,7 +340,7 @@ impl Upstream for ClientStream {
         if self.window.is_none() && head.length != ContentLength::Empty {
             self.window = Some(self.shared.open_window(head.length)?);
         }
-        let backlog = self.shared.backlog.borrow().clone();
+        let backlog = self.backlog.clone();
         let backlog = backlog.expect("a response came by a connection");
         let content = (response.into_body(), self.window.take());
         self.incoming = Some(Incoming::new(content, u64::MAX, backlog));

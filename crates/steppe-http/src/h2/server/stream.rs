@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Response;
-use steppe_mem::Lease;
+use steppe_mem::{Lease, Waiter};
 
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
@@ -16,7 +16,7 @@ use crate::h2::backlog::Backlog;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
 use crate::h2::priority::Priority;
-use crate::h2::turns::Turns;
+use crate::h2::turns::{HandedList, Turn, Turns};
 use crate::h2::websocket::Tunnel;
 use crate::h2::windows::Window;
 use crate::head::{Announced, ResponseHead};
@@ -26,6 +26,8 @@ use crate::metrics::CloseReason;
 pub(super) struct ServerStream {
     incoming: Incoming,
     respond: SendResponse<Piece>,
+    /// Until the client's connection has taken it.
+    interim: Option<Box<Interim>>,
     response: State,
     turns: Turns,
     priority: Priority,
@@ -42,14 +44,36 @@ pub(super) struct ServerStream {
 enum State {
     Nothing,
     /// Its head was put, and nobody has seen it yet.
-    Head(Head),
+    Head(Box<Head>),
     /// Its head is out.
     Content(Outgoing),
 }
 
+/// A head that waits for its turn and for memory.
 struct Head {
-    response: Response<()>,
+    head: Put,
     follows: Follows,
+    turn: Turn,
+    waiter: Waiter,
+    /// Put behind it.
+    first: Option<Part>,
+    second: Option<Part>,
+}
+
+enum Put {
+    Response(ResponseHead),
+    /// One of the gateway's own, and small.
+    Refusal(Response<()>),
+}
+
+/// An interim head.
+struct Interim {
+    /// `None`: it was handed over.
+    head: Option<ResponseHead>,
+    /// See [`Turn::poll_written`].
+    handed_at: u64,
+    turn: Turn,
+    waiter: Waiter,
 }
 
 impl ServerStream {
@@ -63,6 +87,7 @@ impl ServerStream {
         Self {
             incoming: Incoming::new((content, window), settings.limits.body_bytes, backlog),
             respond,
+            interim: None,
             response: State::Nothing,
             turns,
             priority,
@@ -96,35 +121,85 @@ impl ServerStream {
         }
     }
 
-    /// Hands the head over, where one was put.
-    fn send_head(&mut self) -> Result<(), GatewayError> {
-        if let State::Head(Head { response, follows }) =
-            std::mem::replace(&mut self.response, State::Nothing)
-        {
-            let sent = self.respond.send_response(response, follows.is_nothing());
-            let stream = sent.map_err(|_| GatewayError::client_gone())?;
-            let turn = (&self.turns, self.priority);
-            self.response = State::Content(Outgoing::new(stream, turn, follows));
-        }
-        Ok(())
+    fn turn(&self) -> Turn {
+        self.turns
+            .of(self.respond.stream_id().as_u32(), self.priority)
     }
 
-    /// The head goes out with what follows it.
-    fn content(&mut self) -> Result<Option<&mut Outgoing>, GatewayError> {
-        if matches!(self.response, State::Head(_)) {
-            self.send_head()?;
+    fn put_response(&mut self, head: Put, follows: Follows) {
+        self.response = State::Head(Box::new(Head {
+            head,
+            follows,
+            turn: self.turn(),
+            waiter: Waiter::default(),
+            first: None,
+            second: None,
+        }));
+    }
+
+    /// Hands the interim head over, and waits until it is written: the server's next one is not read before.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(interim) = &mut self.interim else {
+            return Poll::Ready(());
+        };
+        if let Some(head) = &interim.head {
+            let list = HandedList {
+                lease: &self.lease,
+                bytes: head::handed_bytes(&head.fields),
+                waiter: &mut interim.waiter,
+            };
+            interim.handed_at = ready!(interim.turn.poll_list(cx, list));
+            // One that can't be sent any more is of no use.
+            let response = head::response(head, Announced::Content);
+            let _ = self.respond.send_informational(response);
+            interim.head = None;
         }
-        Ok(match &mut self.response {
-            State::Content(outgoing) => Some(outgoing),
-            State::Nothing | State::Head(_) => None,
-        })
+        ready!(interim.turn.poll_written(cx, interim.handed_at));
+        self.interim = None;
+        Poll::Ready(())
+    }
+
+    /// Hands the head over, where one was put and there is room, with what follows it.
+    fn poll_send_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        ready!(self.poll_interim(cx));
+        let State::Head(head) = &mut self.response else {
+            return Poll::Ready(Ok(()));
+        };
+        match &head.head {
+            Put::Response(response) => {
+                let list = HandedList {
+                    lease: &self.lease,
+                    bytes: head::handed_bytes(&response.fields),
+                    waiter: &mut head.waiter,
+                };
+                ready!(head.turn.poll_list(cx, list));
+            }
+            // It is small, and ends what takes more.
+            Put::Refusal(_) => ready!(head.turn.poll(cx)),
+        }
+        let State::Head(head) = std::mem::replace(&mut self.response, State::Nothing) else {
+            return Poll::Ready(Ok(()));
+        };
+        let response = match head.head {
+            Put::Response(put) => head::response(&put, Announced::of(&put, self.is_to_head)),
+            Put::Refusal(response) => response,
+        };
+        let sent = (self.respond).send_response(response, head.follows.is_nothing());
+        let stream = sent.map_err(|_| GatewayError::client_gone())?;
+        let mut outgoing = Outgoing::new(stream, head.turn, (head.follows, self.lease.clone()));
+        let parts = head.first.into_iter().chain(head.second);
+        parts.for_each(|part| outgoing.put(part));
+        self.response = State::Content(outgoing);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl Sink for ServerStream {
     fn can_put(&self) -> bool {
         match &self.response {
-            State::Nothing | State::Head(_) => true,
+            _ if self.interim.is_some() => false,
+            State::Nothing => true,
+            State::Head(head) => head.second.is_none(),
             State::Content(outgoing) => outgoing.can_put(),
         }
     }
@@ -133,32 +208,37 @@ impl Sink for ServerStream {
         match (&mut self.response, part) {
             // RFC 9110 §9.3.2: a response to HEAD has no content, whatever made it.
             (_, Part::Chunk(_)) if self.is_to_head => {}
-            (State::Head(head), Part::End(None)) => head.follows = Follows::Nothing,
-            (_, part) => {
-                if let Some(outgoing) = self.content()? {
-                    outgoing.put(part);
-                }
+            (State::Nothing, _) => {}
+            (State::Head(head), Part::End(None)) if head.first.is_none() => {
+                head.follows = Follows::Nothing;
             }
+            // They go out with their head.
+            (State::Head(head), part) if head.first.is_none() => head.first = Some(part),
+            (State::Head(head), part) => head.second = Some(part),
+            (State::Content(outgoing), part) => outgoing.put(part),
         }
         Ok(())
     }
 
     fn written(&self) -> u64 {
         match &self.response {
-            State::Nothing | State::Head(_) => 0,
+            State::Nothing => self
+                .interim
+                .as_ref()
+                .map_or(0, |interim| interim.turn.passed()),
+            State::Head(head) => head.turn.passed(),
             State::Content(outgoing) => outgoing.written(),
         }
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        match self.content()? {
-            Some(outgoing) => {
-                let flushed = ready!(outgoing.poll_flush(cx));
-                self.is_reset |= flushed.is_err();
-                Poll::Ready(flushed.map_err(|_| GatewayError::client_gone()))
-            }
-            None => Poll::Ready(Ok(())),
-        }
+        ready!(self.poll_send_head(cx))?;
+        let State::Content(outgoing) = &mut self.response else {
+            return Poll::Ready(Ok(()));
+        };
+        let flushed = ready!(outgoing.poll_flush(cx));
+        self.is_reset |= flushed.is_err();
+        Poll::Ready(flushed.map_err(|_| GatewayError::client_gone()))
     }
 }
 
@@ -198,17 +278,20 @@ impl Downstream for ServerStream {
         self.lease = lease.clone();
     }
 
-    fn put_interim(&mut self, interim: &ResponseHead) -> Result<(), GatewayError> {
-        let response = head::response(interim, Announced::Content);
-        // One that can't be sent any more is of no use.
-        let _ = self.respond.send_informational(response);
+    fn put_interim(&mut self, interim: ResponseHead) -> Result<(), GatewayError> {
+        self.interim = Some(Box::new(Interim {
+            head: Some(interim),
+            handed_at: 0,
+            turn: self.turn(),
+            waiter: Waiter::default(),
+        }));
         Ok(())
     }
 
-    fn put_head(&mut self, head: &ResponseHead) -> Result<(), GatewayError> {
+    fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         if let Tunnel::Asked(key) = &self.tunnel {
             let is_accepted = match key {
-                Some(key) if head.is_tunnel() => head::is_accepted(head, key),
+                Some(key) if head.is_tunnel() => head::is_accepted(&head, key),
                 _ => !head.is_false_yes(),
             };
             if !is_accepted {
@@ -216,16 +299,13 @@ impl Downstream for ServerStream {
             }
         }
         self.priority = (self.priority).with(head.fields.values_named(b"priority"));
-        let announced = Announced::of(head, self.is_to_head);
         let has_none = self.is_to_head || matches!(head.status, 204 | 304);
-        self.response = State::Head(Head {
-            response: head::response(head, announced),
-            follows: match head.length {
-                _ if head.is_tunnel() => Follows::Content,
-                _ if has_none => Follows::Nothing,
-                length => length.into(),
-            },
-        });
+        let follows = match head.length {
+            _ if head.is_tunnel() => Follows::Content,
+            _ if has_none => Follows::Nothing,
+            length => length.into(),
+        };
+        self.put_response(Put::Response(head), follows);
         Ok(())
     }
 
@@ -234,16 +314,17 @@ impl Downstream for ServerStream {
             return None;
         }
         let (response, content) = head::refusal(refusal, &self.settings.lease).ok()?;
+        // Nobody waits for one that was not handed over.
+        self.interim = None;
         let Some(content) = content.filter(|_| !self.is_to_head) else {
-            let follows = Follows::Nothing;
-            self.response = State::Head(Head { response, follows });
+            self.put_response(Put::Refusal(response), Follows::Nothing);
             return Some(0);
         };
-        let follows = Follows::Content;
-        self.response = State::Head(Head { response, follows });
-        let outgoing = self.content().ok()??;
-        outgoing.put(Part::Chunk(content));
-        outgoing.put(Part::End(None));
+        self.put_response(Put::Refusal(response), Follows::Content);
+        if let State::Head(head) = &mut self.response {
+            head.first = Some(Part::Chunk(content));
+            head.second = Some(Part::End(None));
+        }
         Some(refusal.bytes())
     }
 
