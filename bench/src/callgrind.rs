@@ -86,9 +86,13 @@ impl Counted {
         let mut arguments: Vec<OsString> = options.map(Into::into).into();
         arguments.extend([out, launch.program.clone().into()]);
         arguments.extend(launch.arguments.iter().cloned());
+        let mut environment = launch.environment.clone();
+        // RSS is mostly valgrind's: a node must not charge its budget with that.
+        environment.push(("STEPPE_UNCHARGED", "off".to_owned()));
         let launch = Launch {
             program: machine::program("valgrind")?,
             arguments,
+            environment,
             ..launch.clone()
         };
         let server = Server::start_within(&launch, run_dir, START_TIMEOUT).await?;
