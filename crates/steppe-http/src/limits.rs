@@ -20,7 +20,7 @@ pub const ADDRESS_TEXT_BYTES_MAX: usize = 39;
 /// socket's entry in the runtime, its deadline, its share of field lists.
 pub const CONNECTION_BYTES: usize = 3 << 10;
 
-/// What the kernel may hold of one connection each way is this share of the
+/// The bytes that the kernel may hold of one connection each way is this share of the
 /// budget, divided by the connections there are. A crowd of 2,000 under 64 MiB
 /// then holds 2 × 2,000 × 2 × 8 KiB at most; a few keep the kernel's own tuning.
 pub const SOCKET_BUFFER_SHARE: u64 = 32;
@@ -116,7 +116,7 @@ pub const JWKS_BYTES_MAX: usize = 256 << 10;
 /// Keys of a set. A token that names none of them is tried with all that have its algorithm.
 pub const JWKS_KEYS_MAX: usize = 64;
 
-/// What the library of C keeps of a public key that verified something, which no count of the allocator shows:
+/// Bytes that the library of C keeps of a public key that verified something, which no count of the allocator shows:
 /// RSA of 8,192 bits takes most, 4,720 bytes.
 pub const JWT_KEY_BYTES: usize = 5 << 10;
 
@@ -156,10 +156,10 @@ pub const ERROR_PAGE_BYTES_MAX: usize = 64 << 10;
 /// Pages of one such filter: there are some twenty statuses that are met.
 pub const ERROR_PAGES_MAX: usize = 32;
 
-/// What is read of an error that a page stands in for, so that its connection can be used again.
+/// Bytes that are read of an error that a page stands in for, so that its connection can be used again.
 pub const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// What a stored response takes beside its head and its content: handles, its place in the index and in
+/// Bytes of a stored response beside its head and its content: handles, its place in the index and in
 /// a queue.
 pub const CACHE_ENTRY_BYTES: usize = 640;
 
@@ -167,7 +167,7 @@ pub const CACHE_ENTRY_BYTES: usize = 640;
 /// sent.
 pub const CACHE_WINDOW_BYTES: usize = 128 << 10;
 
-/// How long readers of such content may take for one window while another reader has all that came: 64 KiB
+/// Time that readers of such content may take for one window while another reader has all that came: 64 KiB
 /// a second.
 pub const CACHE_WINDOW_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -199,10 +199,10 @@ pub const FIELD_LIST_LINES: usize = 48;
 /// Field lists that a thread keeps for later heads: 120 KiB.
 pub const IDLE_FIELD_LISTS_MAX: usize = 128;
 
-/// How long a connection that was accepted before a drain may still bring its first request.
+/// Time in which a connection that was accepted before a drain may still bring its first request.
 pub const FIRST_REQUEST_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long a connection is read on after its last response, so that the
+/// Time that a connection is read on after its last response, so that the
 /// client gets to see that response before a reset.
 pub const LINGER: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -219,7 +219,7 @@ pub const SLOW_START_STEPS: u64 = 100;
 /// busy of two is taken, which is nearly as even (Mitzenmacher, "The power of two choices", 2001).
 pub const LEAST_OF_ALL_MAX: usize = 8;
 
-/// How long a latency counts: after this time without another, a third of it is left.
+/// Time that a latency counts: after this time without another, a third of it is left.
 pub const LATENCY_DECAY: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// A failure counts as at least this latency, or a server that fails at once would look fast.
@@ -232,7 +232,7 @@ pub const TLS_WARNING_PAUSE: std::time::Duration = std::time::Duration::from_sec
 /// An ejection doubles so many times at most when it happens again and again: 10 s become 320 s.
 pub const EJECTION_DOUBLINGS_MAX: u32 = 5;
 
-/// What retries are measured against: requests of this many seconds.
+/// Seconds of requests that retries are measured against.
 pub const RETRY_WINDOW_S: u64 = 10;
 
 /// Retries that are let through a second, on average, however few requests there are.
@@ -334,7 +334,7 @@ pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
 /// for turns costs a third more CPU.
 pub const H2_CONNECTION_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// What the kernel holds of a client's connection that it has not sent yet, about: what is more
+/// Bytes that the kernel holds of a client's connection that it has not sent yet, about: what is more
 /// urgent comes behind it.
 pub const H2_UNSENT_BYTES: u32 = 128 << 10;
 
@@ -382,7 +382,7 @@ pub const DATA_FRAME_BUDGET: usize = 8192 * 256;
 /// Small frames are gathered in a buffer of this size, and written together.
 pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;
 
-/// What is larger is not copied behind them, but written in the same call.
+/// Larger content is not copied behind them, but written in the same call.
 pub const GATHERED_WRITE_BYTES_MAX: usize = 4 << 10;
 
 /// A stream's window at first: what it is before any setting (RFC 9113 §6.9.2).
@@ -397,32 +397,32 @@ pub const LATE_CONTENT: std::time::Duration = std::time::Duration::from_secs(1);
 /// Arrays within arrays that edits of JSON reach into: each costs another look at the text.
 pub const JSON_ARRAYS_DEEP_MAX: usize = 4;
 
-/// What a decoder of gzip or Zstandard takes beside what comes out.
+/// Memory that a decoder of gzip or Zstandard takes beside what comes out.
 pub const DECODER_BYTES: usize = 256 << 10;
 
 /// The same of Brotli, beside its window.
 pub const BROTLI_DECODER_BYTES: usize = 1 << 20;
 
-/// What the encoder of gzip takes: a window of 32 KiB twice, its tables, and what waits to be written.
+/// Memory of the encoder of gzip: a window of 32 KiB twice, its tables, and what waits to be written.
 pub const GZIP_STATE_BYTES: usize = 384 << 10;
 
 /// Content up to here becomes gzip all at once where all of it is there: it takes what two turns of content in pieces
 /// take.
 pub const WHOLE_CONTENT_BYTES_MAX: usize = 64 << 10;
 
-/// What the encoder takes that does so: tables of 256 KiB, and 50,001 sequences of eight bytes.
+/// Memory of the encoder that does so: tables of 256 KiB, and 50,001 sequences of eight bytes.
 pub const WHOLE_STATE_BYTES: usize = 704 << 10;
 
 /// The same at level 1: a table of 128 KiB, and 8,193 sequences.
 pub const WHOLE_STATE_BYTES_FASTEST: usize = 224 << 10;
 
-/// What an encoder of Zstandard takes, with a window of 128 KiB.
+/// Memory that an encoder of Zstandard takes, with a window of 128 KiB.
 pub const ZSTD_STATE_BYTES: usize = 1280 << 10;
 
 /// The same for [`SHORT_CONTENT_BYTES_MAX`].
 pub const ZSTD_STATE_BYTES_SHORT: usize = 640 << 10;
 
-/// What an encoder of Brotli takes, with a window of 128 KiB, by its level from 1 on. Level 4 has the
+/// Memory that an encoder of Brotli takes, with a window of 128 KiB, by its level from 1 on. Level 4 has the
 /// largest table of all.
 pub const BROTLI_STATE_BYTES: [usize; 6] = [2 << 20, 2 << 20, 2 << 20, 6 << 20, 3 << 20, 4 << 20];
 
@@ -475,10 +475,10 @@ const _: () = assert!(SOCKET_BUFFER_BYTES_MIN < SOCKET_BUFFER_BYTES_TUNED);
 /// the half millisecond that a store takes, they are a million requests a second.
 pub const STORE_IN_FLIGHT_MAX: usize = 512;
 
-/// What one of them takes: its key's name, its task, its part of what is written.
+/// Memory of one of them: its key's name, its task, its part of what is written.
 pub const STORE_QUESTION_BYTES: usize = 1 << 10;
 
-/// How long a store may take: whoever waits longer is judged by the node alone.
+/// Time that a store may take: whoever waits longer is judged by the node alone.
 pub const STORE_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Before a store is connected to again.

@@ -1,4 +1,4 @@
-//! What connections and exchanges are charged with, against what they take, by the allocator's counters.
+//! Charges of connections and exchanges, against the memory that they take, by the allocator's counters.
 //!
 //! Leaves out what the C library of the cryptography allocates, which these counters do not show.
 //!
@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use steppe_http::config::{
-    self, Listener, ListenerTls, Route, Servers, Target, Upstream, UpstreamKind,
+    self, Listener, ListenerTimeouts, ListenerTls, Route, Servers, Target, Upstream, UpstreamKind,
 };
 use steppe_http::guest::Guests;
 use steppe_mem::Budget;
@@ -48,8 +48,13 @@ impl Running {
     fn start(tls: Option<ListenerTls>) -> Self {
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let bound = bind(&any, 1).expect("binds");
+        let patient = ListenerTimeouts {
+            handshake: Duration::from_secs(600),
+            ..ListenerTimeouts::default()
+        };
         let listener = Listener {
             tls,
+            timeouts: patient,
             ..Listener::of(bound[0].address().clone(), vec![config::H1])
         };
         let ListenAddress::Tcp(address) = listener.address else {
@@ -102,15 +107,22 @@ impl Running {
             self.ask.blocking_send(answer).expect("the worker runs");
             answered.blocking_recv().expect("the worker answers")
         };
+        // Housekeeping goes on meanwhile: what it takes for a moment is little beside so many connections.
+        const NOISE: u64 = 16 * COUNT as u64;
         let until = Instant::now() + Duration::from_secs(60);
-        let mut last = (ask(), 0);
-        while last.1 < 10 {
+        let (mut last, mut quiet) = (ask(), 0);
+        while quiet < 10 {
             assert!(Instant::now() < until, "it does not settle");
             thread::sleep(Duration::from_millis(20));
             let now = ask();
-            last = (now, if now == last.0 { last.1 + 1 } else { 0 });
+            quiet = if now.abs_diff(last) <= NOISE {
+                quiet + 1
+            } else {
+                0
+            };
+            last = now;
         }
-        last.0
+        last
     }
 
     fn reserved(&self) -> u64 {
@@ -189,7 +201,7 @@ fn read_answer(stream: &mut TcpStream) {
     }
 }
 
-/// What a worker had when a measurement began.
+/// A worker's figures when a measurement began.
 struct Before<'a> {
     running: &'a Running,
     taken: i64,
@@ -205,7 +217,7 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// What is charged since then covers what was taken.
+    /// The charges since then cover the memory that was taken.
     #[track_caller]
     fn is_covered(&self, what: &str) {
         let count = i64::try_from(COUNT).expect("small");

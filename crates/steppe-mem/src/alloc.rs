@@ -77,13 +77,13 @@ pub fn thread_block_bytes() -> i64 {
     THREAD_BLOCK_BYTES.with(Cell::get)
 }
 
-/// Whether a [`Counted`] is the program's allocator.
+/// True where a [`Counted`] is the program's allocator.
 #[must_use]
 pub fn is_counting() -> bool {
     thread_allocations() > 0 || live_bytes() > 0
 }
 
-/// What a block of `bytes` takes of memory, by the size classes of `steppe-malloc`: steps of 16 bytes up to 128, four
+/// The memory that a block of `bytes` takes, by the size classes of `steppe-malloc`: steps of 16 bytes up to 128, four
 /// a doubling up to 32 KiB, units of 64 KiB above. Those of mimalloc and glibc differ by few per cent on average.
 #[must_use]
 pub const fn block_bytes(bytes: usize) -> usize {

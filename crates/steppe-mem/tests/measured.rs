@@ -1,4 +1,4 @@
-//! What is measured while it is built, in a program whose allocator counts.
+//! Things that are measured while they are built, in a program whose allocator counts.
 
 use steppe_mem::alloc::{Counted, block_bytes, thread_block_bytes};
 use steppe_mem::{Budget, OverBudget, measured};

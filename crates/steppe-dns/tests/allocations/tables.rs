@@ -1,4 +1,4 @@
-//! What a worker's tables are charged with, against what they take.
+//! Charges of a worker's tables, against the memory that they take.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What parsed JSON (`serde_json::Value`) takes at most, by the punctuation of its text.
+//! The most memory that parsed JSON (`serde_json::Value`) takes, by the punctuation of its text.
 //!
 //! A value follows a bracket or a comma, so their number bounds that of values, whatever stands in strings. Parsing is
 //! [measured](steppe_mem::measured); this is what is reserved before, and too much by a factor of 2 to 5.
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// What a parsed text takes, and what was to be reserved for it.
+    /// Bytes that a parsed text takes, and those that were to be reserved for it.
     fn taken_and_reserved(text: &str) -> (usize, usize) {
         let before = thread_block_bytes();
         let value: Value = serde_json::from_str(text).expect("JSON");

@@ -42,7 +42,7 @@ use verified::Verified;
 /// Passes requests with a valid token, and says who they are from.
 pub struct JwtFilter(Arc<Judge>);
 
-/// What judges tokens.
+/// The judge of tokens.
 struct Judge {
     config: Jwt,
     /// Keys of files.
@@ -50,11 +50,11 @@ struct Judge {
     /// Keys behind a URL.
     remote: Option<Arc<RemoteKeys>>,
     verified: Arc<Verified>,
-    /// What tokens are charged to, in flight and kept.
+    /// Of the account of tokens, in flight and kept.
     lease: Lease,
 }
 
-/// What is read of a token's header (RFC 7515 §4.1): `Some` where there is such a member, whatever its value.
+/// The members of a token's header that are read (RFC 7515 §4.1): `Some` where there is such a member, whatever its value.
 #[derive(Deserialize)]
 struct Header {
     #[serde(default, deserialize_with = "present")]
@@ -151,13 +151,13 @@ impl Judge {
         let (token, charge) = built.map_err(|_| Refused::OverBudget)?;
         let mut token = token?;
         Arc::get_mut(&mut token)
-            .expect("nobody else has it yet")
+            .expect("no clone was made yet")
             .charge = Some(charge);
         self.verified.put(&token, generation);
         Ok(token)
     }
 
-    /// Whether the budget has room for some more that take as much: claims that take far more than their text find none
+    /// True while the budget has room for some more that take as much: claims that take far more than their text find none
     /// while there is room for others yet. What is kept for later gives way.
     fn has_fair_room(&self, bytes_max: usize) -> bool {
         let wanted = bytes_max * JWT_SHARERS;
@@ -364,7 +364,7 @@ impl Filter for JwtFilter {
 }
 
 impl Judge {
-    /// What a request without a key is told: nobody can say that its token is no good while the set was
+    /// The answer to a request without a key: nobody can say that its token is no good while the set was
     /// never there.
     fn verdict(&self, refused: Refused) -> Refused {
         let lacks_set = |remote: &Arc<RemoteKeys>| remote.known().generation == 0;

@@ -138,7 +138,7 @@ impl Accepting<'_> {
         let mut session = reserve(TLS_SESSION_BYTES)?;
         let mut handshake: Reservation = reserve(TLS_HANDSHAKE_BYTES)?;
         // What a client sends of a message without its end is its own choice.
-        let mut unwhole = Unwhole::beside(&mut handshake, TLS_MESSAGE_BYTES);
+        let unwhole = Unwhole::beside(&mut handshake, TLS_MESSAGE_BYTES);
         let in_force = self.tls.in_force();
         let begun = self
             .slot
@@ -150,8 +150,11 @@ impl Accepting<'_> {
         })?;
         let mut hello = hello;
         hello.consume(end);
-        let mut pending = Some(hello).filter(|rest| !rest.is_empty());
-        self.finish(&mut socket, &mut begun.tls, (&mut pending, &mut unwhole))
+        let mut flight = Flight {
+            pending: Some(hello).filter(|rest| !rest.is_empty()),
+            unwhole,
+        };
+        self.finish(&mut socket, &mut begun.tls, &mut flight)
             .await?;
         let agreed = measured(self.lease, agreed::bytes_max(&begun.tls), || {
             Agreed::new(&begun.tls, begun.identity, begun.server_name)
@@ -162,7 +165,7 @@ impl Accepting<'_> {
         let chain = session.try_grow(agreed::chain_bytes(&begun.tls));
         chain.map_err(|_| HandshakeError::OverBudget)?;
         let charges = (self.lease.clone(), session);
-        let driver = Session::new(socket, begun.tls, pending, charges);
+        let driver = Session::new(socket, begun.tls, flight.pending, charges);
         Ok((Transport::with_driver(Box::new(driver)), agreed))
     }
 
@@ -242,8 +245,9 @@ impl Accepting<'_> {
         &self,
         socket: &mut Transport,
         tls: &mut Connection,
-        (pending, unwhole): (&mut Option<Buffer>, &mut Unwhole),
+        flight: &mut Flight,
     ) -> Result<(), HandshakeError> {
+        let Flight { pending, unwhole } = flight;
         let mut left = CLIENT_FLIGHT_BYTES_MAX;
         loop {
             self.wait(|cx| session::poll_send(cx, socket, tls).map_err(|_| HandshakeError::Closed))
@@ -276,6 +280,13 @@ impl Accepting<'_> {
             }
         }
     }
+}
+
+/// A client's bytes behind its ClientHello.
+struct Flight {
+    /// Read, and not given to rustls. Never empty.
+    pending: Option<Buffer>,
+    unwhole: Unwhole,
 }
 
 /// A handshake whose ClientHello was answered.

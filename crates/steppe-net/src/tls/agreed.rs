@@ -1,4 +1,4 @@
-//! What was agreed in a handshake, and who the peer is.
+//! The results of a handshake, and the peer's identity.
 
 use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, Connection, HandshakeKind, NamedGroup, ProtocolVersion};
@@ -7,14 +7,14 @@ use steppe_mem::alloc::block_bytes;
 
 use super::x509::{Summary, X509Error};
 
-/// What rustls keeps of the peer's chain, for as long as the session lives.
+/// Bytes that rustls keeps of the peer's chain, for as long as the session lives.
 pub(super) fn chain_bytes(tls: &Connection) -> usize {
     let chain = tls.peer_certificates().unwrap_or_default();
     let each = |der: &CertificateDer<'_>| block_bytes(der.len());
     block_bytes(size_of_val(chain)) + chain.iter().map(each).sum::<usize>()
 }
 
-/// What an [`Agreed`] takes at most. Of a certificate, names take most: three bytes make a text of their own, with
+/// The most bytes that an [`Agreed`] takes. Of a certificate, names take most: three bytes make a text of their own, with
 /// its place in a list that doubles.
 pub(super) fn bytes_max(tls: &Connection) -> usize {
     let der = tls.peer_certificates().and_then(|chain| chain.first());
@@ -24,7 +24,7 @@ pub(super) fn bytes_max(tls: &Connection) -> usize {
     TEXTS + der.map_or(0, |der| 32 * der.len() + TEXTS)
 }
 
-/// What was agreed in a handshake.
+/// The results of a handshake.
 #[derive(Debug, Clone)]
 pub struct Agreed {
     version: Option<ProtocolVersion>,
@@ -34,11 +34,11 @@ pub struct Agreed {
     pub identity: usize,
     /// The name that the client asked for (RFC 6066 §3).
     pub server_name: Option<Box<str>>,
-    /// What was agreed on by ALPN (RFC 7301).
+    /// The protocol that was agreed on by ALPN (RFC 7301).
     pub alpn: Option<Box<[u8]>>,
-    /// Whether an earlier session was resumed.
+    /// An earlier session was resumed.
     pub is_resumed: bool,
-    /// Who the client is, where it showed a certificate.
+    /// The client's identity, where it showed a certificate.
     pub client: Option<ClientCertificate>,
 }
 
@@ -47,7 +47,7 @@ pub struct Agreed {
 pub struct ClientCertificate {
     /// The certificate itself, DER.
     pub der: CertificateDer<'static>,
-    /// What it says.
+    /// The names and dates in it.
     pub summary: Summary,
 }
 

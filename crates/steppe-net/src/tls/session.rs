@@ -20,7 +20,7 @@ use crate::limits::{
 };
 use crate::transport::{Driver, Transport};
 
-/// What sealing adds to [`SEALED_BYTES_MAX`] of content: headers, tags and content types.
+/// Bytes that sealing adds to [`SEALED_BYTES_MAX`] of content: headers, tags and content types.
 const SEALED_OVERHEAD: usize = 1024;
 
 /// An established session.
@@ -34,7 +34,7 @@ pub(super) struct Session {
     opened: usize,
     /// Length of the record behind that of which rustls has the plaintext.
     given: usize,
-    /// What the next read asks for: much where much came last.
+    /// Bytes that the next read asks for: much where much came last.
     read_bytes: usize,
     /// For what is sealed and not sent.
     sealed: Option<Reservation>,
@@ -113,14 +113,14 @@ pub(super) fn feed(tls: &mut Connection, mut bytes: &[u8]) -> Result<bool, rustl
     Ok(is_readable)
 }
 
-/// What rustls holds of messages that are not whole yet: whoever sends no end of one decides how much.
+/// Memory that rustls holds of messages that are not whole yet: a peer that sends no end of one decides how much.
 ///
 /// Counted by the thread's blocks while it is fed; charged beyond what a constant covers.
 #[derive(Debug)]
 pub(super) struct Unwhole {
     charge: Reservation,
     taken: i64,
-    /// What a constant covers.
+    /// Bytes that a constant covers.
     covered: usize,
 }
 

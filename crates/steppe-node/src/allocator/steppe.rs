@@ -109,3 +109,17 @@ pub(super) fn purge() {
 pub(super) fn on_idle() {
     steppe_malloc::raw::on_idle();
 }
+
+#[cfg(test)]
+mod tests {
+    use steppe_malloc::size_class::{BLOCK_BYTES, SMALL_BYTES_MAX, class_of};
+    use steppe_mem::alloc::block_bytes;
+
+    /// What is measured by the count of blocks is what this allocator gives.
+    #[test]
+    fn blocks_are_counted_by_their_size_classes() {
+        for bytes in 0..=SMALL_BYTES_MAX {
+            assert_eq!(block_bytes(bytes), BLOCK_BYTES[class_of(bytes)], "{bytes}");
+        }
+    }
+}

@@ -9,13 +9,15 @@ use steppe_testkit::{NodeConfig, Peer, RawOrigin, Steppe, is_left_to_long_tier};
 use crate::flood::{Flood, SilentOrigin};
 
 const SECRET: &str = "a secret that is long enough for HS256";
+/// An idle connection to a server would stay charged for a minute.
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 const TOKENS: usize = 1100;
 /// The longest token that the node looks at.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 /// Tokens expire so long after the attack began, and are given up then.
 const LIFETIME: Duration = Duration::from_secs(20);
 
-/// What claims are made of.
+/// The content of claims.
 #[derive(Debug, Clone, Copy)]
 enum Claims {
     /// 560 objects with one member of no name.
@@ -27,6 +29,10 @@ enum Claims {
 }
 
 impl Claims {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tokens expire by the time of day"
+    )]
     fn of(self, at: usize) -> Value {
         let mut claims = match self {
             Self::Objects => json!({ "a": vec![json!({ "": 0 }); 560] }),
@@ -80,7 +86,7 @@ fn guarded(case: &str, address: std::net::SocketAddr, cache_entries: i32) -> Flo
 
 /// Each token once, one after the other: all of them are good, and as many as may be are kept.
 fn distinct_tokens(claims: Claims) {
-    let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let origin = RawOrigin::answering(OK);
     let case = format!("1,100 distinct tokens: {claims:?}");
     guarded(&case, origin.address(), 1024).run(|node: &Steppe| {
         let mut peer = node.connect();
@@ -148,7 +154,7 @@ fn tokens_in_flight_of_many_roles() {
 /// place of another.
 #[test]
 fn tokens_that_expired_are_given_up() {
-    let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let origin = RawOrigin::answering(OK);
     // The account has to be where it was, which the harness waits for.
     guarded("900 tokens that expire", origin.address(), 100_000).run(|node: &Steppe| {
         let (mut peer, before) = (node.connect(), reserved_bytes(node));
@@ -167,7 +173,7 @@ fn tokens_that_expired_are_given_up() {
     });
 }
 
-/// What tokens and the table of their places have reserved.
+/// Bytes that tokens and the table of their places have reserved.
 fn reserved_bytes(node: &Steppe) -> u64 {
     let report = node.admin_json("/memory");
     let children = |account: &Value| account["children"].as_array().cloned().unwrap_or_default();

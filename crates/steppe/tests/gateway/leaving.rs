@@ -15,7 +15,7 @@ use steppe_testkit::{
 
 use client::{Client, Protocol, Way};
 
-/// What is asked for: the upstream is in a state of its own.
+/// The state of an exchange: each has a route of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Content waits for a server that grants no window.
@@ -207,7 +207,7 @@ impl Site {
     }
 }
 
-/// What an exchange holds, and its count.
+/// The things that exchanges hold, and their count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Seen {
     active: u64,

@@ -4,7 +4,7 @@ use steppe_testkit::{FieldSection, H2Frame, H2Peer, Peer, Steppe, TlsClient};
 
 use super::{Case, NAME, State};
 
-/// What clients speak.
+/// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     H1,
@@ -13,7 +13,7 @@ pub(super) enum Protocol {
     H2,
 }
 
-/// How clients leave.
+/// The way in which clients leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// They end their side (FIN).
@@ -29,7 +29,7 @@ pub(super) enum Way {
 const CONTENT_BYTES: usize = 110_000;
 /// The same of HTTP/2, whose server grants no window: any will do.
 const H2_CONTENT_BYTES: usize = 500;
-/// What a request says that has content to come.
+/// The length that a request announces which has content to come.
 const ANNOUNCED_BYTES: usize = 900_000;
 /// Receive buffer of a client that does not read.
 const NARROW_BYTES: usize = 4 << 10;
