@@ -82,7 +82,7 @@ struct Shared {
     tracer: Option<Arc<Tracer>>,
     codecs: UpstreamCodecs,
     guests: Guests,
-    /// What each client holds, over all services.
+    /// The clients of all services.
     clients: Clients,
 }
 

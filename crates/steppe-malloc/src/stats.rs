@@ -88,7 +88,7 @@ pub fn meta_bytes() -> usize {
     META.mapped_bytes()
 }
 
-/// What [`Stats::dirty_bytes`] says, at no cost: free pages that are handed out before new ones are taken.
+/// The figure of [`Stats::dirty_bytes`] at no cost: free pages that are handed out before new ones are taken.
 #[must_use]
 pub fn dirty_bytes() -> usize {
     POOL.dirty_bytes() + LARGE.retained_bytes()

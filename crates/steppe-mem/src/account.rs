@@ -18,22 +18,15 @@ mod lease;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 pub use forced::ForcedCharge;
 pub use lease::{Lease, OverBudget, Reservation};
 
-use crate::clients::Clients;
+use crate::lock::lock;
 use crate::waiters::{Queue, Waiting};
 use lease::Purpose;
 pub(crate) use lease::Slot;
-
-/// The account of the whole node, the root of the tree, and the clients that share it. Clones name the same.
-#[derive(Debug, Clone)]
-pub struct Budget {
-    root: Account,
-    clients: Clients,
-}
 
 /// One account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
@@ -88,51 +81,23 @@ pub(crate) struct Node {
     waiting: Arc<Waiting>,
 }
 
-impl Budget {
-    /// A budget of `limit_bytes` for the whole node.
-    #[must_use]
-    pub fn new(limit_bytes: u64) -> Self {
-        let root = Account(Arc::new(Node::new("node".to_owned(), limit_bytes, None)));
-        Self {
-            clients: Clients::new(root.clone()),
-            root,
-        }
-    }
-
-    /// What each client holds of it.
-    #[must_use]
-    pub fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    /// The root account.
-    #[must_use]
-    pub fn root(&self) -> &Account {
-        &self.root
-    }
-
-    /// The whole tree, for people.
-    #[must_use]
-    pub fn report(&self) -> AccountReport {
-        self.root.report()
-    }
-
-    /// Sums what is kept for later and given up when it is wanted, which counts as free for the share of a client; to
-    /// be called several times a second.
-    pub fn measure_evictable(&self) {
-        let bytes = self.root.kept_bytes();
-        let known = &self.root.0.evictable_bytes;
-        known.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes by which forced charges exceed the limit.
-    #[must_use]
-    pub fn debt_bytes(&self) -> u64 {
-        self.root.0.debt_bytes()
-    }
-}
-
 impl Account {
+    /// The root of a tree: of `limit_bytes` for the whole node.
+    pub(crate) fn root_of(limit_bytes: u64) -> Self {
+        Self(Arc::new(Node::new("node".to_owned(), limit_bytes, None)))
+    }
+
+    /// Sums what is kept for later here and below.
+    pub(crate) fn measure_evictable(&self) {
+        let bytes = self.kept_bytes();
+        self.0.evictable_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes by which forced charges exceed the limit of this account.
+    pub(crate) fn debt_bytes(&self) -> u64 {
+        self.0.debt_bytes()
+    }
+
     /// An account below this one. `limit_bytes`: `None` for none of its own.
     #[must_use]
     pub fn child(&self, name: impl Into<String>, limit_bytes: Option<u64>) -> Self {
@@ -208,7 +173,7 @@ impl Account {
         self.ancestry().map(Node::left_bytes).min().unwrap_or(0)
     }
 
-    /// Whether half of this account's own limit is free, or kept for later and given up when it is wanted.
+    /// True when half of this account's own limit is free, or kept for later and given up when it is wanted.
     pub(crate) fn is_half_free(&self) -> bool {
         let evictable = self.0.evictable_bytes.load(Ordering::Relaxed);
         self.0.left_bytes().saturating_add(evictable) >= self.0.limit_bytes / 2
@@ -244,7 +209,7 @@ impl Account {
         self.ancestry().nth(level).expect("a level below the depth")
     }
 
-    fn report(&self) -> AccountReport {
+    pub(crate) fn report(&self) -> AccountReport {
         let children: Vec<_> = self.children().iter().map(Self::report).collect();
         let below: u64 = children.iter().map(|child| child.reserved_bytes).sum();
         AccountReport {
@@ -489,11 +454,6 @@ impl fmt::Display for Account {
         }
         f.write_str(&self.0.name)
     }
-}
-
-/// A panic while a list of weak handles was edited leaves it usable.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls `visit` with whatever is left of `list`, unlocked, and without an allocation.

@@ -5,12 +5,13 @@
 //! allocated there counts for the connection, charged or not.
 //!
 //! Two rules use these sums. While less than half of the budget is free, a client that holds its share gets
-//! nothing more: its tasks wait, and its connections are refused. What cannot wait within an exchange is reserved as ever. In debt, connections that
-//! hold most are [shed](Clients::shed).
+//! nothing more: its tasks wait, and its connections are refused. What cannot wait within an exchange is reserved as
+//! ever. In debt, connections that hold most are [shed](Clients::shed).
 //!
 //! Invariant: the table has an entry for each open connection and for each address that has one; each entry is
 //! charged with the connection ([`HOLDER_BYTES`]).
 
+mod client;
 mod holder;
 mod queue;
 mod report;
@@ -18,31 +19,28 @@ mod report;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use holder::Holder;
 pub(crate) use holder::{count_pooled, count_reserved, may_admit, poll_may_reserve};
 pub use report::ClientReport;
 
-use queue::Queue;
+use client::{Client, Shares};
 
-use crate::account::{Account, lock};
 use crate::limits::CLIENT_SHARE_BYTES_MIN;
 #[cfg(doc)]
 use crate::limits::HOLDER_BYTES;
+use crate::lock::lock;
 
 /// The clients of a node. Clones name the same table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Clients(Arc<Table>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
-    root: Account,
-    /// `u64::MAX`: none.
-    share_bytes: AtomicU64,
+    shares: Arc<Shares>,
     entries: Mutex<Entries>,
-    held_back_total: AtomicU64,
     shed_total: AtomicU64,
 }
 
@@ -68,25 +66,10 @@ impl fmt::Debug for Exempt {
     }
 }
 
-/// An address, or what has none: a peer of a Unix socket.
-#[derive(Debug)]
-struct Client {
-    /// As the table has it; `None`: in no table, and without a share.
-    address: Option<IpAddr>,
-    is_exempt: AtomicBool,
-    /// Whether it was ever held back, and whether that is still to be logged.
-    was_held_back: AtomicBool,
-    is_news: AtomicBool,
-    /// Bytes reserved for it, within [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection.
-    charged_bytes: AtomicI64,
-    connections: AtomicU64,
-    /// Tasks that wait for it to hold less.
-    queue: Queue,
-}
-
 /// A connection in the table, until it is dropped.
 #[derive(Debug)]
 pub struct Holding {
+    clients: Clients,
     holder: Arc<Holder>,
     place: usize,
 }
@@ -109,26 +92,15 @@ pub struct Shed {
     pub client: Option<IpAddr>,
     /// Its protocol.
     pub kind: &'static str,
-    /// What it held.
+    /// Bytes that it held.
     pub bytes: u64,
 }
 
 impl Clients {
-    /// A table for the clients of the tree below `root`, without a share.
-    pub(crate) fn new(root: Account) -> Self {
-        Self(Arc::new(Table {
-            root,
-            share_bytes: AtomicU64::new(u64::MAX),
-            entries: Mutex::default(),
-            held_back_total: AtomicU64::new(0),
-            shed_total: AtomicU64::new(0),
-        }))
-    }
-
     /// Sets the share of each client from now on, in bytes; `None`: no limit.
     pub fn set_share(&self, bytes: Option<u64>) {
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes.max(CLIENT_SHARE_BYTES_MIN));
-        self.0.share_bytes.store(bytes, Ordering::Relaxed);
+        self.0.shares.set_bytes(bytes);
     }
 
     /// Sets which addresses have no share, for connections from now on.
@@ -150,10 +122,15 @@ impl Clients {
         let mut entries = self.entries();
         let client = entries.client(client);
         client.connections.fetch_add(1, Ordering::Relaxed);
-        let holder = Holder::new((self.clone(), client), kind, connection.cloned());
+        let shares = Arc::clone(&self.0.shares);
+        let holder = Holder::new((shares, client), kind, connection.cloned());
         let holder = Arc::new(holder);
         let place = entries.holders.insert(Arc::clone(&holder));
-        Holding { holder, place }
+        Holding {
+            clients: self.clone(),
+            holder,
+            place,
+        }
     }
 
     fn leave(&self, holder: &Holder, place: usize) {
@@ -199,26 +176,32 @@ impl Clients {
         shed
     }
 
-    /// Wakes tasks of clients that hold less than their share again; to be called every few milliseconds. Returns
-    /// whether any wait.
-    pub fn wake_held_back(&self) -> bool {
-        let waiting: Vec<_> = {
-            let entries = self.entries();
-            let clients = entries.clients.values();
-            clients
-                .filter(|client| client.queue.len() > 0)
-                .cloned()
-                .collect()
-        };
-        let is_at_ease = self.0.is_at_ease();
+    /// Wakes all tasks that wait for their client to hold less; returns true where any did.
+    pub(crate) fn wake_all(&self) -> bool {
+        let waiting = self.waiting();
+        waiting
+            .iter()
+            .for_each(|client| client.queue.wake(usize::MAX));
+        !waiting.is_empty()
+    }
+
+    /// Wakes tasks of clients that hold less than their share again; returns true where any waited.
+    pub(crate) fn wake_within_share(&self) -> bool {
+        let waiting = self.waiting();
         for client in &waiting {
-            let room = self.0.share_bytes().saturating_sub(client.charged_bytes());
-            match is_at_ease {
-                true => client.queue.wake(usize::MAX),
-                false => client.queue.wake_for(room),
-            }
+            let share = self.0.shares.bytes();
+            let room = share.saturating_sub(client.charged_bytes());
+            client.queue.wake_for(room);
         }
         !waiting.is_empty()
+    }
+
+    /// Clients of which tasks wait.
+    fn waiting(&self) -> Vec<Arc<Client>> {
+        let entries = self.entries();
+        let clients = entries.clients.values();
+        let waiting = clients.filter(|client| client.queue.len() > 0);
+        waiting.cloned().collect()
     }
 
     /// Tasks that wait for their client to hold less.
@@ -235,7 +218,7 @@ impl Clients {
     /// Reservations that waited or were refused since their client held its share, since the start.
     #[must_use]
     pub fn held_back_total(&self) -> u64 {
-        self.0.held_back_total.load(Ordering::Relaxed)
+        self.0.shares.held_back_total()
     }
 
     /// Connections shed since the start.
@@ -261,7 +244,7 @@ impl Clients {
 }
 
 impl Holding {
-    /// What its tasks run in.
+    /// The holder in whose scope its tasks run.
     #[must_use]
     pub fn holder(&self) -> &Arc<Holder> {
         &self.holder
@@ -272,14 +255,14 @@ impl Holding {
     #[must_use]
     pub fn visit(&self, client: ClientAddress) -> Self {
         let parent = (self.holder.kind(), Some(&self.holder));
-        self.holder.clients().enter(client, parent)
+        self.clients.enter(client, parent)
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
         self.holder.end();
-        self.holder.clients().leave(&self.holder, self.place);
+        self.clients.leave(&self.holder, self.place);
     }
 }
 
@@ -299,48 +282,7 @@ impl Entries {
     }
 }
 
-impl Client {
-    fn new(address: Option<IpAddr>) -> Self {
-        Self {
-            address,
-            is_exempt: AtomicBool::new(address.is_none()),
-            was_held_back: AtomicBool::new(false),
-            is_news: AtomicBool::new(false),
-            charged_bytes: AtomicI64::new(0),
-            connections: AtomicU64::new(0),
-            queue: Queue::default(),
-        }
-    }
-
-    fn charged_bytes(&self) -> u64 {
-        u64::try_from(self.charged_bytes.load(Ordering::Relaxed)).unwrap_or(0)
-    }
-
-    fn note_held_back(&self) {
-        if !self.was_held_back.swap(true, Ordering::Relaxed) {
-            self.is_news.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether it was held back since the last call, for the first time.
-    fn take_news(&self) -> bool {
-        self.is_news.swap(false, Ordering::Relaxed)
-    }
-}
-
-impl Table {
-    /// What a client may hold while less than half of the budget is free.
-    fn share_bytes(&self) -> u64 {
-        self.share_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Whether any client may reserve what it wants: half of the budget is free.
-    fn is_at_ease(&self) -> bool {
-        self.root.is_half_free()
-    }
-}
-
-/// What counts as one client: an IPv4 address, or the network of an IPv6 address, of which a client has 2^64.
+/// The address that counts as one client: an IPv4 address, or the network of an IPv6 address, of which a client has 2^64.
 fn prefix_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -9,6 +9,7 @@
 //! # Map of files
 //! - `account.rs`, `account/`: tree of accounts with limits, peaks and refusals; leases and reservations (`lease.rs`), forced
 //!   charges (`forced.rs`)
+//! - `budget.rs`: the tree and its clients
 //! - `waiters.rs`: queues of tasks that wait for bytes of an account
 //! - `clients.rs`, `clients/`: what each client holds, its share, and connections to close in debt
 //! - `buffer.rs`: pooled buffer with its reservation
@@ -17,22 +18,24 @@
 //! - `size_class.rs`: size classes of pooled buffers, 4 KiB to 64 MiB
 //! - `alloc.rs`: counting wrapper of the process's allocator: live bytes, allocations of a thread
 //! - `measured.rs`: reserves what something takes that is built, by that count
+//! - `lock.rs`: locks that outlive a panic
 //! - `limits.rs`: every bound of the crate, with its reason
 
 mod account;
 pub mod alloc;
+mod budget;
 mod buffer;
 mod chunk;
 mod clients;
 pub mod limits;
+mod lock;
 mod measured;
 pub mod pool;
 mod size_class;
 mod waiters;
 
-pub use account::{
-    Account, AccountReport, Budget, Evict, ForcedCharge, Lease, OverBudget, Reservation,
-};
+pub use account::{Account, AccountReport, Evict, ForcedCharge, Lease, OverBudget, Reservation};
+pub use budget::Budget;
 pub use buffer::{Buffer, Full};
 pub use chunk::Chunk;
 pub use clients::{ClientAddress, ClientReport, Clients, Holder, Holding, Shed};

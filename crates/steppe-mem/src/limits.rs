@@ -26,7 +26,7 @@ pub const WAKES_MAX: usize = 16;
 /// whoever charges the task.
 pub const WAITER_BYTES: usize = 128;
 
-/// What a client may hold however small its share is: a connection, and an exchange with the smallest chunks.
+/// Bytes that a client may hold however small its share is: a connection, and an exchange with the smallest chunks.
 pub const CLIENT_SHARE_BYTES_MIN: u64 = 256 << 10;
 
 /// Reserved bytes of a connection that its client learns of late: a request that comes and goes touches nothing

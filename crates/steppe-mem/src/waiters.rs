@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use crate::account::{Account, Lease, Node, Slot, lock};
+use crate::account::{Account, Lease, Node, Slot};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
+use crate::lock::lock;
 
 /// A task's place in the queue for bytes: empty until it has to wait.
 ///
@@ -131,13 +132,13 @@ const _: () = assert!(2 * size_of::<Entry>() <= WAITER_BYTES);
 const _: () = assert!(size_of::<Waiter>() <= 16);
 
 impl Waiter {
-    /// Whether it has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
+    /// True when it has a place in a queue, or bytes that were drawn for it, or waits for its client to hold less.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.has_place() || self.is_held_back
     }
 
-    /// Whether it has a place in a queue, or bytes that were drawn for it.
+    /// True when it has a place in a queue, or bytes that were drawn for it.
     pub(crate) fn has_place(&self) -> bool {
         self.slot.is_some()
     }
@@ -222,13 +223,14 @@ impl Waiting {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts a debt as one more that waits, or no longer.
-    pub(crate) fn set_debt(&self, is_debt: bool) {
-        if is_debt {
-            self.count.fetch_add(1, Ordering::SeqCst);
-        } else {
-            self.count.fetch_sub(1, Ordering::SeqCst);
-        }
+    /// Counts a debt as one more that waits.
+    pub(crate) fn begin_debt(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A debt is over.
+    pub(crate) fn end_debt(&self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {

@@ -107,7 +107,7 @@ pub struct Node {
     pub workers: Workers,
     /// What serving may take.
     pub memory_budget: MemoryBudget,
-    /// What a client may hold of it while less than half is free, above 0 and at most 1; `None`: all.
+    /// The share of it that a client may hold while less than half is free, above 0 and at most 1; `None`: all.
     pub client_share: Option<f64>,
     /// Clients without a share.
     pub share_exempt: Vec<IpNet>,

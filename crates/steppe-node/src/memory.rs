@@ -51,7 +51,7 @@ const CLIENTS_SHOWN: usize = 10;
 pub struct Sources {
     /// The node's budget.
     pub budget: Budget,
-    /// What no reservation covers.
+    /// Resident memory that no reservation covers.
     pub figures: Arc<UnchargedFigures>,
     /// The gateway's metrics.
     pub http: Arc<HttpMetrics>,
@@ -104,7 +104,7 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
     }))
 }
 
-/// What is resident beyond all reservations, and the debt that it makes.
+/// Resident memory beyond all reservations, and the debt that it makes.
 fn uncharged(figures: &UnchargedFigures) -> Value {
     json!({
         "baseline_bytes": figures.baseline_bytes(),

@@ -58,7 +58,7 @@ struct Accepted {
     charge: Reservation,
     /// Its place among the connections of all clients.
     holding: Holding,
-    /// What it takes counts for its client.
+    /// Reservations from it count for the client.
     lease: Lease,
 }
 
@@ -245,7 +245,7 @@ impl Accepted {
         Ok(((transport, None), client))
     }
 
-    /// What it takes from now on counts for the client that a proxy names.
+    /// Has what it takes from now on count for the client that a proxy names.
     fn hold_for(&mut self, client: IpAddr) {
         let state = self.handle.borrow();
         self.holding = state.holders.open(ClientAddress::Shared(client), DNS);

@@ -50,7 +50,10 @@ impl ForcedCharge {
         let is_debt = self.account.ancestry().any(|node| node.debt_bytes() > 0);
         if is_debt != self.is_debt_known {
             self.is_debt_known = is_debt;
-            self.account.waiting_tasks().set_debt(is_debt);
+            match is_debt {
+                true => self.account.waiting_tasks().begin_debt(),
+                false => self.account.waiting_tasks().end_debt(),
+            }
         }
         if is_debt {
             self.account.root().reclaim();
@@ -62,7 +65,7 @@ impl Drop for ForcedCharge {
     fn drop(&mut self) {
         self.set(0);
         if self.is_debt_known {
-            self.account.waiting_tasks().set_debt(false);
+            self.account.waiting_tasks().end_debt();
         }
     }
 }

@@ -177,7 +177,7 @@ impl Lease {
         Self { slot, holder: None }
     }
 
-    /// Whether the client that it would be for may begin something with `bytes`.
+    /// True when the client that it would be for may begin something with `bytes`.
     fn may_admit(&self, bytes: u64) -> bool {
         if self.slot.root.is_half_free() {
             return true;

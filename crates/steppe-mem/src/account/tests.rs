@@ -3,6 +3,7 @@
 use std::thread;
 
 use super::*;
+use crate::Budget;
 use crate::limits::DRAW_BYTES;
 
 const MIB: u64 = 1 << 20;

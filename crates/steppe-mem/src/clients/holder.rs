@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use super::{Client, Clients};
+use super::client::{Client, Shares};
 use crate::alloc::thread_block_bytes;
 use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES};
 
 /// A connection, or a client that it speaks for.
 #[derive(Debug)]
 pub struct Holder {
-    clients: Clients,
+    shares: Arc<Shares>,
     client: Arc<Client>,
     kind: &'static str,
     /// Of a client that another one speaks for.
@@ -58,12 +58,12 @@ pub(crate) fn count_pooled(bytes: i64) {
     POOLED.with(|pooled| pooled.set(pooled.get().wrapping_add(bytes)));
 }
 
-/// Whether the client of the present scope may begin something with `bytes`; true outside of a scope.
+/// True when the client of the present scope may begin something with `bytes`; true outside of a scope.
 pub(crate) fn may_admit(bytes: u64) -> bool {
     with_current(|holder| holder.is_none_or(|holder| holder.may_reserve(bytes)))
 }
 
-/// Whether the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`:
+/// Asks if the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`:
 /// of its place, if it waits already.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
         .expect("only a thread that ends has none, and it runs no task")
 }
 
-/// What was reserved and allocated since the last end of a scope.
+/// Gives `holder` what was reserved and allocated since the last end of a scope.
 fn settle(holder: Option<&Holder>) {
     let reserved = RESERVED.replace(0);
     let live = thread_block_bytes().wrapping_sub(POOLED.get());
@@ -121,12 +121,12 @@ impl Drop for Scope<'_> {
 
 impl Holder {
     pub(super) fn new(
-        (clients, client): (Clients, Arc<Client>),
+        (shares, client): (Arc<Shares>, Arc<Client>),
         kind: &'static str,
         connection: Option<Arc<Self>>,
     ) -> Self {
         Self {
-            clients,
+            shares,
             client,
             kind,
             connection,
@@ -170,7 +170,7 @@ impl Holder {
         work()
     }
 
-    /// Whether the connection was told to close, since the budget was in debt.
+    /// True when the connection was told to close, since the budget was in debt.
     #[must_use]
     pub fn is_shed(&self) -> bool {
         self.is_shed.load(Ordering::Relaxed)
@@ -187,10 +187,6 @@ impl Holder {
         self.kind
     }
 
-    pub(super) fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
     pub(super) fn client(&self) -> &Arc<Client> {
         &self.client
     }
@@ -204,7 +200,7 @@ impl Holder {
         unsigned(&self.charged_bytes)
     }
 
-    /// Whether it is a connection that was not told to close yet.
+    /// True for a connection that was not told to close yet.
     pub(super) fn can_shed(&self) -> bool {
         self.connection.is_none() && self.task.get().is_some() && !self.is_shed()
     }
@@ -279,21 +275,18 @@ impl Holder {
         Err(queue.push(cx.waker()))
     }
 
-    /// Whether its client holds less than its share with `bytes` more, or no more than anybody may.
+    /// True when its client holds less than its share with `bytes` more, or no more than anybody may.
     pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
         let is_exempt = [&self.client.is_exempt, &self.is_exempt];
         if is_exempt.iter().any(|is| is.load(Ordering::Relaxed)) {
             return true;
         }
-        let share = self.clients.0.share_bytes();
+        let share = self.shares.bytes();
         let held = self.client.charged_bytes();
         let may = held == 0 || held.saturating_add(bytes) <= share.max(CLIENT_SHARE_BYTES_MIN);
         if !may {
             self.client.note_held_back();
-            self.clients
-                .0
-                .held_back_total
-                .fetch_add(1, Ordering::Relaxed);
+            self.shares.note_held_back();
         }
         may
     }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-use crate::account::lock;
+use crate::lock::lock;
 
 /// Bytes for which one more task is woken: what a task asks for at least, mostly.
 const BYTES_A_TASK: u64 = 16 << 10;
@@ -29,7 +29,7 @@ impl Queue {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether a task with this ticket still waits.
+    /// True when the task with this ticket still waits.
     pub(super) fn has(&self, ticket: u32) -> bool {
         let tasks = lock(&self.tasks);
         (ticket.wrapping_sub(tasks.first) as usize) < tasks.wakers.len()

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::Clients;
 
-/// What a client holds by one protocol.
+/// A client's memory by one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientReport {
     /// The first address of its network where that is IPv6; `None`: local processes.

@@ -1,3 +1,5 @@
+//! Shares, waiting and shedding, by a budget of which more than half is taken.
+
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ const MIB: usize = 1 << 20;
 
 /// A budget of 64 MiB of which less than half is free, with a share of 16 MiB a client.
 struct World {
+    budget: Budget,
     clients: Clients,
     lease: Lease,
     _others: Reservation,
@@ -23,6 +26,7 @@ impl World {
         clients.set_share(Some(16 * MIB as u64));
         let node = budget.root().child("node's own", None).lease();
         Self {
+            budget: budget.clone(),
             clients,
             lease: budget.root().child("route", None).client_lease(),
             _others: node.try_reserve(33 * MIB).expect("room"),
@@ -157,7 +161,7 @@ fn a_task_waits_until_its_client_holds_less() {
     assert!(poll().is_pending());
     assert!(poll().is_pending());
     assert_eq!(world.clients.held_back(), 1, "a task waits once");
-    assert!(world.clients.wake_held_back());
+    assert!(world.budget.wake_held_back());
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it may ask for less");
     assert!(poll().is_pending());
     client.holder().within(|| drop(held));

@@ -115,7 +115,7 @@ mod tests {
     use steppe_malloc::size_class::{BLOCK_BYTES, SMALL_BYTES_MAX, class_of};
     use steppe_mem::alloc::block_bytes;
 
-    /// What is measured by the count of blocks is what this allocator gives.
+    /// Blocks are measured as this allocator gives them.
     #[test]
     fn blocks_are_counted_by_their_size_classes() {
         for bytes in 0..=SMALL_BYTES_MAX {

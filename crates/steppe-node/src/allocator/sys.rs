@@ -38,7 +38,7 @@ pub(super) fn heap_profile() -> Option<String> {
     None
 }
 
-/// What is free within arenas has no count that is cheap to ask for: all that is resident counts as taken.
+/// Free memory within arenas has no count that is cheap to ask for: all that is resident counts as taken.
 pub(super) fn dirty_bytes() -> u64 {
     0
 }

@@ -102,7 +102,7 @@ impl Collector for MemoryCollector {
 }
 
 impl MemoryCollector {
-    /// What no reservation covers, and what is done about it.
+    /// Resident memory that no reservation covers, and what is done about it.
     fn beyond(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         BASELINE.gauge(encoder, self.figures.baseline_bytes())?;
         DEBT.gauge(encoder, self.budget.debt_bytes())?;

@@ -51,7 +51,7 @@ const SHED_EVERY: Duration = Duration::from_millis(20);
 /// A look takes at most one part in so many of the thread's time.
 const LOOK_SHARE: u32 = 10;
 
-/// What of the program's own memory is outside of the budget. The rest is uncharged, and counts.
+/// Bytes of the program's own memory that are outside of the budget. The rest is uncharged, and counts.
 const BASELINE_BYTES_MAX: u64 = 20 << 20;
 
 /// Free pages of the allocator below this are not purged in a hurry.
@@ -84,7 +84,7 @@ impl UnchargedFigures {
         self.baseline_bytes.load(Ordering::Relaxed)
     }
 
-    /// What is resident beyond baseline and charges, in bytes.
+    /// Resident memory beyond baseline and charges, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -96,7 +96,7 @@ impl UnchargedFigures {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// What it takes beyond the budget, in bytes.
+    /// Its part beyond the budget, in bytes.
     #[must_use]
     pub fn debt_bytes(&self) -> u64 {
         self.debt_bytes.load(Ordering::Relaxed)
@@ -168,7 +168,7 @@ impl Drop for Uncharged {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Watch {
     budget: Budget,
     clients: Clients,
@@ -197,7 +197,7 @@ impl Watch {
             }
             if now - woken_at >= WAKE_EVERY {
                 woken_at = now;
-                has_held_back = self.clients.wake_held_back();
+                has_held_back = self.budget.wake_held_back();
                 tell_held_back(&self.clients);
             }
             // However much is asked for, looks leave the processor to others.
@@ -243,7 +243,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether there are free pages, or there may be some among used ones.
+    /// True when there are free pages, or there may be some among used ones.
     fn wants_purge(&self, now: Instant) -> bool {
         allocator::dirty_bytes() >= PURGE_BYTES_MIN
             || self.purged_at.is_none_or(|at| now >= at + SHED_EVERY)

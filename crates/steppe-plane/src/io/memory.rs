@@ -35,9 +35,12 @@ pub struct Memory {
     /// What threads keep idle that drive connections, where nothing else sees to their pools.
     stock: Stock,
     counts: Arc<Counts>,
-    /// Whose connections count for them; `None`: no client has a share.
+    /// Clients, for which their connections count; `None`: no client has a share.
     clients: Option<Clients>,
 }
+
+/// The place of a connection in the table of clients, and its charge.
+pub(crate) type Held = (Holding, Reservation);
 
 /// Bodies of all connections.
 #[derive(Debug, Default)]
@@ -97,14 +100,14 @@ impl Memory {
         self
     }
 
-    /// What a connection from `address` takes, with its place in the table of clients, where there is one.
+    /// The memory of a connection from `address`, with its place in the table of clients, where there is one.
     ///
     /// # Errors
     /// There is no room for that place.
     pub(crate) fn for_client(
         self: &Arc<Self>,
         address: IpAddr,
-    ) -> Result<(Arc<Self>, Option<(Holding, Reservation)>), OverBudget> {
+    ) -> Result<(Arc<Self>, Option<Held>), OverBudget> {
         let Some(clients) = &self.clients else {
             return Ok((Arc::clone(self), None));
         };

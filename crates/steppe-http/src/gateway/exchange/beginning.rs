@@ -71,7 +71,8 @@ impl Exchange {
         if let Err(error) = self.translate(client, &route, &mut head) {
             return self.refuse(client, down, error, &[]);
         }
-        let is_last_hop = match self.prepare((client, &route), &mut head, forwarded) {
+        self.core.visitor = client.visit(forwarded.client(&head));
+        let is_last_hop = match self.prepare(&route, &mut head, forwarded) {
             Ok(max_forwards) => max_forwards == MaxForwards::AnswerHere,
             Err(error) => return self.refuse(client, down, error, &[]),
         };
@@ -111,14 +112,13 @@ impl Exchange {
     /// Says which server is wanted, and adds what origins are told of the client.
     fn prepare(
         &mut self,
-        (context, route): (&ClientContext, &WorkerRoute),
+        route: &WorkerRoute,
         head: &mut RequestHead,
         forwarded: Forwarded<'_>,
     ) -> Result<MaxForwards, GatewayError> {
         let core = &mut self.core;
         // Before it is changed: what a client sent tells where it belongs.
         let client = forwarded.client(head);
-        core.visitor = context.visit(client);
         if let Some(pool) = route.pool() {
             pool.select(&mut core.selection, head, client, core.began_at);
         }

@@ -320,7 +320,7 @@ fn the_budget_tree_adds_up() {
     );
 }
 
-/// What is reserved, without what is resident beside that.
+/// Reserved bytes, without those that are resident beside.
 fn charged(budget: &Value) -> u64 {
     let accounts = budget["children"].as_array().expect("accounts");
     let accounts = accounts

@@ -1,0 +1,87 @@
+//! A client: what it holds over all of its connections, and its share.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use super::queue::Queue;
+
+/// The share of every client, and how often one was held back.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// `u64::MAX`: none.
+    bytes: AtomicU64,
+    held_back_total: AtomicU64,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicU64::new(u64::MAX),
+            held_back_total: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Shares {
+    /// Bytes that a client may hold while less than half of the budget is free.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_held_back(&self) {
+        self.held_back_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn held_back_total(&self) -> u64 {
+        self.held_back_total.load(Ordering::Relaxed)
+    }
+}
+
+/// An address, or what has none: a peer of a Unix socket.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// As the table has it; `None`: in no table, and without a share.
+    pub(super) address: Option<IpAddr>,
+    pub(super) is_exempt: AtomicBool,
+    /// Set when it was held back for the first time, and until that is logged.
+    was_held_back: AtomicBool,
+    is_news: AtomicBool,
+    /// Bytes reserved for it, within [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection.
+    pub(super) charged_bytes: AtomicI64,
+    pub(super) connections: AtomicU64,
+    /// Tasks that wait for it to hold less.
+    pub(super) queue: Queue,
+}
+
+impl Client {
+    pub(super) fn new(address: Option<IpAddr>) -> Self {
+        Self {
+            address,
+            is_exempt: AtomicBool::new(address.is_none()),
+            was_held_back: AtomicBool::new(false),
+            is_news: AtomicBool::new(false),
+            charged_bytes: AtomicI64::new(0),
+            connections: AtomicU64::new(0),
+            queue: Queue::default(),
+        }
+    }
+
+    pub(super) fn charged_bytes(&self) -> u64 {
+        u64::try_from(self.charged_bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    pub(super) fn note_held_back(&self) {
+        if !self.was_held_back.swap(true, Ordering::Relaxed) {
+            self.is_news.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True when it was held back since the last call, for the first time.
+    pub(super) fn take_news(&self) -> bool {
+        self.is_news.swap(false, Ordering::Relaxed)
+    }
+}
