@@ -151,7 +151,7 @@ struct Core {
     /// `None`: it is not sampled.
     trace: Option<Trace>,
     /// Its client, where that is not the connection's.
-    visitor: Option<Holding>,
+    visitor: Option<Box<Holding>>,
 }
 
 /// Every filter of a route, however many it has.

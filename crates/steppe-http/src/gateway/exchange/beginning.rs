@@ -71,7 +71,7 @@ impl Exchange {
         if let Err(error) = self.translate(client, &route, &mut head) {
             return self.refuse(client, down, error, &[]);
         }
-        self.core.visitor = client.visit(forwarded.client(&head));
+        self.core.visitor = client.visit(forwarded.client(&head)).map(Box::new);
         let is_last_hop = match self.prepare(&route, &mut head, forwarded) {
             Ok(max_forwards) => max_forwards == MaxForwards::AnswerHere,
             Err(error) => return self.refuse(client, down, error, &[]),
