@@ -214,8 +214,8 @@ fn interim_responses_that_nobody_reads() {
     );
     let response = interim.repeat(16) + "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     let origin = RawOrigin::answering(response);
-    let flood = Flood::new("h2c, 2 × 100 × 16 interim heads of 60 KB from h1", 64);
-    run(flood.toward(origin.address(), "h1"), 2, &heads(100, 10));
+    let flood = Flood::new("h2c, 5 × 100 × 16 interim heads of 60 KB from h1", 64);
+    run(flood.toward(origin.address(), "h1"), 5, &heads(100, 10));
 }
 
 #[test]
@@ -228,10 +228,8 @@ fn interim_responses_of_http2_that_nobody_reads() {
         frames.push(H2Frame::last_data(stream, "ok"));
         frames
     });
-    let flood = Flood::new("h2c both ways, 2 × 100 × 16 interim heads of 60 KB", 64);
-    // The two clients take all that there is: no client has a share yet.
-    let flood = flood.served_percent(0);
-    run(flood.toward(origin.address(), "h2c"), 2, &heads(100, 10));
+    let flood = Flood::new("h2c both ways, 5 × 100 × 16 interim heads of 60 KB", 64);
+    run(flood.toward(origin.address(), "h2c"), 5, &heads(100, 10));
 }
 
 /// Uploads of one-byte frames beside streams that are reset.
