@@ -124,13 +124,6 @@ impl Flood {
         self
     }
 
-    /// Accepts that fewer of the neighbour's requests are served.
-    #[must_use]
-    pub fn served_percent(mut self, percent: u64) -> Self {
-        self.served_percent = percent;
-        self
-    }
-
     /// Runs the case. `attack` does its worst and returns what holds its peers.
     ///
     /// # Panics
