@@ -139,7 +139,8 @@ fn run(
         .map_err(|reason| skip(test, &reason))
         .ok()?;
     let origin = FlowOrigin::start(ORIGIN_BYTES_PER_SECOND);
-    let config = NodeConfig::plain();
+    // One address stands for many clients, each with a share of its own.
+    let config = NodeConfig::plain().set("node.client_share", "off");
     let config = match (Wire::of_run(), crowd.protocol) {
         (Wire::Plain, "h2") => config.protocols(["h2c"]),
         (Wire::Plain, protocol) => config.protocols([protocol]),
