@@ -150,15 +150,16 @@ impl Clients {
     #[must_use]
     pub fn shed(&self, bytes: u64) -> Vec<Shed> {
         let entries = self.entries();
-        let open = entries.holders.iter().map(|(_, holder)| holder);
-        let mut open: Vec<_> = open
-            .filter(|holder| holder.can_shed())
-            .map(|holder| (holder.held_bytes(), Arc::clone(holder)))
-            .filter(|(held, _)| *held > 0)
-            .collect();
+        let mut left = bytes;
+        let mut open = Vec::new();
+        for (_, holder) in &entries.holders {
+            let held = holder.held_bytes();
+            if held > 0 && holder.can_shed() {
+                open.push((held, Arc::clone(holder)));
+            }
+        }
         drop(entries);
         open.sort_unstable_by_key(|(held, _)| std::cmp::Reverse(*held));
-        let mut left = bytes;
         let mut shed = Vec::new();
         for (held, holder) in open {
             if left == 0 {

@@ -165,7 +165,11 @@ impl Snapshot {
                 config.limits.handshakes.div_ceil(workers)
             },
             proxy_protocol: config.proxy_protocol,
-            lease: self.gateway.accounts.listeners[index].client_lease(),
+            lease: match cfg!(feature = "uncharged-heads") {
+                false => self.gateway.accounts.listeners[index].client_lease(),
+                // A budget of its own, without an end: the node's knows nothing of it.
+                true => steppe_mem::Budget::new(u64::MAX).root().client_lease(),
+            },
             drain,
             starved_heads: Rc::clone(&state.starved_heads),
         }

@@ -73,9 +73,6 @@ impl Gate {
 
     /// True while the connection is to be read frame by frame.
     pub(super) fn is_tight(&self) -> bool {
-        if cfg!(feature = "uncharged-heads") {
-            return false;
-        }
         self.admits != Admits::Reserved || self.lease.account().headroom_bytes() < self.plenty_bytes
     }
 

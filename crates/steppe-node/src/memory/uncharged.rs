@@ -43,16 +43,24 @@ const EVERY_IN_DEBT: Duration = Duration::from_millis(1);
 const WAKE_EVERY: Duration = Duration::from_millis(20);
 
 /// Debt of this age is paid by connections. Before that, exchanges end and free pages are purged.
-const SHED_AFTER: Duration = Duration::from_millis(10);
+const SHED_AFTER: Duration = Duration::from_millis(2);
 
 /// Time for connections that were told to close, before others are told.
-const SHED_EVERY: Duration = Duration::from_millis(20);
+const SHED_EVERY: Duration = Duration::from_millis(10);
+
+/// Between two purges of pages that are free among used ones.
+const PURGE_EVERY: Duration = Duration::from_millis(20);
 
 /// A look takes at most one part in so many of the thread's time.
 const LOOK_SHARE: u32 = 10;
 
 /// Bytes of the program's own memory that are outside of the budget. The rest is uncharged, and counts.
 const BASELINE_BYTES_MAX: u64 = 20 << 20;
+
+/// Where uncharged memory has one part in [`UNCHARGED_PART`] of the budget, one part in so many is kept free for clients
+/// that hold little: else it would stand at the limit without a debt, and each newcomer would be refused.
+const ROOM_PART: u64 = 16;
+const UNCHARGED_PART: u64 = 4;
 
 /// Free pages of the allocator below this are not purged in a hurry.
 const PURGE_BYTES_MIN: u64 = 1 << 20;
@@ -246,7 +254,7 @@ impl Watch {
     /// True when there are free pages, or there may be some among used ones.
     fn wants_purge(&self, now: Instant) -> bool {
         allocator::dirty_bytes() >= PURGE_BYTES_MIN
-            || self.purged_at.is_none_or(|at| now >= at + SHED_EVERY)
+            || self.purged_at.is_none_or(|at| now >= at + PURGE_EVERY)
     }
 
     /// Bytes resident that the allocator does not hand out again first.
@@ -280,8 +288,8 @@ impl Watch {
 
     /// Closes connections where debt has stayed.
     fn pay(&mut self, now: Instant) {
-        let debt = self.budget.debt_bytes();
-        if debt == 0 {
+        let owed = self.owed_bytes();
+        if owed == 0 {
             if let Some(since) = self.debt_since.take() {
                 let millis = now.duration_since(since).as_millis();
                 tracing::info!(millis, "the memory budget is out of debt");
@@ -297,7 +305,19 @@ impl Watch {
             return;
         }
         self.told_at = Some(now);
-        tell_shed(debt, &self.clients.shed(debt));
+        // Twice the room, so that what grows on does not owe at once again.
+        let room = self.budget.root().limit_bytes() / ROOM_PART;
+        tell_shed(owed, &self.clients.shed(owed + room));
+    }
+
+    /// The debt, and what lacks of the room for others.
+    fn owed_bytes(&self) -> u64 {
+        let (root, debt) = (self.budget.root(), self.budget.debt_bytes());
+        if self.charge.bytes() < root.limit_bytes() / UNCHARGED_PART {
+            return debt;
+        }
+        let room = root.limit_bytes() / ROOM_PART;
+        debt + room.saturating_sub(root.headroom_bytes())
     }
 }
 

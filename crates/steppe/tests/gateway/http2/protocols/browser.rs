@@ -17,6 +17,8 @@ listen = "{admin}"
 listen = "{gateway}"
 protocols = ["h1", "h2"]
 tls.certificates = [{ cert = "{scratch}/cert.pem", key = "{scratch}/key.pem" }]
+# A browser may open a second connection ahead of need, and leave it unused.
+timeouts.idle = "2s"
 [http.upstream.echo]
 servers = ["{echo}"]
 [[http.route]]
