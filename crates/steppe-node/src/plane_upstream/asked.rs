@@ -7,9 +7,7 @@ use steppe_http::field::FieldId;
 use steppe_http::guest::GuestRequest;
 use steppe_http::head::ContentLength;
 use steppe_plane::frame::{Head, Payment, Queueing, TraceParent};
-use steppe_plane::limits::{
-    CONTENT_TYPE_BYTES_MAX, EAGER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX, block_bytes,
-};
+use steppe_plane::limits::{CONTENT_TYPE_BYTES_MAX, EAGER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use steppe_plane::{Failure, Status};
 
 use super::answer::{self, By};
@@ -89,12 +87,7 @@ impl Asked {
 
     /// Charge of its texts.
     pub(super) fn bytes(&self) -> usize {
-        let texts = [
-            Some(self.service.len()),
-            self.content_type.as_ref().map(String::len),
-            self.idempotency_key.as_ref().map(Vec::len),
-        ];
-        texts.into_iter().flatten().map(block_bytes).sum()
+        self.said().text_bytes()
     }
 
     /// Whether the body is one message that is sent without asking.
@@ -115,6 +108,13 @@ impl Asked {
     pub(super) fn head(&self, now: Instant) -> Head<'_> {
         Head {
             deadline: self.ends_at.map(|at| at.saturating_duration_since(now)),
+            ..self.said()
+        }
+    }
+
+    /// The same without the time that is left.
+    fn said(&self) -> Head<'_> {
+        Head {
             queueing: Queueing::Allowed,
             content_type: self.content_type.as_deref(),
             idempotency_key: self.idempotency_key.as_deref(),

@@ -7,7 +7,7 @@ use super::header::flag;
 use super::trace::TraceParent;
 use crate::limits::{
     CONTENT_TYPE_BYTES_MAX, DEADLINE_MAX, EAGER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX,
-    SERVICE_BYTES_MAX,
+    SERVICE_BYTES_MAX, block_bytes,
 };
 
 const SERVICE: u8 = 1;
@@ -100,6 +100,17 @@ impl<'a> Head<'a> {
             queueing: Queueing::Allowed,
             payment: Payment::Standing,
         }
+    }
+
+    /// Charge of its texts where a copy of them is kept.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let texts = [
+            Some(self.service.len()),
+            self.content_type.map(str::len),
+            self.idempotency_key.map(<[u8]>::len),
+        ];
+        texts.into_iter().flatten().map(block_bytes).sum()
     }
 
     /// Reads a payload.

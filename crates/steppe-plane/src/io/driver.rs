@@ -16,7 +16,7 @@ use super::stream::{BodyHead, Opener, Stream, wake};
 use super::transport::Transport;
 use crate::connection::{DataPart, Event, Processing, StreamId};
 use crate::frame::{Head, Payment};
-use crate::limits::{OUTPUT_BYTES, READS_PER_TURN, SLICES_MAX, STREAM_BYTES, block_bytes};
+use crate::limits::{OUTPUT_BYTES, READS_PER_TURN, SLICES_MAX, STREAM_BYTES};
 use crate::status::Status;
 
 /// What a connection serves.
@@ -198,7 +198,7 @@ impl<E: Endpoint> Driver<E> {
             let Some(event) = event else { return Ok(()) };
             match event {
                 Event::Request { stream: id, head } => {
-                    let call_bytes = E::CALL_BYTES + said_bytes(&head);
+                    let call_bytes = E::CALL_BYTES + head.text_bytes();
                     let bytes = STREAM_BYTES + call_bytes;
                     if let Ok(table) = self.link.memory.admit_entry(bytes) {
                         let mut stream = Stream::new(Opener::Peer, Some(table));
@@ -359,16 +359,6 @@ fn accepted_of(link: &Arc<Link>, id: StreamId, head: &Head<'_>, now: Instant) ->
         trace_parent: head.trace_parent,
         deadline: head.deadline.map(|left| now + left),
     }
-}
-
-/// Charge of the texts of a request.
-fn said_bytes(head: &Head<'_>) -> usize {
-    let texts = [
-        Some(head.service.len()),
-        head.content_type.map(str::len),
-        head.idempotency_key.map(<[u8]>::len),
-    ];
-    texts.into_iter().flatten().map(block_bytes).sum()
 }
 
 fn body_head(head: &Head<'_>) -> BodyHead {

@@ -4,6 +4,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
+#[path = "../support/frames.rs"]
+mod frames;
+#[path = "../support/listening.rs"]
+mod listening;
 mod peer;
 
 use std::alloc::System;
@@ -23,9 +27,10 @@ use steppe_plane::limits::{
     SEAT_BYTES, STREAM_BYTES, WORKER_CALL_BYTES,
 };
 use steppe_plane::{Call, Memory, Relay, RelayConfig, Status, Worker};
-use tokio::net::TcpListener;
 
-use peer::{Peer, control, frame, request};
+use frames::{frame, request};
+use listening::listen;
+use peer::{Peer, control};
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -54,14 +59,7 @@ impl Site {
             payload_bytes_max: 1 << 30,
         };
         let relay = Relay::new(&memory, config);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("a port");
-        let serves = Arc::clone(&relay);
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(serves.serve(socket).expect("room"));
-            }
-        });
+        let address = listen(&relay).await;
         Self {
             relay,
             budget,

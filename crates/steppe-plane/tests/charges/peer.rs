@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tokio::net::TcpSocket;
 
-use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello};
+use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Hello};
 use steppe_plane::limits::CONNECTION_CREDIT;
+
+use crate::frames::frame;
 
 /// One connection.
 pub struct Peer {
@@ -18,21 +20,6 @@ pub struct Peer {
     /// Standing credit of the connection that is left.
     credit: u64,
     granted: u64,
-}
-
-/// A frame.
-pub fn frame(mut header: FrameHeader, payload: &[u8]) -> Vec<u8> {
-    header.len = u32::try_from(payload.len()).expect("short");
-    [&header.to_bytes()[..], payload].concat()
-}
-
-/// HEADERS.
-pub fn request(stream: u32, head: &Head<'_>) -> Vec<u8> {
-    let mut payload = Vec::new();
-    head.write(&mut payload);
-    let mut header = FrameHeader::new(FrameType::HEADERS, stream);
-    header.flags = head.flags();
-    frame(header, &payload)
 }
 
 /// A frame without a payload.

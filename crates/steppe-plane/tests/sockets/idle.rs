@@ -12,7 +12,8 @@ use steppe_plane::frame::Payment;
 use steppe_plane::{
     Ask, Call, Caller, Memory, Registered, Relay, RelayConfig, Status, Worker, WorkerStatus,
 };
-use tokio::net::TcpListener;
+
+use crate::listening::listen;
 
 const WAIT: Duration = Duration::from_secs(2);
 static BODY: [u8; 300_000] = [7; 300_000];
@@ -29,14 +30,7 @@ async fn site() -> (SocketAddr, Arc<Relay>, Registered) {
         payload_bytes_max: 1 << 30,
     };
     let relay = Relay::new(&memory(), config);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("a port");
-    let serves = Arc::clone(&relay);
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(serves.serve(socket).expect("room for a connection"));
-        }
-    });
+    let address = listen(&relay).await;
     let worker = Worker::builder(&memory())
         .unary("echo", 1_000, |body| async move { Ok(body) })
         .stream("sink", 1_000, |mut request| async move {

@@ -17,7 +17,8 @@ use steppe_plane::{
     Ask, Balancer, Choice, Failure, Memory, Relay, RelayConfig, Status, Target, Worker,
     WorkerStatus,
 };
-use tokio::net::TcpListener;
+
+use crate::listening::listen;
 
 const CALLS: u32 = 10_000;
 /// Of callers at a time.
@@ -182,14 +183,7 @@ async fn a_worker_of_a_relay_is_killed() {
         payload_bytes_max: 1 << 20,
     };
     let relay = Relay::new(&memory(), config);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("a port").to_string();
-    let serves = Arc::clone(&relay);
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(serves.serve(socket).expect("room for a connection"));
-        }
-    });
+    let address = listen(&relay).await.to_string();
     let log = log("relay");
     let (at, path) = (address.clone(), log.clone());
     let started =

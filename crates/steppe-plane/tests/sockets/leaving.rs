@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use steppe_mem::Budget;
-use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello, Payment, flag};
+use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Payment, flag};
 use steppe_plane::{Failure, Memory, Relay, RelayConfig, Request, Worker, WorkerStatus};
-use tokio::net::TcpListener;
+
+use crate::frames::{frame, request};
+use crate::lies::hello;
+use crate::listening::listen;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -42,19 +45,6 @@ enum Way {
     ResetStream,
 }
 
-fn frame(mut header: FrameHeader, payload: &[u8]) -> Vec<u8> {
-    header.len = u32::try_from(payload.len()).expect("short");
-    [&header.to_bytes()[..], payload].concat()
-}
-
-fn request(head: &Head<'_>) -> Vec<u8> {
-    let mut payload = Vec::new();
-    head.write(&mut payload);
-    let mut header = FrameHeader::new(FrameType::HEADERS, 1);
-    header.flags = head.flags();
-    frame(header, &payload)
-}
-
 fn data(flags: u8, len: usize, rest: u32) -> Vec<u8> {
     let mut header = FrameHeader::new(FrameType::DATA, 1);
     (header.flags, header.code) = (flags, rest);
@@ -79,15 +69,7 @@ fn await_frame(socket: &mut TcpStream, frame_type: FrameType) {
 fn caller(address: SocketAddr, state: State) -> TcpStream {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(PATIENCE)).expect("is set");
-    let mut sent = Vec::new();
-    let hello = Hello {
-        oldest: 1,
-        newest: 1,
-        streams_max: 10,
-        stream_credit: 128 << 10,
-        connection_credit: 128 << 10,
-    };
-    hello.write(&mut sent);
+    let mut sent = hello();
     let service = match state {
         State::Waits => "busy",
         State::Unread => "endless",
@@ -106,7 +88,7 @@ fn caller(address: SocketAddr, state: State) -> TcpStream {
         }),
         ..Head::request(service)
     };
-    sent.extend(request(&head));
+    sent.extend(request(1, &head));
     match state {
         State::Waits | State::Runs | State::Unread => {
             sent.extend(data(0, 10, 0));
@@ -168,14 +150,7 @@ fn site() -> (Arc<Relay>, Budget, SocketAddr) {
                 payload_bytes_max: 1 << 30,
             };
             let relay = Relay::new(&Arc::new(Memory::new(budget.root())), config);
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let address = listener.local_addr().expect("a port");
-            let serves = Arc::clone(&relay);
-            tokio::spawn(async move {
-                while let Ok((socket, _)) = listener.accept().await {
-                    tokio::spawn(serves.serve(socket).expect("room"));
-                }
-            });
+            let address = listen(&relay).await;
             let worker = Worker::builder(&Arc::new(Memory::new(there.root())))
                 .stream("busy", 0, sink)
                 .stream("sink", 10, sink)

@@ -10,15 +10,12 @@ use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Head, Hello, Pay
 use steppe_plane::limits::STREAM_BYTES;
 use steppe_plane::{Memory, Worker, WorkerServer};
 
+use crate::frames::{frame, request};
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A frame as it is sent.
-fn frame(mut header: FrameHeader, payload: &[u8]) -> Vec<u8> {
-    header.len = u32::try_from(payload.len()).expect("short");
-    [&header.to_bytes()[..], payload].concat()
-}
-
-fn hello() -> Vec<u8> {
+/// The first bytes of a connection.
+pub fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
     let hello = Hello {
         oldest: 1,
@@ -29,14 +26,6 @@ fn hello() -> Vec<u8> {
     };
     hello.write(&mut bytes);
     bytes
-}
-
-fn request(stream: u32, head: &Head<'_>) -> Vec<u8> {
-    let mut payload = Vec::new();
-    head.write(&mut payload);
-    let mut header = FrameHeader::new(FrameType::HEADERS, stream);
-    header.flags = head.flags();
-    frame(header, &payload)
 }
 
 fn control(frame_type: FrameType, stream: u32, aux: u64) -> Vec<u8> {

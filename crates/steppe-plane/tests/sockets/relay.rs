@@ -13,8 +13,9 @@ use steppe_plane::{
     WorkerBuilder, WorkerStatus,
 };
 use steppe_testkit::Port;
-use tokio::net::TcpListener;
 use tokio::sync::{Barrier, Semaphore, watch};
+
+use crate::listening::listen;
 
 const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,14 +39,7 @@ async fn site(budget: u64, config: RelayConfig) -> Site {
     let budget = Budget::new(budget);
     let memory = memory(&budget);
     let relay = Relay::new(&memory, config);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("a port");
-    let serves = Arc::clone(&relay);
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(serves.serve(socket).expect("room for a connection"));
-        }
-    });
+    let address = listen(&relay).await;
     Site {
         relay,
         address,
