@@ -144,8 +144,8 @@ fn count_block(change: i64) {
     THREAD_BLOCK_BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(change)));
 }
 
-/// A layout's size never exceeds `isize::MAX`.
-fn signed(bytes: usize) -> i64 {
+/// For sums of changes: a size of memory never exceeds `isize::MAX`.
+pub(crate) fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 

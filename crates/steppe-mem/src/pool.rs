@@ -12,7 +12,7 @@ use std::time::Instant;
 use memmap2::MmapMut;
 
 use crate::account::{Lease, Reservation};
-use crate::alloc::block_bytes;
+use crate::alloc::{block_bytes, signed};
 use crate::buffer::Block;
 use crate::clients::count_pooled;
 use crate::limits::{CHARGE_SLACK_BYTES, TEND_EVERY};
@@ -222,11 +222,6 @@ impl Drop for Storage {
             count_pooled(-signed(block_bytes(bytes.len())));
         }
     }
-}
-
-/// A class is within the address space.
-fn signed(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl LocalPool {

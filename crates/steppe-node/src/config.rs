@@ -46,7 +46,7 @@ use steppe_telemetry::Destination;
 
 use crate::container::{MemoryLimit, memory_limit};
 
-pub use self::budget::BudgetError;
+pub use self::budget::{BudgetError, share_of};
 pub(crate) use self::grammar::duration_text;
 use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;

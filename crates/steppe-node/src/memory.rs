@@ -79,7 +79,7 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
     let sockets = socket_memory()?;
     Ok(json!({
         "budget": account(&sources.budget.report()),
-        "uncharged": uncharged(&sources.figures),
+        "uncharged": uncharged(sources),
         "clients": clients(sources.budget.clients()),
         "pool": pool_classes(),
         "connections": connections(&sources.http),
@@ -105,12 +105,13 @@ pub fn report(sources: &Sources) -> Result<Value, ReportError> {
 }
 
 /// Resident memory beyond all reservations, and the debt that it makes.
-fn uncharged(figures: &UnchargedFigures) -> Value {
+fn uncharged(sources: &Sources) -> Value {
+    let figures = &sources.figures;
     json!({
         "baseline_bytes": figures.baseline_bytes(),
         "bytes": figures.bytes(),
         "peak_bytes": figures.peak_bytes(),
-        "debt_bytes": figures.debt_bytes(),
+        "debt_bytes": sources.budget.debt_bytes(),
         "debt_peak_bytes": figures.debt_peak_bytes(),
         "debts": figures.debts(),
     })

@@ -223,13 +223,7 @@ impl Node {
 
 /// Gives each client the share of the budget that `node` says.
 fn set_shares(budget: &Budget, node: &config::Node) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of a positive number below 2^53"
-    )]
-    let bytes_of = |share| (budget.root().limit_bytes() as f64 * share) as u64;
+    let bytes_of = |share| config::share_of(budget.root().limit_bytes(), share);
     let clients = budget.clients();
     clients.set_share(node.client_share.map(bytes_of));
     let exempt = node.share_exempt.clone();

@@ -143,8 +143,8 @@ impl Accepting {
         if let Some(None) = admitted {
             return self.reject(&snapshot, stream, CloseReason::ConnectionLimit);
         }
-        let clients = gateway.shared.clients.clone();
-        let holding = clients.open(holder_of(&snapshot, peer), HTTP);
+        let holder = holder_of(&snapshot, peer);
+        let holding = gateway.shared.clients.open(holder, HTTP);
         let charge = || settings.lease.try_admit(CONNECTION_BYTES + HOLDER_BYTES);
         let Ok(charge) = holding.holder().within(charge) else {
             return self.reject(&snapshot, stream, CloseReason::OverBudget);

@@ -254,18 +254,17 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
         reason = "once a poll of an exchange; everything below it is told"
     )]
     fn poll_in_scope(&mut self, cx: &mut Context<'_>) -> Poll<Completed> {
-        let this = self;
-        let now = this.now.take().unwrap_or_else(clock::now);
-        let Some(exchange) = &mut this.exchange else {
-            let end = ready!(this.poll_no_room(cx, now));
+        let now = self.now.take().unwrap_or_else(clock::now);
+        let Some(exchange) = &mut self.exchange else {
+            let end = ready!(self.poll_no_room(cx, now));
             return Poll::Ready(Completed { end, at: now });
         };
         let polled = match exchange.web.take() {
-            None => exchange.poll(cx, now, this.client, this.deadline, this.down),
+            None => exchange.poll(cx, now, self.client, self.deadline, self.down),
             Some(mut web) => {
                 // Not of each codec: it is there once.
-                let down: &mut dyn Downstream = &mut web.over(this.down);
-                let polled = exchange.poll(cx, now, this.client, this.deadline, down);
+                let down: &mut dyn Downstream = &mut web.over(self.down);
+                let polled = exchange.poll(cx, now, self.client, self.deadline, down);
                 exchange.web = Some(web);
                 polled
             }
@@ -274,12 +273,12 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
         let core = &mut exchange.core;
         if let Some(call) = &mut core.call {
             let cut = (end == End::Aborted).then(|| Code::of_cut(core.log.reason));
-            call.finish(this.client, cut, core.log.status());
+            call.finish(self.client, cut, core.log.status());
         }
-        core.finish_trace(this.client, now);
+        core.finish_trace(self.client, now);
         let route = core.route.as_deref();
         let filter = answered_by(route, core.answered_by);
-        core.log.finish(this.client, (core.began_at, now), filter);
+        core.log.finish(self.client, (core.began_at, now), filter);
         Poll::Ready(Completed { end, at: now })
     }
 

@@ -115,10 +115,8 @@ impl Backlog {
         if is_kept {
             let mut lists = self.0.lists.borrow_mut();
             lists.owed += bytes - charge.as_ref().map_or(0, Reservation::bytes).min(bytes);
-            match (&mut lists.charge, charge) {
-                (Some(all), Some(charge)) => all.join(charge),
-                (all @ None, charge) => *all = charge,
-                (Some(_), None) => {}
+            if let Some(charge) = charge {
+                charge.join_into(&mut lists.charge);
             }
         }
     }
@@ -204,10 +202,7 @@ impl Backlog {
         if *owed > 0 {
             let paid = ready!(self.0.lease.poll_reserve(cx, *owed, waiter));
             *owed = 0;
-            match charge {
-                Some(charge) => charge.join(paid),
-                None => *charge = Some(paid),
-            }
+            paid.join_into(charge);
         }
         *waiter = Waiter::default();
         Poll::Ready(())

@@ -184,10 +184,7 @@ impl Sizes {
     }
 
     fn add(&mut self, more: Reservation) {
-        match &mut self.charge {
-            Some(charge) => charge.join(more),
-            None => self.charge = Some(more),
-        }
+        more.join_into(&mut self.charge);
     }
 
     /// Charges what is needed, and gives back what is not.

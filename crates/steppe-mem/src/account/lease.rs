@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use super::Account;
+use crate::alloc::signed;
 use crate::clients::{Holder, count_reserved, may_admit, poll_may_reserve};
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::waiters::{Waiter, Waiting, Wanted};
@@ -183,7 +184,7 @@ impl Lease {
             return true;
         }
         match &self.holder {
-            Some(holder) => holder.may_reserve(bytes),
+            Some(holder) => holder.may_admit(bytes),
             None => self.slot.purpose == Purpose::Node || may_admit(bytes),
         }
     }
@@ -385,6 +386,17 @@ impl Reservation {
         Self::counted(&self.lease, bytes)
     }
 
+    /// Adds it to `all`, which is of the same lease.
+    ///
+    /// # Panics
+    /// As [`Reservation::join`].
+    pub fn join_into(self, all: &mut Option<Self>) {
+        match all {
+            Some(all) => all.join(self),
+            None => *all = Some(self),
+        }
+    }
+
     /// Takes over what `other` holds.
     ///
     /// # Panics
@@ -400,9 +412,4 @@ impl Drop for Reservation {
         self.lease.count(-signed(self.bytes));
         self.lease.slot.give_back(self.bytes as u64);
     }
-}
-
-/// A reservation is within the address space.
-fn signed(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

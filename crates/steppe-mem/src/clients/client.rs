@@ -33,11 +33,11 @@ impl Shares {
     }
 
     pub(super) fn note_held_back(&self) {
-        self.held_back_total.fetch_add(1, Ordering::Relaxed);
+        self.held_back_total.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn held_back_total(&self) -> u64 {
-        self.held_back_total.load(Ordering::Relaxed)
+        self.held_back_total.load(Ordering::Acquire)
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn count_pooled(bytes: i64) {
 
 /// True when the client of the present scope may begin something with `bytes`; true outside of a scope.
 pub(crate) fn may_admit(bytes: u64) -> bool {
-    with_current(|holder| holder.is_none_or(|holder| holder.may_reserve(bytes)))
+    with_current(|holder| holder.is_none_or(|holder| holder.may_admit(bytes)))
 }
 
 /// Asks if the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`:
@@ -272,23 +272,35 @@ impl Holder {
         if self.may_reserve(bytes) && is_its_turn {
             return Ok(());
         }
-        Err(queue.push(cx.waker()))
+        let ticket = queue.push(cx.waker());
+        // After it is there to be seen: whoever sees the count looks at the queues.
+        self.note_held_back();
+        Err(ticket)
+    }
+
+    /// True when its client may begin something with `bytes`.
+    pub(crate) fn may_admit(&self, bytes: u64) -> bool {
+        let may = self.may_reserve(bytes);
+        if !may {
+            self.note_held_back();
+        }
+        may
+    }
+
+    fn note_held_back(&self) {
+        self.client.note_held_back();
+        self.shares.note_held_back();
     }
 
     /// True when its client holds less than its share with `bytes` more, or no more than anybody may.
-    pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
+    fn may_reserve(&self, bytes: u64) -> bool {
         let is_exempt = [&self.client.is_exempt, &self.is_exempt];
         if is_exempt.iter().any(|is| is.load(Ordering::Relaxed)) {
             return true;
         }
         let share = self.shares.bytes();
         let held = self.client.charged_bytes();
-        let may = held == 0 || held.saturating_add(bytes) <= share.max(CLIENT_SHARE_BYTES_MIN);
-        if !may {
-            self.client.note_held_back();
-            self.shares.note_held_back();
-        }
-        may
+        held == 0 || held.saturating_add(bytes) <= share.max(CLIENT_SHARE_BYTES_MIN)
     }
 }
 

@@ -39,13 +39,7 @@ impl MemoryBudget {
     pub fn bytes(self, limit: MemoryLimit) -> Result<u64, BudgetError> {
         let bytes = match self {
             Self::Bytes(bytes) => bytes,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
-                reason = "a share of a positive number below 2^53"
-            )]
-            Self::Share(share) => (limit.bytes as f64 * share) as u64,
+            Self::Share(share) => share_of(limit.bytes, share),
         };
         if bytes > limit.bytes {
             return Err(BudgetError::AboveLimit {
@@ -59,6 +53,18 @@ impl MemoryBudget {
         }
         Ok(bytes)
     }
+}
+
+/// A share, above 0 and at most 1, of so many bytes.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a positive number below 2^53"
+)]
+#[must_use]
+pub fn share_of(bytes: u64, share: f64) -> u64 {
+    (bytes as f64 * share) as u64
 }
 
 /// Finds out whether the budget of a file can be had where there is `limit`.

@@ -78,7 +78,6 @@ pub struct UnchargedFigures {
     baseline_bytes: AtomicU64,
     bytes: AtomicU64,
     peak_bytes: AtomicU64,
-    debt_bytes: AtomicU64,
     debt_peak_bytes: AtomicU64,
     debts: AtomicU64,
     is_baseline_wanted: AtomicBool,
@@ -104,13 +103,7 @@ impl UnchargedFigures {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// Its part beyond the budget, in bytes.
-    #[must_use]
-    pub fn debt_bytes(&self) -> u64 {
-        self.debt_bytes.load(Ordering::Relaxed)
-    }
-
-    /// The most that did.
+    /// The most bytes that it exceeded the budget by.
     #[must_use]
     pub fn debt_peak_bytes(&self) -> u64 {
         self.debt_peak_bytes.load(Ordering::Relaxed)
@@ -131,7 +124,6 @@ impl Uncharged {
     pub fn start(budget: &Budget, figures: Arc<UnchargedFigures>) -> io::Result<Self> {
         let watch = Watch {
             budget: budget.clone(),
-            clients: budget.clients().clone(),
             resident: match std::env::var_os(VARIABLE).is_some_and(|value| value == "off") {
                 true => None,
                 false => Some(Resident::open()?),
@@ -141,6 +133,7 @@ impl Uncharged {
             debt_since: None,
             purged_at: None,
             told_at: None,
+            held_back_total: 0,
         };
         figures.is_baseline_wanted.store(true, Ordering::Relaxed);
         let thread = thread::Builder::new().name("memory".to_owned());
@@ -179,7 +172,6 @@ impl Drop for Uncharged {
 /// The state of the thread.
 struct Watch {
     budget: Budget,
-    clients: Clients,
     /// `None`: a tool takes memory of the process, and says so.
     resident: Option<Resident>,
     charge: ForcedCharge,
@@ -189,6 +181,15 @@ struct Watch {
     purged_at: Option<Instant>,
     /// When connections were told to close last.
     told_at: Option<Instant>,
+    /// Reservations that had been held back by the last look at them.
+    held_back_total: u64,
+}
+
+/// Tasks that wait for their client to hold less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeldBack {
+    None,
+    Some,
 }
 
 impl Watch {
@@ -196,41 +197,54 @@ impl Watch {
     fn run(mut self) {
         let _stack = StackMark::here();
         let mut woken_at = Instant::now();
-        let mut has_held_back = false;
+        let mut waiting = HeldBack::None;
         while !self.figures.is_over.load(Ordering::Relaxed) {
             let now = Instant::now();
+            self.budget.measure_evictable();
             if let Err(error) = self.look(now) {
                 tracing::warn!(%error, "cannot measure RSS: node/uncharged stays as it is");
-                return;
+                self.resident = None;
             }
             if now - woken_at >= WAKE_EVERY {
                 woken_at = now;
-                has_held_back = self.budget.wake_held_back();
-                tell_held_back(&self.clients);
+                waiting = self.see_to_held_back(waiting);
             }
             // However much is asked for, looks leave the processor to others.
             thread::sleep(EVERY_IN_DEBT.max(now.elapsed() * LOOK_SHARE));
-            let is_pressed = self.debt_since.is_some();
-            match (is_pressed, has_held_back) {
-                (true, _) => {}
-                (false, true) => thread::park_timeout(WAKE_EVERY),
-                (false, false) => thread::park_timeout(EVERY),
+            if self.debt_since.is_none() {
+                thread::park_timeout(match waiting {
+                    HeldBack::None => EVERY,
+                    HeldBack::Some => WAKE_EVERY,
+                });
             }
         }
     }
 
-    fn look(&mut self, now: Instant) -> io::Result<()> {
-        self.budget.measure_evictable();
-        let Some(resident) = self.resident.take() else {
-            return Ok(());
-        };
-        let looked = self.look_at(&resident, now);
-        self.resident = Some(resident);
-        looked
+    /// Wakes tasks whose clients hold less again, and tells of clients that were held back for the first time. Returns
+    /// the tasks that wait now. Where none `waited` and none was added, no client is looked at.
+    fn see_to_held_back(&mut self, waited: HeldBack) -> HeldBack {
+        let clients = self.budget.clients();
+        let total = clients.held_back_total();
+        if waited == HeldBack::None && total == self.held_back_total {
+            return HeldBack::None;
+        }
+        self.held_back_total = total;
+        tell_held_back(clients);
+        match self.budget.wake_held_back() {
+            true => HeldBack::Some,
+            false => HeldBack::None,
+        }
     }
 
-    fn look_at(&mut self, resident: &Resident, now: Instant) -> io::Result<()> {
-        let mut seen = resident.read()?;
+    /// RSS in bytes; `None` where it says nothing.
+    fn read(&self) -> io::Result<Option<u64>> {
+        self.resident.as_ref().map(Resident::read).transpose()
+    }
+
+    fn look(&mut self, now: Instant) -> io::Result<()> {
+        let Some(seen) = self.read()? else {
+            return Ok(());
+        };
         if self
             .figures
             .is_baseline_wanted
@@ -244,8 +258,7 @@ impl Watch {
         if is_over && self.wants_purge(now) {
             self.purged_at = Some(now);
             allocator::purge();
-            seen = resident.read()?;
-            self.set(seen);
+            self.read()?.inspect(|&seen| self.set(seen));
         }
         self.pay(now);
         Ok(())
@@ -282,7 +295,6 @@ impl Watch {
         figures.bytes.store(bytes, Ordering::Relaxed);
         figures.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
         let debt = self.budget.debt_bytes();
-        figures.debt_bytes.store(debt, Ordering::Relaxed);
         figures.debt_peak_bytes.fetch_max(debt, Ordering::Relaxed);
     }
 
@@ -307,7 +319,7 @@ impl Watch {
         self.told_at = Some(now);
         // Twice the room, so that what grows on does not owe at once again.
         let room = self.budget.root().limit_bytes() / ROOM_PART;
-        tell_shed(owed, &self.clients.shed(owed + room));
+        tell_shed(owed, &self.budget.clients().shed(owed + room));
     }
 
     /// The debt, and what lacks of the room for others.

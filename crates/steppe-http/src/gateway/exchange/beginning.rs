@@ -71,11 +71,12 @@ impl Exchange {
         if let Err(error) = self.translate(client, &route, &mut head) {
             return self.refuse(client, down, error, &[]);
         }
-        self.core.visitor = client.visit(forwarded.client(&head)).map(Box::new);
         let is_last_hop = match self.prepare(&route, &mut head, forwarded) {
             Ok(max_forwards) => max_forwards == MaxForwards::AnswerHere,
             Err(error) => return self.refuse(client, down, error, &[]),
         };
+        let address = self.core.log.client;
+        self.core.visitor = address.and_then(|at| client.visit(at)).map(Box::new);
         if is_last_hop {
             self.core.answer = Some(answer_to_max_forwards(client, &snapshot, &head));
         }
