@@ -87,15 +87,14 @@ impl Buffer {
         waiter: &mut Waiter,
     ) -> Poll<Self> {
         let class = SizeClass::holding(bytes);
-        if !waiter.is_waiting() {
-            if let Some(charge) = lease.reserve(class.bytes()) {
-                return Poll::Ready(Self::new(class, charge));
-            }
+        let had_place = waiter.has_place();
+        let mut polled = lease.poll_reserve(cx, class.bytes(), waiter);
+        if polled.is_pending() && !had_place && waiter.has_place() {
             // What this thread keeps for later is the first thing to go.
             pool::drain();
+            polled = lease.poll_reserve(cx, class.bytes(), waiter);
         }
-        let charge = ready!(lease.poll_reserve(cx, class.bytes(), waiter));
-        Poll::Ready(Self::new(class, charge))
+        Poll::Ready(Self::new(class, ready!(polled)))
     }
 
     fn new(class: SizeClass, charge: Reservation) -> Self {

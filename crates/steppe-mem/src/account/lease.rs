@@ -74,7 +74,7 @@ impl Lease {
     /// [`Lease::try_reserve`] for what a client begins, such as a connection.
     ///
     /// # Errors
-    /// [`OverBudget`], too, where the client holds its share.
+    /// [`OverBudget`], too, where the client holds three quarters of its share.
     pub fn try_admit(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         if !self.may_admit(bytes as u64) {
             return Err(OverBudget {

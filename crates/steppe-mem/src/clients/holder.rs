@@ -278,9 +278,9 @@ impl Holder {
         Err(ticket)
     }
 
-    /// True when its client may begin something with `bytes`.
+    /// True when its client may begin something with `bytes`: the last quarter of its share is for what has begun.
     pub(crate) fn may_admit(&self, bytes: u64) -> bool {
-        let may = self.may_reserve(bytes);
+        let may = self.may_hold(bytes, self.share_bytes() / 4 * 3);
         if !may {
             self.note_held_back();
         }
@@ -292,15 +292,23 @@ impl Holder {
         self.shares.note_held_back();
     }
 
-    /// True when its client holds less than its share with `bytes` more, or no more than anybody may.
     fn may_reserve(&self, bytes: u64) -> bool {
+        self.may_hold(bytes, self.share_bytes())
+    }
+
+    /// True when its client holds no more than `share` bytes with `bytes` more, or nothing yet, or has no share.
+    fn may_hold(&self, bytes: u64, share: u64) -> bool {
         let is_exempt = [&self.client.is_exempt, &self.is_exempt];
         if is_exempt.iter().any(|is| is.load(Ordering::Relaxed)) {
             return true;
         }
-        let share = self.shares.bytes();
         let held = self.client.charged_bytes();
-        held == 0 || held.saturating_add(bytes) <= share.max(CLIENT_SHARE_BYTES_MIN)
+        held == 0 || held.saturating_add(bytes) <= share
+    }
+
+    /// Bytes that its client may hold.
+    fn share_bytes(&self) -> u64 {
+        self.shares.bytes().max(CLIENT_SHARE_BYTES_MIN)
     }
 }
 

@@ -47,23 +47,46 @@ fn shared(address: &str) -> ClientAddress {
 }
 
 #[test]
-fn a_client_gets_its_share_over_all_its_connections() {
+fn a_client_begins_nothing_beyond_three_quarters_of_its_share() {
     let world = World::new();
     let (first, second) = (world.open("192.0.2.1"), world.open("192.0.2.1"));
     let other = world.open("192.0.2.2");
-    let held = world.reserve(&first, 12 * MIB).expect("within the share");
-    assert!(world.reserve(&second, 5 * MIB).is_none());
+    let held = world.reserve(&first, 9 * MIB).expect("within the share");
+    assert!(world.reserve(&second, 4 * MIB).is_none());
     assert_eq!(world.clients.held_back_total(), 1);
     let address: IpAddr = "192.0.2.1".parse().expect("an address");
     assert_eq!(world.clients.newly_held_back(), [address]);
     assert!(world.clients.newly_held_back().is_empty());
     let others = world
-        .reserve(&other, 5 * MIB)
+        .reserve(&other, 4 * MIB)
         .expect("another client has its own");
-    assert!(world.reserve(&second, 4 * MIB).is_some());
+    assert!(world.reserve(&second, 3 * MIB).is_some());
     first.holder().within(|| drop(held));
-    assert!(world.reserve(&second, 5 * MIB).is_some());
+    assert!(world.reserve(&second, 4 * MIB).is_some());
     drop(others);
+}
+
+#[test]
+fn what_a_client_has_begun_goes_on_to_the_end_of_its_share() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waiters = [Waiter::default(), Waiter::default()];
+    let mut read = |index: usize| {
+        let waiter = &mut waiters[index];
+        client
+            .holder()
+            .within(|| crate::Buffer::poll_take(&mut cx, &world.lease, MIB, waiter))
+    };
+    let held = world.reserve(&client, 12 * MIB).expect("three quarters");
+    assert!(world.reserve(&client, 1).is_none());
+    let buffers: Vec<_> = (0..4).map(|_| read(0)).collect();
+    assert!(buffers.iter().all(Poll::is_ready));
+    assert!(read(1).is_pending(), "a buffer is of the share, too");
+    client.holder().within(|| drop(held));
+    let _still_waits = world.budget.wake_held_back();
+    assert!(read(1).is_ready());
+    client.holder().within(|| drop(buffers));
 }
 
 #[test]
@@ -86,7 +109,7 @@ fn addresses_of_one_network_are_one_client() {
     let (first, second) = (world.open("2001:db8::1"), world.open("2001:db8::ffff:2"));
     let mapped = world.open("::ffff:192.0.2.1");
     let _held = world.reserve(&first, 12 * MIB).expect("within the share");
-    assert!(world.reserve(&second, 5 * MIB).is_none());
+    assert!(world.reserve(&second, MIB).is_none());
     assert!(world.reserve(&mapped, 5 * MIB).is_some());
     let top = world.clients.top(1);
     assert_eq!(
@@ -118,10 +141,10 @@ fn a_connection_speaks_for_other_clients() {
         proxy.visit(shared("198.51.100.1")),
         proxy.visit(shared("198.51.100.2")),
     );
-    let held = world.reserve(&first, 14 * MIB).expect("within the share");
+    let held = world.reserve(&first, 12 * MIB).expect("within the share");
     assert!(world.reserve(&first, 5 * MIB).is_none());
     assert!(world.reserve(&second, 5 * MIB).is_some());
-    assert!(proxy.holder().held_bytes() >= 14 * MIB as u64);
+    assert!(proxy.holder().held_bytes() >= 12 * MIB as u64);
     first.holder().within(|| drop(held));
 }
 
@@ -249,7 +272,7 @@ fn a_lease_of_a_holder_counts_outside_of_its_scope() {
         "one sum for both"
     );
     drop(held);
-    assert!(lease.try_admit(16 * MIB).is_ok());
+    assert!(lease.try_admit(12 * MIB).is_ok());
     assert_eq!(client.holder().charged_bytes(), 0);
 }
 
