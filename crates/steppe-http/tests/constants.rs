@@ -11,7 +11,7 @@ mod in_process;
 
 use std::alloc::System;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion,
 };
 use steppe_net::{ListenAddress, ServerAddress, bind};
-use steppe_testkit::{Authority, Leaf, Peer, Scratch, TlsClient};
+use steppe_testkit::{Authority, Leaf, Peer, RawOrigin, Scratch, TlsClient};
 use tokio::sync::{mpsc, oneshot};
 
 use in_process::{InProcess, Setup};
@@ -42,15 +42,19 @@ struct Running {
     budget: Budget,
     ask: mpsc::Sender<oneshot::Sender<i64>>,
     _gateway: InProcess,
+    _origin: RawOrigin,
 }
 
 impl Running {
     fn start(tls: Option<ListenerTls>) -> Self {
+        let origin = origin();
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let bound = bind(&any, 1).expect("binds");
         let patient = ListenerTimeouts {
             handshake: Duration::from_secs(600),
-            ..ListenerTimeouts::default()
+            header: Duration::from_secs(600),
+            idle: Duration::from_secs(600),
+            write_stall: Duration::from_secs(600),
         };
         let listener = Listener {
             tls,
@@ -62,7 +66,7 @@ impl Running {
         };
         let servers = Servers {
             keepalive: 2 * COUNT,
-            ..Servers::of([ServerAddress::Ip(origin())])
+            ..Servers::of([ServerAddress::Ip(origin.address())])
         };
         let path = "/{rest*}".parse().expect("valid");
         let config = config::Gateway {
@@ -97,6 +101,7 @@ impl Running {
             budget,
             ask,
             _gateway: gateway,
+            _origin: origin,
         }
     }
 
@@ -163,31 +168,23 @@ fn tls(scratch: &Scratch, authority: &Authority, client: ClientAuth) -> Listener
     }
 }
 
-/// Answers requests for `/`, each connection on a thread of its own.
-fn origin() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
-    let address = listener.local_addr().expect("bound");
-    let answer = |mut connection: TcpStream| {
-        let mut request = [0; 4096];
-        while let Ok(count @ 1..) = connection.read(&mut request) {
-            if request[..count].starts_with(b"GET /slow ") {
-                thread::sleep(Duration::from_millis(1500));
-            }
-            if !request[..count].windows(6).any(|part| part == b"/never") {
-                let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+/// Answers requests but those for `/never`.
+fn origin() -> RawOrigin {
+    RawOrigin::start(|peer| {
+        while let Some(head) = peer.head() {
+            match head.target() {
+                "/never" => {}
+                "/slow" => {
+                    thread::sleep(Duration::from_millis(1500));
+                    peer.send(OK);
+                }
+                _ => _ = peer.send(OK),
             }
         }
-    };
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let connection = connection.expect("accepts");
-            let spawned = thread::Builder::new().stack_size(128 << 10);
-            spawned.spawn(move || answer(connection)).expect("a thread");
-        }
-    });
-    address
+    })
 }
 
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const ANSWERED: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SLOW: &str = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
 const WAITING: &str = "GET /never HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -197,7 +194,13 @@ fn read_answer(stream: &mut TcpStream) {
     let mut answer = [0; 1024];
     let mut filled = 0;
     while !answer[..filled].ends_with(b"ok") {
-        filled += stream.read(&mut answer[filled..]).expect("reads");
+        let count = stream.read(&mut answer[filled..]).expect("reads");
+        assert!(
+            count > 0,
+            "closed after {:?}",
+            answer[..filled].escape_ascii().to_string()
+        );
+        filled += count;
     }
 }
 

@@ -171,7 +171,9 @@ fn windows_of_the_node_that_are_filled() {
         Some(head) if head.method() == "GET" => _ = peer.send(OK),
         _ => drop(shared.lock()),
     });
-    let node = node(&origin);
+    // One address stands for many clients.
+    let config = NodeConfig::plain().listener(|l| l.protocols(["h2c"]).set("timeouts.idle", "5s"));
+    let node = start(&origin, &config.set("node.client_share", "off"));
     let memory = Memory::of(&node);
     let mut peers: Vec<_> = (0..CONNECTIONS).map(|_| connect(&node)).collect();
     let mut sent = 0;
