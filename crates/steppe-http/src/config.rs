@@ -143,7 +143,7 @@ pub struct ListenerLimits {
     pub connections: usize,
     /// Exchanges at once on one connection, where the protocol has several.
     pub streams: usize,
-    /// TLS handshakes in progress at once, of the node: the oldest gives way.
+    /// TLS handshakes in progress at once, of the node: more wait.
     pub handshakes: usize,
 }
 

@@ -73,6 +73,10 @@ pub const TLS_FILE_BYTES_MAX: u64 = 16 << 20;
 /// A ClientHello, without headers of records. Post-quantum shares make them some 2 KiB.
 pub const CLIENT_HELLO_BYTES_MAX: usize = 16 << 10;
 
+/// Connections of a listener on one worker that wait for others' handshakes to end: as many as wait in its accept
+/// queue. More stay there.
+pub const HANDSHAKES_WAITING_MAX: usize = 4096;
+
 /// What a ClientHello may take on the wire: as much again for headers of small records.
 pub const HELLO_RECORDS_BYTES_MAX: usize = 2 * CLIENT_HELLO_BYTES_MAX;
 

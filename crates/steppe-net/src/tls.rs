@@ -30,7 +30,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 pub use accept::{Accepting, HandshakeError};
 pub use agreed::{Agreed, ClientCertificate};
 pub use client::{ConnectError, ConnectErrorKind, ServerTls};
-pub use handshakes::{Evicted, Handshakes, InProgress, Turns};
+pub use handshakes::{Evicted, HandshakeLimits, Handshakes, InProgress, NotBegun, Turns};
 pub use load::{LoadError, read};
 pub use reread::keep_current;
 pub use server::{ListenerTls, Reread, RereadCounts};

@@ -15,7 +15,7 @@ use steppe_mem::limits::HOLDER_BYTES;
 use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
 use steppe_net::limits::ACCEPT_PAUSE;
 use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
-use steppe_net::tls::{Accepting, HandshakeError, Handshakes, ListenerTls, Turns};
+use steppe_net::tls::{Accepting, HandshakeError, HandshakeLimits, Handshakes, ListenerTls, Turns};
 use steppe_net::{Deadline, Listener, PeerAddress, Stream, Transport, Worker};
 
 use super::client_stream::ClientStream;
@@ -108,7 +108,11 @@ impl StreamListener {
 /// Accepts connections, until it is aborted.
 pub(super) async fn accept(state: Handle, listener: Rc<StreamListener>) {
     loop {
-        match poll_fn(|cx| listener.listener.poll_accept(cx)).await {
+        let accepted = poll_fn(|cx| {
+            ready!(listener.handshakes.poll_room(cx));
+            listener.listener.poll_accept(cx)
+        });
+        match accepted.await {
             Ok((stream, peer)) => admit(&state, &listener, stream, &peer),
             Err(error) => {
                 tracing::warn!(%error, address = %listener.address, "cannot accept");
@@ -228,11 +232,16 @@ impl Accepted {
             return Ok(((transport, pending), client));
         };
         let handshakes = &self.listener.handshakes;
-        let slot = handshakes.begin(HANDSHAKES_PER_WORKER_MAX, client.address);
+        let limits = HandshakeLimits {
+            count_max: HANDSHAKES_PER_WORKER_MAX,
+            age_max: HANDSHAKE_TIME_MAX,
+        };
+        let slot = handshakes.begin(limits, client.address);
         let accepting = Accepting {
             tls,
             slot: &slot,
             deadline,
+            timeout: HANDSHAKE_TIME_MAX,
             lease: &lease,
             // It speaks no protocol that is served here.
             to_plain_http: &[],

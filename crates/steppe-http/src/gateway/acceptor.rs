@@ -10,14 +10,14 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use steppe_mem::Buffer;
 use steppe_mem::limits::HOLDER_BYTES;
 use steppe_net::Transport;
 use steppe_net::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
 use steppe_net::proxy_protocol::ProxyHeader;
-use steppe_net::tls::{Accepting as AcceptingTls, ListenerTls};
+use steppe_net::tls::{Accepting as AcceptingTls, HandshakeLimits, ListenerTls};
 use steppe_net::{
     BoundListener, Deadline, Drain, ListenAddress, PeerAddress, Phase, Stream, clock,
 };
@@ -107,7 +107,10 @@ impl Accepting {
         while queued_max > 0 {
             let accepted = tokio::select! {
                 biased;
-                accepted = poll_fn(|cx| socket.poll_accept(cx)) => accepted,
+                accepted = poll_fn(|cx| {
+                    ready!(self.listener.handshakes.poll_room(cx));
+                    socket.poll_accept(cx)
+                }) => accepted,
                 () = &mut draining => return,
             };
             let is_draining = self.listener.drain.is_draining();
@@ -285,7 +288,7 @@ impl Introduced {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the deadline of a TLS handshake begins with it"
+        reason = "a drain moves the deadline of a TLS handshake"
     )]
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     async fn agree(
@@ -296,13 +299,16 @@ impl Introduced {
         client: PeerAddress,
     ) -> Result<(Transport, ClientSession), Option<CloseReason>> {
         let settings = self.listener.settings();
-        deadline.set(clock::now(), settings.timeouts.handshake);
-        let in_progress = &self.listener.handshakes;
-        let slot = in_progress.begin(settings.handshakes, client.ip());
+        let limits = HandshakeLimits {
+            count_max: settings.handshakes,
+            age_max: settings.timeouts.header,
+        };
+        let slot = self.listener.handshakes.begin(limits, client.ip());
         let accepting = AcceptingTls {
             tls,
             slot: &slot,
             deadline,
+            timeout: settings.timeouts.handshake,
             lease: &settings.lease,
             to_plain_http: PLAIN_HTTP,
         };

@@ -6,16 +6,18 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustls::server::{Accepted, Acceptor};
 use rustls::{CertificateError, Connection, ServerConnection};
 use steppe_mem::{Buffer, Lease, Reservation, measured};
 
 use super::agreed::{self, Agreed};
-use super::handshakes::{Evicted, InProgress};
+use super::handshakes::{Evicted, InProgress, NotBegun};
 use super::record::{self, HelloError, HelloReader};
 use super::server::{InForce, ListenerTls};
 use super::session::{self, Session, Unwhole};
+use crate::clock;
 use crate::deadline::Deadline;
 use crate::limits::{
     CLIENT_FLIGHT_BYTES_MAX, CLIENT_HELLO_BYTES_MAX, HELLO_READ_BYTES, HELLO_RECORDS_BYTES_MAX,
@@ -88,6 +90,15 @@ impl HandshakeError {
     }
 }
 
+impl From<NotBegun> for HandshakeError {
+    fn from(reason: NotBegun) -> Self {
+        match reason {
+            NotBegun::Evicted => Self::Evicted,
+            NotBegun::Left => Self::Closed,
+        }
+    }
+}
+
 impl From<Evicted> for HandshakeError {
     fn from(Evicted: Evicted) -> Self {
         Self::Evicted
@@ -101,8 +112,10 @@ pub struct Accepting<'a> {
     pub tls: &'a ListenerTls,
     /// Its place among others.
     pub slot: &'a InProgress,
-    /// The calling task's, set to when it must be over.
+    /// The calling task's: it is set to when the handshake must be over.
     pub deadline: &'a Deadline,
+    /// From its begin to its end at most.
+    pub timeout: Duration,
     /// What it and its session are charged to.
     pub lease: &'a Lease,
     /// What a client is sent that speaks HTTP without TLS.
@@ -118,11 +131,17 @@ impl Accepting<'_> {
     ///
     /// # Cancel safety
     /// The connection closes.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the deadline counts from where it begins"
+    )]
     pub async fn accept(
         &self,
         mut socket: Transport,
         pending: Option<Buffer>,
     ) -> Result<(Transport, Agreed), HandshakeError> {
+        self.slot.begun(|cx| socket.poll_closed(cx)).await?;
+        self.deadline.set(clock::now(), self.timeout);
         let (hello, end) = match self.read_hello(&mut socket, pending).await {
             Ok(read) => read,
             Err(error) => {
@@ -265,6 +284,9 @@ impl Accepting<'_> {
                 .checked_sub(record)
                 .ok_or(HandshakeError::ChainTooLarge)?;
             let bytes = pending.as_mut().expect("a record is there");
+            if record::is_close_notify(&bytes.filled()[..record]) {
+                return Err(HandshakeError::Closed);
+            }
             let fed = self
                 .slot
                 .step(|| unwhole.feed(tls, &bytes.filled()[..record]))

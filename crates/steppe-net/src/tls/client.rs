@@ -198,6 +198,9 @@ async fn finish(
             continue;
         };
         left = left.checked_sub(record).ok_or(ConnectError::TooLarge)?;
+        if record::is_close_notify(&bytes.filled()[..record]) {
+            return Err(ConnectError::Closed);
+        }
         let fed = session::feed(tls, &bytes.filled()[..record]);
         bytes.consume(record);
         if let Err(error) = fed {

@@ -107,6 +107,13 @@ impl HelloReader {
     }
 }
 
+/// True for a close_notify that is not encrypted (RFC 5246 §7.2.1): within a handshake of TLS 1.2 rustls takes it for
+/// a warning, and waits on.
+pub(super) fn is_close_notify(record: &[u8]) -> bool {
+    const ALERT: u8 = 21;
+    matches!(*record, [ALERT, _, _, 0, 2, _, 0])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -138,6 +138,11 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     local.block_on(&runtime, patient).expect("it hangs")
 }
 
+const LIMITS: HandshakeLimits = HandshakeLimits {
+    count_max: 10,
+    age_max: Duration::MAX,
+};
+
 /// What a server makes of `near`.
 async fn accept(
     near: UnixStream,
@@ -146,11 +151,12 @@ async fn accept(
 ) -> Result<(Transport, Agreed), HandshakeError> {
     let deadlines = Deadlines::default();
     let deadline = deadlines.add();
-    let slot = Handshakes::new(Rc::default()).begin(10, Ipv4Addr::LOCALHOST.into());
+    let slot = Handshakes::new(Rc::default()).begin(LIMITS, Ipv4Addr::LOCALHOST.into());
     let accepting = Accepting {
         tls,
         slot: &slot,
         deadline: &deadline,
+        timeout: Duration::from_secs(60),
         lease: &budget.root().lease(),
         to_plain_http: b"HTTP/1.1 400 Bad Request\r\n\r\n",
     };

@@ -22,12 +22,12 @@ fn a_client_that_does_not_go_on_is_given_up_at_the_deadline() {
         for hello in [&b""[..], b"\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03"] {
             let (near, mut far) = UnixStream::pair().expect("descriptors");
             let deadline = deadlines.add();
-            deadline.set(clock::now(), allowed);
-            let slot = slots.begin(10, Ipv4Addr::LOCALHOST.into());
+            let slot = slots.begin(LIMITS, Ipv4Addr::LOCALHOST.into());
             let accepting = Accepting {
                 tls: &server,
                 slot: &slot,
                 deadline: &deadline,
+                timeout: allowed,
                 lease: &lease,
                 to_plain_http: b"",
             };

@@ -121,9 +121,9 @@ static LISTENER_LIMITS: Table = Table {
         Key::new(
             "handshakes",
             Kind::Integer(HANDSHAKES.0, HANDSHAKES.1),
-            "TLS handshakes in progress, of all workers together. One more ends a handshake of \
-             the address (of IPv6: the /64 network) that has the most of them: its oldest that \
-             waits for the client.",
+            "TLS handshakes in progress, of all workers together, and of one address (of IPv6: the \
+             /64 network) half as many. More wait. Meanwhile those without progress for a second, or \
+             older than `timeouts.header`, are evicted.",
         )
         .absent(Absent::Number(1_000)),
     ],

@@ -3,6 +3,7 @@
 //! `STEPPE_LONG=1` runs the sizes that are promised.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -155,7 +156,10 @@ fn measured_handshakes_that_never_end_keep_nobody_out() {
         eventually("the crowd is there", || {
             begun.load(Ordering::Acquire) >= sizes.half_open
         });
-        served(&node, sizes.good)
+        let good = served(&node, sizes.good);
+        // They are more than may be at once, and stall.
+        eventually("some give way", || handshakes(&node, "evicted") > 0.0);
+        good
     });
     let peak = meter.finish();
     let evicted = handshakes(&node, "evicted");
@@ -165,11 +169,57 @@ fn measured_handshakes_that_never_end_keep_nobody_out() {
     );
     assert!(good * 100 >= sizes.good * 99, "{good} of {}", sizes.good);
     assert!(peak.high_water_bytes <= BUDGET + OVERHEAD, "{peak:?}");
-    // They were more than may be at once.
-    assert!(evicted > 0.0);
     eventually("all are over", || {
         node.metrics().sum("steppe_http_connections", &[]) == 0.0
     });
+}
+
+/// Clients of one address that all connect at once, as after a restart or behind a NAT.
+#[test]
+fn a_storm_of_clients_is_served_whole() {
+    const TEST: &str = "a_storm_of_clients_is_served_whole";
+    let _alone = heavy();
+    // Of one address half of the limit is in progress, and the others wait.
+    let (limit, counts) = match is_long() {
+        true => (1_000, &[1_500, 10_000][..]),
+        false => (20, &[100][..]),
+    };
+    let files = usize::try_from(raise_file_limit()).unwrap_or(usize::MAX);
+    let origin = RawOrigin::answering(OK);
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    let site = Site::serving(&certificate).listener(|l| l.set("limits.handshakes", limit));
+    let node = site
+        .configured(|config| config.memory_budget("1GiB"))
+        .start(origin.address());
+    for &count in counts {
+        if files < count + 200 {
+            return skip(TEST, "too few open files");
+        }
+        let (visit, begin) = (|| visit(&node), Barrier::new(count));
+        let failed: Vec<String> = thread::scope(|scope| {
+            let clients = (0..count).map(|_| {
+                let client = thread::Builder::new().stack_size(256 << 10);
+                let client = client.spawn_scoped(scope, || {
+                    begin.wait();
+                    visit()
+                });
+                client.expect("a thread")
+            });
+            let clients: Vec<_> = clients.collect();
+            let visits = clients.into_iter().map(|client| client.join());
+            visits
+                .filter_map(|visit| visit.expect("it ends").err())
+                .collect()
+        });
+        assert!(
+            failed.is_empty(),
+            "{} of {count}: {}",
+            failed.len(),
+            failed[0]
+        );
+        println!("{count} were served");
+    }
+    assert_eq!(handshakes(&node, "evicted"), 0.0);
 }
 
 #[test]

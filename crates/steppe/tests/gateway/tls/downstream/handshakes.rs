@@ -214,6 +214,22 @@ fn whoever_leaves_within_a_handshake_is_forgotten() {
     assert_eq!(held, 0.0);
 }
 
+/// RFC 5246 §7.2.1: the client will send nothing more.
+#[test]
+fn close_notify_within_a_handshake_ends_it() {
+    const CLOSE_NOTIFY: [u8; 7] = [21, 3, 3, 0, 2, 1, 0];
+    let origin = RawOrigin::answering(OK);
+    let node = node(&origin);
+    for (number, client) in [TlsClient::of_1_2(), TlsClient::new()].iter().enumerate() {
+        let mut peer = node.connect();
+        peer.send(client.hello(NAME));
+        assert!(!peer.some().is_empty(), "the hello is answered");
+        peer.send(CLOSE_NOTIFY);
+        // Where it was not understood, it would be a timeout.
+        expect_count(&node, "closed", number as f64 + 1.0);
+    }
+}
+
 fn asking(clients: &Authority, certificate: &Issued, origin: &RawOrigin) -> Steppe {
     let site = Site::serving(certificate).asking("required", &clients.pem());
     site.start(origin.address())
