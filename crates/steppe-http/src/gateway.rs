@@ -34,6 +34,7 @@ use steppe_telemetry::trace::Tracer;
 use crate::access::AccessLog;
 use crate::cache::Caches;
 use crate::config::{self, UpstreamKind};
+use crate::error_log::ErrorLog;
 use crate::filter::{self, Filter, LimitCounts, RemoteKeys};
 use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
@@ -78,6 +79,7 @@ struct Shared {
     metrics: Arc<HttpMetrics>,
     /// `None`: off.
     access: Option<Arc<AccessLog>>,
+    errors: ErrorLog,
     /// `None`: off.
     tracer: Option<Arc<Tracer>>,
     codecs: UpstreamCodecs,
@@ -140,6 +142,7 @@ impl Gateway {
             caches: Arc::default(),
             metrics: context.metrics,
             access: context.access,
+            errors: ErrorLog::start(),
             tracer: context.tracer,
             codecs: context.codecs,
             guests: context.guests,

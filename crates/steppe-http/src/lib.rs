@@ -168,6 +168,7 @@ pub mod config;
 pub mod date;
 mod encoder;
 pub mod error;
+mod error_log;
 pub mod exchange;
 pub mod explain;
 pub mod field;

@@ -86,7 +86,16 @@ pub const RESENDS_MAX: u32 = 3;
 pub const REPLAY_CHUNKS_MAX: usize = 64;
 
 /// Bytes that an exchange in flight takes, beside what it reserves by itself.
-pub const EXCHANGE_BYTES: usize = 1344;
+pub const EXCHANGE_BYTES: usize = 1536;
+
+/// Of the host and path of a request, bytes that are kept for the error log.
+pub const REQUEST_NAME_BYTES: usize = 160;
+
+/// Lines of the error log that are written of one upstream and reason in a second.
+pub const ERROR_LINES_A_SECOND: u64 = 5;
+
+/// Lines of the error log that are queued for its thread: 36 KB, which are there from the start.
+pub const ERROR_LINES_MAX: usize = 128;
 
 /// Exchanges whose memory a worker keeps for the next requests.
 pub const IDLE_EXCHANGES_MAX: usize = 256;

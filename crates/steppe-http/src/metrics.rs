@@ -14,6 +14,7 @@
 mod calls;
 mod cells;
 mod close_reason;
+mod error_line;
 mod generation;
 mod handle;
 mod handshake;
@@ -32,6 +33,7 @@ use cells::OpenSum;
 
 pub use calls::{CallMetrics, Called};
 pub use close_reason::CloseReason;
+pub use error_line::ErrorLine;
 pub use generation::Generation;
 pub use handshake::Handshake;
 pub use labels::{Labels, NONE, RouteLabels};

@@ -10,6 +10,7 @@
 mod breaker;
 pub mod channel;
 mod connector;
+mod error_lines;
 mod hedge;
 mod idle;
 mod latency;

@@ -422,6 +422,7 @@ impl Exchange {
                 }
             };
             if let Err(error) = failed {
+                self.log_failure(client, &error, now);
                 self.refuse(client, down, error, &[]);
             }
         }

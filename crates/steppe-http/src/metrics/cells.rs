@@ -9,6 +9,7 @@ use steppe_telemetry::{Counter, Gauge, Histogram};
 
 use super::calls::CallCells;
 use super::close_reason::CloseReason;
+use super::error_line::ErrorLine;
 use super::handshake::Handshake;
 use super::labels::Labels;
 use super::uncompressed::Uncompressed;
@@ -39,6 +40,7 @@ pub(super) struct TotalCells {
     pub(super) downstream_streams: OpenCells,
     pub(super) upstream_streams: OpenCells,
     pub(super) handshakes: [Counter; Handshake::OUTCOMES.len()],
+    pub(super) error_lines: [Counter; ErrorLine::OUTCOMES.len()],
 }
 
 /// A gauge as two monotonic counters: a connection may be opened on one worker and closed on
@@ -177,6 +179,7 @@ impl Default for TotalCells {
             downstream_streams: OpenCells::default(),
             upstream_streams: OpenCells::default(),
             handshakes: [const { Counter::new() }; Handshake::OUTCOMES.len()],
+            error_lines: [const { Counter::new() }; ErrorLine::OUTCOMES.len()],
         }
     }
 }

@@ -92,7 +92,7 @@ impl CloseReason {
 
     /// Its index among the cells.
     #[inline]
-    pub(super) const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self as usize
     }
 

@@ -11,6 +11,7 @@ use steppe_telemetry::{Counter, DescriptorEncoder, HistogramSum};
 
 use super::cells::{ByteCells, CLASSES, FilterCells, RouteCells, TotalCells, UpstreamCells};
 use super::close_reason::CloseReason;
+use super::error_line::ErrorLine;
 use super::generation::Generation;
 use super::handshake::Handshake;
 use super::labels::NONE;
@@ -77,6 +78,10 @@ const CLOSED: Family = Family::new(
 const HANDSHAKES: Family = Family::new(
     "steppe_http_tls_handshakes",
     "TLS handshakes with clients, by outcome",
+);
+const ERROR_LINES: Family = Family::new(
+    "steppe_http_error_log_lines",
+    "Requests that failed at their upstream, by what became of their line of the error log",
 );
 const STREAMS: Family = Family::new(
     "steppe_http_streams",
@@ -271,6 +276,14 @@ impl Generation {
             ([("outcome", outcome)], count)
         });
         HANDSHAKES.counters(encoder, handshakes)?;
+        let lines = ErrorLine::OUTCOMES
+            .iter()
+            .enumerate()
+            .map(|(index, &outcome)| {
+                let count = workers.sum(|cells| cells.totals.error_lines[index].value());
+                ([("outcome", outcome)], count)
+            });
+        ERROR_LINES.counters(encoder, lines)?;
         let streams = [
             (
                 [("side", "downstream")],

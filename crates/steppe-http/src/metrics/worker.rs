@@ -10,6 +10,7 @@ use super::cells::{
     self, Cells, FilterCells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells,
 };
 use super::close_reason::CloseReason;
+use super::error_line::ErrorLine;
 use super::handle::{Handle, handle};
 use super::handshake::Handshake;
 use super::uncompressed::Uncompressed;
@@ -184,6 +185,11 @@ impl TotalMetrics {
     /// A TLS handshake with a client ended.
     pub fn handshake(&self, handshake: Handshake) {
         self.0.0.handshakes[handshake.index()].increment();
+    }
+
+    /// A request failed at its upstream.
+    pub(crate) fn error_line(&self, line: ErrorLine) {
+        self.0.0.error_lines[line.index()].increment();
     }
 
     /// An exchange or a connection was aborted.

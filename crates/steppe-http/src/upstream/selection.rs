@@ -74,6 +74,11 @@ impl Selection {
         }
     }
 
+    /// The servers at which attempts failed, the last one at the end.
+    pub(crate) fn tried(&self) -> &[Arc<TargetState>] {
+        &self.tried
+    }
+
     /// Whether an attempt failed.
     pub(crate) fn has_tried(&self) -> bool {
         !self.tried.is_empty()

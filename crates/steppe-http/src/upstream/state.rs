@@ -15,6 +15,7 @@ use steppe_net::tls::ServerTls;
 use steppe_net::{Endpoints, clock};
 
 use super::breaker::{Admission, Breaker, Circuit, Outcome, Probe};
+use super::error_lines::ErrorLines;
 use super::hedge::Latencies;
 use super::picker::Candidate;
 use super::retry::RetryBudget;
@@ -59,6 +60,8 @@ struct Kept {
     retries: RetryBudget,
     hedges: RetryBudget,
     latencies: Latencies,
+    /// Those of the error log.
+    lines: ErrorLines,
     /// Key of the sticky cookies' tokens.
     secret: RandomState,
 }
@@ -148,6 +151,10 @@ impl UpstreamState {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn error_lines(&self) -> &ErrorLines {
+        &self.kept.lines
     }
 
     /// Its configuration.

@@ -432,16 +432,14 @@ impl TargetState {
     #[must_use]
     pub fn reason(&self, now: Instant) -> String {
         match self.condition() {
-            // Nothing but its operator can mend that.
-            Condition::Healthy if self.in_a_row.load(Ordering::Relaxed) > 0 => {
-                let last = self.last_failure();
-                if last.is_tls() {
-                    last.as_str().to_owned()
-                } else {
-                    String::new()
+            Condition::Healthy => match self.in_a_row.load(Ordering::Relaxed) {
+                0 => String::new(),
+                1 => format!("last request failed: {}", self.last_failure().as_str()),
+                count => {
+                    let last = self.last_failure().as_str();
+                    format!("{count} consecutive failures, the last: {last}")
                 }
-            }
-            Condition::Healthy => String::new(),
+            },
             Condition::Draining => "taken out of service by admin".to_owned(),
             Condition::Unhealthy => {
                 format!("health checks fail; last result: {}", self.probe.text())

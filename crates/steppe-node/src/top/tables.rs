@@ -158,14 +158,15 @@ pub(super) fn servers(node: &Value) -> Table {
 
 fn server_row(upstream: &Value, server: &Value) -> Row {
     let state = text(&server["state"]);
-    let look = match state.as_str() {
-        "healthy" => Look::Good,
-        "draining" | "unresolved" => Look::Warning,
-        _ => Look::Bad,
-    };
     let reason = server["reason"]
         .as_str()
         .filter(|reason| !reason.is_empty());
+    let look = match state.as_str() {
+        "healthy" if reason.is_none() => Look::Good,
+        // A healthy server has a reason where its last request failed.
+        "healthy" | "draining" | "unresolved" => Look::Warning,
+        _ => Look::Bad,
+    };
     let state = match reason {
         Some(reason) => format!("{state} ({})", printable(reason)),
         None => state,

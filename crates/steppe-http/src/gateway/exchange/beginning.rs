@@ -67,6 +67,9 @@ impl Exchange {
             }
         };
         log.set_report(&route.report);
+        if route.pool().is_some() {
+            log.set_name(head.host(), head.path());
+        }
         down.charge_to(&route.lease);
         if let Err(error) = self.translate(client, &route, &mut head) {
             return self.refuse(client, down, error, &[]);

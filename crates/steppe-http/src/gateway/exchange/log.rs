@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use super::super::client::ClientContext;
 use crate::access::{Ended, Record, WorkerAccess};
+use crate::error::GatewayError;
+use crate::error_log::{Failed, RequestName};
 use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
 use crate::gateway::snapshot::{RouteReport, Snapshot};
 use crate::head::RequestView;
 use crate::metrics::{Answered, CloseReason, TotalMetrics};
-use crate::upstream::TargetState;
+use crate::upstream::{TargetState, UpstreamState};
 
 /// What is known of an exchange in flight.
 #[derive(Debug, Default)]
@@ -33,6 +35,10 @@ pub(super) struct Log {
     /// `None`: no cache had it.
     pub(super) served_from: Option<ServedFrom>,
     access: Option<Access>,
+    /// Of a request to an upstream, for the error log.
+    name: RequestName,
+    /// The server of an attempt that failed, and is not repeated.
+    failed_at: Option<Arc<TargetState>>,
 }
 
 /// What the access log alone needs.
@@ -72,6 +78,37 @@ impl Log {
 
     pub(super) fn report(&self) -> Option<&Rc<RouteReport>> {
         self.report.as_ref()
+    }
+
+    /// The request is for an upstream.
+    pub(super) fn set_name(&mut self, host: &[u8], path: &[u8]) {
+        self.name.set(host, path);
+    }
+
+    /// The last attempt failed at `server`.
+    pub(super) fn set_failed_at(&mut self, server: &Arc<TargetState>) {
+        self.failed_at = Some(Arc::clone(server));
+    }
+
+    /// The line of the error log for a request to `upstream` that ends with `error`, after attempts at the servers
+    /// that were `tried` failed.
+    pub(super) fn failed(
+        &mut self,
+        upstream: &Arc<UpstreamState>,
+        tried: &[Arc<TargetState>],
+        error: &GatewayError,
+    ) -> Failed {
+        let last = self.failed_at.take();
+        Failed {
+            client: self.client,
+            name: self.name,
+            upstream: Arc::clone(upstream),
+            attempts: tried.len() + usize::from(last.is_some()),
+            server: last.or_else(|| tried.last().cloned()),
+            reason: error.reason,
+            status: error.status,
+            omitted: 0,
+        }
     }
 
     /// A server is asked.
@@ -145,7 +182,12 @@ impl Log {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        let mut name = self.name;
+        name.clear();
+        *self = Self {
+            name,
+            ..Self::default()
+        };
     }
 }
 

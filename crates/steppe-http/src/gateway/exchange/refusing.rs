@@ -8,7 +8,7 @@ use steppe_net::Deadline;
 
 use super::beginning::allowed_methods;
 use super::{ClientContext, End, Exchange, Stage};
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Origin};
 use crate::exchange::{Downstream, Page, Refusal, RefusalContent};
 use crate::gateway::snapshot::Snapshot;
 use crate::grpc::{Code, Dialect};
@@ -47,6 +47,24 @@ impl Exchange {
                 let allowed = allowed_methods(client, snapshot, head);
                 self.respond(client, down, 405, &[("allow", &allowed)]);
             }
+        }
+    }
+
+    /// Queues a line of the error log where `error` is its upstream's.
+    pub(super) fn log_failure(
+        &mut self,
+        client: &ClientContext,
+        error: &GatewayError,
+        now: Instant,
+    ) {
+        let core = &mut self.core;
+        let pool = core.route.as_ref().and_then(|route| route.pool());
+        if let Some(pool) = pool.filter(|_| error.origin == Origin::Upstream) {
+            let tried = core.selection.tried();
+            let failed = core.log.failed(pool.upstream(), tried, error);
+            let snapshot = client.state.current();
+            let line = snapshot.gateway.shared.errors.write(failed, now);
+            client.totals().error_line(line);
         }
     }
 

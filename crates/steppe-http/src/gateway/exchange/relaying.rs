@@ -235,6 +235,7 @@ impl Exchange {
             Err(error) if has_begun && !down.retract() => {
                 client.count_closed(error.reason);
                 self.core.log.reason = Some(error.reason);
+                self.log_failure(client, &error, now);
                 End::Aborted
             }
             Err(error) => return Err(error),

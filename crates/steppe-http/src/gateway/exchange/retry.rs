@@ -72,6 +72,9 @@ impl Exchange {
                 Repeats::Always => core.is_retried(failure, result, pool, state, now),
             };
         if !is_again {
+            if result.is_err() {
+                core.log.set_failed_at(state);
+            }
             pool.put_back(stream, now);
             return Ok(false);
         }

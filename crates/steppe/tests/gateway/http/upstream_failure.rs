@@ -3,6 +3,7 @@
 mod circuit;
 mod draining;
 mod ejection;
+mod error_log;
 mod probes;
 mod retries;
 

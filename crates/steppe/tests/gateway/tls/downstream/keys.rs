@@ -272,9 +272,7 @@ fn limits_handshakes_ends_those_that_stall() {
     // Two may be in progress, since they are of one address.
     let mut silent: Vec<Peer> = (0..5).map(|_| node.connect()).collect();
     expect_count(&node, "evicted", 3.0);
-    silent[..3]
-        .iter_mut()
-        .for_each(Peer::expect_close);
+    silent[..3].iter_mut().for_each(Peer::expect_close);
     // Established ones are no handshakes.
     let peers: Vec<Peer> = (0..5)
         .map(|_| TlsClient::new().connect(node.gateway(), NAME))
