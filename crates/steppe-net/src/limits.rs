@@ -28,6 +28,9 @@ pub const NAME_TTL_MAX: Duration = Duration::from_secs(300);
 /// Delay before a failed lookup is retried; the last addresses stay in use.
 pub const NAME_RETRY: Duration = Duration::from_secs(2);
 
+/// Between two warnings of a name whose lookups go on to fail for one reason.
+pub const NAME_WARNING_PAUSE: Duration = Duration::from_secs(60);
+
 /// Addresses used of one name; further ones are ignored with a warning.
 pub const NAME_ADDRESSES_MAX: usize = 64;
 

@@ -14,7 +14,10 @@ use hickory_resolver::TokioResolver;
 use tokio::sync::watch;
 
 use crate::address::ServerAddress;
-use crate::limits::{NAME_ADDRESSES_MAX, NAME_RETRY, NAME_TTL_MAX, NAME_TTL_MIN};
+use crate::clock;
+use crate::limits::{
+    NAME_ADDRESSES_MAX, NAME_RETRY, NAME_TTL_MAX, NAME_TTL_MIN, NAME_WARNING_PAUSE,
+};
 use crate::stream::PeerAddress;
 
 /// The addresses of a name and their TTL.
@@ -48,6 +51,17 @@ pub trait Resolve: Send + Sync {
 /// Resolves with the system's settings: `/etc/hosts`, `/etc/resolv.conf`, search domains.
 #[derive(Debug)]
 pub struct SystemResolver(TokioResolver);
+
+/// A resolver's error in words: the library's own have the query as Rust's debug text.
+fn reason_of(error: &hickory_resolver::net::NetError) -> String {
+    if error.is_nx_domain() {
+        "the name does not exist (NXDOMAIN)".to_owned()
+    } else if error.is_no_records_found() {
+        "the name has no addresses, or its name servers failed".to_owned()
+    } else {
+        error.to_string()
+    }
+}
 
 /// The names in use; one task for each keeps its addresses up to date.
 #[derive(Clone)]
@@ -95,7 +109,7 @@ impl Resolve for SystemResolver {
         Box::pin(async move {
             let found = self.0.lookup_ip(host).await.map_err(|error| NameError {
                 host: host.to_owned(),
-                reason: error.to_string(),
+                reason: reason_of(&error),
             })?;
             let ttl = found
                 .valid_until()
@@ -151,24 +165,55 @@ impl Names {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "warnings of a failure that lasts are paced"
+)]
 async fn keep_resolved(
     resolver: Arc<dyn Resolve>,
     host: String,
     found: watch::Sender<Arc<[IpAddr]>>,
 ) {
+    let mut failures = Failures::default();
     // One receiver is the list's own.
     while found.receiver_count() > 1 {
         let wait = match resolver.resolve(&host).await {
             Ok(resolved) => {
+                failures = Failures::default();
                 publish(&host, &resolved, &found);
                 resolved.ttl.clamp(NAME_TTL_MIN, NAME_TTL_MAX)
             }
             Err(error) => {
-                tracing::warn!(%error, kept = found.borrow().len(), "name lookup failed");
+                if failures.is_told(&error.reason, clock::now()) {
+                    let (failures, kept) = (failures.count, found.borrow().len());
+                    tracing::warn!(%error, failures, kept, "name lookup failed");
+                }
                 NAME_RETRY
             }
         };
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// Consecutive failures of a name's lookups.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    reason: String,
+    told_at: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts a failure. True for the first one, one with another reason, and one that lasts, once a minute.
+    fn is_told(&mut self, reason: &str, now: Instant) -> bool {
+        self.count += 1;
+        let is_due = self.told_at.is_none_or(|at| now >= at + NAME_WARNING_PAUSE);
+        let is_told = is_due || self.reason != reason;
+        if is_told {
+            self.told_at = Some(now);
+            reason.clone_into(&mut self.reason);
+        }
+        is_told
     }
 }
 
@@ -232,7 +277,6 @@ mod tests {
     use steppe_testkit::virtual_time::{pass, run};
 
     use super::*;
-    use crate::clock;
 
     /// A resolver with these answers, by the seconds that they may be used; then none.
     #[derive(Default)]
@@ -259,6 +303,21 @@ mod tests {
                 reason: "no answer".to_owned(),
             })))
         }
+    }
+
+    #[test]
+    fn a_failure_that_lasts_is_told_once_a_minute() {
+        let (mut failures, mut now) = (Failures::default(), clock::now());
+        let told = |failures: &mut Failures, reason, now| failures.is_told(reason, now);
+        assert!(told(&mut failures, "refused", now));
+        for _ in 0..29 {
+            now += NAME_RETRY;
+            assert!(!told(&mut failures, "refused", now));
+        }
+        assert!(told(&mut failures, "timeout", now), "it is another");
+        now += NAME_WARNING_PAUSE;
+        assert!(told(&mut failures, "timeout", now), "it lasts");
+        assert_eq!(failures.count, 32);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Invariant: after [`lower_connections`] the listeners together accept no more connections than
 //! the process has descriptors for, but that each keeps one. Spec: `getrlimit(2)`.
 
+use steppe_http::config::ListenerLimits;
 use steppe_net::raise_file_limit;
 
 use crate::config::Config;
@@ -10,7 +11,7 @@ use crate::config::Config;
 /// Raises the limit on open files, and lowers `connections` to what it allows.
 ///
 /// Where the limit cannot be raised far enough, every listener's `connections` is lowered by the
-/// same factor, and a warning names the listener.
+/// same factor; a warning names the listener where its limit is not the default.
 pub fn lower_connections(config: &mut Config) {
     let listeners = &config.http.listeners;
     let wanted: usize = listeners
@@ -26,13 +27,19 @@ pub fn lower_connections(config: &mut Config) {
         let limit = listener.limits.connections;
         let lowered = u128::from(limit as u64) * allowed as u128 / wanted as u128;
         let lowered = usize::try_from(lowered).unwrap_or(limit).max(1);
-        tracing::warn!(
-            listener = %listener.address,
-            wanted = limit,
-            lowered_to = lowered,
-            open_files = files.descriptors,
-            "limits.connections lowered to {lowered}: raise LimitNOFILE or ulimit -n",
-        );
+        let (address, open_files) = (&listener.address, files.descriptors);
+        // A default that nobody asked for is no cause for an alarm at every start.
+        if limit == ListenerLimits::default().connections {
+            tracing::info!(
+                listener = %address, lowered_to = lowered, open_files,
+                "the default of limits.connections is lowered to {lowered}: as the limit on open files allows",
+            );
+        } else {
+            tracing::warn!(
+                listener = %address, wanted = limit, lowered_to = lowered, open_files,
+                "limits.connections lowered to {lowered}: raise LimitNOFILE or ulimit -n",
+            );
+        }
         lowered
     });
 }

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::Pool;
 use super::picker::Wanted;
+use super::sticky::{self, Secure};
 use super::target::TargetState;
-use super::{Pool, sticky};
 use crate::config::Balance;
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
@@ -21,6 +22,8 @@ use crate::limits::RESENDS_MAX;
 pub struct Selection {
     key: Option<u64>,
     token: Option<u64>,
+    /// Of the cookie that its client is given.
+    secure: Secure,
     pub(super) tried: Vec<Arc<TargetState>>,
     pub(super) retries: u32,
     /// Times that the request was sent again for its connection alone.
@@ -50,6 +53,7 @@ impl Selection {
     pub fn clear(&mut self) {
         self.key = None;
         self.token = None;
+        self.secure = Secure::No;
         self.tried.clear();
         self.retries = 0;
         self.resends = 0;
@@ -72,6 +76,14 @@ impl Selection {
             retries: u32::MAX,
             ..Self::default()
         }
+    }
+
+    /// Its client's scheme is `scheme`.
+    pub(crate) fn set_scheme(&mut self, scheme: &[u8]) {
+        self.secure = match scheme {
+            b"https" => Secure::Yes,
+            _ => Secure::No,
+        };
     }
 
     /// The servers at which attempts failed, the last one at the end.
@@ -131,7 +143,7 @@ impl Pool {
     /// Where the budget has no room for it.
     pub(crate) fn set_affinity(
         &self,
-        token: Option<u64>,
+        selection: &Selection,
         state: &Arc<TargetState>,
         fields: &mut FieldBlock,
     ) -> Result<(), GatewayError> {
@@ -141,13 +153,19 @@ impl Pool {
         };
         let Some(of_server) = self
             .token_of(state)
-            .filter(|of_server| token != Some(*of_server))
+            .filter(|of_server| selection.token != Some(*of_server))
         else {
             return Ok(());
         };
         let mut room = [0; COOKIE_BYTES];
         let mut out = Encoder::new(&mut room);
-        sticky::write(&mut out, &sticky.cookie, of_server, sticky.ttl.as_secs());
+        let max_age_s = sticky.ttl.as_secs();
+        sticky::write(
+            &mut out,
+            (&sticky.cookie, selection.secure),
+            of_server,
+            max_age_s,
+        );
         let written = out.finish().expect("names of cookies are bounded");
         Ok(fields.append(b"set-cookie", &room[..written])?)
     }

@@ -32,8 +32,23 @@ pub(super) fn read(fields: &FieldBlock, name: &str) -> Option<u64> {
     is_value.then(|| u64::from_str_radix(text, 16).ok())?
 }
 
+/// Whether a cookie is for TLS alone (RFC 6265bis §5.7): the client's scheme is `https`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Secure {
+    /// It is not.
+    #[default]
+    No,
+    /// It is.
+    Yes,
+}
+
 /// Writes the value of `Set-Cookie`.
-pub(super) fn write(out: &mut Encoder<'_>, name: &str, token: u64, max_age_s: u64) {
+pub(super) fn write(
+    out: &mut Encoder<'_>,
+    (name, secure): (&str, Secure),
+    token: u64,
+    max_age_s: u64,
+) {
     let digits: [u8; DIGITS] = std::array::from_fn(|at| {
         let nibble = token >> (4 * (DIGITS - 1 - at)) & 0xf;
         b"0123456789abcdef"[usize::try_from(nibble).expect("four bits")]
@@ -43,6 +58,9 @@ pub(super) fn write(out: &mut Encoder<'_>, name: &str, token: u64, max_age_s: u6
     out.put(&digits);
     out.put(b"; Path=/; HttpOnly; SameSite=Lax; Max-Age=");
     out.number(max_age_s);
+    if secure == Secure::Yes {
+        out.put(b"; Secure");
+    }
 }
 
 /// The hash of the request's value that `on` names; `None` if it has none.
@@ -68,12 +86,13 @@ mod tests {
     #[test]
     fn a_cookie_is_written_as_browsers_take_it() {
         let mut room = [0; 128];
-        let mut out = Encoder::new(&mut room);
-        write(&mut out, "steppe", 0x0123_4567_89ab_cdef, 3600);
-        let written = out.finish().expect("there is room");
-        assert_eq!(
-            std::str::from_utf8(&room[..written]),
-            Ok("steppe=0123456789abcdef; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600")
-        );
+        const COOKIE: &str =
+            "steppe=0123456789abcdef; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600";
+        for (secure, end) in [(Secure::No, ""), (Secure::Yes, "; Secure")] {
+            let mut out = Encoder::new(&mut room);
+            write(&mut out, ("steppe", secure), 0x0123_4567_89ab_cdef, 3600);
+            let written = out.finish().expect("there is room");
+            assert_eq!(room[..written], *[COOKIE, end].concat().as_bytes());
+        }
     }
 }

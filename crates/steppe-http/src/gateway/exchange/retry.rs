@@ -135,7 +135,7 @@ impl Core {
         if verdict.is_turned_down {
             return Err(GatewayError::upstream(CloseReason::UpstreamReset, 503));
         }
-        pool.set_affinity(self.selection.token(), target, &mut head.fields)
+        pool.set_affinity(&self.selection, target, &mut head.fields)
     }
 
     /// Whether a request may be sent again on another connection; counts it if so. A server that

@@ -106,7 +106,76 @@ pub(in crate::cli) fn reason(error: &Error) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "the certificate is not for servers (extended key usage)"
         }
+        CertificateError::Revoked => "the certificate is revoked",
+        CertificateError::BadEncoding => "the certificate is malformed",
+        CertificateError::Other(other) => return reason_of_webpki(&other.to_string()),
         other => return other.to_string(),
     };
     words.to_owned()
+}
+
+/// An error that the verifier has no kind for, in words: the library gives the name of its variant.
+fn reason_of_webpki(variant: &str) -> String {
+    let known = [
+        (
+            "CaUsedAsEndEntity",
+            "it is a certificate of an authority, not of a server",
+        ),
+        (
+            "EndEntityUsedAsCa",
+            "a certificate in the chain is not of an authority, and signs another",
+        ),
+        (
+            "PathLenConstraintViolated",
+            "the chain is longer than one of its authorities permits",
+        ),
+        (
+            "NameConstraintViolation",
+            "one of its authorities may not issue for this name",
+        ),
+        (
+            "UnsupportedCriticalExtension",
+            "the certificate has a critical extension that is not supported",
+        ),
+        (
+            "MalformedExtensions",
+            "the certificate has malformed extensions",
+        ),
+        ("MaximumPathDepthExceeded", "the chain is too long"),
+        (
+            "MaximumPathBuildCallsExceeded",
+            "the chain is too tangled to be verified",
+        ),
+    ];
+    let words = known.iter().find(|(name, _)| variant.contains(name));
+    words.map_or_else(
+        || format!("not valid ({variant})"),
+        |(_, words)| (*words).to_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
+    use super::*;
+
+    #[test]
+    fn kinds_of_the_verifier_are_told_in_words() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Variant(&'static str);
+
+        let told = |variant| {
+            let other = OtherError(Arc::new(Variant(variant)));
+            reason(&Error::InvalidCertificate(CertificateError::Other(other)))
+        };
+        assert_eq!(
+            told("CaUsedAsEndEntity"),
+            "it is a certificate of an authority, not of a server"
+        );
+        assert_eq!(told("NewKind"), "not valid (NewKind)");
+    }
 }

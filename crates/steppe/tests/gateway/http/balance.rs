@@ -185,6 +185,29 @@ fn a_cookie_keeps_a_client_at_its_server() {
     assert_eq!(without.len(), 3, "{without:?}");
 }
 
+/// RFC 6265bis §5.7: it would be sent without TLS, too.
+#[test]
+fn a_cookie_is_for_tls_alone_where_its_client_speaks_tls() {
+    let origins = three();
+    let config = NodeConfig::plain()
+        .set("http.trusted_proxies", ["127.0.0.1/32"])
+        .upstream("origin", |u| {
+            u.servers(
+                origins
+                    .each_ref()
+                    .map(|origin| origin.address().to_string()),
+            )
+            .set("sticky.cookie", "server")
+        });
+    let node = Steppe::builder().start(&config);
+    for (proto, is_secure) in [("https", true), ("http", false), ("http, https", false)] {
+        let get = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: {proto}\r\n\r\n");
+        let answer = node.exchange(&get);
+        let cookie = answer.field("set-cookie").expect("a cookie is set");
+        assert_eq!(cookie.ends_with("; Secure"), is_secure, "{proto}: {cookie}");
+    }
+}
+
 #[test]
 fn a_cookie_whose_server_is_out_of_service_is_replaced() {
     let origins = three();
