@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::Pool;
 use super::picker::Wanted;
-use super::sticky::{self, Secure};
+use super::sticky::{self, Cookie, Secure};
 use super::target::TargetState;
 use crate::config::Balance;
 use crate::encoder::Encoder;
@@ -159,13 +159,13 @@ impl Pool {
         };
         let mut room = [0; COOKIE_BYTES];
         let mut out = Encoder::new(&mut room);
-        let max_age_s = sticky.ttl.as_secs();
-        sticky::write(
-            &mut out,
-            (&sticky.cookie, selection.secure),
-            of_server,
-            max_age_s,
-        );
+        let cookie = Cookie {
+            name: &sticky.cookie,
+            secure: selection.secure,
+            token: of_server,
+            max_age_s: sticky.ttl.as_secs(),
+        };
+        sticky::write(&mut out, cookie);
         let written = out.finish().expect("names of cookies are bounded");
         Ok(fields.append(b"set-cookie", &room[..written])?)
     }

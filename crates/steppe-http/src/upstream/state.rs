@@ -280,7 +280,10 @@ impl UpstreamState {
         for target in &*targets {
             if target.state.readmit(probation, now) {
                 has_changed = true;
-                self.log_change(&target.state, "server readmitted");
+                // Where its probes fail, it takes no requests all the same.
+                if target.state.condition() == Condition::Healthy {
+                    self.log_change(&target.state, "server readmitted");
+                }
             }
         }
         if has_changed {

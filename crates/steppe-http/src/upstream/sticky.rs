@@ -32,7 +32,7 @@ pub(super) fn read(fields: &FieldBlock, name: &str) -> Option<u64> {
     is_value.then(|| u64::from_str_radix(text, 16).ok())?
 }
 
-/// Whether a cookie is for TLS alone (RFC 6265bis §5.7): the client's scheme is `https`.
+/// The attribute `Secure` of a cookie (RFC 6265bis §5.7): it is for TLS alone, as the client's scheme is `https`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Secure {
     /// It is not.
@@ -42,13 +42,23 @@ pub enum Secure {
     Yes,
 }
 
+/// An affinity cookie.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cookie<'a> {
+    pub(super) name: &'a str,
+    pub(super) secure: Secure,
+    pub(super) token: u64,
+    pub(super) max_age_s: u64,
+}
+
 /// Writes the value of `Set-Cookie`.
-pub(super) fn write(
-    out: &mut Encoder<'_>,
-    (name, secure): (&str, Secure),
-    token: u64,
-    max_age_s: u64,
-) {
+pub(super) fn write(out: &mut Encoder<'_>, cookie: Cookie<'_>) {
+    let Cookie {
+        name,
+        secure,
+        token,
+        max_age_s,
+    } = cookie;
     let digits: [u8; DIGITS] = std::array::from_fn(|at| {
         let nibble = token >> (4 * (DIGITS - 1 - at)) & 0xf;
         b"0123456789abcdef"[usize::try_from(nibble).expect("four bits")]
@@ -90,7 +100,13 @@ mod tests {
             "steppe=0123456789abcdef; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600";
         for (secure, end) in [(Secure::No, ""), (Secure::Yes, "; Secure")] {
             let mut out = Encoder::new(&mut room);
-            write(&mut out, ("steppe", secure), 0x0123_4567_89ab_cdef, 3600);
+            let cookie = Cookie {
+                name: "steppe",
+                secure,
+                token: 0x0123_4567_89ab_cdef,
+                max_age_s: 3600,
+            };
+            write(&mut out, cookie);
             let written = out.finish().expect("there is room");
             assert_eq!(room[..written], *[COOKIE, end].concat().as_bytes());
         }

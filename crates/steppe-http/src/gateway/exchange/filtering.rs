@@ -9,7 +9,7 @@ use steppe_net::Deadline;
 
 use super::behind::{Place, Seen};
 use super::{Core, Exchange, Stage};
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Origin};
 use crate::exchange::{Downstream, Part};
 use crate::field::FieldId;
 use crate::filter::attached::Attached;
@@ -42,7 +42,8 @@ impl Exchange {
                 route: &route,
                 place,
             };
-            match core.begin_filter(each, seen, now)? {
+            let begun = core.begin_filter(each, seen, now);
+            match begun.inspect_err(|error| core.note_refusal(place, error))? {
                 Step::Continue => {}
                 Step::Respond(respond) => {
                     metrics.answered();
@@ -80,7 +81,8 @@ impl Exchange {
     {
         let core = &mut self.core;
         let attached = self.filters.get_mut().last_mut();
-        let filter = &mut attached.expect("it was attached").filter;
+        let Attached { place, filter } = attached.expect("it was attached");
+        let place = *place;
         if !filter.wants_content() {
             return Poll::Ready(Ok(()));
         }
@@ -88,7 +90,8 @@ impl Exchange {
             if let Some(parts) = &mut core.content {
                 // An earlier filter has taken it.
                 let part = parts.pop_front().ok_or_else(GatewayError::bad_request)?;
-                filter.put_content(part)?;
+                let put = filter.put_content(part);
+                put.inspect_err(|error| core.note_refusal(place, error))?;
                 continue;
             }
             core.answer_expectation(down)?;
@@ -103,7 +106,8 @@ impl Exchange {
                 core.log.received_bytes += chunk.len() as u64;
             }
             core.content_at = now;
-            filter.put_content(part)?;
+            let put = filter.put_content(part);
+            put.inspect_err(|error| core.note_refusal(place, error))?;
         }
         deadline.clear();
         Poll::Ready(Ok(()))
@@ -121,7 +125,9 @@ impl Exchange {
         let attached = self.filters.get_mut().last_mut();
         let filter = &mut attached.expect("it was attached").filter;
         let head = self.core.head.as_mut().expect("no attempt has begun");
-        let ready = ready!(filter.poll_ready(cx, head))?;
+        let ready = ready!(filter.poll_ready(cx, head));
+        let core = &mut self.core;
+        let ready = ready.inspect_err(|error| core.note_refusal(place, error))?;
         if let Some(WholeContent { content, trailers }) = filter.take_content() {
             let parts = content.map(Part::Chunk).into_iter();
             let parts = parts.chain([Part::End(trailers)]).collect();
@@ -161,6 +167,18 @@ impl Exchange {
 }
 
 impl Core {
+    /// Notes that the filter at `place` refuses the request, for its metrics and the access log.
+    fn note_refusal(&mut self, place: usize, error: &GatewayError) {
+        if let Some(route) = self
+            .route
+            .as_ref()
+            .filter(|_| error.origin != Origin::Internal)
+        {
+            route.filters[place].metrics.answered();
+            self.answered_by = Some(place);
+        }
+    }
+
     /// A client that waits to be told to go on is told so: its request's content is wanted here (RFC 9110
     /// §10.1.1).
     fn answer_expectation<D>(&mut self, down: &mut D) -> Result<(), GatewayError>
