@@ -12,6 +12,7 @@ pub mod config;
 mod handshakes;
 mod identity;
 mod load;
+mod outdated;
 pub mod record;
 mod reread;
 mod server;
@@ -32,6 +33,7 @@ pub use agreed::{Agreed, ClientCertificate};
 pub use client::{ConnectError, ConnectErrorKind, ServerTls};
 pub use handshakes::{Evicted, HandshakeLimits, Handshakes, InProgress, NotBegun, Turns};
 pub use load::{LoadError, read};
+pub use outdated::Outdated;
 pub use reread::keep_current;
 pub use server::{ListenerTls, Reread, RereadCounts};
 

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use steppe_mem::alloc::block_bytes;
 use steppe_net::ListenAddress;
-use steppe_net::tls::{Agreed, ListenerTls, LoadError, ServerTls};
+use steppe_net::tls::{Agreed, ListenerTls, LoadError, Outdated, ServerTls};
 
 use crate::config::{self, UpstreamKind};
 use crate::filter::{JwtKeys, PageFiles, Users};
@@ -36,12 +36,14 @@ pub struct TlsError {
 }
 
 impl Tls {
-    /// Whether all that `config` names can be used.
+    /// Reads all files that `config` names. Returns the certificates of listeners that clients refuse by their dates.
     ///
     /// # Errors
     /// What is wrong with a file, and which key names it.
-    pub fn check(config: &config::Gateway, now: Instant) -> Result<(), TlsError> {
-        Self::load(config, |_| None, now).map(drop)
+    pub fn check(config: &config::Gateway, now: Instant) -> Result<Vec<Outdated>, TlsError> {
+        let loaded = Self::load(config, |_| None, now)?;
+        let listeners = loaded.listeners.iter().flatten();
+        Ok(listeners.flat_map(|tls| tls.outdated()).collect())
     }
 
     /// Reads the files that `config` names. Listeners that `last` has keep their tickets.

@@ -434,6 +434,8 @@ impl TargetState {
         match self.condition() {
             Condition::Healthy => match self.in_a_row.load(Ordering::Relaxed) {
                 0 => String::new(),
+                // Nothing but its operator can mend that.
+                _ if self.last_failure().is_tls() => self.last_failure().as_str().to_owned(),
                 1 => format!("last request failed: {}", self.last_failure().as_str()),
                 count => {
                     let last = self.last_failure().as_str();

@@ -19,6 +19,7 @@ use rustls::sign::CertifiedKey;
 use super::config::{ClientAuth, ClientTrust, Doubt, ListenerConfig};
 use super::identity::{Identities, Identity};
 use super::load::{self, LoadError};
+use super::outdated::Outdated;
 use super::tickets::{Context, Secrets, Ticketer};
 use super::x509::Summary;
 use super::{provider, versions};
@@ -106,13 +107,26 @@ impl ListenerTls {
             None => Arc::new(Secrets::new(file, now)?),
         };
         let in_force = InForce::load(config, listener, &secrets)?;
-        Ok(Self {
+        let loaded = Self {
             config: config.clone(),
             listener: listener.to_owned(),
             secrets,
             in_force: RwLock::new(Arc::new(in_force)),
             counts: last.map_or_else(Arc::default, |last| Arc::clone(&last.counts)),
-        })
+        };
+        loaded
+            .outdated()
+            .iter()
+            .for_each(|each| each.warn(listener));
+        Ok(loaded)
+    }
+
+    /// Its certificates that clients refuse now by their dates.
+    #[must_use]
+    pub fn outdated(&self) -> Vec<Outdated> {
+        let all = self.certificates().into_iter();
+        all.filter_map(|(file, summary)| Outdated::of(file, summary))
+            .collect()
     }
 
     /// Looks whether files have changed, and reads them again if so. It blocks for the disk.

@@ -97,7 +97,48 @@ pub enum X509Error {
     TooManyNames,
 }
 
+/// The state of a certificate's dates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dates {
+    /// It is valid.
+    Valid,
+    /// Its time is over.
+    Expired,
+    /// Its time is to come.
+    NotYetValid,
+}
+
+impl Dates {
+    /// At `now`: both ends are within (RFC 5280 §4.1.2.5).
+    fn at(now: i64, (not_before, not_after): (i64, i64)) -> Self {
+        if now > not_after {
+            Self::Expired
+        } else if now < not_before {
+            Self::NotYetValid
+        } else {
+            Self::Valid
+        }
+    }
+}
+
+/// The time as certificates count it: Unix time in seconds.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "certificates count by the calendar"
+)]
+pub fn unix_now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
+}
+
 impl Summary {
+    /// The state of its dates at `now`, Unix time in seconds.
+    #[must_use]
+    pub fn dates(&self, now: i64) -> Dates {
+        Dates::at(now, (self.not_before, self.not_after))
+    }
+
     /// Reads a certificate in DER.
     ///
     /// # Errors
@@ -339,6 +380,13 @@ mod tests {
 
     use super::distinguished_name::is_invisible;
     use super::*;
+
+    #[test]
+    fn both_ends_of_its_time_are_within() {
+        use Dates::{Expired, NotYetValid, Valid};
+        let dates = [9, 10, 20, 21].map(|now| Dates::at(now, (10, 20)));
+        assert_eq!(dates, [NotYetValid, Valid, Valid, Expired]);
+    }
 
     const ODD: &[u8] = include_bytes!("../../testdata/x509/odd.der");
 

@@ -70,7 +70,12 @@ pub(super) fn run(options: &Check) -> ExitCode {
     let tls = Tls::check(&config.http, Instant::now());
     let checked = tls
         .map_err(|error| format!("{}: {error}", error.key))
-        .and_then(|()| memory(&config, limit, options.workers));
+        .and_then(|outdated| {
+            for each in outdated {
+                say(&format!("{file}: warning: {each}\n"));
+            }
+            memory(&config, limit, options.workers)
+        });
     match checked {
         Err(refused) => {
             say(&format!("{file}: {refused}\n"));

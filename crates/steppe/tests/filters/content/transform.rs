@@ -290,7 +290,11 @@ fn requests_that_are_too_long_or_no_json_are_refused() {
     );
     assert_eq!(status, 413);
     let refused = node.metrics().sum("steppe_http_filter_answers_total", &[]);
-    assert_eq!(refused, 4.0 * VERSIONS.len() as f64 + 1.0, "each is the filter's");
+    assert_eq!(
+        refused,
+        4.0 * VERSIONS.len() as f64 + 1.0,
+        "each is the filter's"
+    );
     // Nothing of what was refused has reached the origin.
     assert!(!origin.received().contains("aaaa"));
 }

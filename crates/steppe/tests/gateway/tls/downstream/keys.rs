@@ -407,3 +407,33 @@ fn fingerprint(cert: &str) -> String {
     let (_, digest) = text.trim().split_once('=').expect("it prints one");
     digest.to_owned()
 }
+
+#[test]
+fn certificates_that_clients_refuse_by_their_dates_are_told() {
+    let authority = Authority::new("servers");
+    let cases = [
+        (Validity::Current, None),
+        (Validity::Expired, Some("has expired: clients refuse it")),
+        (
+            Validity::NotYet,
+            Some("is not valid yet: clients refuse it"),
+        ),
+    ];
+    for (valid, told) in cases {
+        let origin = RawOrigin::answering(OK);
+        let certificate = authority.issue(&Leaf::named(&[NAME]).valid(valid));
+        let Site {
+            builder, config, ..
+        } = Site::serving(&certificate);
+        let builder = builder.with("origin", origin.address());
+        let (status, checked) = builder.run(&["check"], &config);
+        assert!(status.success(), "{checked}");
+        let node = Site::serving(&certificate).start(origin.address());
+        for said in [node.said(), checked] {
+            let line = said.lines().find(|line| line.contains("clients refuse it"));
+            assert_eq!(line.is_some(), told.is_some(), "{valid:?}: {said}");
+            let is_told = told.is_none_or(|told| line.is_some_and(|line| line.contains(told)));
+            assert!(is_told, "{valid:?}: {said}");
+        }
+    }
+}
