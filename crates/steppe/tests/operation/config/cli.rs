@@ -1,7 +1,7 @@
 //! The command line, as a shell sees it.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use expect_test::expect;
 use steppe_testkit::{Scratch, Steppe};
@@ -63,6 +63,36 @@ fn check_counts_mistakes_and_fails() {
         "{reports}"
     );
     assert!(!reports.contains('\u{1b}'), "no color in a pipe");
+}
+
+/// The first lines of the example, as commands of a shell, make the files that it names.
+#[test]
+fn the_example_of_everything_says_how_its_files_are_made() {
+    let scratch = Scratch::new("example-files");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let content =
+        std::fs::read_to_string(folder.join("examples/gateway.toml")).expect("an example");
+    let commands: String = content
+        .lines()
+        .filter_map(|line| line.strip_prefix("#   "))
+        .map(|command| format!("{command}\n"))
+        .collect();
+    let made = Command::new("sh")
+        .args(["-e", "-c", &commands])
+        .current_dir(scratch.path())
+        .output();
+    let made = made.expect("a shell");
+    assert!(made.status.success(), "{made:?}");
+    let file = scratch.path().join("gateway.toml");
+    let path = file.to_str().expect("text");
+    std::fs::write(&file, &content).expect("writes");
+    let refused = steppe(&["check", path]);
+    let reports = text(&refused.stderr);
+    assert!(reports.contains("\"h3\" in `protocols`"), "{reports}");
+    assert!(reports.ends_with("gateway.toml: 1 error\n"), "{reports}");
+    std::fs::write(&file, content.replace(", \"h3\"]", "]")).expect("writes");
+    let checked = steppe(&["check", path]);
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
 }
 
 #[test]
