@@ -19,8 +19,10 @@ pub struct ResponseControl {
     pub private: bool,
     /// It may be stored even where it would not be.
     pub public: bool,
-    /// It is not used once it is stale, or not by shared caches.
+    /// It is not used once it is stale.
     pub must_revalidate: bool,
+    /// The same for shared caches alone. It lets none of them store what they would not (RFC 9111 §3.5).
+    pub proxy_revalidate: bool,
     /// Who knows what its status asks for need not mind `no-store`.
     pub must_understand: bool,
     /// Seconds that it is fresh; 0 where they can't be read.
@@ -103,7 +105,15 @@ impl ResponseControl {
     /// Whether it is used once it is stale where nobody says that it is not (RFC 9111 §4.2.4).
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
-        !self.must_revalidate && !self.no_cache && self.s_maxage.is_none()
+        let must_revalidate = self.must_revalidate || self.proxy_revalidate;
+        !must_revalidate && !self.no_cache && self.s_maxage.is_none()
+    }
+
+    /// Whether a shared cache may store the response to a request with credentials: `public`, `s-maxage` and
+    /// `must-revalidate` allow it, and nothing else does (RFC 9111 §3.5).
+    #[must_use]
+    pub fn allows_shared_use(&self) -> bool {
+        self.public || self.must_revalidate || self.s_maxage.is_some()
     }
 
     fn add(&mut self, name: &[u8], argument: Argument<'_>) {
@@ -119,7 +129,8 @@ impl ResponseControl {
                 None => self.private = true,
             },
             b"public" => self.public = true,
-            b"must-revalidate" | b"proxy-revalidate" => self.must_revalidate = true,
+            b"must-revalidate" => self.must_revalidate = true,
+            b"proxy-revalidate" => self.proxy_revalidate = true,
             b"must-understand" => self.must_understand = true,
             b"max-age" => {
                 self.max_age.get_or_insert(argument.seconds().unwrap_or(0));
@@ -350,7 +361,8 @@ mod tests {
         assert!(response("PRIVATE").private);
         assert!(response("public").public);
         assert!(response("must-revalidate").must_revalidate);
-        assert!(response("proxy-revalidate").must_revalidate);
+        assert!(response("proxy-revalidate").proxy_revalidate);
+        assert!(!response("proxy-revalidate").must_revalidate);
         assert!(response("must-understand").must_understand);
         assert_eq!(response("Max-Age=3").max_age, Some(3));
         // Nobody knows what is within a quote that does not end.

@@ -169,9 +169,7 @@ fn may_be_stored(received: &Received<'_>, settings: &config::Cache) -> bool {
         true => !is_understood(*status),
         false => control.no_store,
     };
-    // RFC 9111 §3.5.
-    let is_of_one_client = received.is_authorized
-        && !(control.public || control.must_revalidate || control.s_maxage.is_some());
+    let is_of_one_client = received.is_authorized && !control.allows_shared_use();
     let withholds_cookies = control
         .withheld
         .iter()
@@ -394,14 +392,44 @@ mod tests {
 
     #[test]
     fn what_one_client_is_told_is_stored_where_its_server_says_so() {
-        let stored = |control: &str| {
-            let lines = [("cache-control", control)];
+        let stored = |name, control: &str| {
+            let lines = [(name, control), ("etag", "\"a\"")];
             terms_with(200, &lines, true, &settings()).is_some()
         };
-        assert!(!stored("max-age=60"));
-        for control in ["public", "must-revalidate", "s-maxage=60"] {
-            assert!(stored(&format!("max-age=60, {control}")), "{control}");
+        // Those that RFC 9111 §3.5 names, and every other that there is.
+        for (control, is_stored) in [
+            ("public", true),
+            ("must-revalidate", true),
+            ("s-maxage=60", true),
+            ("s-maxage=0", true),
+            ("proxy-revalidate, public", true),
+            ("proxy-revalidate, must-revalidate", true),
+            ("proxy-revalidate, s-maxage=60", true),
+            ("Must-Revalidate, no-cache", true),
+            ("x-other", false),
+            ("proxy-revalidate", false),
+            ("no-cache", false),
+            ("no-transform", false),
+            ("must-understand", false),
+            ("must-understand, no-store", false),
+            ("immutable", false),
+            ("stale-while-revalidate=60", false),
+            ("stale-if-error=60", false),
+            ("private=\"x-a\"", false),
+            ("no-cache=\"x-a\"", false),
+            ("public, no-store", false),
+            ("public, private", false),
+        ] {
+            let control = format!("max-age=60, {control}");
+            for name in ["cache-control", "cdn-cache-control"] {
+                // That is a dictionary with keys in lower case.
+                if control == control.to_lowercase() {
+                    assert_eq!(stored(name, &control), is_stored, "{name}: {control}");
+                }
+            }
+            assert_eq!(stored("cache-control", &control), is_stored, "{control}");
         }
+        assert!(!stored("expires", "Sun, 06 Nov 1994 08:50:37 GMT"));
     }
 
     #[test]
