@@ -1,7 +1,8 @@
 //! Stored responses, as a shared cache has them. Spec: RFC 9111.
 //!
 //! `control.rs` reads what messages say of caching, `freshness.rs` says what may be stored and for how long
-//! it may be used, `key.rs` what a stored response is for. `body.rs` is content that is stored while it
+//! it may be used, `key.rs` what a stored response is for, with
+//! `told.rs`; `credentials.rs` tells visitors from others. `body.rs` is content that is stored while it
 //! streams, `stored.rs` a response with its content, `reader.rs` one that is being sent; `fill.rs` is a
 //! response on its way into the store, which others follow; `store.rs` holds them, and `queues.rs` says
 //! which of them go first.
@@ -14,6 +15,7 @@
 mod body;
 mod condition;
 pub mod control;
+mod credentials;
 mod fill;
 mod freshness;
 mod key;
@@ -22,7 +24,9 @@ mod reader;
 mod report;
 mod store;
 mod stored;
+mod told;
 
+pub(crate) use credentials::Credentials;
 pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
 pub(crate) use key::Resource;

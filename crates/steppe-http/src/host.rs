@@ -99,6 +99,21 @@ pub(crate) fn canonical<'b>(host: &[u8], buf: &'b mut [u8; HOST_BYTES_MAX]) -> O
     Some(copy)
 }
 
+/// Appends an authority in the spelling that is compared: its host as routes compare it, and its port unless that
+/// is `default`. Bytes that are no authority are appended in lower case.
+pub(crate) fn write_normal(out: &mut Vec<u8>, authority: &[u8], default: u16) {
+    let mut buf = [0; HOST_BYTES_MAX];
+    let parsed = Authority::parse(authority).ok();
+    let parts = parsed.and_then(|parsed| Some((canonical(parsed.host, &mut buf)?, parsed.port)));
+    let Some((host, port)) = parts else {
+        return out.extend(authority.iter().map(u8::to_ascii_lowercase));
+    };
+    out.extend_from_slice(host);
+    if let Some(port) = port.filter(|&port| port != default) {
+        write!(out, ":{port}").expect("a vector takes all that is written");
+    }
+}
+
 fn write_ipv6(address: Ipv6Addr, buf: &mut [u8; HOST_BYTES_MAX]) -> &[u8] {
     let mut free: &mut [u8] = buf;
     write!(free, "[{address}]").expect("an address has at most 45 characters");

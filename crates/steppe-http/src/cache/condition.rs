@@ -51,6 +51,31 @@ pub(super) fn allows_ranges(asked: &FieldBlock, head: &StoredHead) -> bool {
     date::parse(value) == Some(modified) && made > modified
 }
 
+/// Whether a 304 with `fields` is about the response that is stored: it says so by the validators that it has
+/// (RFC 9111 §4.3.4), and without any, it is what was asked about.
+///
+/// # Deviations
+/// Tags are compared weakly. Servers that compress (nginx) weaken the tag of the content, and not that of the
+/// 304 for it.
+pub(super) fn is_validated(fields: &FieldBlock, head: &StoredHead) -> bool {
+    let mut tags = fields.values_named(b"etag").peekable();
+    if tags.peek().is_some() {
+        let stored = head.values(b"etag").next();
+        return tags.all(|tag| stored.is_some_and(|stored| weak(stored) == weak(tag)));
+    }
+    let mut dates = fields.values_named(b"last-modified").peekable();
+    if dates.peek().is_none() {
+        return true;
+    }
+    let stored = head.values(b"last-modified").next();
+    dates.all(|date| stored.is_some_and(|stored| is_same_date(stored, date)))
+}
+
+/// However they are spelled.
+fn is_same_date(left: &[u8], right: &[u8]) -> bool {
+    left == right || date::parse(left).is_some_and(|time| date::parse(right) == Some(time))
+}
+
 /// An entity tag without the mark of a weak one (RFC 9110 §8.8.3.2).
 fn weak(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
@@ -115,6 +140,41 @@ mod tests {
         let made = [("date", AT)];
         assert!(with(&made, &[("if-modified-since", AT)], is_known));
         assert!(!with(&made, &[("if-none-match", "\"a\"")], is_known));
+    }
+
+    #[test]
+    fn a_304_is_about_what_its_validators_name() {
+        let both = [("etag", "\"a\""), ("last-modified", AT)];
+        let (tag, weak, date) = ([both[0]], [("etag", "W/\"a\"")], [both[1]]);
+        let rows: [(&[_], &[_], bool); 16] = [
+            (&both, &[], true),
+            (&both, &[("etag", "\"a\"")], true),
+            (&both, &[("etag", "\"a\""), ("last-modified", AFTER)], true),
+            (&both, &[("etag", "W/\"a\"")], true),
+            (&both, &[("last-modified", AT)], true),
+            (&weak, &[("etag", "\"a\"")], true),
+            (
+                &date,
+                &[("last-modified", "Sunday, 06-Nov-94 08:49:37 GMT")],
+                true,
+            ),
+            (&both, &[("etag", "\"b\"")], false),
+            (&both, &[("etag", "\"b\""), ("last-modified", AT)], false),
+            (&both, &[("etag", "\"a\""), ("etag", "\"b\"")], false),
+            (&both, &[("etag", "W/\"b\"")], false),
+            (&both, &[("last-modified", AFTER)], false),
+            (&weak, &[("etag", "W/\"b\"")], false),
+            (&tag, &[("last-modified", AT)], false),
+            (&date, &[("etag", "\"a\""), ("last-modified", AT)], false),
+            (&date, &[("last-modified", "soon")], false),
+        ];
+        for (stored, sent, want) in rows {
+            assert_eq!(
+                with(stored, sent, is_validated),
+                want,
+                "{stored:?} {sent:?}"
+            );
+        }
     }
 
     #[test]

@@ -16,7 +16,9 @@ use steppe_net::clock;
 use tokio::time::{Sleep, sleep};
 
 use super::body::{Body, BodyReader};
+use super::condition::is_validated;
 use super::control::{RequestControl, ResponseControl};
+use super::credentials::Credentials;
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::{Resource, Selecting};
 use super::store::{Store, Unwatched, Why};
@@ -35,6 +37,8 @@ pub(crate) struct Fill {
     state: Mutex<State>,
     /// What it is likely to be selected by.
     expected: Option<Selecting>,
+    /// Those of the request that it is for.
+    credentials: Credentials,
     /// What comes is not to be stored: it is out of date already.
     is_doomed: AtomicBool,
 }
@@ -80,6 +84,8 @@ pub(crate) enum Outcome {
     Failed(u16),
     /// There is none, since nobody waited for it.
     Left,
+    /// A response that neither answers the requests nor renews what was stored: they are looked up anew.
+    Void,
 }
 
 /// What is asked, and how its response may be used.
@@ -91,8 +97,8 @@ pub(crate) struct Ask {
     /// Fields of the request.
     pub(crate) asked: FieldBlock,
     pub(crate) control: RequestControl,
-    /// It says who it is from.
-    pub(crate) is_authorized: bool,
+    /// Those of the request.
+    pub(crate) credentials: Credentials,
     /// What its server is asked about.
     pub(crate) stale: Option<Arc<Stored>>,
     /// What is not stored is charged to it.
@@ -126,10 +132,11 @@ enum Stage {
 }
 
 impl Fill {
-    pub(super) fn new(expected: Option<Selecting>) -> Arc<Self> {
+    pub(super) fn new(expected: Option<Selecting>, credentials: Credentials) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             expected,
+            credentials,
             is_doomed: AtomicBool::new(false),
         })
     }
@@ -139,10 +146,9 @@ impl Fill {
     }
 
     /// Whether what comes is likely to be for a request with `asked`.
-    pub(super) fn may_be_for(&self, asked: &FieldBlock) -> bool {
-        self.expected
-            .as_ref()
-            .is_none_or(|expected| expected.matches(asked))
+    pub(super) fn may_be_for(&self, asked: &FieldBlock, credentials: Credentials) -> bool {
+        let expected = self.expected.as_ref();
+        self.credentials == credentials && expected.is_none_or(|expected| expected.matches(asked))
     }
 
     /// Whether nothing has come yet.
@@ -311,7 +317,7 @@ impl Filling {
             status,
             fields,
             control,
-            is_authorized: self.ask.is_authorized,
+            is_authorized: self.ask.credentials.is_authenticated(),
             delay: now.saturating_duration_since(self.began_at),
             time: date::since_epoch().as_secs(),
         };
@@ -374,6 +380,27 @@ impl Filling {
         Ok(())
     }
 
+    /// The server says that something else than what is stored still holds: it renews nothing (RFC 9111
+    /// §4.3.4), and nobody is answered with it. Requests are looked up anew where what is stored was forgotten
+    /// for it, and pass where it was not, since it is one visitor's.
+    fn void(&mut self, stale: &Arc<Stored>) {
+        let outcome = match self.is_of_one_visitor() {
+            true => Outcome::Left,
+            false => {
+                self.ask.store.supersede(stale);
+                Outcome::Void
+            }
+        };
+        self.end();
+        self.stage = Stage::Discarding;
+        self.ask.fill.settle(outcome, None);
+    }
+
+    /// Whether what the server says may be about the one who asked alone.
+    fn is_of_one_visitor(&self) -> bool {
+        self.ask.credentials != Credentials::None
+    }
+
     /// Stores the response, as far as it may be; else it is for whoever asked.
     fn receive(
         &mut self,
@@ -382,7 +409,11 @@ impl Filling {
         now: Instant,
     ) -> Result<(), GatewayError> {
         let Ask {
-            store, fill, asked, ..
+            store,
+            fill,
+            asked,
+            credentials,
+            ..
         } = &self.ask;
         let control = ResponseControl::of(&head.fields);
         let terms = self.terms(head.status, &head.fields, &control, now);
@@ -392,12 +423,11 @@ impl Filling {
         let is_for_others = terms.is_some() && selecting.is_some() && fits;
         // An error may be this client's own doing, or a filter's.
         let is_error = head.status >= 400;
-        let says_so = !self.ask.is_authorized && !self.ask.control.no_store && !is_error;
+        let says_so = !self.ask.control.no_store && !is_error;
         if !is_for_others && says_so {
-            store.pass_on(&self.ask.resource, now);
+            store.pass_on((&self.ask.resource, *credentials), now);
             // RFC 9111 §4.3.3: it takes the place of what is stored, unless it is one visitor's.
-            let is_for_all = asked.values_named(b"cookie").next().is_none();
-            if let Some(stale) = stale.filter(|_| is_for_all) {
+            if let Some(stale) = stale.filter(|_| !self.is_of_one_visitor()) {
                 store.supersede(stale);
             }
         }
@@ -465,7 +495,8 @@ impl Filling {
                     Err(mut chunk) => {
                         let _ = chunk.share();
                         if is_too_much {
-                            store.pass_on(&self.ask.resource, clock::now());
+                            let asked = (&*self.ask.resource, self.ask.credentials);
+                            store.pass_on(asked, clock::now());
                         }
                         let body = Arc::clone(&stored.body);
                         body.stop_keeping();
@@ -594,7 +625,13 @@ impl Downstream for Filling {
             return Ok(());
         }
         match self.ask.stale.take() {
-            Some(stale) if head.status == 304 => self.revalidated(&stale, &head, now),
+            Some(stale) if head.status == 304 => {
+                if is_validated(&head.fields, &stale.head) {
+                    return self.revalidated(&stale, &head, now);
+                }
+                self.void(&stale);
+                Ok(())
+            }
             stale => self.receive(&head, stale.as_ref(), now),
         }
     }
@@ -678,7 +715,7 @@ mod tests {
 
     #[test]
     fn who_does_not_wait_any_more_leaves_no_waker() {
-        let fill = Fill::new(None);
+        let fill = Fill::new(None, Credentials::None);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(fill.poll_unawaited(&mut cx).is_ready());
         let following = (1..100).map(|_| Place::following(Arc::clone(&fill)));
@@ -716,10 +753,10 @@ mod tests {
         let ask = Ask {
             store,
             resource: found.resource,
-            fill: Fill::new(None),
+            fill: Fill::new(None, Credentials::None),
             asked: head.fields,
             control: RequestControl::default(),
-            is_authorized: false,
+            credentials: Credentials::None,
             stale: None,
             lease: lease.clone(),
         };

@@ -7,12 +7,16 @@ use std::hash::{BuildHasher, RandomState};
 use steppe_mem::alloc::block_bytes;
 use steppe_mem::{Lease, Reservation};
 
+use super::credentials::Credentials;
+use super::told;
 use crate::field::{FieldBlock, elements, is_token};
 use crate::head::RequestHead;
+use crate::host;
 use crate::path;
 
 thread_local! {
     static URI: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static TOLD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -27,6 +31,8 @@ pub(crate) struct Resource {
     pub(super) uri: Box<[u8]>,
     /// The host that a filter has set for servers, in place of the URI's; empty: none.
     pub(super) host: Box<[u8]>,
+    /// What trusted proxies say that the client asked for, beyond the URI; see [`told`].
+    pub(super) told: Box<[u8]>,
     pub(super) route: Box<str>,
     /// Its memory: requests have one in flight, too, and choose how long it is.
     _charge: Reservation,
@@ -38,6 +44,7 @@ pub(crate) struct Wanted<'a> {
     pub(super) hash: u64,
     pub(super) uri: &'a [u8],
     pub(super) host: &'a [u8],
+    pub(super) told: &'a [u8],
     pub(super) route: &'a str,
 }
 
@@ -60,11 +67,16 @@ impl Wanted<'_> {
             }
             let hash = hasher.hash_one(&uri[..]);
             let host = head.host_set().unwrap_or_default();
-            Some(with(Wanted {
-                hash,
-                uri,
-                host,
-                route,
+            Some(TOLD.with_borrow_mut(|told| {
+                told.clear();
+                told::write(told, scheme, head);
+                with(Wanted {
+                    hash,
+                    uri,
+                    host,
+                    told,
+                    route,
+                })
             }))
         })
     }
@@ -74,12 +86,14 @@ impl Wanted<'_> {
         let bytes = block_bytes(size_of::<Resource>() + 2 * size_of::<usize>())
             + block_bytes(self.uri.len())
             + block_bytes(self.host.len())
+            + block_bytes(self.told.len())
             + block_bytes(self.route.len());
         Some(Resource {
             _charge: lease.try_reserve(bytes).ok()?,
             hash: self.hash,
             uri: self.uri.into(),
             host: self.host.into(),
+            told: self.told.into(),
             route: self.route.into(),
         })
     }
@@ -87,8 +101,14 @@ impl Wanted<'_> {
 
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
-        (self.hash, &self.uri, &self.host, &self.route)
-            == (other.hash, &other.uri, &other.host, &other.route)
+        (self.hash, &self.uri, &self.host, &self.told, &self.route)
+            == (
+                other.hash,
+                &other.uri,
+                &other.host,
+                &other.told,
+                &other.route,
+            )
     }
 }
 
@@ -101,6 +121,7 @@ impl Resource {
             hash: self.hash,
             uri: &self.uri,
             host: &self.host,
+            told: &self.told,
             route: &self.route,
         }
     }
@@ -109,7 +130,14 @@ impl Resource {
         self.hash == wanted.hash
             && *self.uri == *wanted.uri
             && *self.host == *wanted.host
+            && *self.told == *wanted.told
             && *self.route == *wanted.route
+    }
+
+    /// A hash of all of it, for requests with such credentials.
+    pub(super) fn hash_with(&self, hasher: &RandomState, credentials: Credentials) -> u64 {
+        let parts = (&self.host, &self.told, &self.route);
+        hasher.hash_one((self.hash, parts, credentials as u8))
     }
 
     /// Scheme and authority, as far as the path.
@@ -124,13 +152,12 @@ fn origin(uri: &[u8]) -> &[u8] {
     path.map_or(uri, |path| &uri[..authority + path])
 }
 
-/// Writes a URI without its query: the authority in lower case, without the port that its scheme has.
+/// Writes a URI without its query: the host in the form that routes compare, without the port that its scheme
+/// has.
 fn write_uri(uri: &mut Vec<u8>, scheme: &str, authority: &[u8], path: &[u8]) {
-    let port: &[u8] = if scheme == "https" { b":443" } else { b":80" };
-    let authority = authority.strip_suffix(port).unwrap_or(authority);
     uri.extend_from_slice(scheme.as_bytes());
     uri.extend_from_slice(b"://");
-    uri.extend(authority.iter().map(u8::to_ascii_lowercase));
+    host::write_normal(uri, authority, if scheme == "https" { 443 } else { 80 });
     uri.extend_from_slice(path);
 }
 
@@ -349,7 +376,11 @@ mod tests {
         let one = of("http", "a.test", "/x?y=1", "r");
         assert_eq!(&*one.uri, b"http://a.test/x?y=1");
         assert_eq!(one.origin(), b"http://a.test");
-        assert_eq!(one, of("http", "A.test:80", "/x?y=1", "r"));
+        for same in ["A.test:80", "a.test.", "a.test:", "A.TEST.:0080"] {
+            assert_eq!(one, of("http", same, "/x?y=1", "r"), "{same}");
+        }
+        let address = of("http", "[0:0::1]", "/", "r");
+        assert_eq!(&*address.uri, b"http://[::1]/");
         for other in [
             of("https", "a.test", "/x?y=1", "r"),
             of("http", "b.test", "/x?y=1", "r"),
@@ -392,6 +423,7 @@ mod tests {
         for (text, key) in [
             ("http://a.test/x?y", "http://a.test/x?y"),
             ("HTTPS://A.test:443/X#frag", "https://a.test/X"),
+            ("https://a.test./X", "https://a.test/X"),
             ("http://a.test", "http://a.test/"),
             ("http://a.test?q", "http://a.test/?q"),
             (

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use steppe_mem::{Account, Evict, Lease, Reservation};
 
+use super::credentials::Credentials;
 use super::fill::Fill;
 use super::key::{self, Resource, Wanted};
 use super::queues::Queues;
@@ -40,7 +41,8 @@ pub(crate) struct Store {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
     queues: Mutex<Queues>,
-    /// Resources whose responses are not stored, by hash: until when nobody waits for one.
+    /// Resources whose responses are not stored, by hash, for each kind of credentials: until when nobody waits
+    /// for one.
     passes: Box<[AtomicU64]>,
     /// When the first request came.
     epoch: OnceLock<Instant>,
@@ -176,23 +178,28 @@ impl Store {
         .flatten()
     }
 
-    /// Whether nobody should wait for a response of `resource`, since the last one was not stored.
-    pub(crate) fn is_passed(&self, resource: &Resource, now: Instant) -> bool {
-        let pass = self.pass(resource).load(Ordering::Relaxed);
-        let (tag, until) = (pass >> 32, pass & u64::from(u32::MAX));
-        tag == tag_of(resource) && self.seconds(now) < until
+    /// Whether no request for a resource with such credentials should wait for its response, since the last one
+    /// was not stored.
+    pub(crate) fn is_passed(&self, asked: (&Resource, Credentials), now: Instant) -> bool {
+        let (pass, tag) = self.pass(asked);
+        let pass = pass.load(Ordering::Relaxed);
+        let until = pass & u64::from(u32::MAX);
+        pass >> 32 == tag && self.seconds(now) < until
     }
 
-    /// A response of `resource` was not stored.
-    pub(super) fn pass_on(&self, resource: &Resource, now: Instant) {
+    /// A response to a request for a resource with such credentials was not stored.
+    pub(super) fn pass_on(&self, asked: (&Resource, Credentials), now: Instant) {
         let until = self.seconds(now) + CACHE_PASS_SECONDS;
-        let pass = tag_of(resource) << 32 | until;
-        self.pass(resource).store(pass, Ordering::Relaxed);
+        let (pass, tag) = self.pass(asked);
+        pass.store(tag << 32 | until, Ordering::Relaxed);
     }
 
-    fn pass(&self, resource: &Resource) -> &AtomicU64 {
-        let place = resource.hash % CACHE_PASSES as u64;
-        &self.passes[usize::try_from(place).expect("it is less than a length")]
+    /// The place of a mark, and the tag that tells it from others there.
+    fn pass(&self, (resource, credentials): (&Resource, Credentials)) -> (&AtomicU64, u64) {
+        let hash = resource.hash_with(&self.hasher, credentials);
+        let place = hash % CACHE_PASSES as u64;
+        let place = usize::try_from(place).expect("it is less than a length");
+        (&self.passes[place], hash >> 32)
     }
 
     fn seconds(&self, now: Instant) -> u64 {
@@ -200,12 +207,12 @@ impl Store {
         now.saturating_duration_since(*epoch).as_secs()
     }
 
-    /// Says who fetches `resource` for a request with `asked`. `joins`: whether it takes what a fill is about
-    /// to have.
+    /// Says who fetches `resource` for a request with the fields and credentials `asked`. `joins`: whether it
+    /// takes what a fill is about to have.
     pub(crate) fn lead_or_follow(
         &self,
         resource: &Arc<Resource>,
-        asked: &FieldBlock,
+        (asked, credentials): (&FieldBlock, Credentials),
         joins: impl Fn(&Fill) -> bool,
     ) -> Role {
         let mut shard = self.shard(resource.hash);
@@ -223,12 +230,12 @@ impl Store {
         });
         let entry = &mut entries[at];
         let mut fills = entry.fills.iter();
-        if let Some(fill) = fills.find(|fill| fill.may_be_for(asked) && joins(fill)) {
+        if let Some(fill) = fills.find(|fill| fill.may_be_for(asked, credentials) && joins(fill)) {
             return Role::Follower(Arc::clone(fill));
         }
         // What it will vary by is likely what the last one varied by.
         let last = entry.variants.last();
-        let fill = Fill::new(last.map(|last| last.selecting.again(asked)));
+        let fill = Fill::new(last.map(|last| last.selecting.again(asked)), credentials);
         entry.fills.push(Arc::clone(&fill));
         Role::Leader(fill)
     }
@@ -268,6 +275,7 @@ impl Store {
             replaced.push(variants.remove(0));
         }
         variants.push(Arc::clone(stored));
+        replaced.extend(take_excess(entries));
         drop(shard);
         let mut queues = lock(&self.queues);
         replaced.iter().for_each(|old| queues.forget(old));
@@ -435,6 +443,25 @@ fn take_out(
     taken
 }
 
+/// Takes out the oldest resources of one URI where there are more than may be: values of what trusted proxies say
+/// may be clients' to invent, and each is compared. The newest, and those on their way, stay.
+fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<Stored>> {
+    let mut excess = entries.len().saturating_sub(CACHE_VARIANTS_MAX);
+    let mut taken = Vec::new();
+    let newest = entries.len().saturating_sub(1);
+    let mut at = 0;
+    entries.retain_mut(|entry| {
+        let goes = excess > 0 && at < newest && entry.fills.is_empty();
+        at += 1;
+        if goes {
+            excess -= 1;
+            taken.append(&mut entry.variants);
+        }
+        !goes
+    });
+    taken
+}
+
 impl Entry {
     fn is_empty(&self) -> bool {
         self.variants.is_empty() && self.fills.is_empty()
@@ -457,10 +484,6 @@ impl Evict for Store {
         }
         evicted
     }
-}
-
-fn tag_of(resource: &Resource) -> u64 {
-    resource.hash >> 32
 }
 
 /// A panic elsewhere leaves what it changed usable.

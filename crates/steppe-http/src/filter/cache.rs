@@ -19,8 +19,8 @@ use steppe_net::clock;
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, Fill, Filling, Found, Judged, Outcome, Place, Reader, Reading, Resource, Role, Store,
-    Stored, Unwatched, Why, judge, may_stand_in,
+    Ask, Credentials, Fill, Filling, Found, Judged, Outcome, Place, Reader, Reading, Resource,
+    Role, Store, Stored, Unwatched, Why, judge, may_stand_in,
 };
 use crate::error::GatewayError;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
@@ -42,8 +42,7 @@ impl CacheFilter {
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     control: RequestControl,
-    /// It says who it is from.
-    is_authorized: bool,
+    credentials: Credentials,
     has_range: bool,
     /// It is to be answered by its origin: what it asks is no cache's to say.
     is_for_origin: bool,
@@ -52,23 +51,31 @@ struct Asked {
 impl Asked {
     fn of(head: &RequestHead, store: &Store) -> Self {
         let mut asked = Self::default();
-        let mut has_control = false;
+        let (mut has_control, mut has_cookie, mut is_authenticated) = (false, false, false);
         for (_, name, _) in head.fields.iter() {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             match name.len() {
                 5 => asked.has_range |= is("range"),
-                6 => has_control |= is("pragma"),
+                6 => {
+                    has_control |= is("pragma");
+                    has_cookie |= is("cookie");
+                }
                 8 => asked.is_for_origin |= is("if-match"),
                 // RFC 9440 §3.1: it says who it is from as well.
-                11 => asked.is_authorized |= is("client-cert"),
+                11 => is_authenticated |= is("client-cert"),
                 13 => {
                     has_control |= is("cache-control");
-                    asked.is_authorized |= is("authorization");
+                    is_authenticated |= is("authorization");
                 }
                 19 => asked.is_for_origin |= is("if-unmodified-since"),
                 _ => {}
             }
         }
+        asked.credentials = match (is_authenticated, has_cookie) {
+            (true, _) => Credentials::Authenticated,
+            (false, true) => Credentials::Cookie,
+            (false, false) => Credentials::None,
+        };
         if has_control && store.settings.request_directives {
             asked.control = RequestControl::of(&head.fields);
         }
@@ -88,7 +95,9 @@ impl Filter for CacheFilter {
             store.stats.bypassed();
             return Ok(Step::Continue);
         }
-        asked.is_authorized |= about.identity.is_authenticated();
+        if about.identity.is_authenticated() {
+            asked.credentials = Credentials::Authenticated;
+        }
         let look = Look {
             store,
             route: about.route,
@@ -230,16 +239,17 @@ impl Look<'_> {
         let is_better_passed = || {
             head.method() == b"HEAD"
                 || self.asked.has_range
-                || self.store.is_passed(&found.resource, self.now)
+                || self
+                    .store
+                    .is_passed((&found.resource, self.asked.credentials), self.now)
         };
         if control.no_store || (found.stored.is_none() && is_better_passed()) {
             return Ok(Decision::Pass);
         }
         let asks_anew = control.no_cache || control.max_age.is_some();
         let joins = |fill: &Fill| !asks_anew || fill.is_pending();
-        let role = self
-            .store
-            .lead_or_follow(&found.resource, &head.fields, joins);
+        let asked = (&head.fields, self.asked.credentials);
+        let role = self.store.lead_or_follow(&found.resource, asked, joins);
         Ok(Decision::Wait(match role {
             Role::Follower(fill) => Place::following(fill),
             Role::Leader(fill) => {
@@ -274,9 +284,8 @@ impl Look<'_> {
         let Some(unwatched) = Unwatched::begin(self.store, Why::Refresh) else {
             return;
         };
-        let role = self
-            .store
-            .lead_or_follow(&found.resource, &head.fields, |_| true);
+        let asked = (&head.fields, self.asked.credentials);
+        let role = self.store.lead_or_follow(&found.resource, asked, |_| true);
         if let Role::Leader(fill) = role {
             fill.leave();
             let _ = self.ask(found, &fill, head, &*behind(), Some(unwatched));
@@ -307,7 +316,7 @@ impl Look<'_> {
             fill: Arc::clone(fill),
             asked,
             control: self.asked.control,
-            is_authorized: self.asked.is_authorized,
+            credentials: self.asked.credentials,
             stale: found.stored.clone(),
             lease: self.lease.clone(),
         };
@@ -398,7 +407,7 @@ impl Waiting {
     ) -> Result<Option<Ready>, GatewayError> {
         let look = self.look();
         match outcome {
-            Outcome::Pending => Ok(None),
+            Outcome::Pending | Outcome::Void => Ok(None),
             Outcome::Failed(status) => Ok(Some(Ready::Respond(words(*status)))),
             Outcome::Own(_) if !place.is_leader() => {
                 self.store.stats.bypassed();

@@ -154,7 +154,10 @@ fn variants_are_selected_by_what_vary_names() {
 fn one_fetches_and_the_others_follow() {
     let rig = Rig::new(1 << 20, 16 << 20);
     let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
-    let role = |joins: bool| rig.store.lead_or_follow(&resource, &head.fields, |_| joins);
+    let role = |joins: bool| {
+        let asked = (&head.fields, Credentials::None);
+        rig.store.lead_or_follow(&resource, asked, |_| joins)
+    };
     let Role::Leader(fill) = role(true) else {
         panic!("nobody fetches it yet");
     };
@@ -172,12 +175,40 @@ fn what_was_not_stored_is_let_pass_for_a_while() {
     let rig = Rig::new(1 << 20, 16 << 20);
     let resource = rig.find("/x").resource;
     let now = Instant::now();
-    assert!(!rig.store.is_passed(&resource, now));
-    rig.store.pass_on(&resource, now);
-    assert!(rig.store.is_passed(&resource, now));
-    assert!(!rig.store.is_passed(&rig.find("/y").resource, now));
-    let later = now + Duration::from_secs(CACHE_PASS_SECONDS + 1);
-    assert!(!rig.store.is_passed(&resource, later));
+    let all = [
+        Credentials::None,
+        Credentials::Cookie,
+        Credentials::Authenticated,
+    ];
+    let other_route = rig.store.find("q", "http", &rig.request("/x"));
+    let other_route = other_route.expect("it names a host").resource;
+    let other_uri = rig.find("/y").resource;
+    for credentials in all {
+        let is_passed = |resource, now| rig.store.is_passed((resource, credentials), now);
+        assert!(!is_passed(&resource, now), "{credentials:?}");
+        rig.store.pass_on((&resource, credentials), now);
+        assert!(is_passed(&resource, now), "{credentials:?}");
+        assert!(!is_passed(&other_uri, now));
+        assert!(!is_passed(&other_route, now));
+        let later = now + Duration::from_secs(CACHE_PASS_SECONDS + 1);
+        assert!(!is_passed(&resource, later));
+    }
+}
+
+#[test]
+fn requests_with_other_credentials_do_not_follow() {
+    let rig = Rig::new(1 << 20, 16 << 20);
+    let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
+    let leads = |credentials| {
+        let asked = (&head.fields, credentials);
+        let role = rig.store.lead_or_follow(&resource, asked, |_| true);
+        matches!(role, Role::Leader(_))
+    };
+    let (none, cookie) = (Credentials::None, Credentials::Cookie);
+    assert_eq!(
+        [cookie, none, none, cookie].map(leads),
+        [true, true, false, false]
+    );
 }
 
 #[test]

@@ -64,37 +64,103 @@ fn what_says_so_is_not_stored() {
     });
 }
 
+/// Fields of a response by its path, and whether RFC 9111 §3.5 lets others have it than who asked.
+const CONTROLS: [(&str, &str, bool); 11] = [
+    ("/public", "cache-control: public, max-age=60\r\n", true),
+    ("/s-maxage", "cache-control: s-maxage=60\r\n", true),
+    (
+        "/must",
+        "cache-control: max-age=60, must-revalidate\r\n",
+        true,
+    ),
+    (
+        "/both",
+        "cache-control: s-maxage=60, proxy-revalidate\r\n",
+        true,
+    ),
+    ("/plain", "cache-control: max-age=60\r\n", false),
+    (
+        "/proxy",
+        "cache-control: max-age=60, proxy-revalidate\r\n",
+        false,
+    ),
+    (
+        "/immutable",
+        "cache-control: max-age=60, immutable\r\n",
+        false,
+    ),
+    (
+        "/stale",
+        "cache-control: max-age=60, stale-while-revalidate=60\r\n",
+        false,
+    ),
+    (
+        "/tag",
+        "cache-control: max-age=60, no-cache\r\netag: \"a\"\r\n",
+        false,
+    ),
+    (
+        "/part",
+        "cache-control: max-age=60, private=\"x-a\"\r\n",
+        false,
+    ),
+    (
+        "/cdn",
+        "cdn-cache-control: max-age=60, proxy-revalidate\r\ncache-control: public\r\n",
+        false,
+    ),
+];
+
+fn control_of(target: &str) -> &'static str {
+    let row = CONTROLS.iter().find(|(path, ..)| *path == target);
+    row.map_or("cache-control: max-age=60\r\n", |(_, fields, _)| fields)
+}
+
 #[test]
 fn what_came_with_authorization_is_for_nobody_else() {
     let answer = |request: &Message, _| {
-        let who = request
-            .field("authorization")
-            .unwrap_or("nobody")
-            .to_owned();
-        let control = match request.target() {
-            "/public" => "cache-control: public, max-age=60\r\n",
-            "/shared" => "cache-control: s-maxage=60\r\n",
-            _ => "cache-control: max-age=60\r\n",
-        };
-        ok(control, &who)
+        let who = request.field("authorization").unwrap_or("nobody");
+        ok(control_of(request.target()), who)
     };
     with_each("", answer, |site| {
         let secret = "Authorization: Basic c2VjcmV0";
-        let own = site.get_with("/a", [secret]);
-        assert_eq!(text(&own), "Basic c2VjcmV0");
-        let anonymous = site.get("/a");
-        assert_eq!(
-            (text(&anonymous), is_hit(&anonymous)),
-            ("nobody".into(), false)
-        );
-        for target in ["/public", "/shared"] {
-            site.get_with(target, [secret]);
-            assert!(
-                is_hit(&site.get(target)),
-                "{target}: its server says that it may be"
-            );
+        for (target, _, is_shared) in CONTROLS {
+            let own = site.get_with(target, [secret]);
+            assert_eq!(text(&own), "Basic c2VjcmV0");
+            let anonymous = site.get(target);
+            let want = if is_shared {
+                "Basic c2VjcmV0"
+            } else {
+                "nobody"
+            };
+            let got = (&*text(&anonymous), is_hit(&anonymous));
+            assert_eq!(got, (want, is_shared), "{target}");
         }
     });
+}
+
+/// As often as one visitor asks for it.
+#[test]
+fn what_is_for_one_visitor_keeps_nothing_from_being_stored() {
+    let answer = |request: &Message, count: usize| {
+        let is_known = ["cookie", "authorization"].map(|name| request.field(name).is_some());
+        match is_known.contains(&true) {
+            true => ok("cache-control: private\r\n", "yours"),
+            false => ok(FRESH, &format!("answer {count}")),
+        }
+    };
+    for (target, credentials) in [
+        ("/a", "Cookie: session=1"),
+        ("/b", "Authorization: Basic c2VjcmV0"),
+    ] {
+        with_each("", answer, |site| {
+            for _ in 0..3 {
+                assert_eq!(text(&site.get_with(target, [credentials])), "yours");
+            }
+            assert_eq!(text(&site.get(target)), "answer 3", "{credentials}");
+            assert!(is_hit(&site.get(target)), "{credentials}");
+        });
+    }
 }
 
 /// Two users whom the filters of `auth` let in by the field that `who` makes of their name: what their
@@ -102,30 +168,24 @@ fn what_came_with_authorization_is_for_nobody_else() {
 fn each_user_has_their_own(auth: &str, filters: &[&str], who: impl Fn(&str) -> String) {
     for protocol in [Protocol::H1, Protocol::H2] {
         let origin = RawOrigin::replying(|request| {
-            let control = match request.target() {
-                "/public" => "public, max-age=60",
-                "/shared" => "s-maxage=60",
-                "/asked" => "max-age=60, must-revalidate",
-                _ => "max-age=60",
-            };
             let user = request.field("x-user").unwrap_or("nobody");
-            ok(&format!("cache-control: {control}\r\n"), user).into_bytes()
+            ok(control_of(request.target()), user).into_bytes()
         });
         let config = config()
             .with_toml(auth)
             .route("all", |r| r.filters(filters));
         let site = Site::start_with(origin, protocol, config);
         assert_eq!(site.get("/a").head.status(), 401);
-        for (before, user) in ["ann", "bob", "ann"].into_iter().enumerate() {
-            let got = site.get_with("/a", [&who(user)]);
-            assert_eq!((&*text(&got), is_hit(&got)), (user, false), "{got:?}");
-            assert_eq!(site.asked("/a"), before + 1, "{protocol:?}");
-        }
-        for target in ["/public", "/shared", "/asked"] {
-            assert_eq!(text(&site.get_with(target, [&who("ann")])), "ann");
-            let other = site.get_with(target, [&who("bob")]);
-            assert_eq!((&*text(&other), is_hit(&other)), ("ann", true), "{target}");
-            assert_eq!(site.asked(target), 1, "{target}");
+        for (target, _, is_shared) in CONTROLS {
+            for (before, user) in ["ann", "bob", "ann"].into_iter().enumerate() {
+                let got = site.get_with(target, [&who(user)]);
+                let want = match is_shared {
+                    true => ("ann", before > 0, 1),
+                    false => (user, false, before + 1),
+                };
+                let got = (&*text(&got), is_hit(&got), site.asked(target));
+                assert_eq!(got, want, "{target} {protocol:?}");
+            }
             // What is stored is for those who get as far.
             assert_eq!(site.get(target).head.status(), 401, "{target}");
         }

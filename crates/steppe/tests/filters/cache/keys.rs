@@ -55,6 +55,63 @@ fn the_scheme_is_what_a_trusted_proxy_says() {
     }
 }
 
+/// Whatever an origin may make of it.
+#[test]
+fn what_a_trusted_proxy_says_is_told_apart() {
+    const FIELDS: [&str; 8] = [
+        "X-Forwarded-Host: shop.example",
+        "X-Forwarded-Host: shop.example, cdn.example",
+        "X-Forwarded-Proto: https, http",
+        "X-Forwarded-Prefix: /shop",
+        "X-Forwarded-Port: 8443",
+        "Forwarded: for=192.0.2.1;proto=https",
+        "Forwarded: for=192.0.2.1;host=shop.example",
+        "Forwarded: for=192.0.2.1;path=\"/shop\"",
+    ];
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+        for (more, is_believed) in [(trusted, true), ("", false)] {
+            let site = telling(protocol, more, &["store"]);
+            assert!(!is_hit(&site.get("/a")));
+            for field in FIELDS {
+                assert_eq!(
+                    is_hit(&site.get_with("/a", [field])),
+                    !is_believed,
+                    "{field}"
+                );
+                assert!(is_hit(&site.get_with("/a", [field])), "{field}");
+            }
+            // Addresses are each client's own.
+            for field in [
+                "X-Forwarded-For: 192.0.2.7",
+                "X-Real-IP: 192.0.2.7",
+                "Forwarded: for=192.0.2.7",
+            ] {
+                assert!(is_hit(&site.get_with("/a", [field])), "{field}");
+            }
+            let stored = if is_believed { 1 + FIELDS.len() } else { 1 };
+            let purged = site.purge(&format!("uri={}", site.node.url("/a")));
+            assert_eq!(purged, stored as u64, "every variant");
+            assert!(!is_hit(&site.get("/a")));
+        }
+    }
+}
+
+/// A client of a proxy that passes on what it sends may invent values.
+#[test]
+fn so_much_is_stored_of_one_uri_as_variants_may_be() {
+    let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+    let site = telling(Protocol::H1, trusted, &["store"]);
+    for at in 0..70 {
+        site.get_with("/a", [&format!("X-Forwarded-Host: a{at}.example")]);
+    }
+    let stored = site.node.metrics().sum("steppe_http_cache_responses", &[]);
+    assert_eq!(stored, 64.0);
+    assert!(is_hit(
+        &site.get_with("/a", ["X-Forwarded-Host: a69.example"])
+    ));
+}
+
 #[test]
 fn what_came_with_a_client_certificate_is_for_nobody_else() {
     let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";

@@ -32,6 +32,50 @@ fn what_still_holds_is_served_with_the_fields_of_the_word_for_it() {
     });
 }
 
+/// RFC 9111 §4.3.4: a 304 renews the response that its validators name, and no other.
+#[test]
+fn a_word_about_another_renews_nothing() {
+    let (date, later) = (
+        "last-modified: Sun, 06 Nov 1994 08:49:37 GMT",
+        "last-modified: Sun, 06 Nov 1994 08:49:38 GMT",
+    );
+    let (old, tag, weak) = (
+        "cache-control: max-age=10\r\nage: 10\r\n",
+        "etag: \"v\"",
+        "etag: W/\"v\"",
+    );
+    for (stored, word, is_renewed) in [
+        (tag, tag, true),
+        (weak, weak, true),
+        (weak, tag, true),
+        (tag, "x-none: 1", true),
+        (date, date, true),
+        (tag, "etag: \"w\"", false),
+        (tag, "etag: W/\"w\"", false),
+        (weak, "etag: W/\"w\"", false),
+        (date, later, false),
+        (date, tag, false),
+    ] {
+        let answer = move |request: &Message, count: usize| {
+            let is_asked = ["if-none-match", "if-modified-since"];
+            match is_asked.iter().any(|name| request.field(name).is_some()) {
+                true => format!("HTTP/1.1 304 Not Modified\r\n{word}\r\n{FRESH}\r\n"),
+                false if count == 0 => ok(&format!("{old}{stored}\r\n"), "old"),
+                false => ok(FRESH, "new"),
+            }
+        };
+        with_each("", answer, |site| {
+            assert_eq!(text(&site.get("/a")), "old");
+            let want = if is_renewed { "old" } else { "new" };
+            let row = format!("{stored}, then {word}");
+            assert_eq!(text(&site.get("/a")), want, "{row}");
+            let again = site.get("/a");
+            assert_eq!((&*text(&again), is_hit(&again)), (want, true), "{row}");
+            assert_eq!(site.asked("/a"), if is_renewed { 2 } else { 3 }, "{row}");
+        });
+    }
+}
+
 #[test]
 fn a_word_without_a_date_is_of_when_it_came() {
     let answer = |request: &Message, _| match request.field("if-none-match") {
