@@ -222,6 +222,7 @@ fn head_of(asked: &Asked<'_>, lease: &Lease) -> Result<RequestHead, GatewayError
     for (name, value) in asked.fields {
         head.fields.append(name.as_bytes(), value.as_bytes())?;
     }
+    head.normalize_host()?;
     Ok(head)
 }
 

@@ -245,6 +245,29 @@ impl RequestHead {
         self.parts.host.of(self.fields.bytes())
     }
 
+    /// Takes the final dot off the host: the root that it names is that of every name (RFC 9110 §4.2.3, RFC 3986
+    /// §3.2.2), so that routes, certificates, caches and servers see one name.
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub(crate) fn normalize_host(&mut self) -> Result<(), OverBudget> {
+        let [name @ .., b'.'] = self.host() else {
+            return Ok(());
+        };
+        if name.is_empty() || name.ends_with(b".") {
+            return Ok(());
+        }
+        let length = name.len();
+        let authority = [name, &self.authority()[length + 1..]].concat();
+        if self.fields.has(FieldId::Host) {
+            self.fields.set(b"host", &authority)?;
+        }
+        let authority = self.fields.put(&authority)?;
+        self.parts.authority = authority;
+        self.parts.host = Span::new(authority.start(), authority.start() + length);
+        Ok(())
+    }
+
     /// Host and port as a server is told: what a filter has set, what the client asked for, or
     /// else `server`.
     pub(crate) fn host_for<'a>(&'a self, server: &'a str) -> &'a [u8] {

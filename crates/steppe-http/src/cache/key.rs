@@ -66,7 +66,13 @@ impl Wanted<'_> {
                 uri.extend_from_slice(query);
             }
             let hash = hasher.hash_one(&uri[..]);
-            let host = head.host_set().unwrap_or_default();
+            // The client's own is that of the URI.
+            let set = head.host_set().unwrap_or_default();
+            let host = if set.eq_ignore_ascii_case(head.authority()) {
+                b""
+            } else {
+                set
+            };
             Some(TOLD.with_borrow_mut(|told| {
                 told.clear();
                 told::write(told, scheme, head);

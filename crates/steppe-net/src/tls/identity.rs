@@ -1,5 +1,6 @@
 //! Certificates of our own, and which of them a client is shown.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub(super) struct Identity {
 #[derive(Debug)]
 pub(super) struct Identities {
     all: Vec<Identity>,
-    /// Indexes, in the order of the file, by name in lower case.
+    /// Indexes, in the order of the file, by name in [normal form](normal).
     exact: HashMap<Box<str>, Vec<usize>>,
     /// The same, by what follows `*.`.
     wildcard: HashMap<Box<str>, Vec<usize>>,
@@ -72,11 +73,11 @@ impl Identities {
         let (mut exact, mut wildcard) = (HashMap::new(), HashMap::new());
         for (index, identity) in all.iter().enumerate() {
             for name in &identity.summary.names {
-                let name = name.to_ascii_lowercase();
+                let name = normal(name);
                 let (map, name): (&mut HashMap<Box<str>, Vec<usize>>, _) =
                     match name.strip_prefix("*.") {
                         Some(parent) => (&mut wildcard, parent),
-                        None => (&mut exact, name.as_str()),
+                        None => (&mut exact, &*name),
                     };
                 map.entry(name.into()).or_default().push(index);
             }
@@ -98,8 +99,9 @@ impl Identities {
         &self.all
     }
 
-    /// The certificates for `name`, which is in lower case; those of nobody where it is unknown.
+    /// The certificates for `name`, in any case, with a final dot or without; the default ones where it is unknown.
     pub(super) fn named(&self, name: &str) -> &[usize] {
+        let name = &*normal(name);
         let wildcard = || {
             let (_, parent) = name.split_once('.')?;
             self.wildcard.get(parent)
@@ -112,11 +114,21 @@ impl Identities {
     /// first that it can verify, or else the first, to which it says why not.
     pub(super) fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
         let candidates = match name {
-            Some(name) => self.named(&name.to_ascii_lowercase()),
+            Some(name) => self.named(name),
             None => &self.default,
         };
         let is_usable = |&&index: &&usize| self.all[index].key.key.choose_scheme(schemes).is_some();
         let chosen = candidates.iter().find(is_usable);
         chosen.or(candidates.first()).copied().unwrap_or(0)
+    }
+}
+
+/// A name in lower case, without a final dot: as names of certificates, of SNI (RFC 6066 §3) and of hosts are
+/// compared.
+fn normal(name: &str) -> Cow<'_, str> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
     }
 }

@@ -199,7 +199,7 @@ impl ListenerTls {
     }
 
     /// Whether a client that was shown certificate `shown` would have been shown another one for
-    /// `host`, a name in any case (RFC 9110 §15.5.20).
+    /// `host`, a name in any case, with a final dot or without (RFC 9110 §15.5.20).
     #[must_use]
     pub fn is_misdirected(&self, shown: usize, host: &[u8]) -> bool {
         if self.config.certificates.len() == 1 {
@@ -210,13 +210,7 @@ impl ListenerTls {
         let Ok(host) = std::str::from_utf8(host) else {
             return true;
         };
-        let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
-        let candidates = if is_lower {
-            identities.named(host)
-        } else {
-            identities.named(&host.to_ascii_lowercase())
-        };
-        !candidates.contains(&shown)
+        !identities.named(host).contains(&shown)
     }
 
     pub(super) fn in_force(&self) -> Arc<InForce> {

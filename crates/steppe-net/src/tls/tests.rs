@@ -493,7 +493,19 @@ fn certificates_are_chosen_by_name() {
     assert_eq!(shown("b.example"), 1);
     assert_eq!(shown("unknown.example"), 0);
     assert_eq!(shown("z.y.a.example"), 0);
-    for (host, is_misdirected) in [("a.example", false), ("B.example", true), ("else", false)] {
+    assert_eq!(shown("B.Example."), 1);
+    assert_eq!(shown("X.a.example."), 1);
+    assert_eq!(shown("y.a.example."), 0);
+    for (host, is_misdirected) in [
+        ("a.example", false),
+        ("a.example.", false),
+        ("Y.a.example.", false),
+        ("B.example", true),
+        ("b.example.", true),
+        ("x.a.example.", true),
+        ("else", false),
+        ("else.", false),
+    ] {
         assert_eq!(
             server.is_misdirected(0, host.as_bytes()),
             is_misdirected,

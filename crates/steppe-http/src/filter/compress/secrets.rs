@@ -4,6 +4,7 @@
 
 use crate::field::FieldId;
 use crate::head::RequestHead;
+use crate::host::{Authority, same_host};
 use crate::path::PathPattern;
 
 /// Whether the answer to `head` may vary by a secret that the request itself has, or another site has it sent.
@@ -23,7 +24,14 @@ fn is_cross_site(head: &RequestHead) -> bool {
         return !matches!(site, b"same-origin" | b"same-site" | b"none");
     }
     let other = first(b"origin").or_else(|| first(b"referer"));
-    other.is_some_and(|other| !authority(other).eq_ignore_ascii_case(head.authority()))
+    other.is_some_and(|other| !is_same(authority(other), head.authority()))
+}
+
+fn is_same(left: &[u8], right: &[u8]) -> bool {
+    match (Authority::parse(left), Authority::parse(right)) {
+        (Ok(left), Ok(right)) => left.port == right.port && same_host(left.host, right.host),
+        _ => false,
+    }
 }
 
 /// Host and port of a URL; nothing of what is none, which is the authority of no request.

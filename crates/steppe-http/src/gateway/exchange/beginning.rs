@@ -38,7 +38,8 @@ impl Exchange {
             let client = forwarded.client(&head);
             log.begin(&snapshot, (peer, client), Some(&head.view()));
         }
-        if let Err(error) = self.core.begin_trace(client, &mut head) {
+        let begun = head.normalize_host().map_err(GatewayError::from);
+        if let Err(error) = begun.and_then(|()| self.core.begin_trace(client, &mut head)) {
             self.core.log.set_report(&snapshot.no_route);
             return self.refuse(client, down, error, &[]);
         }

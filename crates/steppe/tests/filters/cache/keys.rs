@@ -42,6 +42,33 @@ request_headers.rewrite = [{ header = "host", from = "path", pattern = "^/t/(?<t
 }
 
 #[test]
+fn a_host_is_one_however_it_is_spelled() {
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let site = telling(protocol, "", &["store"]);
+        let first = site.get_with("/a", ["Host: Shop.example.:80"]);
+        assert!(!is_hit(&first));
+        assert_eq!(
+            text(&first),
+            "Shop.example:80 http",
+            "servers see no final dot"
+        );
+        for host in [
+            "shop.example",
+            "SHOP.Example",
+            "shop.example.",
+            "shop.example:80",
+        ] {
+            assert!(
+                is_hit(&site.get_with("/a", [&format!("Host: {host}")])),
+                "{host}"
+            );
+        }
+        assert!(!is_hit(&site.get_with("/a", ["Host: shop.example:81"])));
+        assert_eq!(site.purge("uri=http://SHOP.example./a"), 1);
+    }
+}
+
+#[test]
 fn the_scheme_is_what_a_trusted_proxy_says() {
     for protocol in [Protocol::H1, Protocol::H2] {
         let trusted = "[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
