@@ -23,7 +23,7 @@ use crate::filter::authorize::{Lacks, judge};
 use crate::filter::{self, About, Behind, Identity, Loaded, MakeBehind, Step, Token, cors};
 use crate::gateway::{Tls, TlsError, remote_keys};
 use crate::head::RequestHead;
-use crate::router::{NoRoute, RouteQuery, Router};
+use crate::router::{NoRoute, RouteQuery, Router, Unmet};
 
 /// A request that is asked about.
 #[derive(Debug)]
@@ -51,6 +51,9 @@ pub struct Asked<'a> {
 pub struct Explained {
     /// The route that it takes, by its index.
     pub route: Result<usize, Unrouted>,
+    /// Routes before it that have its host and path, by their indexes, each with the condition that it does not
+    /// meet. Those of other listeners are left out.
+    pub passed_over: Vec<(usize, Unmet)>,
     /// What its filters say, in their order, up to the one that answers.
     pub steps: Vec<Explanation>,
     /// What is asked of the route's target, where no filter answers: a path in normal form, and a query.
@@ -138,10 +141,12 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
     let budget = Budget::new(BUDGET_BYTES);
     let lease = budget.root().lease();
     let mut head = head_of(asked, &lease)?;
-    let route = route(config, asked, &head);
+    let mut passed_over = Vec::new();
+    let route = route(config, asked, &head, &mut passed_over);
     let Ok(index) = route else {
         return Ok(Explained {
             route,
+            passed_over,
             steps: Vec::new(),
             target: None,
         });
@@ -184,6 +189,7 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         if is_over {
             return Ok(Explained {
                 route: Ok(index),
+                passed_over,
                 steps,
                 target: None,
             });
@@ -191,6 +197,7 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
     }
     Ok(Explained {
         route: Ok(index),
+        passed_over,
         steps,
         target: Some(target_of(&head)),
     })
@@ -230,6 +237,7 @@ fn route(
     config: &config::Gateway,
     asked: &Asked<'_>,
     head: &RequestHead,
+    passed_over: &mut Vec<(usize, Unmet)>,
 ) -> Result<usize, Unrouted> {
     let listener = &config.listeners[asked.listener];
     if listener.redirect_https.is_some() {
@@ -247,7 +255,14 @@ fn route(
         fields: &head.fields,
         client_cert: None,
     };
-    router.route(&query()).map_err(|no_route| match no_route {
+    let note = |route, unmet| {
+        // A route that names several hosts may be tried for each.
+        if unmet != Unmet::Listener && !passed_over.contains(&(route, unmet)) {
+            passed_over.push((route, unmet));
+        }
+    };
+    let found = router.route_noting(&query(), note);
+    found.map_err(|no_route| match no_route {
         NoRoute::NotFound => Unrouted::NotFound,
         NoRoute::MethodNotAllowed => {
             let methods = router.allowed_methods(query());

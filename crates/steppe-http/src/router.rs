@@ -28,6 +28,7 @@ use hosts::HostTable;
 use predicates::{Predicates, Verdict};
 use trie::PathTrie;
 
+pub use predicates::Unmet;
 pub use query::{FieldLookup, RouteQuery};
 
 /// Why a request has no route.
@@ -87,14 +88,31 @@ impl Router {
     /// # Errors
     /// [`NoRoute`] says whether only the method stands in the way.
     pub fn route(&self, request: &RouteQuery<'_>) -> Result<usize, NoRoute> {
+        self.route_noting(request, |_, _| {})
+    }
+
+    /// As [`Router::route`]; `note` is called with each route that has the request's host and path and comes
+    /// before the one that takes it, and the first of its conditions that the request does not meet.
+    ///
+    /// # Errors
+    /// Those of [`Router::route`].
+    pub fn route_noting(
+        &self,
+        request: &RouteQuery<'_>,
+        mut note: impl FnMut(usize, Unmet),
+    ) -> Result<usize, NoRoute> {
         let mut is_method_refused = false;
         let mut accept = |index: usize| match self.predicates[index].check(request) {
             Verdict::Holds => true,
             Verdict::OtherMethod => {
                 is_method_refused = true;
+                note(index, Unmet::Method);
                 false
             }
-            Verdict::Fails => false,
+            Verdict::Fails(unmet) => {
+                note(index, unmet);
+                false
+            }
         };
         let found = self.hosts.find_map(request.host, |root| {
             self.trie.find(root, request.path, &mut accept)

@@ -39,6 +39,7 @@ use ipnet::IpNet;
 use steppe_dns::config::Forwarder;
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
+use steppe_http::router::Unmet;
 use steppe_net::ListenAddress;
 use steppe_net::tls::config::CertificateFiles;
 use steppe_plane::config::Plane;
@@ -219,6 +220,25 @@ impl Config {
     pub fn route_at(&self, number: usize) -> Option<usize> {
         let routes = self.file.table("http")?.list("route");
         Some(routes.get(number)?.span.start)
+    }
+
+    /// The key of a condition of a route, by the route's number from 0, and where it stands.
+    #[must_use]
+    pub fn condition_at(&self, route: usize, condition: Unmet) -> Option<(String, usize)> {
+        let routes = self.file.table("http")?.list("route");
+        let fields = routes.get(route)?.fields()?;
+        let of_key = |key: &str| Some((key.to_owned(), fields.given(key)?.start));
+        let of_map = |map, number| {
+            let entry: &typed::Named = fields.map(map).get(number)?;
+            Some((format!("{map}.{}", entry.name), entry.span.start))
+        };
+        match condition {
+            Unmet::Listener => None,
+            Unmet::Method => of_key("methods"),
+            Unmet::Header(number) => of_map("headers", number),
+            Unmet::Query(number) => of_map("query", number),
+            Unmet::ClientCert => of_key("client_cert"),
+        }
     }
 
     /// The kind of a filter of this name.

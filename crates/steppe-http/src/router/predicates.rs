@@ -29,8 +29,23 @@ pub(super) enum Verdict {
     Holds,
     /// All but the method hold.
     OtherMethod,
-    /// Another predicate fails.
-    Fails,
+    /// This one fails.
+    Fails(Unmet),
+}
+
+/// The condition of a route, beside host and path, that a request does not meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmet {
+    /// It came to a listener that the route is not for.
+    Listener,
+    /// Its method.
+    Method,
+    /// The field of this index in [`Route::headers`].
+    Header(usize),
+    /// The query parameter of this index in [`Route::query`].
+    Query(usize),
+    /// The client's certificate.
+    ClientCert,
 }
 
 impl Predicates {
@@ -55,21 +70,23 @@ impl Predicates {
 
     pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
         if self.listener.as_ref() != request.listener {
-            return Verdict::Fails;
+            return Verdict::Fails(Unmet::Listener);
         }
         if let Some(method) = request.preflight.filter(|_| self.answers_preflight) {
             let is_named = |known: &String| known.as_bytes() == method;
             return match self.methods.is_empty() || self.methods.iter().any(is_named) {
                 true => Verdict::Holds,
-                false => Verdict::Fails,
+                false => Verdict::Fails(Unmet::Method),
             };
         }
-        let has_fields = || self.headers.iter().all(|header| has_field(request, header));
-        let has_query = || {
-            self.query
-                .iter()
-                .all(|wanted| has_parameter(request.query, wanted))
-        };
+        let lacks_field = |header| !has_field(request, header);
+        if let Some(at) = self.headers.iter().position(lacks_field) {
+            return Verdict::Fails(Unmet::Header(at));
+        }
+        let lacks_parameter = |wanted| !has_parameter(request.query, wanted);
+        if let Some(at) = self.query.iter().position(lacks_parameter) {
+            return Verdict::Fails(Unmet::Query(at));
+        }
         let has_cert = || {
             let wanted = self.client_cert.as_ref();
             wanted.is_none_or(|wanted| {
@@ -78,8 +95,8 @@ impl Predicates {
                     .is_some_and(|cert| is_cert(cert, wanted))
             })
         };
-        if !has_fields() || !has_query() || !has_cert() {
-            return Verdict::Fails;
+        if !has_cert() {
+            return Verdict::Fails(Unmet::ClientCert);
         }
         let is_named = |method: &String| method.as_bytes() == request.method;
         // A tunnel is for routes that name it.
@@ -106,25 +123,42 @@ fn is_cert(cert: &Summary, wanted: &ClientCertMatch) -> bool {
         && fingerprint.is_none_or(|fingerprint| fingerprint == cert.fingerprint)
 }
 
-/// Whether any field line of that name has just that value, white space around it aside.
+/// Whether the field has just that value: all lines of that name, joined by `, ` (RFC 9110 §5.3), white space
+/// around each aside. A server that reads one of several lines, or a list, is asked for nothing else than the
+/// route was.
 fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool {
-    request
-        .fields
-        .any_value(name, &mut |line| trim_ows(line) == value.as_bytes())
+    // What the lines before have left of the value; `None`: they differ.
+    let (mut left, mut is_first) = (None, true);
+    request.fields.each_value(name, &mut |line| {
+        let rest = match is_first {
+            true => Some(value.as_bytes()),
+            false => left.and_then(|rest: &[u8]| rest.strip_prefix(b", ")),
+        };
+        is_first = false;
+        left = rest.and_then(|rest| rest.strip_prefix(trim_ows(line)));
+    });
+    left.is_some_and(<[u8]>::is_empty)
 }
 
-/// Whether any parameter has just that name and value; without `=`, its value is empty.
+/// Whether there is a parameter of that name, and each has just that value; without `=`, it is empty. Servers
+/// differ in which of several they read.
 ///
 /// Percent-encoded bytes are decoded. `+` is a plus sign: that it encodes a space is a rule of HTML
 /// forms, not of URIs. A parameter with an invalid escape matches nothing.
 fn has_parameter(query: Option<&[u8]>, (name, value): &(String, String)) -> bool {
     let Some(query) = query else { return false };
-    query.split(|&byte| byte == b'&').any(|parameter| {
+    let parameters = query.split(|&byte| byte == b'&').map(|parameter| {
         let name_end = memchr::memchr(b'=', parameter).unwrap_or(parameter.len());
         let (sent_name, sent_value) = parameter.split_at(name_end);
-        let sent_value = sent_value.strip_prefix(b"=").unwrap_or(sent_value);
-        is_decoded(sent_name, name) && is_decoded(sent_value, value)
-    })
+        (
+            sent_name,
+            sent_value.strip_prefix(b"=").unwrap_or(sent_value),
+        )
+    });
+    let mut named = parameters
+        .filter(|(sent, _)| is_decoded(sent, name))
+        .peekable();
+    named.peek().is_some() && named.all(|(_, sent)| is_decoded(sent, value))
 }
 
 fn is_decoded(sent: &[u8], text: &str) -> bool {

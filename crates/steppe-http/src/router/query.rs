@@ -26,7 +26,7 @@ pub struct RouteQuery<'a> {
 
 /// Finds field lines by name.
 pub trait FieldLookup {
-    /// Whether `accept` is true of the value of any field line called `name`, which is in lower
-    /// case. Lines are not split at commas.
-    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+    /// Calls `with` with the value of each field line called `name`, which is in lower case, in
+    /// their order. Lines are not split at commas.
+    fn each_value(&self, name: &str, with: &mut dyn FnMut(&[u8]));
 }

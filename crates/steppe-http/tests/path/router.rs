@@ -5,18 +5,16 @@ use std::cmp::Reverse;
 use proptest::prelude::*;
 use steppe_http::config::{HostPattern, Route, Target};
 use steppe_http::path::{PathPattern, PatternSegment};
-use steppe_http::router::{FieldLookup, NoRoute, RouteQuery, Router};
+use steppe_http::router::{FieldLookup, NoRoute, RouteQuery, Router, Unmet};
 use steppe_net::ListenAddress;
 
 /// Fields as name and value.
 struct Fields<'a>(&'a [(&'a str, &'a str)]);
 
 impl FieldLookup for Fields<'_> {
-    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.0
-            .iter()
-            .filter(|field| field.0 == name)
-            .any(|field| accept(field.1.as_bytes()))
+    fn each_value(&self, name: &str, with: &mut dyn FnMut(&[u8])) {
+        let named = self.0.iter().filter(|field| field.0 == name);
+        named.for_each(|field| with(field.1.as_bytes()));
     }
 }
 
@@ -185,7 +183,7 @@ fn more_predicates_then_the_order_of_the_file() {
         route("", "/a").methods("GET POST HEAD"),
     ];
     let router = Router::new(&routes, &[]);
-    let version = Fields(&[("x-version", "1"), ("x-version", " 2\t")]);
+    let version = Fields(&[("x-version", " 2\t")]);
     let get = |target| router.route(&get("", target, &version));
     assert_eq!(get("/a?preview=true"), Ok(3));
     assert_eq!(get("/a?preview=TRUE"), Ok(2));
@@ -242,6 +240,57 @@ fn only_a_method_in_the_way_is_405() {
     assert_eq!(router.route(&lower_case), Err(NoRoute::MethodNotAllowed));
 }
 
+/// RFC 9110 §5.3: several lines are one value, a list.
+#[test]
+fn a_field_is_compared_as_a_whole() {
+    let rows: [(&str, &[&str], bool); 14] = [
+        ("admin", &["admin"], true),
+        ("admin", &[" admin\t"], true),
+        ("admin", &[], false),
+        ("admin", &["adm"], false),
+        ("admin", &["admin2"], false),
+        ("admin", &["admin", "user"], false),
+        ("admin", &["user", "admin"], false),
+        ("admin", &["admin", "admin"], false),
+        ("admin", &["admin", ""], false),
+        ("admin", &["", "admin"], false),
+        ("a, b", &["a", "b"], true),
+        ("a, b", &["a, b"], true),
+        ("a, b", &["a"], false),
+        ("", &[""], true),
+    ];
+    for (wanted, sent, is_match) in rows {
+        let router = Router::new(&[route("", "/").header("x-role", wanted)], &[]);
+        let lines: Vec<_> = sent.iter().map(|value| ("x-role", *value)).collect();
+        let fields = Fields(&lines);
+        let result = router.route(&get("a", "/", &fields));
+        assert_eq!(result.is_ok(), is_match, "{wanted:?} {sent:?}");
+    }
+}
+
+#[test]
+fn routes_that_are_passed_over_are_told_with_their_condition() {
+    let routes = [
+        route("", "/{rest*}"),
+        route("", "/a").header("x-a", "1").header("x-b", "1"),
+        route("", "/a").query("q", "1"),
+        route("", "/a").methods("POST"),
+        route("", "/b").query("q", "1"),
+    ];
+    let router = Router::new(&routes, &[]);
+    let fields = Fields(&[("x-a", "1"), ("x-b", "1"), ("x-b", "2")]);
+    let mut noted = Vec::new();
+    let found = router.route_noting(&get("a", "/a?q=1&q=2", &fields), |route, unmet| {
+        noted.push((route, unmet));
+    });
+    let expected = [
+        (1, Unmet::Header(1)),
+        (2, Unmet::Query(0)),
+        (3, Unmet::Method),
+    ];
+    assert_eq!((found, &noted[..]), (Ok(0), &expected[..]));
+}
+
 #[test]
 fn query_parameters_are_compared_decoded() {
     let routes = [route("", "/").query("a b", "c+d&")];
@@ -251,6 +300,12 @@ fn query_parameters_are_compared_decoded() {
         ("a%20b=c%20d%26", false),
         ("a+b=c+d%26", false),
         ("a%20b=c+d%26%", false),
+        ("a%20b=c+d%26&a%20b=c+d%26", true),
+        ("a%20b=c+d%26&a%20b=other", false),
+        ("a%20b=other&a%20b=c+d%26", false),
+        ("a%20b=c+d%26&%61%20b", false),
+        ("a%20b=c+d%26&a%20b=%", false),
+        ("a%20b=c+d%26&a%20b%=other", true),
         ("a%20b=c+d%2", false),
         ("a%20b", false),
         ("", false),

@@ -17,6 +17,8 @@ use steppe_http::explain::{
     Asked, Explained, Explanation, Scheme, Unrouted, Verdict, explain, listener_for, target_name,
 };
 
+use steppe_http::router::Unmet;
+
 use crate::cli::code::Code;
 use crate::cli::console::{complain, load, print, say};
 use crate::cli::source::Source;
@@ -191,6 +193,9 @@ impl Shown<'_> {
         );
         let address = &self.config.http.listeners[self.listener].address;
         let _ = writeln!(text, "  listener {address}");
+        for passed_over in &explained.passed_over {
+            let _ = writeln!(text, "  {}", self.passed_over(*passed_over));
+        }
         let route = match &explained.route {
             Ok(route) => *route,
             Err(unrouted) => {
@@ -230,6 +235,26 @@ impl Shown<'_> {
         text
     }
 
+    /// Why a route with the request's host and path does not take it. The value that it wants is a secret.
+    fn passed_over(&self, (route, unmet): (usize, Unmet)) -> String {
+        let name = &self.config.http.routes[route].name;
+        let place = self.place(self.config.route_at(route));
+        let (key, at) = self.config.condition_at(route, unmet).unzip();
+        let condition = key.unwrap_or_default();
+        let at = self.place(at);
+        format!("route {name}{place} does not match: {condition}{at}")
+    }
+
+    fn passed_over_json(&self, (route, unmet): (usize, Unmet)) -> Value {
+        let (condition, at) = self.config.condition_at(route, unmet).unzip();
+        json!({
+            "name": self.config.http.routes[route].name,
+            "line": self.line(self.config.route_at(route)),
+            "condition": condition,
+            "condition_line": self.line(at),
+        })
+    }
+
     fn json(&self, explained: &Explained) -> Value {
         let steps = explained.steps.iter().map(|step| {
             let (name, kind) = self.filter(step);
@@ -261,6 +286,7 @@ impl Shown<'_> {
             "client": self.options.client,
             "listener": self.config.http.listeners[self.listener].address.to_string(),
             "route": route,
+            "passed_over": explained.passed_over.iter().map(|each| self.passed_over_json(*each)).collect::<Vec<_>>(),
             "unrouted": explained.route.as_ref().err().map(unrouted_text),
             "filters": steps.collect::<Vec<_>>(),
             "target": explained.target,

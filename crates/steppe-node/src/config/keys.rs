@@ -448,14 +448,16 @@ static ROUTE: Table = Table {
         Key::new(
             "headers",
             Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
-            "Fields that a request must have with exactly this value.",
+            "Fields that a request must have with exactly this value. Several lines of a field are one \
+             value, joined by `, `.",
         )
         .absent(Absent::Table)
         .secret(),
         Key::new(
             "query",
             Kind::Map(Form::Any, &Kind::Text(Form::Any)),
-            "Query parameters that a request must have with exactly this value.",
+            "Query parameters that a request must have with exactly this value; every parameter of the \
+             name has it.",
         )
         .absent(Absent::Table)
         .secret(),

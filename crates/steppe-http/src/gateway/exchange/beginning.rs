@@ -246,7 +246,7 @@ fn query_of<'a>(client: &'a ClientContext, head: &'a RequestHead) -> RouteQuery<
 }
 
 impl FieldLookup for FieldBlock {
-    fn any_value(&self, name: &str, accept: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.values_named(name.as_bytes()).any(accept)
+    fn each_value(&self, name: &str, with: &mut dyn FnMut(&[u8])) {
+        self.values_named(name.as_bytes()).for_each(with);
     }
 }

@@ -215,3 +215,64 @@ fn what_no_route_or_listener_is_for_is_said() {
     let (code, _) = said(&["GET", URL, "-H", "no colon"]);
     assert_eq!(code, Some(2));
 }
+
+/// Routes that a condition keeps from a request are named, with the lines of both; values are not.
+#[test]
+fn a_condition_that_fails_is_named_with_its_line() {
+    let scratch = Scratch::new("explain");
+    let more = r#"
+[[http.route]]
+name = "rest"
+upstream = "api"
+[[http.route]]
+name = "admin"
+path = "/admin"
+upstream = "api"
+[http.route.headers]
+x-level = "3"
+x-role = "admin"
+[[http.route]]
+name = "preview"
+path = "/admin"
+query = { preview = "true" }
+upstream = "api"
+"#;
+    let config = format!("{CONFIG}{more}");
+    let ask = |args: &[&str]| {
+        let (code, said) = explain_by(&config, &scratch, args);
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    let said = ask(&[
+        "GET",
+        "http://a.example./admin?preview=true&preview=false",
+        "-H",
+        "x-level: 3",
+        "-H",
+        "x-role: user",
+        "-H",
+        "x-role: admin",
+    ]);
+    let expected = "GET http://a.example./admin?preview=true&preview=false from 127.0.0.1
+  listener 127.0.0.1:8080
+  route admin (steppe.toml:39) does not match: headers.x-role (steppe.toml:45)
+  route preview (steppe.toml:46) does not match: query.preview (steppe.toml:49)
+  route rest (steppe.toml:36)
+  served by upstream api: /admin?preview=true&preview=false
+";
+    assert_eq!(said, expected);
+    let said = ask(&[
+        "POST",
+        "http://API.example.com./v1/a",
+        "--json",
+        "-H",
+        "x-version: 2",
+    ]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    let passed_over =
+        json!([{ "name": "api", "line": 27, "condition": "methods", "condition_line": 31 }]);
+    assert_eq!(
+        (&said["passed_over"], &said["route"]["name"]),
+        (&passed_over, &json!("rest"))
+    );
+}
