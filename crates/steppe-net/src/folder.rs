@@ -4,16 +4,19 @@
 //! replaced concurrently: the kernel resolves the path with one `openat2` from the
 //! folder's descriptor, and a file's metadata is read from its own descriptor.
 //!
+//! A path without links is opened as it is. Where one has links, the path that they led to is judged as well: the
+//! kernel says what it is (`/proc/self/fd`), and without that nothing is served.
+//!
 //! Lookups and reads that the dentry and page caches can serve run on the worker
 //! (`RESOLVE_CACHED`, `RWF_NOWAIT`); all others run as a [`DiskTask`].
 //!
 //! Non-goals: character encodings (a path is bytes) and media types.
 
 use std::cell::RefCell;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -160,17 +163,18 @@ impl fmt::Debug for Folder {
 }
 
 impl Root {
-    /// Opens `path` below the folder.
+    /// Opens `path` below the folder. If it leads through links, `is_served` judges the path that they
+    /// led to, relative to the folder.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] within [`Folder::try_find`] only;
     /// [`io::ErrorKind::ResourceBusy`] if the process is out of descriptors or memory;
     /// others are the system's.
-    pub fn open(&self, path: &CStr) -> io::Result<Opened> {
+    pub fn open(&self, path: &CStr, is_served: impl Fn(&[u8]) -> bool) -> io::Result<Opened> {
         let root = self.handle.as_fd();
         let opened = match self.lookup {
-            Lookup::Cached => open_below(root, path, ResolveFlags::CACHED),
-            Lookup::Blocking => open_blocking(root, path),
+            Lookup::Cached => open_below(root, path, (ResolveFlags::CACHED, &is_served)),
+            Lookup::Blocking => open_blocking(root, path, &is_served),
         };
         match opened {
             Ok(opened) => Ok(opened),
@@ -284,9 +288,13 @@ fn open_root(path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
 }
 
-fn open_blocking(root: BorrowedFd<'_>, path: &CStr) -> Result<Opened, Errno> {
+fn open_blocking(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    is_served: &dyn Fn(&[u8]) -> bool,
+) -> Result<Opened, Errno> {
     for _ in 0..FOLDER_TRIES_MAX {
-        match open_below(root, path, ResolveFlags::empty()) {
+        match open_below(root, path, (ResolveFlags::empty(), is_served)) {
             // A concurrent rename while `..` of a link was resolved: the kernel asks for a retry.
             Err(Errno::AGAIN) => {}
             // Linux before 5.6, or a sandbox that refuses `openat2`.
@@ -300,10 +308,39 @@ fn open_blocking(root: BorrowedFd<'_>, path: &CStr) -> Result<Opened, Errno> {
 
 /// `BENEATH` rather than `IN_ROOT`: an absolute link to `/etc/motd` names that file, which is
 /// outside, and not `etc/motd` below the folder.
-fn open_below(root: BorrowedFd<'_>, path: &CStr, further: ResolveFlags) -> Result<Opened, Errno> {
+fn open_below(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    (further, is_served): (ResolveFlags, &dyn Fn(&[u8]) -> bool),
+) -> Result<Opened, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
-    let opened = rustix::fs::openat2(root, path, FLAGS, Mode::empty(), resolve);
-    opened_as(opened?)
+    let open = |resolve| rustix::fs::openat2(root, path, FLAGS, Mode::empty(), resolve);
+    match open(resolve | ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::LOOP) => {}
+        opened => return opened_as(opened?),
+    }
+    let opened = open(resolve)?;
+    match path_below(root, opened.as_fd()) {
+        Some(path) if is_served(&path) => opened_as(opened),
+        _ => Ok(Opened::Nothing),
+    }
+}
+
+/// The path of what is open, relative to the folder that is. `None`: it is not known, or not below it any more.
+fn path_below(root: BorrowedFd<'_>, opened: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let path_of = |handle: BorrowedFd<'_>| {
+        let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        let path = rustix::fs::readlink(link, Vec::new());
+        path.map(CString::into_bytes).ok()
+    };
+    let (root, path) = (path_of(root)?, path_of(opened)?);
+    let below = path.strip_prefix(root.as_slice())?;
+    match below {
+        // The folder itself, or a folder that is the root of all.
+        [] => Some(Vec::new()),
+        below if root.ends_with(b"/") => Some(below.to_vec()),
+        below => below.strip_prefix(b"/").map(<[u8]>::to_vec),
+    }
 }
 
 /// Opens one component after the other and follows no links.

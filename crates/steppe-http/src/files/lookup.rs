@@ -1,7 +1,8 @@
 //! Maps a request's path to a file below a folder.
 //!
 //! Invariant: the path that is opened has no empty, hidden or dot segment, and consists of
-//! the segments that the route was matched with.
+//! the segments that the route was matched with. Where links lead elsewhere, that path has no
+//! hidden segment either.
 //!
 //! Non-goals: directory listings.
 
@@ -139,7 +140,7 @@ impl Lookup {
             self.path.put(bytes).expect("it was taken for it");
         }
         let path = CStr::from_bytes_with_nul(self.path.filled());
-        root.open(path.expect("it has one NUL, at its end"))
+        root.open(path.expect("it has one NUL, at its end"), is_served)
     }
 
     fn representation(&self, file: File, coding: Option<Coding>) -> Representation {
@@ -150,6 +151,17 @@ impl Lookup {
             coding,
         }
     }
+}
+
+/// Whether a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
+/// begin with two dots are those of versions that are swapped as a whole, as Kubernetes lays out a ConfigMap, and
+/// nobody names them in a request.
+fn is_served(path: &[u8]) -> bool {
+    let mut names = path.split(|&byte| byte == b'/').enumerate();
+    names.all(|(at, name)| {
+        let is_well_known = at == 0 && name == WELL_KNOWN;
+        !name.starts_with(b".") || name.starts_with(b"..") || is_well_known
+    })
 }
 
 #[cfg(test)]
@@ -199,6 +211,25 @@ mod tests {
         }
         check("/.well-known/acme", 0, Some(".well-known/acme"));
         check("/a.b", 0, Some("a.b"));
+    }
+
+    #[test]
+    fn links_lead_to_no_hidden_name() {
+        for (path, is_shown) in [
+            ("", true),
+            ("a/b.txt", true),
+            ("..data/a", true),
+            ("..2026_01_01/sub/a", true),
+            (".well-known/a", true),
+            (".env", false),
+            ("a/.env", false),
+            (".git/config", false),
+            ("..data/.env", false),
+            ("a/.well-known/b", false),
+            (".", false),
+        ] {
+            assert_eq!(is_served(path.as_bytes()), is_shown, "{path}");
+        }
     }
 
     #[test]

@@ -133,6 +133,85 @@ fn links_are_followed_within_the_folder_only() {
     }
 }
 
+/// RFC 8615 has the one hidden name that is for everybody.
+#[test]
+fn links_lead_to_no_hidden_name() {
+    let site = Site::with(|r| r.set("files.precompressed", ["gzip"]));
+    for path in [
+        ".env",
+        ".git/config",
+        "a/.secret",
+        ".well-known/a",
+        "b.txt",
+        ".b.txt.gz",
+    ] {
+        site.write(path, path);
+    }
+    for (to, link) in [
+        (".env", "dot"),
+        ("../.env", "a/dot"),
+        (".git", "git"),
+        (".secret", "a/plain"),
+        (".well-known", "known"),
+        (".b.txt.gz", "b.txt.gz"),
+        ("dot", "twice"),
+        ("b.txt", "fine"),
+    ] {
+        symlink(to, site.folder.join(link)).expect("a link");
+    }
+    for hidden in [
+        "/dot",
+        "/a/dot",
+        "/git",
+        "/git/",
+        "/git/config",
+        "/a/plain",
+        "/twice",
+    ] {
+        site.is_missing(hidden);
+    }
+    site.is_served("/known/a", ".well-known/a");
+    site.is_served("/fine", "b.txt");
+    let encoded = site.ask("GET", "/b.txt", &["Accept-Encoding: gzip"]);
+    assert_eq!(encoded.field("content-encoding"), None);
+}
+
+/// Kubernetes swaps a link to a folder whose name begins with two dots: each file is a link through it.
+#[test]
+fn a_config_map_is_served() {
+    let site = Site::new();
+    let publish = |version: &str, content: &str| {
+        let folder = format!("..{version}");
+        site.write(&format!("{folder}/index.html"), content);
+        site.write(&format!("{folder}/sub/a.txt"), content);
+        site.write(&format!("{folder}/.hidden"), content);
+        symlink(&folder, site.folder.join("..data_tmp")).expect("a link");
+        fs::rename(site.folder.join("..data_tmp"), site.folder.join("..data")).expect("a link");
+    };
+    publish("2026_01_01_00_00_00.1", "one");
+    for name in ["index.html", "sub", ".hidden"] {
+        symlink(format!("..data/{name}"), site.folder.join(name)).expect("a link");
+    }
+    symlink("..data/.hidden", site.folder.join("shown")).expect("a link");
+    for (version, content) in [("", "one"), ("2026_01_02_00_00_00.2", "two")] {
+        if !version.is_empty() {
+            publish(version, content);
+        }
+        site.is_served("/index.html", content);
+        site.is_served("/", content);
+        site.is_served("/sub/a.txt", content);
+        for hidden in [
+            "/.hidden",
+            "/shown",
+            "/..data/index.html",
+            "/..data",
+            "/..2026_01_01_00_00_00.1/index.html",
+        ] {
+            site.is_missing(hidden);
+        }
+    }
+}
+
 #[test]
 fn names_are_escaped_as_in_urls() {
     let site = Site::new();
