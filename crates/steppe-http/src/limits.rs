@@ -147,6 +147,9 @@ pub const HASHES_WAITING_MAX: usize = 64;
 /// Cost of a hash of bcrypt: a second of a processor.
 pub const BCRYPT_COST_MAX: u32 = 14;
 
+/// Bytes of a password that bcrypt reads. The rest would not matter.
+pub const BCRYPT_PASSWORD_BYTES_MAX: usize = 72;
+
 /// Memory of a hash of argon2, in KiB.
 pub const ARGON2_KIB_MAX: u32 = 64 << 10;
 

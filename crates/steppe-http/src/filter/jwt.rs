@@ -416,7 +416,12 @@ fn challenge(refused: Refused) -> Respond {
             return respond_with(503, "the token keys are not available yet\n", fields);
         }
         Refused::UnknownKey(why, _) => return challenge(Refused::Invalid(why)),
-        Refused::Missing => (401, "a bearer token is required\n", "Bearer".to_owned()),
+        // RFC 6750 §3: a challenge has a parameter, and no error where there was no token.
+        Refused::Missing => (
+            401,
+            "a bearer token is required\n",
+            "Bearer realm=\"steppe\"".to_owned(),
+        ),
         Refused::Malformed => (
             400,
             "malformed token\n",

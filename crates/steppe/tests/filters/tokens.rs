@@ -207,7 +207,7 @@ fn a_valid_token_passes_and_no_token_is_asked_for() {
         let asked = site.ask("GET", "/", "");
         assert_eq!(
             (asked.status(), asked.field("www-authenticate")),
-            (401, Some("Bearer"))
+            (401, Some("Bearer realm=\"steppe\""))
         );
         assert_eq!(
             site.ask("GET", "/", "Authorization: Basic YTpi\r\n")

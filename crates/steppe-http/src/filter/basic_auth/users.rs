@@ -18,7 +18,8 @@ use subtle::ConstantTimeEq;
 use crate::config::{self, FilterKind};
 use crate::field::is_field_value;
 use crate::limits::{
-    ARGON2_KIB_MAX, ARGON2_PASSES_KIB_MAX, BCRYPT_COST_MAX, SHA_CRYPT_ROUNDS_MAX, USERS_MAX,
+    ARGON2_KIB_MAX, ARGON2_PASSES_KIB_MAX, BCRYPT_COST_MAX, BCRYPT_PASSWORD_BYTES_MAX,
+    SHA_CRYPT_ROUNDS_MAX, USERS_MAX,
 };
 
 /// Users of every `basic-auth` filter of a configuration, by its name.
@@ -153,7 +154,11 @@ impl Hash {
             computed.is_ok_and(|computed: String| computed.as_bytes().ct_eq(hash.as_bytes()).into())
         };
         match self {
-            Self::Bcrypt(text) => bcrypt::verify(password, text).unwrap_or(false),
+            Self::Bcrypt(text) => {
+                // It is hashed all the same: time does not tell whose hash is of which kind.
+                let is_right = bcrypt::verify(password, text).unwrap_or(false);
+                is_right && password.len() <= BCRYPT_PASSWORD_BYTES_MAX
+            }
             Self::Argon2 { text, .. } => PasswordHash::new(text)
                 .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok()),
             Self::Sha256(ShaCrypt { rounds, salt, hash }) => {
@@ -250,6 +255,22 @@ mod tests {
             for wrong in ["", "open sesam", "open sesame ", "Open sesame"] {
                 assert!(!hash.verify(wrong.as_bytes()), "{text}: {wrong}");
             }
+        }
+    }
+
+    /// bcrypt leaves out what follows: whoever knows the first 72 bytes of a longer password would have it all.
+    #[test]
+    fn a_password_has_as_many_bytes_as_bcrypt_reads() {
+        let long = "x".repeat(BCRYPT_PASSWORD_BYTES_MAX);
+        let text = bcrypt::hash(&long, 4).expect("a hash");
+        let hash = Hash::parse(&text).expect("one that is read");
+        assert!(hash.verify(long.as_bytes()));
+        for other in [
+            format!("{long}y"),
+            format!("{long}{long}"),
+            long[1..].into(),
+        ] {
+            assert!(!hash.verify(other.as_bytes()), "{other}");
         }
     }
 

@@ -12,7 +12,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{
     self, EcdsaVerificationAlgorithm, ParsedPublicKey, RsaParameters, RsaPublicKeyComponents,
 };
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use serde_json::Value;
 use steppe_net::tls::{LoadError, read};
@@ -274,6 +274,11 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
     let common = &jwk.common;
     let usage = common.public_key_use.as_ref();
     if usage.is_some_and(|usage| *usage != PublicKeyUse::Signature) {
+        return None;
+    }
+    // RFC 7517 §4.3: what a key is for, by operation.
+    let operations = common.key_operations.as_ref();
+    if operations.is_some_and(|operations| !operations.contains(&KeyOperations::Verify)) {
         return None;
     }
     let algorithm = match (common.key_algorithm, &jwk.algorithm) {

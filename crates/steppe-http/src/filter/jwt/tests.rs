@@ -119,7 +119,7 @@ fn who_is_refused_is_told_why() {
     );
     let invalid = responded(step(&filter, &bearer(&other)));
     for (respond, status, says) in [
-        (missing, 401, "Bearer"),
+        (missing, 401, "Bearer realm=\"steppe\""),
         (malformed, 400, "Bearer error=\"invalid_request\""),
         (
             invalid,

@@ -107,7 +107,10 @@ fn what_filters_refuse_keeps_its_status_and_fields() {
     for version in VERSIONS {
         let refused = get(&node, "/", &[version]);
         assert_eq!(said(&refused), (401, TEXT, "no".to_owned()), "{version}");
-        assert_eq!(refused.head.field("www-authenticate"), Some("Bearer"));
+        assert_eq!(
+            refused.head.field("www-authenticate"),
+            Some("Bearer realm=\"steppe\"")
+        );
         let head = get(&node, "/", &[version, "--head"]);
         assert_eq!(announced(&head), (401, TEXT), "{version}");
         assert_eq!(head.head.all("content-length"), ["2"]);

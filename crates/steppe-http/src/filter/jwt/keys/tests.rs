@@ -300,6 +300,14 @@ fn keys_of_a_set_have_the_algorithm_that_they_name_or_the_usual_one() {
         // For others to encrypt with.
         (rsa(r#","use":"enc""#), None),
         (rsa(r#","alg":"RSA-OAEP""#), None),
+        (rsa(r#","key_ops":["verify"]"#), Some("RS256")),
+        (rsa(r#","key_ops":["sign","verify"]"#), Some("RS256")),
+        (rsa(r#","use":"sig","key_ops":["verify"]"#), Some("RS256")),
+        (rsa(r#","key_ops":["sign"]"#), None),
+        (rsa(r#","key_ops":["encrypt","wrapKey"]"#), None),
+        (rsa(r#","key_ops":["x-other"]"#), None),
+        (rsa(r#","key_ops":[]"#), None),
+        (rsa(r#","use":"sig","key_ops":["deriveKey"]"#), None),
         // Everybody knows it.
         (rsa(r#","alg":"HS256""#), None),
         (oct(""), None),
