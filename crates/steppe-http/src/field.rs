@@ -343,11 +343,15 @@ impl FieldBlock {
         self.fields.iter().any(|field| field.id == id)
     }
 
-    /// Takes out every line named `name`, in any case.
+    /// Takes out every line named `name`, in any case, and those that a peer sent with underscores in the
+    /// place of its hyphens.
     pub fn remove(&mut self, name: &[u8]) {
         let bytes = self.bytes.filled();
-        self.fields
-            .retain(|field| !field.name.of(bytes).eq_ignore_ascii_case(name));
+        self.fields.retain(|field| {
+            let line = field.name.of(bytes);
+            let is_aliased = field.has_underscore && strip::is_alias(line, name);
+            !is_aliased && !line.eq_ignore_ascii_case(name)
+        });
     }
 
     /// Takes out every line that is not named `name`, in any case.

@@ -5,7 +5,7 @@
 
 use steppe_mem::OverBudget;
 
-use super::strip::compare;
+use super::strip::{compare, is_alias};
 use super::{Field, FieldBlock, Span};
 
 /// Names of fields, found in any case.
@@ -43,6 +43,12 @@ impl NameSet {
         let (word, bit) = mark(name);
         let find = || self.names.binary_search_by(|known| compare(known, name));
         self.marks[word] & bit != 0 && find().is_ok()
+    }
+
+    fn has_field(&self, field: &Field, bytes: &[u8]) -> bool {
+        let name = field.name.of(bytes);
+        let is_aliased = || self.names.iter().any(|known| is_alias(name, known));
+        self.has(name) || (field.has_underscore && is_aliased())
     }
 }
 
@@ -87,18 +93,36 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Lines {
 }
 
 impl FieldBlock {
-    /// Whether any line has one of these names.
+    /// Whether more than one line is named `name`.
+    pub(crate) fn has_several(&self, name: &[u8]) -> bool {
+        self.values_named(name).nth(1).is_some()
+    }
+
+    /// Of the lines of `Authorization`, keeps those of one scheme, which ends in its space, in any case.
+    pub(crate) fn keep_scheme(&mut self, scheme: &[u8]) {
+        let bytes = self.bytes.filled();
+        let is_of_scheme = |value: &[u8]| {
+            let start = value.get(..scheme.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        };
+        self.fields.retain(|field| {
+            let name = field.name.of(bytes);
+            !name.eq_ignore_ascii_case(b"authorization") || is_of_scheme(field.value.of(bytes))
+        });
+    }
+
+    /// Whether any line has one of these names, or an [alias](is_alias) of one.
     pub(crate) fn has_any(&self, names: &NameSet) -> bool {
         let bytes = self.bytes.filled();
         self.fields
             .iter()
-            .any(|field| names.has(field.name.of(bytes)))
+            .any(|field| names.has_field(field, bytes))
     }
 
-    /// Takes out every line that has one of these names.
+    /// Takes out every line that has one of these names, or an [alias](is_alias) of one.
     pub(crate) fn remove_all(&mut self, names: &NameSet) {
         let bytes = self.bytes.filled();
-        self.fields.retain(|field| !names.has(field.name.of(bytes)));
+        self.fields.retain(|field| !names.has_field(field, bytes));
     }
 
     /// Adds lines at the end.
@@ -176,6 +200,59 @@ mod tests {
         let left = block.iter().map(|(_, name, _)| name);
         assert_eq!(left.collect::<Vec<_>>(), [b"b", b"C"]);
         assert!(!block.has_any(&names));
+    }
+
+    #[test]
+    fn aliases_that_a_peer_sent_go_with_a_name() {
+        let received = |lines: &[&str]| {
+            let mut block = fields(&[]);
+            for name in lines {
+                block.append_received(name.as_bytes(), b"1").expect("room");
+            }
+            block
+        };
+        let lines = [
+            "x-user",
+            "X_User",
+            "x_user_id",
+            "xuser",
+            "x-_user",
+            "X-Role",
+        ];
+        let left = |block: &FieldBlock| {
+            let names = block.iter().map(|(_, name, _)| name);
+            let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let mut block = received(&lines);
+        block.remove(b"X-USER");
+        assert_eq!(left(&block), "x_user_id xuser x-_user X-Role");
+        block.set(b"x-user", b"ann").expect("room");
+        assert_eq!(left(&block), "x_user_id xuser x-_user X-Role x-user");
+        let mut block = received(&lines);
+        let names: NameSet = ["x-other", "x-user"].into_iter().collect();
+        block.remove_all(&names);
+        assert_eq!(left(&block), "x_user_id xuser x-_user X-Role");
+        assert!(!block.has_any(&names));
+        assert!(received(&["X_User"]).has_any(&names));
+        // What a configuration sets is as it says.
+        let mut block = fields(&[("x_user", "ann")]);
+        block.set(b"x-user", b"bob").expect("room");
+        assert_eq!(left(&block), "x_user x-user");
+    }
+
+    #[test]
+    fn one_scheme_is_kept() {
+        let mut block = fields(&[
+            ("authorization", "Basic YTpi"),
+            ("x-a", "Basic YTpi"),
+            ("Authorization", "bearer x"),
+            ("authorization", "Bearer"),
+        ]);
+        assert!(block.has_several(b"authorization") && !block.has_several(b"x-a"));
+        block.keep_scheme(b"bearer ");
+        let values: Vec<_> = block.iter().map(|(_, _, value)| value).collect();
+        assert_eq!(values, [&b"Basic YTpi"[..], b"bearer x"]);
     }
 
     #[test]

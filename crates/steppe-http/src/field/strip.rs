@@ -2,7 +2,8 @@
 //!
 //! Names with an underscore are valid (RFC 9110 §5.1) and dangerous: servers that hand fields on
 //! as variables (CGI, RFC 3875 §4.1.18) read `X_Forwarded_For` as `X-Forwarded-For`, which the
-//! gateway vouches for.
+//! gateway vouches for. Where a listener passes them, aliases of fields that the gateway sets itself are taken out
+//! with the fields: here those of every request, in [`FieldBlock::remove`] and its kin those of filters.
 //!
 //! Invariant: the cost is at most n log n in the size of the head, however many options `Connection`
 //! has and however many lines they name. A peer that chooses both must not buy n² comparisons.
@@ -19,7 +20,7 @@ pub enum Underscores {
     /// They are not forwarded.
     #[default]
     Drop,
-    /// They are forwarded.
+    /// They are forwarded, unless they are aliases of fields that the gateway sets.
     Pass,
     /// The request is refused: 400.
     Refuse,
@@ -63,7 +64,13 @@ impl FieldBlock {
             return Ok(());
         }
         match rule {
-            Underscores::Pass => Ok(()),
+            Underscores::Pass => {
+                let bytes = self.bytes.filled();
+                self.fields.retain(|field| {
+                    !(field.has_underscore && is_alias_of_ours(field.name.of(bytes)))
+                });
+                Ok(())
+            }
             Underscores::Refuse => Err(UnderscoreRefused),
             Underscores::Drop => {
                 self.fields.retain(|field| !field.has_underscore);
@@ -71,6 +78,31 @@ impl FieldBlock {
             }
         }
     }
+}
+
+/// Whether a server that hands fields on as variables takes two names for one: they differ at most in case, and in
+/// underscores for hyphens.
+pub(super) fn is_alias(left: &[u8], right: &[u8]) -> bool {
+    let fold = |byte: &u8| match byte {
+        b'_' => b'-',
+        byte => byte.to_ascii_lowercase(),
+    };
+    left.len() == right.len() && left.iter().map(fold).eq(right.iter().map(fold))
+}
+
+/// Whether a name is an alias of a field that the gateway sets or removes in every request.
+fn is_alias_of_ours(name: &[u8]) -> bool {
+    /// No name that means something here is longer, and of longer ones the beginning decides.
+    const NAME_BYTES: usize = 32;
+    let mut room = [0; NAME_BYTES];
+    let length = name.len().min(NAME_BYTES);
+    let folded = &mut room[..length];
+    folded.copy_from_slice(&name[..length]);
+    for byte in folded.iter_mut().filter(|byte| **byte == b'_') {
+        *byte = b'-';
+    }
+    let id = FieldId::of(folded);
+    id.is_hop_by_hop() || id.is_kept_from_connection()
 }
 
 /// A field's name has an underscore in it, and the listener refuses those: 400.
@@ -293,5 +325,24 @@ mod tests {
         assert_eq!(left(Underscores::Pass, text), Ok(3));
         assert_eq!(left(Underscores::Refuse, text), Err(UnderscoreRefused));
         assert_eq!(left(Underscores::Refuse, b"X-A: _\r\n\r\n"), Ok(1));
+        // Aliases of what the gateway sets, or ends here, never pass.
+        for (line, passes) in [
+            ("X_Forwarded_For", false),
+            ("x_forwarded-proto", false),
+            ("X_Forwarded_Some_Thing_That_Is_Rather_Long", false),
+            ("X-Forwarded_", false),
+            ("X_Real_IP", false),
+            ("Client_Cert", false),
+            ("Content_Length", false),
+            ("Transfer_Encoding", false),
+            ("Keep_Alive", false),
+            ("X_Forwarded", true),
+            ("X_User", true),
+            ("Content_Type", true),
+        ] {
+            let text = format!("{line}: 1\r\n\r\n");
+            let count = left(Underscores::Pass, text.as_bytes());
+            assert_eq!(count, Ok(usize::from(passes)), "{line}");
+        }
     }
 }

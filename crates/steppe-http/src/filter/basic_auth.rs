@@ -137,6 +137,10 @@ impl Checker {
         if let Some(field) = &self.config.forward_user {
             head.fields.set(field.as_bytes(), name.as_bytes())?;
         }
+        if head.fields.has_several(b"authorization") {
+            // Servers that read another scheme would take the request for somebody else's.
+            head.fields.keep_scheme(SCHEME);
+        }
         identity.authenticate();
         Ok(())
     }
@@ -207,10 +211,12 @@ impl ExchangeFilter for Checking {
     }
 }
 
+/// What a name and a password follow in `Authorization`.
+const SCHEME: &[u8] = b"basic ";
+
 impl Credentials {
     /// Those of a request: RFC 7617 §2.
     fn of(fields: &FieldBlock) -> Result<Self, Refused> {
-        const SCHEME: &[u8] = b"basic ";
         let basic = fields.values_named(b"authorization").filter_map(|value| {
             let (scheme, token) = value.split_at_checked(SCHEME.len())?;
             (scheme.eq_ignore_ascii_case(SCHEME)).then(|| token.trim_ascii())

@@ -113,13 +113,20 @@ impl Judge {
     /// Lets a request pass that has a good token, which is told to `identity` and the server.
     fn pass(&self, head: &mut RequestHead, identity: &Identity) -> Result<(), Refused> {
         let token = self.authenticate(head)?;
+        let is_bearer = |source: &TokenSource| *source == TokenSource::Header(AUTHORIZATION.into());
+        if head.fields.has_several(AUTHORIZATION.as_bytes())
+            && (self.find(head)?).is_some_and(|(source, _)| is_bearer(source))
+        {
+            // Servers that read another scheme would take the request for somebody else's.
+            head.fields.keep_scheme(BEARER);
+        }
         self.forward(&token, head)?;
         identity.set(token);
         Ok(())
     }
 
     fn authenticate(&self, head: &RequestHead) -> Result<Arc<Token>, Refused> {
-        let text = self.find(head)?.ok_or(Refused::Missing)?;
+        let (_, text) = self.find(head)?.ok_or(Refused::Missing)?;
         if text.len() > JWT_BYTES_MAX {
             return Err(Refused::Malformed);
         }
@@ -165,8 +172,11 @@ impl Judge {
             || self.lease.try_reserve(wanted).is_ok()
     }
 
-    /// The token, from the first place that has one.
-    fn find<'a>(&'a self, head: &'a RequestHead) -> Result<Option<&'a [u8]>, Refused> {
+    /// The token, from the first place that has one, and that place.
+    fn find<'a>(
+        &'a self,
+        head: &'a RequestHead,
+    ) -> Result<Option<(&'a TokenSource, &'a [u8])>, Refused> {
         for source in &self.config.from {
             let found = match source {
                 TokenSource::Header(name) => in_field(&head.fields, name)?,
@@ -176,8 +186,8 @@ impl Judge {
                     name.as_bytes(),
                 ))?,
             };
-            if found.is_some() {
-                return Ok(found);
+            if let Some(token) = found {
+                return Ok(Some((source, token)));
             }
         }
         Ok(None)
@@ -405,6 +415,9 @@ impl fmt::Debug for Waiting {
     }
 }
 
+const AUTHORIZATION: &str = "authorization";
+/// What a token follows in that field.
+const BEARER: &[u8] = b"bearer ";
 const NO_KEY: &str = "no known key matches the token";
 const NOT_VALID: &str = "the signature is not valid";
 
@@ -458,15 +471,14 @@ fn only<'a>(mut found: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]
 
 fn in_field<'a>(fields: &'a FieldBlock, name: &'a str) -> Result<Option<&'a [u8]>, Refused> {
     let values = fields.values_named(name.as_bytes());
-    if name != "authorization" {
+    if name != AUTHORIZATION {
         return only(values);
     }
     // Of another scheme: it says nothing of tokens.
-    const SCHEME: &[u8] = b"bearer ";
     let bearer = values.filter_map(|value| {
-        let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+        let (scheme, token) = value.split_at_checked(BEARER.len())?;
         scheme
-            .eq_ignore_ascii_case(SCHEME)
+            .eq_ignore_ascii_case(BEARER)
             .then(|| token.trim_ascii_start())
     });
     only(bearer)

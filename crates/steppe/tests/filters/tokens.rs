@@ -3,6 +3,7 @@
 mod algorithms;
 mod attacks;
 mod authorize;
+mod beside;
 mod explained;
 mod jwks;
 mod others;

@@ -159,7 +159,7 @@ fn tokens_are_looked_for_in_the_order_of_places() {
     let found = |target, lines: &[(&str, &str)]| {
         let head = exchange.head(target, lines);
         let found = filter.0.find(&head);
-        found.map(|found| found.map(|text| String::from_utf8(text.to_vec()).expect("ASCII")))
+        found.map(|found| found.map(|(_, text)| String::from_utf8(text.to_vec()).expect("ASCII")))
     };
     let all = [("x-token", "in field"), ("cookie", "s=1; t=in cookie")];
     let text = |text: &str| Ok(Some(text.to_owned()));
@@ -185,7 +185,10 @@ fn other_schemes_say_nothing_of_tokens() {
             .map(|value| ("authorization", *value))
             .collect();
         let head = exchange.head("/", &lines);
-        filter.0.find(&head).map(|found| found.map(<[u8]>::to_vec))
+        filter
+            .0
+            .find(&head)
+            .map(|found| found.map(|(_, text)| text.to_vec()))
     };
     assert_eq!(found(&["bearer  a"]), Ok(Some(b"a".to_vec())));
     assert_eq!(found(&["Basic abcdefgh"]), Ok(None));

@@ -63,7 +63,8 @@ pub(super) static LISTENER: Table = Table {
             ]),
             "Treatment of request fields and trailers with an underscore in their name, since \
              CGI, WSGI and PHP servers read `X_Forwarded_For` as `X-Forwarded-For`. \"drop\" \
-             does not forward them, \"pass\" does, \"refuse\" responds with 400.",
+             does not forward them, \"pass\" does, unless such servers read them as a field that \
+             the node sets or removes itself, \"refuse\" responds with 400.",
         )
         .absent(Absent::Text("drop")),
         Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)

@@ -1,0 +1,155 @@
+//! What a client says beside its credentials, or under other spellings of what filters say of it.
+
+use super::*;
+
+/// Of "open sesame", by bcrypt.
+const HASH: &str = "$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.";
+
+/// Of ann and "open sesame".
+const BASIC: &str = "Authorization: Basic YW5uOm9wZW4gc2VzYW1l\r\n";
+
+/// Lines of the last request that came to an origin, in lower case.
+fn came_to(origin: &RawOrigin) -> Vec<String> {
+    let received = origin.received().to_ascii_lowercase();
+    let last = received.rfind("http/1.1\r\n").unwrap_or_default();
+    received[last..].lines().map(str::to_owned).collect()
+}
+
+/// A server might go by the scheme that nobody verified.
+#[test]
+fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
+    let token = signed(json!({ "sub": "ann" }));
+    let bearer = bearer(&token);
+    let others = "Authorization: Basic cm9vdDpi\r\nAuthorization: Digest x\r\n";
+    over_each(|protocol| {
+        let site = Site::start(protocol, HS, "", "");
+        for fields in [format!("{others}{bearer}"), format!("{bearer}{others}")] {
+            assert_eq!(site.ask("GET", "/", &fields).status(), 200);
+            let lines = came_to(&site.origin);
+            let lines: Vec<_> = lines
+                .iter()
+                .filter(|line| line.starts_with("auth"))
+                .collect();
+            assert_eq!(lines, [bearer.trim_end().to_ascii_lowercase().as_str()]);
+        }
+        // What it was not taken from is the server's own.
+        let site = Site::start(
+            protocol,
+            HS,
+            "from = [\"cookie:t\", \"header:authorization\"]",
+            "",
+        );
+        let fields = format!("Cookie: t={token}\r\nAuthorization: Basic cm9vdDpi\r\n");
+        assert_eq!(site.ask("GET", "/", &fields).status(), 200);
+        assert!(came_to(&site.origin).contains(&"authorization: basic cm9vddpi".to_owned()));
+        // The same where a password was taken.
+        let node = node_with_users(&site);
+        for fields in [format!("{BASIC}{bearer}"), format!("{bearer}{BASIC}")] {
+            site.origin.forget();
+            assert_eq!(ask(&node, protocol, "GET", "/", &fields).status(), 200);
+            let lines = came_to(&site.origin);
+            let lines: Vec<_> = lines
+                .iter()
+                .filter(|line| line.starts_with("auth"))
+                .collect();
+            assert_eq!(lines, [BASIC.trim_end().to_ascii_lowercase().as_str()]);
+        }
+    });
+}
+
+fn node_with_users(site: &Site) -> Steppe {
+    let config = NodeConfig::plain()
+        .protocols(["h1", "h2c"])
+        .route("all", |r| r.filters(["basic"]))
+        .with_toml(
+            "[http.filter.basic]\nkind = \"basic-auth\"\nusers_file = \"{scratch}/users\"\n",
+        );
+    let users = format!("ann:{HASH}\n");
+    let builder = Steppe::builder().with("origin", site.origin.address());
+    builder.with_file("users", &users).start(&config)
+}
+
+/// Where a listener passes underscores, a server that hands fields on as variables takes `X_User` for `X-User`.
+#[test]
+fn aliases_of_what_the_node_sets_never_pass() {
+    const FILTERS: &str = r#"
+[http.filter.basic]
+kind = "basic-auth"
+users_file = "{folder}/users"
+forward_user = "x-name"
+[http.filter.service]
+kind = "forward-auth"
+upstream = "service"
+response_headers = ["x-service", "x-none"]
+[http.filter.id]
+kind = "request-id"
+[http.filter.edge]
+kind = "transform"
+request_headers = { set = { x-edge = "1" }, remove = ["x-gone"] }
+"#;
+    const ALIASES: [&str; 12] = [
+        "X_Sub",
+        "x_role",
+        "X_Name",
+        "X_Service",
+        "X_None",
+        "X_Request_Id",
+        "X_Edge",
+        "X_Gone",
+        "X_Forwarded_For",
+        "X_Forwarded-Prefix",
+        "X_Real_IP",
+        "Client_Cert",
+    ];
+    let jwt = "from = [\"cookie:t\"]\nforward_claims = { sub = \"x-sub\", role = \"x-role\" }";
+    let aliases: String = ALIASES
+        .iter()
+        .map(|name| format!("{name}: root\r\n"))
+        .collect();
+    over_each(|protocol| {
+        let service =
+            RawOrigin::answering("HTTP/1.1 200 OK\r\nx-service: ann\r\ncontent-length: 0\r\n\r\n");
+        let upstream = format!(
+            "\n[http.upstream.service]\nservers = [\"{}\"]\n",
+            service.address()
+        );
+        let (origin, scratch) = (RawOrigin::answering(OK), Scratch::new("tokens"));
+        std::fs::write(scratch.path().join("hs.key"), SECRET).expect("a file");
+        std::fs::write(scratch.path().join("users"), format!("ann:{HASH}\n")).expect("a file");
+        let config = guarded_by(&format!("{HS}\n{jwt}"), FILTERS)
+            .with_toml(&upstream)
+            .listener(|l| l.set("underscores", "pass"));
+        let node = start(&origin, &scratch.path().display().to_string(), &config);
+        let token = signed(json!({ "sub": "ann" }));
+        let fields = format!("{BASIC}Cookie: t={token}\r\n{aliases}X_Plain: 1\r\n");
+        assert_eq!(ask(&node, protocol, "GET", "/", &fields).status(), 200);
+        let lines = came_to(&origin);
+        for set in [
+            "x-sub: ann",
+            "x-name: ann",
+            "x-service: ann",
+            "x-edge: 1",
+            "x_plain: 1",
+        ] {
+            assert!(lines.contains(&set.to_owned()), "{set}: {lines:?}");
+        }
+        assert!(lines.iter().all(|line| !line.contains("root")), "{lines:?}");
+        assert!(
+            !service.received().contains("X_Forwarded"),
+            "{}",
+            service.received()
+        );
+        if protocol == Protocol::H2 {
+            return;
+        }
+        // A server may merge trailers into the head.
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\n{BASIC}Cookie: t={token}\r\nTransfer-Encoding: chunked\r\n\r\n\
+             0\r\n{aliases}X_Plain: 1\r\n\r\n"
+        );
+        assert_eq!(node.exchange(request).status(), 200);
+        let received = origin.received().to_ascii_lowercase();
+        assert!(received.ends_with("x_plain: 1\r\n\r\n"), "{received}");
+        assert!(!received.contains("root"), "{received}");
+    });
+}
