@@ -38,7 +38,7 @@ use steppe_net::proxy_protocol::Ends;
 use tokio::time::timeout;
 
 use crate::age::ages_at;
-use crate::config::{RetryOn, Servers};
+use crate::config::{Hedge, RetryOn, Servers};
 use crate::error::GatewayError;
 use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CloseReason, UpstreamMetrics};
@@ -227,6 +227,10 @@ impl Pool {
 
     /// Whether another server is asked after one that took no connection. Nothing was
     /// sent, so any request may be; without `retry`, each server is asked once.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the circuit may have opened; only failed attempts get here"
+    )]
     pub(crate) fn goes_on(&self, selection: &mut Selection) -> bool {
         if self.settings().retry.is_some() {
             let failed = selection.tried.last().map(Arc::clone);
@@ -234,7 +238,8 @@ impl Pool {
                 .is_some_and(|failed| self.may_retry(selection, RetryOn::CONNECT, &failed));
         }
         self.refresh_if_changed();
-        self.picker.borrow().has_untried(selection.wanted())
+        let is_left = self.picker.borrow().has_untried(selection.wanted());
+        is_left && self.admits(selection, clock::now())
     }
 
     /// Whether a request that failed so may be sent again, to another server than the one that
@@ -252,21 +257,30 @@ impl Pool {
         let Some(retry) = &self.settings().retry else {
             return false;
         };
-        let is_allowed = retry.on.has(on)
+        let now = clock::now();
+        let is_wanted = retry.on.has(on)
             && selection.retries < retry.attempts
-            && self.has_other(selection, failed)
-            && self
-                .upstream
-                .retry_budget()
-                .allows(retry.budget, clock::now());
+            && self.has_other(selection, failed);
+        let is_admitted = is_wanted && self.admits(selection, now);
+        let is_allowed = is_admitted && self.upstream.retry_budget().allows(retry.budget, now);
+        if is_admitted && !is_allowed {
+            selection.forget_probe();
+        }
         selection.retries += u32::from(is_allowed);
         is_allowed
     }
 
-    /// Whether the budget allows to ask a second server now; counts it if so.
+    /// Whether circuit breaker and budget allow to ask a second server now; counts it if so.
     pub(crate) fn may_hedge(&self, now: Instant) -> bool {
         let hedge = self.settings().hedge.as_ref();
-        hedge.is_some_and(|hedge| self.upstream.hedge_budget().allows(hedge.budget, now))
+        let is_allowed = |hedge: &Hedge| self.upstream.hedge_budget().allows(hedge.budget, now);
+        self.lets_hedges_pass(now) && hedge.is_some_and(is_allowed)
+    }
+
+    /// Whether a second server may be asked: a circuit that is not closed is probed by one request,
+    /// and by one attempt of it.
+    pub(crate) fn lets_hedges_pass(&self, now: Instant) -> bool {
+        matches!(self.upstream.circuit(now), None | Some(Circuit::Closed))
     }
 
     /// Whether there is another server than the one that just `failed`.

@@ -28,7 +28,7 @@ use crate::limits::RESPOND_BYTES_MAX;
 use crate::metrics::CloseReason;
 use crate::respond::Respond;
 use crate::upstream::channel::UpstreamStream;
-use crate::upstream::{Admission, Failure, Next, Pool, PooledStream, Selection};
+use crate::upstream::{Failure, Next, Pool, PooledStream, Selection};
 
 /// Passes what another service lets pass.
 #[derive(Debug)]
@@ -161,11 +161,9 @@ impl Question {
     async fn ask(mut self) -> Result<Answer, GatewayError> {
         let ends_at = self.began_at + self.config.timeout;
         let upstream = Arc::clone(self.pool.upstream());
-        let probe = match upstream.admit(self.began_at) {
-            Admission::Open => return Err(GatewayError::upstream(CloseReason::CircuitOpen, 503)),
-            Admission::Pass => None,
-            Admission::Probe(probe) => Some(probe),
-        };
+        if !self.pool.admits(&mut self.selection, self.began_at) {
+            return Err(GatewayError::upstream(CloseReason::CircuitOpen, 503));
+        }
         let mut stream = match self.pool.checkout(&mut self.selection)? {
             Next::Stream(stream) => stream,
             Next::Connect => {
@@ -185,16 +183,13 @@ impl Question {
                         None => {
                             stream.state().answered(elapsed, now);
                             stream.state().succeeded();
-                            upstream.succeeded(now);
-                            probe
-                                .into_iter()
-                                .for_each(|probe| upstream.recovered(probe));
+                            self.pool.succeeded(&mut self.selection, now);
                         }
                     }
                     self.pool.put_back(stream, now);
                     return Ok(answer);
                 }
-                Err(error) if error.resend != Resend::No && self.selection.count_resend() => {
+                Err(error) if error.resend != Resend::No && self.may_resend(now) => {
                     let target = stream.target();
                     drop(stream);
                     let again = self.pool.reconnect(target, &mut self.selection, None);
@@ -208,6 +203,11 @@ impl Question {
                 }
             }
         }
+    }
+
+    /// Whether it is asked again on another connection; counts it if so.
+    fn may_resend(&mut self, now: Instant) -> bool {
+        self.selection.count_resend() && self.pool.admits(&mut self.selection, now)
     }
 
     /// One request, and the answer to it with its status.

@@ -43,7 +43,7 @@ use crate::head::{RequestHead, RequestView, Version};
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Timeouts};
 use crate::respond::Respond;
-use crate::upstream::{Probe, Selection};
+use crate::upstream::Selection;
 use call::Call;
 use hedging::Hedge;
 use log::Log;
@@ -140,8 +140,6 @@ struct Core {
     timeouts: Timeouts,
     replay: Replay,
     verdict: Verdict,
-    /// It was let through a half-open circuit.
-    probe: Option<Probe>,
     /// It is a call of gRPC, whose client is told of errors in its own way.
     call: Option<Call>,
     identity: Identity,
@@ -341,7 +339,6 @@ impl Exchange {
                 timeouts: Timeouts::default(),
                 replay: Replay::default(),
                 verdict: Verdict::new(now),
-                probe: None,
                 call: None,
                 identity: Identity::default(),
                 places: ALL_PLACES,
@@ -368,7 +365,6 @@ impl Exchange {
         core.answered_by = None;
         core.content = None;
         core.selection.clear();
-        core.probe = None;
         core.replay.forget();
         core.call = None;
         core.identity.clear();

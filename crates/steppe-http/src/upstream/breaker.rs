@@ -174,6 +174,12 @@ impl Breaker {
 }
 
 impl Probe {
+    /// Whether the circuit still waits for this request alone.
+    pub(super) fn holds(&self, now: Instant) -> bool {
+        self.breaker.circuit(now) == Circuit::HalfOpen
+            && self.breaker.probing_since.load(Ordering::Acquire) == self.since
+    }
+
     /// A server has answered well: the circuit is closed.
     pub(super) fn succeeded(self) {
         self.breaker.close();

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Pool;
+use super::breaker::Probe;
 use super::picker::Wanted;
 use super::sticky::{self, Cookie, Secure};
 use super::target::TargetState;
+use super::{Admission, Pool};
 use crate::config::Balance;
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
@@ -30,6 +31,8 @@ pub struct Selection {
     resends: u32,
     /// The server that the next attempt goes to, and its index.
     pub(super) picked: Option<(Arc<TargetState>, usize)>,
+    /// It was let through a half-open circuit, and tells whether servers are well again.
+    pub(super) probe: Option<Probe>,
 }
 
 impl Selection {
@@ -58,6 +61,18 @@ impl Selection {
         self.retries = 0;
         self.resends = 0;
         self.picked = None;
+        self.probe = None;
+    }
+
+    /// Gives back the place of a request that was to tell whether servers are well again: another
+    /// one may be let through.
+    pub(crate) fn forget_probe(&mut self) {
+        self.probe = None;
+    }
+
+    /// Whether it tells whether servers are well again.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.probe.is_some()
     }
 
     /// Counts that the request is sent again for its connection alone; `false` where that was often
@@ -113,6 +128,33 @@ impl Selection {
 }
 
 impl Pool {
+    /// Whether the circuit breaker lets an attempt of the request through, which each one asks, the
+    /// first and those that follow. A half-open circuit lets one request through, whose attempts stop
+    /// once one of them has failed.
+    pub(crate) fn admits(&self, selection: &mut Selection, now: Instant) -> bool {
+        let is_held = selection.probe.as_ref().is_some_and(|held| held.holds(now));
+        if is_held {
+            return true;
+        }
+        match self.upstream.admit(now) {
+            Admission::Pass => true,
+            Admission::Open => false,
+            Admission::Probe(probe) => {
+                selection.probe = Some(probe);
+                true
+            }
+        }
+    }
+
+    /// A server has answered a request well: counts it, and closes the circuit where the request was to
+    /// tell that.
+    pub(crate) fn succeeded(&self, selection: &mut Selection, now: Instant) {
+        self.upstream.succeeded(now);
+        if let Some(probe) = selection.probe.take() {
+            self.upstream.recovered(probe);
+        }
+    }
+
     /// Reads what the choice of a server goes by; `client` says who asks.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn select(

@@ -13,17 +13,17 @@ use super::site::{GET, OK, Origin, Plan, Reads, Reply, SORRY, Script, Site, sayi
 use super::{LATE, millis, seconds};
 
 /// Whether a server fails.
-type Sick = Rc<Cell<bool>>;
+pub type Sick = Rc<Cell<bool>>;
 
 /// A server that fails while it is told to, and counts requests.
-struct Patient {
-    origin: Origin,
-    is_sick: Sick,
-    asked: Rc<Cell<usize>>,
+pub struct Patient {
+    pub origin: Origin,
+    pub is_sick: Sick,
+    pub asked: Rc<Cell<usize>>,
 }
 
 impl Patient {
-    fn sick() -> Self {
+    pub fn sick() -> Self {
         Self {
             origin: Origin::bind(),
             is_sick: Rc::new(Cell::new(true)),
@@ -31,7 +31,7 @@ impl Patient {
         }
     }
 
-    fn script(&self) -> Script {
+    pub fn script(&self) -> Script {
         let (is_sick, asked) = (Rc::clone(&self.is_sick), Rc::clone(&self.asked));
         Box::new(move |_| {
             asked.set(asked.get() + 1);
@@ -57,7 +57,7 @@ fn edits(max_bytes: u64) -> Filter {
     }
 }
 
-fn breaker(min_requests: u32, open_for: u64) -> CircuitBreaker {
+pub fn breaker(min_requests: u32, open_for: u64) -> CircuitBreaker {
     CircuitBreaker {
         window: seconds(10),
         min_requests,
@@ -78,7 +78,7 @@ fn broken(breaker: CircuitBreaker) -> (Site, Sick, Rc<Cell<usize>>) {
     (site, is_sick, asked)
 }
 
-fn circuit(site: &Site) -> &'static str {
+pub fn circuit(site: &Site) -> &'static str {
     site.report().circuit.expect("it has a circuit breaker")
 }
 

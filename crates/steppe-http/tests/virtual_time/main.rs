@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
+mod circuits;
 mod deadlines;
 mod failing;
 mod memory;

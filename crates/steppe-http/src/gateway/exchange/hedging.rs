@@ -5,7 +5,7 @@
 //! the client see one upstream.
 //!
 //! Invariant: only what may be sent again is sent twice, never to the same server, and never once a byte of a
-//! response has reached the client; the upstream's `hedge` and its budget allow it.
+//! response has reached the client; the upstream's `hedge` and its budget allow it, and its circuit is closed.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ impl Core {
         pool.settings().hedge?;
         let is_first = !self.selection.has_tried() && self.selection.sent_again() == 0;
         // A client that stays with a server wants no other, and a circuit is probed by one.
-        let is_free = self.selection.token().is_none() && self.probe.is_none();
+        let is_free = self.selection.token().is_none() && !self.selection.is_probe();
         let may = is_first && is_free && self.replay.repeats() == Repeats::Always;
         let after = pool.upstream().hedge_after().filter(|_| may)?;
         Some(Hedge::Waiting(Box::pin(tokio::time::sleep(after))))
@@ -83,8 +83,12 @@ impl Exchange {
                 Hedge::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                     Poll::Pending => return false,
                     Poll::Ready(Connected { stream, .. }) => {
-                        let asking = stream.and_then(|stream| self.core.ask(stream, now));
-                        self.hedge = asking.ok();
+                        // The circuit may have opened meanwhile.
+                        let route = self.core.route.as_ref();
+                        let pool = route.and_then(|route| route.pool());
+                        let may = pool.is_some_and(|pool| pool.lets_hedges_pass(now));
+                        let stream = stream.ok().filter(|_| may);
+                        self.hedge = stream.and_then(|stream| self.core.ask(stream, now).ok());
                     }
                 },
                 Hedge::Asking(asking) => match asking.poll_head(cx, &mut self.core.replay) {

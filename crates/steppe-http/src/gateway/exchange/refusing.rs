@@ -135,7 +135,7 @@ impl Exchange {
         // What the request held is free for others.
         self.attempt = None;
         self.hedge = None;
-        self.core.probe = None;
+        self.core.selection.forget_probe();
         self.core.head = None;
         self.core.replay.forget();
         let page = self.page(status).filter(|_| !is_call);

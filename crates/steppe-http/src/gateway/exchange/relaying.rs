@@ -22,7 +22,7 @@ use crate::local::Local;
 use crate::metrics::CloseReason;
 use crate::relay::{Relay, Relayed};
 use crate::respond::{Respond, Responding};
-use crate::upstream::{Admission, Next};
+use crate::upstream::Next;
 
 impl Exchange {
     pub(super) fn start_respond(
@@ -46,19 +46,14 @@ impl Exchange {
         now: Instant,
     ) -> Result<(), GatewayError> {
         match &route.target {
-            RouteTarget::Servers(pool) => match (pool.upstream().admit(now), &route.fallback) {
-                (Admission::Open, None) => {
-                    Err(GatewayError::upstream(CloseReason::CircuitOpen, 503))
+            RouteTarget::Servers(pool) => {
+                let is_admitted = pool.admits(&mut self.core.selection, now);
+                match &route.fallback {
+                    _ if is_admitted => self.checkout(client, now),
+                    Some(respond) => self.start_respond(respond, Author::Upstream, now),
+                    None => Err(GatewayError::upstream(CloseReason::CircuitOpen, 503)),
                 }
-                (Admission::Open, Some(respond)) => {
-                    self.start_respond(respond, Author::Upstream, now)
-                }
-                (Admission::Pass, _) => self.checkout(client, now),
-                (Admission::Probe(probe), _) => {
-                    self.core.probe = Some(probe);
-                    self.checkout(client, now)
-                }
-            },
+            }
             RouteTarget::Respond(respond) => self.start_respond(respond, Author::Upstream, now),
             RouteTarget::Files(served) => {
                 let head = self.core.head.take().expect("no attempt has begun");

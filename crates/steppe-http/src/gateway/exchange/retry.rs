@@ -3,7 +3,8 @@
 //!
 //! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response
 //! has reached the client, and either its connection had closed while idle, or its server has not
-//! processed it, or the upstream's `retry` says so and its budget allows it. Where that befalls it
+//! processed it, or the upstream's `retry` says so and its budget allows it; and not where the
+//! circuit of the upstream has opened. Where that befalls it
 //! again, it is the server's doing: it counts there, and another server is asked. A call of gRPC is
 //! sent again after a status of its own alone: of one that was lost, nobody knows what its server has
 //! done of it.
@@ -64,7 +65,8 @@ impl Exchange {
         let failure = core
             .verdict
             .close(result, (&core.replay, is_excused), pool, state, now);
-        let is_resent = matches!(result, Err(error) if core.may_resend(error.resend));
+        let is_resent = matches!(result, Err(error) if core.may_resend(error.resend))
+            && pool.admits(&mut core.selection, now);
         let is_again = is_resent
             || match core.replay.repeats() {
                 Repeats::Never => false,
@@ -115,10 +117,7 @@ impl Core {
             None => {
                 target.answered(elapsed, now);
                 pool.upstream().answered_in(elapsed, now);
-                pool.upstream().succeeded(now);
-                if let Some(probe) = self.probe.take() {
-                    pool.upstream().recovered(probe);
-                }
+                pool.succeeded(&mut self.selection, now);
             }
         }
         let on = match self.replay.repeats() {
