@@ -524,6 +524,13 @@ pub const fn is_value_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
+/// Whether a line of a header or trailer section can have this name and this value, whatever protocol it
+/// came by.
+#[must_use]
+pub fn is_field_line(name: &[u8], value: &[u8]) -> bool {
+    is_token(name) && is_field_value(value)
+}
+
 /// Whether `bytes` can be a field's value.
 #[must_use]
 pub fn is_field_value(bytes: &[u8]) -> bool {

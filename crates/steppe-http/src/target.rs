@@ -12,6 +12,22 @@ use crate::host::Authority;
 use crate::metrics::CloseReason;
 use crate::path;
 
+/// VCHAR: which of them a target may have is for the path and host to say.
+pub(crate) const fn is_target_byte(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e)
+}
+
+/// Whether `bytes` can be a request's target, in whatever form.
+pub(crate) fn is_target(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_target_byte(byte))
+}
+
+/// Whether `bytes` is the name of a scheme (RFC 3986 §3.1).
+pub(crate) fn is_scheme(bytes: &[u8]) -> bool {
+    let is_further = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes.iter().all(is_further)
+}
+
 /// What a request asks, as it came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {

@@ -13,6 +13,7 @@ use steppe_mem::{Lease, OverBudget};
 
 use crate::field::{Field, FieldBlock, FieldList, Span, is_token_byte, is_value_byte};
 use crate::head::{RequestView, Version};
+use crate::target::is_target_byte;
 
 /// What a head may take.
 #[derive(Debug, Clone, Copy)]
@@ -214,11 +215,6 @@ pub fn may_be_complete(bytes: &[u8], seen: usize) -> bool {
 #[must_use]
 pub fn section_may_be_complete(bytes: &[u8], seen: usize) -> bool {
     seen < 2 || may_be_complete(bytes, seen)
-}
-
-/// VCHAR: which of them a target may have is for the path and host to say.
-const fn is_target_byte(byte: u8) -> bool {
-    matches!(byte, 0x21..=0x7e)
 }
 
 const TOKEN: u8 = 1;

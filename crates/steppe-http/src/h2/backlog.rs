@@ -44,6 +44,8 @@ struct Held {
     /// Something takes them.
     is_open: bool,
     frames: usize,
+    /// One of all its frames so far was not empty.
+    has_content: bool,
     lists: usize,
     list_bytes: usize,
 }
@@ -101,9 +103,17 @@ impl Backlog {
         refused.for_each(|(_, held)| self.forget(&held));
     }
 
-    /// A DATA frame has come.
-    pub(super) fn add_frame(&self, stream: u32) {
-        self.add(stream, |held| held.frames += 1);
+    /// A DATA frame has come, with a payload of so many bytes.
+    pub(super) fn add_frame(&self, stream: u32, bytes: usize) {
+        self.add(stream, |held| {
+            held.frames += 1;
+            held.has_content |= bytes > 0;
+        });
+    }
+
+    /// True once a DATA frame of `stream` came that was not empty. Padding counts as content.
+    pub(super) fn has_content(&self, stream: u32) -> bool {
+        (self.0.streams.borrow().get(&stream)).is_some_and(|held| held.has_content)
     }
 
     /// A header list has come that takes so many bytes, of which `charge` was reserved for it.
@@ -258,7 +268,7 @@ mod tests {
         backlog.open(STREAM);
         let mut read = 0;
         while backlog.poll_room(&mut cx).is_ready() {
-            backlog.add_frame(STREAM);
+            backlog.add_frame(STREAM, 1);
             read += 1;
         }
         assert_eq!(read, DATA_FRAMES_WAITING_MAX);
@@ -268,7 +278,7 @@ mod tests {
         (0..read).for_each(|_| backlog.take_frame(STREAM));
         assert!(backlog.poll_room(&mut cx).is_ready() && !backlog.is_full());
         assert_eq!(reserved(), charged as u64, "the table does not shrink");
-        (0..DATA_FRAMES_WAITING_MAX).for_each(|_| backlog.add_frame(STREAM));
+        (0..DATA_FRAMES_WAITING_MAX).for_each(|_| backlog.add_frame(STREAM, 1));
         assert!(backlog.poll_room(&mut cx).is_pending() && backlog.is_full());
         backlog.close(STREAM);
         assert!(backlog.poll_room(&mut cx).is_ready() && !backlog.is_full());
@@ -276,7 +286,7 @@ mod tests {
         let budget = Budget::new(64 << 20);
         let backlog = Backlog::new(budget.root().lease());
         let _others = budget.root().lease().try_reserve(64 << 20).expect("room");
-        (0..DATA_FRAMES_CHARGED).for_each(|_| backlog.add_frame(STREAM));
+        (0..DATA_FRAMES_CHARGED).for_each(|_| backlog.add_frame(STREAM, 1));
         assert!(backlog.poll_room(&mut cx).is_pending() && backlog.is_full());
     }
 
@@ -288,17 +298,17 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         backlog.open(1);
         backlog.open(3);
-        (0..DATA_FRAMES_WAITING_MAX).for_each(|_| backlog.add_frame(1));
-        backlog.add_frame(3);
+        (0..DATA_FRAMES_WAITING_MAX).for_each(|_| backlog.add_frame(1, 1));
+        backlog.add_frame(3, 1);
         backlog.close(3);
         assert!(backlog.poll_room(&mut cx).is_pending());
         // Nobody takes from these any more, and the crate keeps none.
-        backlog.add_frame(3);
+        backlog.add_frame(3, 1);
         backlog.close(1);
         assert!(backlog.poll_room(&mut cx).is_ready());
         assert_eq!(backlog.0.records.get(), 0);
         // One that the crate refuses is never opened.
-        backlog.add_frame(5);
+        backlog.add_frame(5, 1);
         assert_eq!(backlog.0.records.get(), 1);
         backlog.forget_refused();
         assert_eq!(backlog.0.records.get(), 0);

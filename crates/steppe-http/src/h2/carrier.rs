@@ -339,7 +339,7 @@ impl Line {
         };
         let (gate, backlog, lists) = (&mut self.gate, &self.backlog, &mut self.lists);
         let mut see = |seen| match seen {
-            Seen::Data(stream) => backlog.add_frame(stream),
+            Seen::Data(stream, bytes) => backlog.add_frame(stream, bytes),
             Seen::List(ended) if gate.is_head(ended) => {
                 // Those that came in one piece are free: see `Gate::is_tight`.
                 if list == Some(ended) {

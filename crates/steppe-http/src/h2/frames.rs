@@ -46,8 +46,8 @@ pub(super) enum Flood {
 /// A part of a stream among bytes that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// A DATA frame of this stream began.
-    Data(u32),
+    /// A DATA frame of this stream began, with a payload of so many bytes, padding included.
+    Data(u32, usize),
     /// A header list came to its end.
     List(List),
 }
@@ -209,7 +209,7 @@ impl FrameCounter {
                 self.begin_frame(now);
                 self.end_list(see);
                 if self.header[3] == DATA {
-                    see(Seen::Data(self.stream()));
+                    see(Seen::Data(self.stream(), self.payload_left));
                 }
             }
         }
@@ -311,7 +311,7 @@ mod tests {
                 stream: 1,
                 is_opening: true,
             };
-            let expected = [Seen::List(list), Seen::Data(1), Seen::Data(1)];
+            let expected = [Seen::List(list), Seen::Data(1, 300), Seen::Data(1, 0)];
             assert_eq!((content, &seen_all[..]), (300, &expected[..]), "{size}");
             assert_eq!((counter.list(), counter.bytes_to_boundary()), (None, 9));
             assert_eq!(counter.resets.left, RESETS_BURST - 1, "{size}");

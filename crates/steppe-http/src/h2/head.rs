@@ -19,7 +19,7 @@ use super::websocket::{self, WEBSOCKET};
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::exchange::{Refusal, RefusalContent};
-use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_value};
+use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_line, is_token};
 use crate::gateway::ListenerSettings;
 use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
 use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
@@ -130,6 +130,14 @@ fn read_request(
     let (method, uri, headers) = (request.method().as_str(), request.uri(), request.headers());
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let authority = uri.authority().map(|authority| authority.as_str());
+    let is_scheme = |scheme: &str| target::is_scheme(scheme.as_bytes());
+    // The crate lets through what is in no request line.
+    if !is_token(method.as_bytes())
+        || !target::is_target(target.as_bytes())
+        || !uri.scheme_str().is_none_or(is_scheme)
+    {
+        return Err(GatewayError::bad_request());
+    }
     let limits = &settings.limits;
     // A line of HTTP/1 has four bytes beside its name and its value.
     let list_bytes = map_bytes(headers) - headers.len() * (FIELD_OVERHEAD - 4);
@@ -220,7 +228,7 @@ fn too_large() -> GatewayError {
 /// Lines of `headers` but `Host` and `TE`; crumbs of cookies become one (RFC 9113 §8.2.3).
 fn append_all(fields: &mut FieldBlock, headers: &HeaderMap) -> Result<(), FieldError> {
     for (name, value) in headers {
-        if !is_field_value(value.as_bytes()) {
+        if !is_field_line(name.as_str().as_bytes(), value.as_bytes()) {
             return Err(FieldError::Malformed);
         }
         if matches!(*name, HOST | TE | COOKIE) {
@@ -331,11 +339,11 @@ pub(super) fn response_head<T>(
     let mut fields = FieldBlock::new(Buffer::take(lease, bytes + OURS)?, FieldList::take());
     let reason = fields.put(crate::status::reason(status).as_bytes())?;
     for (name, value) in headers {
-        let value = value.as_bytes();
-        if !is_field_value(value) {
+        let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+        if !is_field_line(name, value) {
             return Err(GatewayError::bad_response());
         }
-        fields.append(name.as_str().as_bytes(), value)?;
+        fields.append(name, value)?;
     }
     Ok(ResponseHead {
         fields,

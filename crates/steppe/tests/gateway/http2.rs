@@ -4,4 +4,5 @@ mod attacks;
 mod examples;
 mod grpc;
 mod protocols;
+mod responses;
 mod upstream;

@@ -42,6 +42,8 @@ pub(super) struct ClientStream {
     failed: Option<GatewayError>,
     interim_count: usize,
     has_response_begun: bool,
+    /// A head without content waits for the end of its stream: DATA makes it malformed.
+    ending: Option<Box<ResponseHead>>,
     /// What the server may send.
     window: Option<Window>,
     lease: Option<Lease>,
@@ -73,6 +75,7 @@ impl ClientStream {
             failed: None,
             interim_count: 0,
             has_response_begun: false,
+            ending: None,
             window: None,
             lease: None,
             charge: None,
@@ -176,6 +179,28 @@ impl ClientStream {
         })
     }
 
+    /// Gives the head that waits for the end of its stream.
+    fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        if let Some(incoming) = &mut self.incoming {
+            let ended = ready!(incoming.poll_empty(cx));
+            ended.map_err(|error| self.failed_content(error))?;
+        }
+        // Nothing follows.
+        self.incoming = None;
+        let head = self.ending.take().expect("a head waits");
+        Poll::Ready(Ok(*head))
+    }
+
+    fn failed_content(&self, error: IncomingError) -> GatewayError {
+        match error {
+            IncomingError::Cut(error) => self.cut(&error),
+            IncomingError::OverBudget => GatewayError::over_budget(),
+            IncomingError::Malformed
+            | IncomingError::TooLarge
+            | IncomingError::TrailersTooLarge => GatewayError::bad_response(),
+        }
+    }
+
     fn read_head<T>(
         &self,
         response: &Response<T>,
@@ -249,13 +274,7 @@ impl Source for ClientStream {
             return Poll::Ready(Ok(Part::End(None)));
         };
         let part = ready!(incoming.poll_part(cx, lease));
-        Poll::Ready(part.map_err(|error| match error {
-            IncomingError::Cut(error) => self.cut(&error),
-            IncomingError::OverBudget => GatewayError::over_budget(),
-            IncomingError::Malformed
-            | IncomingError::TooLarge
-            | IncomingError::TrailersTooLarge => GatewayError::bad_response(),
-        }))
+        Poll::Ready(part.map_err(|error| self.failed_content(error)))
     }
 
     fn is_starved(&self) -> bool {
@@ -294,6 +313,9 @@ impl Upstream for ClientStream {
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
+        if self.ending.is_some() {
+            return self.poll_ending(cx);
+        }
         ready!(self.poll_unsent(cx))?;
         ready!(self.poll_room(cx));
         let future = self.response.as_mut().expect("the request was started");
@@ -344,6 +366,11 @@ impl Upstream for ClientStream {
         let backlog = backlog.expect("a response came by a connection");
         let content = (response.into_body(), self.window.take());
         self.incoming = Some(Incoming::new(content, u64::MAX, backlog));
+        let is_ending = head.length == ContentLength::Empty && !head.is_tunnel();
+        if is_ending && follows == Follows::Content {
+            self.ending = Some(Box::new(head));
+            return self.poll_ending(cx);
+        }
         Poll::Ready(Ok(head))
     }
 

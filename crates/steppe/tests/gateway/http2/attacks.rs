@@ -6,6 +6,7 @@ mod floods;
 mod frames;
 mod heads;
 mod injection;
+mod known;
 mod windows;
 
 use steppe_testkit::{
