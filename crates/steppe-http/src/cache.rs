@@ -26,7 +26,7 @@ mod store;
 mod stored;
 mod told;
 
-pub(crate) use credentials::Credentials;
+pub(crate) use credentials::{Credentials, Presented};
 pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
 pub(crate) use key::Resource;

@@ -4,6 +4,7 @@
 //! span lies within them. Nothing borrows from it across a change: an edit
 //! appends bytes and moves offsets. Spec: RFC 9110 §5.
 
+mod alias;
 mod edits;
 mod list;
 mod strip;
@@ -349,7 +350,7 @@ impl FieldBlock {
         let bytes = self.bytes.filled();
         self.fields.retain(|field| {
             let line = field.name.of(bytes);
-            let is_aliased = field.has_underscore && strip::is_alias(line, name);
+            let is_aliased = field.has_underscore && alias::is_alias(line, name);
             !is_aliased && !line.eq_ignore_ascii_case(name)
         });
     }
@@ -524,7 +525,7 @@ pub const fn is_value_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
-/// Whether a line of a header or trailer section can have this name and this value, whatever protocol it
+/// True when a line of a header or trailer section can have this name and this value, whatever protocol it
 /// came by.
 #[must_use]
 pub fn is_field_line(name: &[u8], value: &[u8]) -> bool {

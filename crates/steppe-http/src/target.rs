@@ -17,12 +17,12 @@ pub(crate) const fn is_target_byte(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e)
 }
 
-/// Whether `bytes` can be a request's target, in whatever form.
+/// True when `bytes` can be a request's target, in whatever form.
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_target_byte(byte))
 }
 
-/// Whether `bytes` is the name of a scheme (RFC 3986 §3.1).
+/// True when `bytes` is the name of a scheme (RFC 3986 §3.1).
 pub(crate) fn is_scheme(bytes: &[u8]) -> bool {
     let is_further = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes.iter().all(is_further)

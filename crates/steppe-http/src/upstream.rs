@@ -270,14 +270,14 @@ impl Pool {
         is_allowed
     }
 
-    /// Whether circuit breaker and budget allow to ask a second server now; counts it if so.
+    /// True when circuit breaker and budget allow to ask a second server now; counts it if so.
     pub(crate) fn may_hedge(&self, now: Instant) -> bool {
         let hedge = self.settings().hedge.as_ref();
         let is_allowed = |hedge: &Hedge| self.upstream.hedge_budget().allows(hedge.budget, now);
         self.lets_hedges_pass(now) && hedge.is_some_and(is_allowed)
     }
 
-    /// Whether a second server may be asked: a circuit that is not closed is probed by one request,
+    /// True when a second server may be asked: a circuit that is not closed is probed by one request,
     /// and by one attempt of it.
     pub(crate) fn lets_hedges_pass(&self, now: Instant) -> bool {
         matches!(self.upstream.circuit(now), None | Some(Circuit::Closed))

@@ -288,10 +288,13 @@ fn open_root(path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
 }
 
+/// True of a path that links led to, relative to the folder, if it is served.
+type Judge<'a> = dyn Fn(&[u8]) -> bool + 'a;
+
 fn open_blocking(
     root: BorrowedFd<'_>,
     path: &CStr,
-    is_served: &dyn Fn(&[u8]) -> bool,
+    is_served: &Judge<'_>,
 ) -> Result<Opened, Errno> {
     for _ in 0..FOLDER_TRIES_MAX {
         match open_below(root, path, (ResolveFlags::empty(), is_served)) {
@@ -311,7 +314,7 @@ fn open_blocking(
 fn open_below(
     root: BorrowedFd<'_>,
     path: &CStr,
-    (further, is_served): (ResolveFlags, &dyn Fn(&[u8]) -> bool),
+    (further, is_served): (ResolveFlags, &Judge<'_>),
 ) -> Result<Opened, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
     let open = |resolve| rustix::fs::openat2(root, path, FLAGS, Mode::empty(), resolve);

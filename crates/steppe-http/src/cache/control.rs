@@ -109,7 +109,7 @@ impl ResponseControl {
         !must_revalidate && !self.no_cache && self.s_maxage.is_none()
     }
 
-    /// Whether a shared cache may store the response to a request with credentials: `public`, `s-maxage` and
+    /// True if a shared cache may store the response to a request with credentials: `public`, `s-maxage` and
     /// `must-revalidate` allow it, and nothing else does (RFC 9111 §3.5).
     #[must_use]
     pub fn allows_shared_use(&self) -> bool {

@@ -1,6 +1,8 @@
 //! Kinds of credentials of requests. Responses to one kind say nothing about whether those to another may be
 //! stored, so that one visitor's private response keeps nobody else's from the store.
 
+use crate::field::FieldBlock;
+
 /// The credentials that a request came with, as far as they change who its response may be for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Credentials {
@@ -13,8 +15,15 @@ pub(crate) enum Credentials {
     Authenticated,
 }
 
+/// The parts of a request that decide which fetch it may wait for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Presented<'a> {
+    pub(crate) fields: &'a FieldBlock,
+    pub(crate) credentials: Credentials,
+}
+
 impl Credentials {
-    /// Whether RFC 9111 §3.5 restricts who the response may be for.
+    /// True if RFC 9111 §3.5 restricts the clients that the response is for.
     pub(crate) fn is_authenticated(self) -> bool {
         self == Self::Authenticated
     }

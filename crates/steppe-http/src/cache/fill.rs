@@ -18,7 +18,7 @@ use tokio::time::{Sleep, sleep};
 use super::body::{Body, BodyReader};
 use super::condition::is_validated;
 use super::control::{RequestControl, ResponseControl};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Presented};
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::{Resource, Selecting};
 use super::store::{Store, Unwatched, Why};
@@ -146,9 +146,10 @@ impl Fill {
     }
 
     /// Whether what comes is likely to be for a request with `asked`.
-    pub(super) fn may_be_for(&self, asked: &FieldBlock, credentials: Credentials) -> bool {
+    pub(super) fn may_be_for(&self, asked: Presented<'_>) -> bool {
         let expected = self.expected.as_ref();
-        self.credentials == credentials && expected.is_none_or(|expected| expected.matches(asked))
+        let is_selected = || expected.is_none_or(|expected| expected.matches(asked.fields));
+        self.credentials == asked.credentials && is_selected()
     }
 
     /// Whether nothing has come yet.
@@ -396,7 +397,7 @@ impl Filling {
         self.ask.fill.settle(outcome, None);
     }
 
-    /// Whether what the server says may be about the one who asked alone.
+    /// True if the response may be about the client alone that asked.
     fn is_of_one_visitor(&self) -> bool {
         self.ask.credentials != Credentials::None
     }

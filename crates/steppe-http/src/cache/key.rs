@@ -31,7 +31,7 @@ pub(crate) struct Resource {
     pub(super) uri: Box<[u8]>,
     /// The host that a filter has set for servers, in place of the URI's; empty: none.
     pub(super) host: Box<[u8]>,
-    /// What trusted proxies say that the client asked for, beyond the URI; see [`told`].
+    /// Fields of trusted proxies that say more than the URI; see [`told`].
     pub(super) told: Box<[u8]>,
     pub(super) route: Box<str>,
     /// Its memory: requests have one in flight, too, and choose how long it is.

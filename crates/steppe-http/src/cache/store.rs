@@ -15,14 +15,13 @@ use std::time::Instant;
 
 use steppe_mem::{Account, Evict, Lease, Reservation};
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Presented};
 use super::fill::Fill;
 use super::key::{self, Resource, Wanted};
 use super::queues::Queues;
 use super::report::Stats;
 use super::stored::Stored;
 use crate::config;
-use crate::field::FieldBlock;
 use crate::head::RequestHead;
 use crate::limits::{
     CACHE_GHOSTS, CACHE_PASS_SECONDS, CACHE_PASSES, CACHE_UNWATCHED_MAX, CACHE_VARIANTS_MAX,
@@ -178,7 +177,7 @@ impl Store {
         .flatten()
     }
 
-    /// Whether no request for a resource with such credentials should wait for its response, since the last one
+    /// True if no request for a resource with such credentials should wait for its response, since the last one
     /// was not stored.
     pub(crate) fn is_passed(&self, asked: (&Resource, Credentials), now: Instant) -> bool {
         let (pass, tag) = self.pass(asked);
@@ -212,7 +211,7 @@ impl Store {
     pub(crate) fn lead_or_follow(
         &self,
         resource: &Arc<Resource>,
-        (asked, credentials): (&FieldBlock, Credentials),
+        asked: Presented<'_>,
         joins: impl Fn(&Fill) -> bool,
     ) -> Role {
         let mut shard = self.shard(resource.hash);
@@ -230,12 +229,15 @@ impl Store {
         });
         let entry = &mut entries[at];
         let mut fills = entry.fills.iter();
-        if let Some(fill) = fills.find(|fill| fill.may_be_for(asked, credentials) && joins(fill)) {
+        if let Some(fill) = fills.find(|fill| fill.may_be_for(asked) && joins(fill)) {
             return Role::Follower(Arc::clone(fill));
         }
         // What it will vary by is likely what the last one varied by.
         let last = entry.variants.last();
-        let fill = Fill::new(last.map(|last| last.selecting.again(asked)), credentials);
+        let fill = Fill::new(
+            last.map(|last| last.selecting.again(asked.fields)),
+            asked.credentials,
+        );
         entry.fills.push(Arc::clone(&fill));
         Role::Leader(fill)
     }

@@ -5,7 +5,8 @@
 
 use steppe_mem::OverBudget;
 
-use super::strip::{compare, is_alias};
+use super::alias::is_alias;
+use super::strip::compare;
 use super::{Field, FieldBlock, Span};
 
 /// Names of fields, found in any case.
@@ -93,7 +94,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Lines {
 }
 
 impl FieldBlock {
-    /// Whether more than one line is named `name`.
+    /// True if more than one line is named `name`.
     pub(crate) fn has_several(&self, name: &[u8]) -> bool {
         self.values_named(name).nth(1).is_some()
     }
@@ -111,7 +112,7 @@ impl FieldBlock {
         });
     }
 
-    /// Whether any line has one of these names, or an [alias](is_alias) of one.
+    /// True when any line has one of these names, or an [alias](is_alias) of one.
     pub(crate) fn has_any(&self, names: &NameSet) -> bool {
         let bytes = self.bytes.filled();
         self.fields
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(left(&block), "x_user_id xuser x-_user X-Role");
         assert!(!block.has_any(&names));
         assert!(received(&["X_User"]).has_any(&names));
-        // What a configuration sets is as it says.
+        // A configuration's own names have no aliases.
         let mut block = fields(&[("x_user", "ann")]);
         block.set(b"x-user", b"bob").expect("room");
         assert_eq!(left(&block), "x_user x-user");

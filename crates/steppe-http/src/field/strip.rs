@@ -80,17 +80,7 @@ impl FieldBlock {
     }
 }
 
-/// Whether a server that hands fields on as variables takes two names for one: they differ at most in case, and in
-/// underscores for hyphens.
-pub(super) fn is_alias(left: &[u8], right: &[u8]) -> bool {
-    let fold = |byte: &u8| match byte {
-        b'_' => b'-',
-        byte => byte.to_ascii_lowercase(),
-    };
-    left.len() == right.len() && left.iter().map(fold).eq(right.iter().map(fold))
-}
-
-/// Whether a name is an alias of a field that the gateway sets or removes in every request.
+/// True if a name is an alias of a field that the gateway sets or removes in every request.
 fn is_alias_of_ours(name: &[u8]) -> bool {
     /// No name that means something here is longer, and of longer ones the beginning decides.
     const NAME_BYTES: usize = 32;

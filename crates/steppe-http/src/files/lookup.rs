@@ -153,7 +153,7 @@ impl Lookup {
     }
 }
 
-/// Whether a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
+/// True if a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
 /// begin with two dots are those of versions that are swapped as a whole, as Kubernetes lays out a ConfigMap, and
 /// nobody names them in a request.
 fn is_served(path: &[u8]) -> bool {

@@ -211,7 +211,7 @@ impl ExchangeFilter for Checking {
     }
 }
 
-/// What a name and a password follow in `Authorization`.
+/// The scheme before a name and a password in `Authorization`.
 const SCHEME: &[u8] = b"basic ";
 
 impl Credentials {

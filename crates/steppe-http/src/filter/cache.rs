@@ -19,8 +19,8 @@ use steppe_net::clock;
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, Credentials, Fill, Filling, Found, Judged, Outcome, Place, Reader, Reading, Resource,
-    Role, Store, Stored, Unwatched, Why, judge, may_stand_in,
+    Ask, Credentials, Fill, Filling, Found, Judged, Outcome, Place, Presented, Reader, Reading,
+    Resource, Role, Store, Stored, Unwatched, Why, judge, may_stand_in,
 };
 use crate::error::GatewayError;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
@@ -248,7 +248,7 @@ impl Look<'_> {
         }
         let asks_anew = control.no_cache || control.max_age.is_some();
         let joins = |fill: &Fill| !asks_anew || fill.is_pending();
-        let asked = (&head.fields, self.asked.credentials);
+        let asked = self.presented(head);
         let role = self.store.lead_or_follow(&found.resource, asked, joins);
         Ok(Decision::Wait(match role {
             Role::Follower(fill) => Place::following(fill),
@@ -278,13 +278,20 @@ impl Look<'_> {
         })
     }
 
+    fn presented<'a>(&self, head: &'a RequestHead) -> Presented<'a> {
+        Presented {
+            fields: &head.fields,
+            credentials: self.asked.credentials,
+        }
+    }
+
     /// Has a response fetched that nobody waits for, unless one is.
     fn refresh(&self, found: &Found, head: &RequestHead, behind: impl Fn() -> Rc<dyn Behind>) {
         // Where there is no room for it, the next request tries again.
         let Some(unwatched) = Unwatched::begin(self.store, Why::Refresh) else {
             return;
         };
-        let asked = (&head.fields, self.asked.credentials);
+        let asked = self.presented(head);
         let role = self.store.lead_or_follow(&found.resource, asked, |_| true);
         if let Role::Leader(fill) = role {
             fill.leave();

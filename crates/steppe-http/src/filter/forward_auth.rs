@@ -205,7 +205,7 @@ impl Question {
         }
     }
 
-    /// Whether it is asked again on another connection; counts it if so.
+    /// True when it is asked again on another connection; counts it if so.
     fn may_resend(&mut self, now: Instant) -> bool {
         self.selection.count_resend() && self.pool.admits(&mut self.selection, now)
     }

@@ -416,7 +416,7 @@ impl fmt::Debug for Waiting {
 }
 
 const AUTHORIZATION: &str = "authorization";
-/// What a token follows in that field.
+/// The scheme before a token in that field.
 const BEARER: &[u8] = b"bearer ";
 const NO_KEY: &str = "no known key matches the token";
 const NOT_VALID: &str = "the signature is not valid";

@@ -123,11 +123,11 @@ fn is_cert(cert: &Summary, wanted: &ClientCertMatch) -> bool {
         && fingerprint.is_none_or(|fingerprint| fingerprint == cert.fingerprint)
 }
 
-/// Whether the field has just that value: all lines of that name, joined by `, ` (RFC 9110 §5.3), white space
+/// True if the field has just that value: all lines of that name, joined by `, ` (RFC 9110 §5.3), white space
 /// around each aside. A server that reads one of several lines, or a list, is asked for nothing else than the
 /// route was.
 fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool {
-    // What the lines before have left of the value; `None`: they differ.
+    // The part of the value that the lines before have left; `None`: they differ.
     let (mut left, mut is_first) = (None, true);
     request.fields.each_value(name, &mut |line| {
         let rest = match is_first {
@@ -140,7 +140,7 @@ fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool
     left.is_some_and(<[u8]>::is_empty)
 }
 
-/// Whether there is a parameter of that name, and each has just that value; without `=`, it is empty. Servers
+/// True if there is a parameter of that name, and each has just that value; without `=`, it is empty. Servers
 /// differ in which of several they read.
 ///
 /// Percent-encoded bytes are decoded. `+` is a plus sign: that it encodes a space is a rule of HTML

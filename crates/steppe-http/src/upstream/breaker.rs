@@ -174,7 +174,7 @@ impl Breaker {
 }
 
 impl Probe {
-    /// Whether the circuit still waits for this request alone.
+    /// True while the circuit waits for this request alone.
     pub(super) fn holds(&self, now: Instant) -> bool {
         self.breaker.circuit(now) == Circuit::HalfOpen
             && self.breaker.probing_since.load(Ordering::Acquire) == self.since

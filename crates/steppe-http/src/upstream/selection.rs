@@ -70,7 +70,7 @@ impl Selection {
         self.probe = None;
     }
 
-    /// Whether it tells whether servers are well again.
+    /// True when it tells if servers are well again.
     pub(crate) fn is_probe(&self) -> bool {
         self.probe.is_some()
     }
@@ -128,7 +128,7 @@ impl Selection {
 }
 
 impl Pool {
-    /// Whether the circuit breaker lets an attempt of the request through, which each one asks, the
+    /// Asks if the circuit breaker lets an attempt of the request through, which each one asks, the
     /// first and those that follow. A half-open circuit lets one request through, whose attempts stop
     /// once one of them has failed.
     pub(crate) fn admits(&self, selection: &mut Selection, now: Instant) -> bool {

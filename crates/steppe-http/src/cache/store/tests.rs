@@ -155,7 +155,10 @@ fn one_fetches_and_the_others_follow() {
     let rig = Rig::new(1 << 20, 16 << 20);
     let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
     let role = |joins: bool| {
-        let asked = (&head.fields, Credentials::None);
+        let asked = Presented {
+            fields: &head.fields,
+            credentials: Credentials::None,
+        };
         rig.store.lead_or_follow(&resource, asked, |_| joins)
     };
     let Role::Leader(fill) = role(true) else {
@@ -200,7 +203,10 @@ fn requests_with_other_credentials_do_not_follow() {
     let rig = Rig::new(1 << 20, 16 << 20);
     let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
     let leads = |credentials| {
-        let asked = (&head.fields, credentials);
+        let asked = Presented {
+            fields: &head.fields,
+            credentials,
+        };
         let role = rig.store.lead_or_follow(&resource, asked, |_| true);
         matches!(role, Role::Leader(_))
     };

@@ -82,7 +82,7 @@ fn the_scheme_is_what_a_trusted_proxy_says() {
     }
 }
 
-/// Whatever an origin may make of it.
+/// An origin may render any of these fields.
 #[test]
 fn what_a_trusted_proxy_says_is_told_apart() {
     const FIELDS: [&str; 8] = [

@@ -1,4 +1,4 @@
-//! What a client says beside its credentials, or under other spellings of what filters say of it.
+//! Fields that a client sends beside its credentials, or in other spellings of fields that filters set.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
                 .collect();
             assert_eq!(lines, [bearer.trim_end().to_ascii_lowercase().as_str()]);
         }
-        // What it was not taken from is the server's own.
+        // A field that the token was not taken from is the server's own.
         let site = Site::start(
             protocol,
             HS,

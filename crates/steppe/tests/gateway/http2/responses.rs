@@ -4,10 +4,10 @@
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Steppe};
 
-/// What a server sends on a stream, in two steps: the node has read the first before the second is sent.
+/// A script: what a server sends on a stream, in two steps: the node has read the first before the second is sent.
 type Script = fn(u32) -> [Vec<H2Frame>; 2];
 
-/// What the script is, and the status that clients get for it.
+/// The name of the script, and the status that clients get for it.
 type Row = (&'static str, Script, u16);
 
 fn status(status: &str) -> FieldSection {

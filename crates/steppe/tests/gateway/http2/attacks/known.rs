@@ -8,7 +8,7 @@
 use super::injection::{Bench, Told, trailed, with};
 use super::*;
 
-/// Whether a client of this request is refused, as it should be; panics where that did harm.
+/// True when a client of this request is refused, as it should be; panics where that did harm.
 type Known = (&'static str, fn(&Bench) -> bool);
 
 const KNOWN: &[Known] = &[
