@@ -33,6 +33,10 @@ pub const CLIENT_SHARE_BYTES_MIN: u64 = 256 << 10;
 /// that workers share.
 pub const FLUSH_BYTES: u64 = 16 << 10;
 
+/// The part of its share, one of so many, that a client may hold unseen in charges below [`FLUSH_BYTES`] of all its
+/// connections: with a small share, a thousand idle connections would be more than all of it.
+pub const UNSEEN_PART: u64 = 16;
+
 /// A connection in the table of clients, with an address of its own, to be charged by whoever enters it.
 pub const HOLDER_BYTES: usize = 512;
 

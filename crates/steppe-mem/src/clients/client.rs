@@ -50,7 +50,8 @@ pub(super) struct Client {
     /// Set when it was held back for the first time, and until that is logged.
     was_held_back: AtomicBool,
     is_news: AtomicBool,
-    /// Bytes reserved for it, within [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection.
+    /// Bytes reserved for it, within [`FLUSH_BYTES`](crate::limits::FLUSH_BYTES) a connection, and about one of
+    /// [`UNSEEN_PART`](crate::limits::UNSEEN_PART) of its share in all.
     pub(super) charged_bytes: AtomicI64,
     pub(super) connections: AtomicU64,
     /// Tasks that wait for it to hold less.

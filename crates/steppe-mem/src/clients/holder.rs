@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::client::{Client, Shares};
 use crate::alloc::thread_block_bytes;
-use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES};
+use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES, UNSEEN_PART};
 
 /// A connection, or a client that it speaks for.
 #[derive(Debug)]
@@ -245,7 +245,7 @@ impl Holder {
     pub(crate) fn charge(&self, bytes: i64) {
         let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let change = charged - self.flushed_bytes.load(Ordering::Relaxed);
-        if change.unsigned_abs() >= FLUSH_BYTES {
+        if self.is_due(change.unsigned_abs()) {
             self.flushed_bytes.fetch_add(change, Ordering::Relaxed);
             self.client
                 .charged_bytes
@@ -254,6 +254,17 @@ impl Holder {
                 self.client.queue.wake_for(change.unsigned_abs());
             }
         }
+    }
+
+    /// True when its client is to know of a change by so many bytes: a large one, or one that makes up a share
+    /// where each of the client's connections has it.
+    fn is_due(&self, bytes: u64) -> bool {
+        if bytes >= FLUSH_BYTES {
+            return true;
+        }
+        let connections = self.client.connections.load(Ordering::Relaxed);
+        bytes * connections >= self.shares.bytes() / UNSEEN_PART
+            && !self.client.is_exempt.load(Ordering::Relaxed)
     }
 
     /// [`poll_may_reserve`] for this holder.

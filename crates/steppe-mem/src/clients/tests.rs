@@ -90,6 +90,22 @@ fn what_a_client_has_begun_goes_on_to_the_end_of_its_share() {
 }
 
 #[test]
+fn many_connections_that_hold_little_are_seen() {
+    const CONNECTIONS: usize = 4096;
+    let world = World::new();
+    let holdings: Vec<_> = (0..CONNECTIONS).map(|_| world.open("192.0.2.1")).collect();
+    let held: Vec<_> = holdings
+        .iter()
+        .map_while(|holding| Some((holding, world.reserve(holding, 8 << 10)?)))
+        .collect();
+    let bytes = held.len() * (8 << 10);
+    assert!(bytes <= 13 * MIB, "{bytes} of 12 MiB");
+    for (holding, held) in held {
+        holding.holder().within(|| drop(held));
+    }
+}
+
+#[test]
 fn while_half_is_free_there_is_no_share() {
     let budget = Budget::new(64 * MIB as u64);
     let clients = budget.clients().clone();
