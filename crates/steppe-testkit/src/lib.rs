@@ -158,7 +158,7 @@ pub use tls_client::TlsClient;
 pub use tls_server::TlsServer;
 pub use tools::{Curl, CurlOutput, CurlRun, Load, Wrk, WrkOutput};
 pub use wait::{Gate, eventually, observe_until};
-pub use websocket::{WebSocket, websocket_connect, websocket_echo};
+pub use websocket::{WebSocket, websocket_accept, websocket_connect, websocket_echo};
 pub use wire::Wire;
 pub use worker_time::WorkerTime;
 

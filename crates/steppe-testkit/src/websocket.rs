@@ -30,6 +30,11 @@ pub fn websocket_connect(address: SocketAddr, path: &str) -> (WebSocket<Peer>, R
         .unwrap_or_else(|error| panic!("no WebSocket at {path}: {error}"))
 }
 
+/// The answer to the key of a client's handshake (RFC 6455 §4.2.2).
+pub fn websocket_accept(key: &[u8]) -> String {
+    tungstenite::handshake::derive_accept_key(key)
+}
+
 fn echo(peer: &mut Peer) {
     let Ok(mut socket) = tungstenite::accept(peer) else {
         return;

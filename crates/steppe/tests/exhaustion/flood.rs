@@ -170,13 +170,18 @@ impl Flood {
 fn holdings(node: &Steppe) -> String {
     let memory = node.admin_json("/memory");
     let mib = |path: &str| memory.pointer(path).and_then(Value::as_u64).unwrap_or(0) / MIB;
+    let mut accounts = BTreeMap::new();
+    collect(&memory["budget"], "", &mut accounts);
+    accounts.retain(|_, bytes| *bytes >= MIB);
+    accounts.values_mut().for_each(|bytes| *bytes /= MIB);
     format!(
-        "reserved {}, live {}, retained {}, dirty {}, resident {}",
+        "reserved {}, live {}, retained {}, dirty {}, resident {}; {accounts:?}; most by {}",
         mib("/budget/reserved_bytes"),
         mib("/allocator/live_bytes"),
         mib("/allocator/details/retained_bytes"),
         mib("/allocator/details/dirty_bytes"),
         mib("/rss_bytes"),
+        memory["clients"]["top"][0],
     )
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use steppe_testkit::{FieldSection, H2Frame, H2Server, RawOrigin, is_left_to_long_tier};
 
-use crate::flood::{Crowd, Flood, SilentOrigin};
+use crate::flood::{Crowd, Flood};
+use crate::row::{Origin, Over, Row};
 
 /// The preface of a client (RFC 9113 §3.4), and settings that leave everything as it is.
 const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -38,7 +39,7 @@ fn response(stream: u32, status: &str, head_bytes: usize) -> Vec<H2Frame> {
 }
 
 /// A header list in as many frames as it takes (RFC 9113 §4.2), the first with these flags.
-fn list(stream: u32, fields: &FieldSection, flags: u8) -> Vec<H2Frame> {
+pub fn list(stream: u32, fields: &FieldSection, flags: u8) -> Vec<H2Frame> {
     const FRAME_BYTES: usize = 16 << 10;
     let parts: Vec<_> = fields.bytes().chunks(FRAME_BYTES).collect();
     let last = parts.len() - 1;
@@ -58,49 +59,39 @@ fn list(stream: u32, fields: &FieldSection, flags: u8) -> Vec<H2Frame> {
 }
 
 /// A server of HTTP/2 that answers each request with the frames of `answer`.
-fn h2_origin(answer: impl Fn(u32) -> Vec<H2Frame> + Send + Sync + 'static) -> RawOrigin {
-    RawOrigin::start_plain(move |peer| {
+pub fn h2_origin(answer: impl Fn(u32) -> Vec<H2Frame> + Send + Sync + 'static) -> Origin {
+    Origin::Scripted(RawOrigin::start_plain(move |peer| {
         let Some(mut server) = H2Server::begin(peer, &[]) else {
             return;
         };
         while let Some(stream) = server.request() {
             server.send(&answer(stream));
         }
-    })
-}
-
-/// So many connections send `bytes`, and read nothing.
-#[track_caller]
-fn run(flood: Flood, connections: usize, bytes: &[u8]) {
-    flood.run(|node| {
-        let mut crowd = Crowd::connect(node.gateway(), connections);
-        let sent = crowd.send(bytes);
-        println!("{} MiB were taken", sent >> 20);
-        crowd
-    });
+    }))
 }
 
 /// Connections, requests on each, and bytes of each head.
 type Crowded = (usize, u32, usize);
 
 /// Heads for a server that answers nothing.
-#[track_caller]
-fn heads_that_wait(budget_mib: u64, crowd: Crowded) {
-    let (connections, count, bytes) = crowd;
-    let origin = SilentOrigin::start();
-    let name = format!("h2c, {connections} × {count} heads of {bytes} bytes, {budget_mib} MiB");
-    let flood = Flood::new(&name, budget_mib).toward(origin.address(), "h1");
-    run(flood, connections, &heads(count, bytes));
+pub fn heads_that_wait((connections, count, bytes): Crowded) -> Row {
+    Row {
+        name: format!("{connections} × {count} heads of {bytes} bytes that wait"),
+        origin: Origin::silent(),
+        protocol: "h1",
+        connections,
+        sent: heads(count, bytes),
+    }
 }
 
 #[test]
 fn heads_that_wait_for_memory() {
-    heads_that_wait(64, (150, 100, 15_000));
+    heads_that_wait((150, 100, 15_000)).run(Over::Tcp, 64);
 }
 
 #[test]
 fn heads_that_wait_for_memory_of_small_and_large_budgets() {
-    heads_that_wait(16, (100, 100, 15_000));
+    heads_that_wait((100, 100, 15_000)).run(Over::Tcp, 16);
     if is_left_to_long_tier("heads that wait, the whole table") {
         return;
     }
@@ -111,14 +102,12 @@ fn heads_that_wait_for_memory_of_small_and_large_budgets() {
         (256, (400, 100, 15_000)),
         (16, (400, 100, 15_000)),
     ] {
-        heads_that_wait(budget, crowd);
+        heads_that_wait(crowd).run(Over::Tcp, budget);
     }
 }
 
 /// Heads of fields of a few bytes, of which each takes a hundred.
-#[test]
-fn heads_of_many_fields_that_wait_for_memory() {
-    let origin = SilentOrigin::start();
+fn heads_of_many_fields() -> Row {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     let mut fields = FieldSection::of("GET", "/flood/a");
     for first in names {
@@ -134,32 +123,30 @@ fn heads_of_many_fields_that_wait_for_memory() {
         1 => H2Frame::request(stream, &fields),
         _ => H2Frame::request(stream, &again),
     });
-    let flood = Flood::new("h2c, 200 × 100 heads of 64 indexed fields", 64);
-    run(
-        flood.toward(origin.address(), "h1"),
-        200,
-        &connection(frames),
-    );
+    Row {
+        name: "200 × 100 heads of 64 indexed fields".into(),
+        origin: Origin::silent(),
+        protocol: "h1",
+        connections: 200,
+        sent: connection(frames),
+    }
 }
 
 /// A head of which the end never comes.
-#[test]
-fn heads_in_part() {
-    let origin = SilentOrigin::start();
+fn heads_in_part() -> Row {
     let fields = FieldSection::of("GET", "/flood/a").field("x", vec![b'a'; 15_000]);
     let open = H2Frame::new(H2Frame::HEADERS, 0, 1, fields.bytes());
-    let flood = Flood::new("h2c, 1000 heads of 15 KB in part", 64);
-    run(
-        flood.toward(origin.address(), "h1"),
-        1000,
-        &connection([open]),
-    );
+    Row {
+        name: "1000 heads of 15 KB in part".into(),
+        origin: Origin::silent(),
+        protocol: "h1",
+        connections: 1000,
+        sent: connection([open]),
+    }
 }
 
 /// Trailers that their server does not take.
-#[test]
-fn trailers_that_wait() {
-    let origin = SilentOrigin::start();
+fn trailers_that_wait() -> Row {
     let trailers = FieldSection::default().field("x", vec![b'a'; 15_000]);
     let fields = FieldSection::of("POST", "/flood/a");
     let frames = streams(100).flat_map(|stream| {
@@ -168,29 +155,32 @@ fn trailers_that_wait() {
         frames.extend(list(stream, &trailers, H2Frame::END_STREAM));
         frames
     });
-    let flood = Flood::new("h2c, 100 × 100 trailers of 15 KB", 64);
-    run(
-        flood.toward(origin.address(), "h2c"),
-        100,
-        &connection(frames),
-    );
+    Row {
+        name: "100 × 100 trailers of 15 KB".into(),
+        origin: Origin::silent(),
+        protocol: "h2c",
+        connections: 100,
+        sent: connection(frames),
+    }
 }
 
 /// Heads of responses, and refusals, to clients that read nothing.
-#[test]
-fn responses_that_nobody_reads() {
+fn responses_unread() -> Row {
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: {}\r\n\r\nok",
         "a".repeat(4000)
     );
-    let origin = RawOrigin::answering(head);
-    let flood = Flood::new("h2c, 100 × 100 responses of 4 KB unread", 64);
-    run(flood.toward(origin.address(), "h1"), 100, &heads(100, 10));
+    Row {
+        name: "100 × 100 responses of 4 KB unread".into(),
+        origin: Origin::Scripted(RawOrigin::answering(head)),
+        protocol: "h1",
+        connections: 100,
+        sent: heads(100, 10),
+    }
 }
 
 /// The same of servers of HTTP/2, with trailers.
-#[test]
-fn responses_of_http2_that_nobody_reads() {
+fn responses_of_http2_unread() -> Row {
     let origin = h2_origin(|stream| {
         let mut frames = response(stream, "200", 4000);
         frames.push(H2Frame::data(stream, "ok"));
@@ -198,28 +188,33 @@ fn responses_of_http2_that_nobody_reads() {
         frames.extend(list(stream, &trailers, H2Frame::END_STREAM));
         frames
     });
-    let flood = Flood::new(
-        "h2c both ways, 100 × 100 responses with trailers unread",
-        64,
-    );
-    run(flood.toward(origin.address(), "h2c"), 100, &heads(100, 10));
+    Row {
+        name: "100 × 100 responses of HTTP/2 with trailers unread".into(),
+        origin,
+        protocol: "h2c",
+        connections: 100,
+        sent: heads(100, 10),
+    }
 }
 
 /// Interim responses that no client reads (RFC 9110 §15.2).
-#[test]
-fn interim_responses_that_nobody_reads() {
+fn interim_responses_unread() -> Row {
     let interim = format!(
         "HTTP/1.1 103 Early Hints\r\nx: {}\r\n\r\n",
         "a".repeat(60_000)
     );
     let response = interim.repeat(16) + "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-    let origin = RawOrigin::answering(response);
-    let flood = Flood::new("h2c, 5 × 100 × 16 interim heads of 60 KB from h1", 64);
-    run(flood.toward(origin.address(), "h1"), 5, &heads(100, 10));
+    Row {
+        name: "5 × 100 × 16 interim heads of 60 KB".into(),
+        origin: Origin::Scripted(RawOrigin::answering(response)),
+        protocol: "h1",
+        connections: 5,
+        sent: heads(100, 10),
+    }
 }
 
-#[test]
-fn interim_responses_of_http2_that_nobody_reads() {
+/// The same of servers of HTTP/2.
+fn interim_responses_of_http2_unread() -> Row {
     let origin = h2_origin(|stream| {
         let mut frames: Vec<_> = (0..16)
             .flat_map(|_| response(stream, "103", 60_000))
@@ -228,14 +223,17 @@ fn interim_responses_of_http2_that_nobody_reads() {
         frames.push(H2Frame::last_data(stream, "ok"));
         frames
     });
-    let flood = Flood::new("h2c both ways, 5 × 100 × 16 interim heads of 60 KB", 64);
-    run(flood.toward(origin.address(), "h2c"), 5, &heads(100, 10));
+    Row {
+        name: "5 × 100 × 16 interim heads of 60 KB of HTTP/2".into(),
+        origin,
+        protocol: "h2c",
+        connections: 5,
+        sent: heads(100, 10),
+    }
 }
 
 /// Uploads of one-byte frames beside streams that are reset.
-#[test]
-fn small_frames_beside_streams_that_are_reset() {
-    let origin = SilentOrigin::start();
+fn small_frames_beside_resets() -> Row {
     let fields = FieldSection::of("POST", "/flood/a");
     let uploads = streams(10).map(|stream| H2Frame::opening(stream, &fields));
     let rounds = (0..40_u32).flat_map(|round| {
@@ -248,21 +246,95 @@ fn small_frames_beside_streams_that_are_reset() {
         ];
         begin.into_iter().chain(small)
     });
-    let frames = connection(uploads.chain(rounds));
-    let flood = Flood::new("h2c, 60 × one-byte frames beside resets", 64);
-    run(flood.toward(origin.address(), "h1"), 60, &frames);
+    Row {
+        name: "60 × one-byte frames beside resets".into(),
+        origin: Origin::silent(),
+        protocol: "h1",
+        connections: 60,
+        sent: connection(uploads.chain(rounds)),
+    }
+}
+
+/// The rows but for heads that wait, and streams that are over.
+pub const ROWS: [fn() -> Row; 8] = [
+    heads_of_many_fields,
+    heads_in_part,
+    trailers_that_wait,
+    responses_unread,
+    responses_of_http2_unread,
+    interim_responses_unread,
+    interim_responses_of_http2_unread,
+    small_frames_beside_resets,
+];
+
+#[test]
+fn heads_of_many_fields_that_wait_for_memory() {
+    heads_of_many_fields().run(Over::Tcp, 64);
+}
+
+#[test]
+fn heads_of_which_the_end_never_comes() {
+    heads_in_part().run(Over::Tcp, 64);
+}
+
+#[test]
+fn trailers_that_wait_for_their_server() {
+    trailers_that_wait().run(Over::Tcp, 64);
+}
+
+#[test]
+fn responses_that_nobody_reads() {
+    responses_unread().run(Over::Tcp, 64);
+}
+
+#[test]
+fn responses_of_http2_that_nobody_reads() {
+    responses_of_http2_unread().run(Over::Tcp, 64);
+}
+
+#[test]
+fn interim_responses_that_nobody_reads() {
+    interim_responses_unread().run(Over::Tcp, 64);
+}
+
+#[test]
+fn interim_responses_of_http2_that_nobody_reads() {
+    interim_responses_of_http2_unread().run(Over::Tcp, 64);
+}
+
+#[test]
+fn small_frames_beside_streams_that_are_reset() {
+    small_frames_beside_resets().run(Over::Tcp, 64);
+}
+
+#[test]
+fn the_other_rows_with_other_budgets() {
+    if is_left_to_long_tier("the other rows of HTTP/2 with other budgets") {
+        return;
+    }
+    for budget_mib in [16, 256] {
+        for row in ROWS {
+            row().run(Over::Tcp, budget_mib);
+        }
+        were_busy(budget_mib);
+    }
 }
 
 /// Connections that had many streams at once, and have none.
-#[test]
-fn connections_that_were_busy() {
+#[track_caller]
+fn were_busy(budget_mib: u64) {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let flood = Flood::new("h2c, 300 connections that had 100 streams", 64);
-    let flood = flood.toward(origin.address(), "h1");
+    let name = format!("h2c, 300 connections that had 100 streams, {budget_mib} MiB");
+    let flood = Flood::new(&name, budget_mib).toward(origin.address(), "h1");
     flood.run(|node| {
         let mut crowd = Crowd::connect(node.gateway(), 300);
         crowd.send(&heads(100, 100));
         crowd.read_until_quiet(Duration::from_secs(1));
         crowd
     });
+}
+
+#[test]
+fn connections_that_were_busy() {
+    were_busy(64);
 }

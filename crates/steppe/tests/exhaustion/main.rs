@@ -6,9 +6,14 @@
 
 mod dns;
 mod flood;
+mod flow;
+mod grpc;
 mod http2;
 mod plane;
+mod row;
 #[cfg(feature = "uncharged-heads")]
 mod second_line;
 mod shares;
+mod tls;
 mod tokens;
+mod tunnels;
