@@ -10,6 +10,7 @@
 mod acceptor;
 mod attempt;
 mod client;
+mod ending;
 mod exchange;
 mod forwarding;
 mod labels;

@@ -23,7 +23,11 @@ use web::Coding;
 pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
 
 /// How a call ended: in trailers, or in a head that nothing follows ("Trailers-Only").
-const STATUS: &[u8] = b"grpc-status";
+/// How a call ended: a [`Code`].
+pub(crate) const STATUS: &[u8] = b"grpc-status";
+
+/// The same for people.
+pub(crate) const MESSAGE: &[u8] = b"grpc-message";
 
 /// Digits of a timeout at most.
 const TIMEOUT_DIGITS_MAX: usize = 8;

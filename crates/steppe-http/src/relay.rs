@@ -216,6 +216,12 @@ impl Relay {
         !matches!(self.response, ResponseState::Head | ResponseState::Held)
     }
 
+    /// True while the client was sent a head whose content has not come to its end.
+    #[must_use]
+    pub fn is_response_open(&self) -> bool {
+        self.response == ResponseState::Reading
+    }
+
     /// When it must be polled again at the latest, as of the last poll.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {

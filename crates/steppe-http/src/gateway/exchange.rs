@@ -31,6 +31,7 @@ use steppe_net::{Deadline, clock};
 
 use super::attempt::{Attempt, Connected, Connecting};
 use super::client::ClientContext;
+use super::ending::Ending;
 use super::replay::Replay;
 use super::snapshot::WorkerRoute;
 use super::web::WebCall;
@@ -166,6 +167,8 @@ enum Stage {
     Relaying,
     /// A response of our own was put, and is to be flushed.
     Refusing,
+    /// A call that failed behind its response's head is to end with trailers.
+    Ending(Ending),
     Over(End),
 }
 
@@ -411,7 +414,7 @@ impl Exchange {
                     Poll::Pending => ready!(self.poll_aborted(cx, now, deadline, down)),
                 },
                 Stage::Relaying => ready!(self.poll_relay(cx, now, client, deadline, down)),
-                Stage::Refusing => {
+                Stage::Refusing | Stage::Ending(_) => {
                     self.stage =
                         Stage::Over(ready!(self.poll_refusal(cx, now, client, deadline, down)));
                     Ok(())

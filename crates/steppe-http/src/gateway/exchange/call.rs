@@ -1,9 +1,9 @@
 //! What an exchange that is a call of gRPC learns of how it ends.
 
-use crate::field::FieldBlock;
+use crate::field::{FieldBlock, FieldId};
 use crate::gateway::client::ClientContext;
 use crate::grpc::{self, Code, Dialect};
-use crate::head::RequestHead;
+use crate::head::{ContentLength, RequestHead, ResponseHead, Version};
 use crate::metrics::Called;
 
 /// A call in flight.
@@ -17,6 +17,10 @@ pub(super) struct Call {
     told: Option<Code>,
     /// What the gateway has told its client instead.
     refused: Option<Code>,
+    /// Its client reads trailers.
+    reads_trailers: bool,
+    /// Its response has begun, and ends with trailers.
+    ends_with_trailers: bool,
 }
 
 impl Call {
@@ -27,6 +31,8 @@ impl Call {
             called: None,
             told: None,
             refused: None,
+            reads_trailers: head.version == Version::Http2 || head.takes_trailers,
+            ends_with_trailers: false,
         };
         if call.dialect == Dialect::Grpc {
             call.count(client, head);
@@ -43,11 +49,35 @@ impl Call {
     /// A server is asked.
     pub(super) fn ask(&mut self) {
         self.told = None;
+        self.ends_with_trailers = false;
     }
 
     /// What its server has said so far.
     pub(super) fn told(&self) -> Option<Code> {
         self.told
+    }
+
+    /// Its server has answered with this head.
+    pub(super) fn answered(&mut self, head: &ResponseHead) {
+        self.see(&head.fields);
+        let mut media_types = head.fields.values(FieldId::ContentType);
+        let dialect = media_types.next().and_then(Dialect::of_media_type);
+        // A length that was announced is not cut, nor is a coding whose end is not ours to write.
+        let is_coded = head
+            .fields
+            .values_named(b"content-encoding")
+            .next()
+            .is_some();
+        let is_open = head.status == 200 && head.length == ContentLength::Unknown && !is_coded;
+        self.ends_with_trailers = dialect == Some(Dialect::Grpc) && is_open;
+    }
+
+    /// Tells whether its client can be given a status in trailers, once its response has begun: by HTTP's own, or
+    /// by those that a translation makes content of.
+    pub(super) fn takes_status(&self) -> bool {
+        let is_translated = self.dialect != Dialect::Grpc && self.called.is_some();
+        let reads = is_translated || (self.dialect == Dialect::Grpc && self.reads_trailers);
+        self.ends_with_trailers && reads
     }
 
     /// Its server has sent these fields, as a head or as trailers.

@@ -10,6 +10,7 @@ use super::beginning::allowed_methods;
 use super::{ClientContext, End, Exchange, Stage};
 use crate::error::{GatewayError, Origin};
 use crate::exchange::{Downstream, Page, Refusal, RefusalContent};
+use crate::gateway::ending::Ending;
 use crate::gateway::snapshot::Snapshot;
 use crate::grpc::{Code, Dialect};
 use crate::head::RequestHead;
@@ -157,6 +158,21 @@ impl Exchange {
         };
     }
 
+    /// Gives the next stage of an exchange whose response has begun, and failed with `error`: a call is told in
+    /// trailers, where they can follow what its client has.
+    pub(super) fn stage_after_cut(&mut self, error: &GatewayError) -> Stage {
+        let is_open = self.relay.is_response_open() && error.origin != Origin::Downstream;
+        match &mut self.core.call {
+            Some(call) if is_open && call.takes_status() => {
+                let code = Code::of(error.status, Some(error.reason));
+                call.refuse(code);
+                self.hedge = None;
+                Stage::Ending(Ending::new(code))
+            }
+            _ => Stage::Over(End::Aborted),
+        }
+    }
+
     /// What the first filter that has something to say about `status` says.
     fn page(&mut self, status: u16) -> Option<Arc<Page>> {
         let mut filters = self.filters.get_mut().iter();
@@ -175,7 +191,10 @@ impl Exchange {
     where
         D: Downstream + ?Sized,
     {
-        let flushed = down.poll_flush(cx);
+        let flushed = match &mut self.stage {
+            Stage::Ending(ending) => ending.poll(cx, client.exchange_lease(), down),
+            _ => down.poll_flush(cx),
+        };
         if let Poll::Ready(flushed) = flushed {
             let end = flushed.map_or(End::Aborted, |()| End::Response);
             return Poll::Ready(end);

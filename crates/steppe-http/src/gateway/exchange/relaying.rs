@@ -227,11 +227,13 @@ impl Exchange {
             Ok(Relayed::Tunnel) => End::Tunnel,
             Ok(Relayed::Response) => End::Response,
             // Part of the response is out: a cut connection is all that can tell the client.
+            // A call of gRPC can be told more.
             Err(error) if has_begun && !down.retract() => {
                 client.count_closed(error.reason);
                 self.core.log.reason = Some(error.reason);
                 self.log_failure(client, &error, now);
-                End::Aborted
+                self.stage = self.stage_after_cut(&error);
+                return Ok(());
             }
             Err(error) => return Err(error),
         };

@@ -59,7 +59,7 @@ impl Tap for ExchangeTap<'_> {
         now: Instant,
     ) -> Result<Continue, GatewayError> {
         if let Some(call) = &mut self.core.call {
-            call.see(&head.fields);
+            call.answered(head);
         }
         if let Some(target) = self.target {
             self.core.answered(target, head, now)?;

@@ -1,5 +1,6 @@
 //! Calls of gRPC through the node: what is counted of them, sent again, and translated.
 
+mod ends;
 mod metrics;
 mod retries;
 mod web;
