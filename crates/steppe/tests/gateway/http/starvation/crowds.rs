@@ -110,6 +110,8 @@ fn memory_of_half_heads_comes_back_when_their_clients_leave() {
             .set("timeouts.header", "120s")
             .set("timeouts.idle", "120s")
     });
+    // One address stands for many clients.
+    let config = config.set("node.client_share", "off");
     let node = start(origin.address(), &config);
     let half = half_head(5 << 10);
     let mut crowd: Vec<Peer> = (0..CROWD)
