@@ -36,8 +36,8 @@ const NEIGHBOUR_REQUESTS_MIN: u64 = 50;
 /// Percent of its requests that have to be served, unless a case says otherwise.
 const NEIGHBOUR_SERVED_PERCENT: u64 = 95;
 
-/// Accounts that follow the allocator and caches rather than peers.
-const UNJUDGED: [&str; 3] = ["node/pool", "node/overhead", "node/uncharged"];
+/// Accounts that follow the allocator and caches rather than peers, and that of the harness's own requests.
+const UNJUDGED: [&str; 4] = ["node/admin", "node/pool", "node/overhead", "node/uncharged"];
 /// Exchanges that a worker keeps for reuse, in bytes: 256 of 1,536, and some.
 const IDLE_EXCHANGES_BYTES: u64 = 400 << 10;
 

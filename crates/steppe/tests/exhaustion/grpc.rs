@@ -144,8 +144,11 @@ fn responses_of_http1_unread(content_type: &str) -> Row {
     }
 }
 
+/// Makes the row of calls with this kind of content.
+type MakeRow = fn(&str) -> Row;
+
 /// The rows with their kinds of content.
-const ROWS: [(fn(&str) -> Row, &str); 10] = [
+const ROWS: [(MakeRow, &str); 10] = [
     (messages_that_wait, GRPC),
     (responses_unread, GRPC),
     (messages_that_wait, WEB),
