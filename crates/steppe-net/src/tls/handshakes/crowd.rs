@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::limits::HANDSHAKES_WAITING_MAX;
 
 /// A handshake that took no step for so long may be evicted: its client answers slowly, or not.
-pub(super) const STALLED_AFTER: Duration = Duration::from_secs(1);
+const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Numbers of handshakes that there may be, and their age.
 #[derive(Debug, Clone, Copy)]
@@ -240,6 +240,12 @@ impl Crowd {
             let ticket = self.ticket();
             let of = self.sources.get_mut(&source).expect("it is in rotation");
             let has_room = of.in_progress < self.limits.count_max.div_ceil(2);
+            if of.waiting.is_empty() {
+                // All of them have left.
+                of.is_in_rotation = false;
+                self.forget_empty(source);
+                continue;
+            }
             if has_room && let Some((_, entry)) = of.waiting.pop_first() {
                 of.in_progress += 1;
                 self.waiting -= 1;
@@ -295,6 +301,27 @@ impl Crowd {
         }
         entry.enter(state);
         self.forget_empty(entry.source);
+        self.compact();
+    }
+
+    /// Takes sources of which none waits out of the rotation, once they are most of it: many sources may come and
+    /// leave while all places are held.
+    fn compact(&mut self) {
+        if self.rotation.len() <= 2 * self.waiting + 64 {
+            return;
+        }
+        let sources = &mut self.sources;
+        self.rotation.retain(|source| {
+            let Some(of) = sources.get_mut(source) else {
+                return false;
+            };
+            of.is_in_rotation = !of.waiting.is_empty();
+            if !of.is_in_rotation && of.in_progress == 0 {
+                sources.remove(source);
+                return false;
+            }
+            of.is_in_rotation
+        });
     }
 
     fn forget_empty(&mut self, source: IpAddr) {
@@ -399,6 +426,21 @@ mod tests {
             (State::InProgress, State::InProgress)
         );
         assert_eq!(states(&one)[1], State::Waiting);
+    }
+
+    #[test]
+    fn sources_that_have_left_are_forgotten_and_hold_up_nobody() {
+        let mut world = World::new();
+        let held = [world.add("192.0.2.8", 4), world.add("192.0.2.9", 4)].concat();
+        for number in 0..1000_u32 {
+            let source = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).to_string();
+            let left = world.add(&source, 1);
+            world.remove(&left[0]);
+        }
+        assert!(world.crowd.sources.len() < 70 && world.crowd.rotation.len() < 70);
+        let waits = world.add(ONE, 1);
+        world.remove(&held[0]);
+        assert_eq!(states(&waits), [State::InProgress]);
     }
 
     #[test]
