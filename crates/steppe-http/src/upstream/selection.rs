@@ -94,9 +94,9 @@ impl Selection {
     }
 
     /// Its client's scheme is `scheme`.
-    pub(crate) fn set_scheme(&mut self, scheme: &[u8]) {
+    pub(crate) fn set_scheme(&mut self, scheme: &str) {
         self.secure = match scheme {
-            b"https" => Secure::Yes,
+            "https" => Secure::Yes,
             _ => Secure::No,
         };
     }

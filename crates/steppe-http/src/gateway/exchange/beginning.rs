@@ -88,6 +88,10 @@ impl Exchange {
         let repeats = self.core.repeats(&route);
         self.core.replay.begin(&head, repeats);
         self.core.head = Some(head);
+        if (route.pool()).is_some_and(|pool| pool.settings().sticky.is_some()) {
+            let scheme = self.core.scheme(client);
+            self.core.selection.set_scheme(scheme);
+        }
         self.core.route = Some(route);
         self.stage = Stage::Filtering(0);
     }
@@ -129,18 +133,6 @@ impl Exchange {
         }
         core.log.client = Some(client);
         forwarded.replace(head, &route.lease)?;
-        if route
-            .pool()
-            .is_some_and(|pool| pool.settings().sticky.is_some())
-        {
-            let mut schemes = head.fields.values(FieldId::XForwardedProto);
-            // The client's own, as far as trusted proxies vouch for it.
-            let first = schemes
-                .next()
-                .and_then(|list| list.split(|&byte| byte == b',').next());
-            core.selection
-                .set_scheme(first.unwrap_or_default().trim_ascii());
-        }
         head.fields
             .append_known(FieldId::Via, b"via", via_value(head.version))?;
         let method: &[u8] = match head.method() {

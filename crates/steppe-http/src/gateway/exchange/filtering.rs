@@ -225,7 +225,7 @@ impl Core {
 
     /// The scheme that its client asked by, as far as trusted proxies vouch for it: the field is theirs or the
     /// gateway's own.
-    fn scheme(&self, client: &ClientContext) -> &'static str {
+    pub(super) fn scheme(&self, client: &ClientContext) -> &'static str {
         let head = self.head.as_ref();
         let mut told =
             (head.into_iter()).flat_map(|head| head.fields.values(FieldId::XForwardedProto));
