@@ -14,7 +14,7 @@ const INITIAL_WINDOW_SIZE: [u8; 2] = [0, 4];
 /// RFC 9113 §4.2.
 const FRAME_BYTES: i64 = 16 << 10;
 
-/// The state: what may be sent yet, in bytes.
+/// Windows of a connection and its streams: bytes that may be sent yet.
 pub struct Flow {
     connection: i64,
     /// Of each new stream.

@@ -4,7 +4,7 @@
 
 use steppe_testkit::{FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Steppe};
 
-/// A script: what a server sends on a stream, in two steps: the node has read the first before the second is sent.
+/// Frames that a server sends on a stream, in two steps: the node has read the first before the second is sent.
 type Script = fn(u32) -> [Vec<H2Frame>; 2];
 
 /// The name of the script, and the status that clients get for it.
