@@ -294,6 +294,8 @@ impl Connection {
 
     /// Names what this side serves, in place of what it named before. None: nothing any more.
     ///
+    /// Once the peer has read it, [`Event::Registered`](super::Event::Registered) comes.
+    ///
     /// # Errors
     /// [`OpenError::Busy`], [`OpenError::Fields`].
     pub fn register(&mut self, services: &[Service<'_>]) -> Result<(), OpenError> {
@@ -303,7 +305,16 @@ impl Connection {
         let header = FrameHeader::new(FrameType::SERVICES, 0);
         self.output
             .push_with(&header, |out| write_services(services, out))?;
+        self.registrations += 1;
+        self.ping();
         Ok(())
+    }
+
+    /// Asks the peer for an answer, which tells how many of this side's SERVICES it has read.
+    pub(super) fn ping(&mut self) {
+        let mut header = FrameHeader::new(FrameType::PING, 0);
+        header.aux = self.registrations;
+        self.output.push(&header, b"");
     }
 }
 

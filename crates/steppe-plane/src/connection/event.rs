@@ -91,6 +91,8 @@ pub enum Event<'a> {
     Writable(StreamId),
     /// What the peer serves from now on, in place of what it named before.
     Services(Services<'a>),
+    /// The peer has read the last SERVICES of this side.
+    Registered,
     /// The peer takes no further streams.
     GoingAway {
         /// What is wrong, as a number of [`Violation::code`](super::Violation::code); 0: nothing is.

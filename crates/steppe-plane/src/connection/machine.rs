@@ -17,7 +17,7 @@ use crate::limits::{STANDING_CREDIT_MIN, STREAMS_MAX};
 /// Versions that this side speaks.
 pub(super) const VERSION: u8 = 1;
 
-/// What a connection is told when it begins.
+/// Settings of a connection, from its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Which side of it this is.
@@ -31,7 +31,7 @@ pub struct Config {
     pub connection_credit: u32,
     /// Silence before the peer is asked for a sign of life.
     pub quiet: Duration,
-    /// How long it may take to give one.
+    /// Time that the peer has to give one.
     pub patience: Duration,
 }
 
@@ -58,7 +58,7 @@ pub struct Connection {
     pub(super) streams: Streams,
     pub(super) keepalive: Keepalive,
     pub(super) deadlines: Deadlines,
-    /// What the peer said at first.
+    /// HELLO of the peer.
     pub(super) peer: Option<Hello>,
     /// The number of the next stream of ours, and the highest of the peer's.
     pub(super) next_id: u32,
@@ -85,6 +85,9 @@ pub struct Connection {
     pub(super) is_standing_next: bool,
     /// PING of the peer's that was not answered.
     pub(super) pong: Option<u64>,
+    /// SERVICES that this side has sent, and how many of them the peer had read when it answered a PING.
+    pub(super) registrations: u64,
+    pub(super) acknowledged: u64,
     pub(super) goaways: u8,
     pub(super) is_peer_leaving: bool,
     pub(super) leaving: Leaving,
@@ -92,7 +95,7 @@ pub struct Connection {
     pub(super) violation: Option<Violation>,
 }
 
-/// How far this side is in going away.
+/// Progress of this side in going away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving {
     No,
@@ -153,6 +156,8 @@ impl Connection {
             closed: VecDeque::new(),
             is_standing_next: false,
             pong: None,
+            registrations: 0,
+            acknowledged: 0,
             goaways: 0,
             is_peer_leaving: false,
             leaving: Leaving::No,
@@ -235,7 +240,7 @@ impl Connection {
         Some(deadline.map_or(keepalive, |deadline| deadline.min(keepalive)))
     }
 
-    /// What the peer said of itself; `None` before its HELLO.
+    /// The peer's version and limits; `None` before its HELLO.
     #[must_use]
     pub fn peer(&self) -> Option<Peer> {
         self.peer.as_ref().map(|hello| Peer {
@@ -244,7 +249,13 @@ impl Connection {
         })
     }
 
-    /// Whether the peer has said that it takes no further streams.
+    /// True once the peer has read the last SERVICES of this side; false where there was none.
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        self.registrations > 0 && self.acknowledged == self.registrations
+    }
+
+    /// True once the peer has said that it takes no further streams.
     #[must_use]
     pub fn is_peer_leaving(&self) -> bool {
         self.is_peer_leaving
@@ -262,7 +273,7 @@ impl Connection {
         self.received - self.released
     }
 
-    /// Whether a stream has an entry here: until both sides have ended, and this one's END is on its way.
+    /// True while a stream has an entry here: until both sides have ended, and this one's END is on its way.
     pub(crate) fn has_stream(&self, id: StreamId) -> bool {
         self.streams.has(id)
     }
@@ -301,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// Whether it was drained, and the peer was told: the connection can be closed without a loss.
+    /// True once it was drained, and the peer was told: the connection can be closed without a loss.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.leaving == Leaving::Drained && self.output.is_empty()

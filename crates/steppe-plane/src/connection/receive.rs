@@ -87,7 +87,7 @@ impl Connection {
                 return Ok(Some(Seen::Event(event)));
             }
             if self.keepalive.is_ping_due(now)? {
-                self.output.push(&FrameHeader::new(FrameType::PING, 0), b"");
+                self.ping();
             }
             let Some((header, place)) = self.reader.next()? else {
                 return Ok(None);
@@ -145,8 +145,12 @@ impl Connection {
             FrameType::PING => {
                 if !header.has(flag::ACK) {
                     self.pong = Some(header.aux);
+                    return Ok(None);
                 }
-                Ok(None)
+                let was_registered = self.is_registered();
+                self.acknowledged = header.aux;
+                let is_news = self.is_registered() && !was_registered;
+                Ok(is_news.then_some(Seen::Event(Event::Registered)))
             }
             FrameType::GOAWAY => self.receive_goaway(&header).map(Some),
             FrameType::SERVICES => {

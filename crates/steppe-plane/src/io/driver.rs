@@ -44,7 +44,7 @@ pub(crate) struct Driver<E: Endpoint> {
     endpoint: E,
     timer: Pin<Box<Sleep>>,
     accepted: Vec<Accepted>,
-    /// What the endpoint is to be told once the lock is free.
+    /// What the endpoint is told as soon as the lock is free.
     named: Option<Vec<NamedService>>,
     is_lost: bool,
 }
@@ -65,8 +65,8 @@ impl<E: Endpoint> Driver<E> {
     /// One turn; ready once the connection is over.
     fn turn(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Failure> {
         let link = Arc::clone(&self.link);
-        let mut state = link.lock();
-        let state = &mut *state;
+        let mut guard = link.lock();
+        let state = &mut *guard;
         link.returns.take(&mut state.connection, cx.waker());
         let mut is_open = true;
         for read in 0.. {
@@ -91,6 +91,13 @@ impl<E: Endpoint> Driver<E> {
                 Poll::Ready(Err(error)) => return Poll::Ready(lost(&error)),
             }
         }
+        if let Some(named) = self.named.take() {
+            // Before a PING is answered that came behind SERVICES.
+            drop(guard);
+            self.endpoint.named(&link, &named);
+            guard = link.lock();
+        }
+        let state = &mut *guard;
         if !is_open {
             return Poll::Ready(Failure::new(
                 Status::Unavailable,
@@ -260,7 +267,7 @@ impl<E: Endpoint> Driver<E> {
                         wake(&mut stream.wakers.send);
                     }
                 }
-                Event::Connected(_) => self.link.changed.notify_waiters(),
+                Event::Connected(_) | Event::Registered => self.link.changed.notify_waiters(),
                 Event::GoingAway { .. } => {
                     self.is_lost = true;
                     self.link.changed.notify_waiters();

@@ -33,6 +33,18 @@ impl Link {
         .await
     }
 
+    /// Waits until the peer has read which services this side names.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(crate) async fn registered(&self) -> Result<(), Failure> {
+        self.until(|state| match &state.closed {
+            Some(failure) => Some(Err(failure.clone())),
+            None => state.connection.is_registered().then_some(Ok(())),
+        })
+        .await
+    }
+
     /// Whether the peer serves `service`; `None`: it has named none at all.
     pub(crate) fn serves(&self, service: &str) -> Option<bool> {
         let state = self.lock();

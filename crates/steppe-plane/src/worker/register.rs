@@ -222,7 +222,7 @@ impl Keeper {
         let Ok(link) = self.connections.serve(socket, Side::Dialer) else {
             return;
         };
-        if link.connected().await.is_ok() {
+        if link.registered().await.is_ok() {
             self.tell(WorkerStatus::Serving);
             link.lost().await;
         }

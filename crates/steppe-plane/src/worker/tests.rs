@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use steppe_mem::Budget;
 use steppe_testkit::Port;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -13,6 +14,8 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::caller::{Ask, Caller};
 use crate::connection::Processing;
+use crate::frame::{FrameHeader, FrameType, HEADER_BYTES, Hello, flag};
+use crate::limits::STANDING_CREDIT_MIN;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -122,6 +125,57 @@ async fn a_worker_registers_serves_and_comes_back() {
         registered.reaches(WorkerStatus::Serving).await;
         served.driver.abort();
         registered.reaches(WorkerStatus::Connecting).await;
+    }
+}
+
+/// A relay that has sent its HELLO and has not read SERVICES yet refuses calls.
+#[tokio::test]
+async fn a_worker_serves_once_the_relay_has_read_its_services() {
+    let relay = Relay::new().await;
+    let registered = worker(&Arc::new(Semaphore::new(0))).register(relay.address());
+    let registered = registered.expect("valid names");
+    let (mut socket, _) = relay.listener.accept().await.expect("a worker");
+    let mut hello = Vec::new();
+    HELLO.write(&mut hello);
+    socket.write_all(&hello).await.expect("it is read");
+    let asked = next(&mut socket, FrameType::PING).await;
+    assert!(!asked.has(flag::ACK));
+    // The worker has read HELLO once it answers this.
+    let ping = FrameHeader::new(FrameType::PING, 0);
+    socket
+        .write_all(&ping.to_bytes())
+        .await
+        .expect("it is read");
+    assert!(next(&mut socket, FrameType::PING).await.has(flag::ACK));
+    assert_eq!(registered.status(), WorkerStatus::Connecting);
+    let flags = flag::ACK;
+    let acknowledged = FrameHeader { flags, ..asked };
+    socket
+        .write_all(&acknowledged.to_bytes())
+        .await
+        .expect("it is read");
+    registered.reaches(WorkerStatus::Serving).await;
+}
+
+const HELLO: Hello = Hello {
+    oldest: 1,
+    newest: 1,
+    streams_max: 1,
+    stream_credit: STANDING_CREDIT_MIN,
+    connection_credit: 1 << 20,
+};
+
+/// The next frame of a type.
+async fn next(socket: &mut TcpStream, frame_type: FrameType) -> FrameHeader {
+    loop {
+        let mut header = [0; HEADER_BYTES];
+        socket.read_exact(&mut header).await.expect("a frame");
+        let header = FrameHeader::read(&header);
+        let mut payload = vec![0; header.len as usize];
+        socket.read_exact(&mut payload).await.expect("its payload");
+        if header.frame_type == frame_type {
+            return header;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use rustix::process::Signal;
-use steppe_plane::frame::Hello;
+use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES, Hello, flag};
 use steppe_testkit::{
     Authority, EtcdServer, Leaf, NodeConfig, PATIENCE, Port, Process, Scratch, Steppe, eventually,
     page_example,
@@ -355,13 +355,24 @@ fn a_worker_dials_a_relay_names_its_service_there_and_drains() {
     let mut bytes = Vec::new();
     hello.write(&mut bytes);
     socket.write_all(&bytes).expect("it reads");
-    let mut said = Vec::new();
-    let mut block = [0; 4096];
-    while !said.windows(6).any(|word| word == b"mirror") {
-        let count = socket.read(&mut block).expect("it writes");
-        assert!(count > 0, "it left: {}", echo.said());
-        said.extend_from_slice(&block[..count]);
-    }
+    let (mut payload, mut named) = (Vec::new(), Vec::new());
+    let ping = loop {
+        let mut header = [0; HEADER_BYTES];
+        socket.read_exact(&mut header).expect("a frame");
+        let header = FrameHeader::read(&header);
+        payload.resize(header.len as usize, 0);
+        socket.read_exact(&mut payload).expect("its payload");
+        match header.frame_type {
+            FrameType::SERVICES => named.clone_from(&payload),
+            FrameType::PING => break header,
+            _ => {}
+        }
+    };
+    assert!(named.windows(6).any(|word| word == b"mirror"));
+    assert_eq!(echo.said(), "", "the relay has not answered");
+    let flags = flag::ACK;
+    let answer = FrameHeader { flags, ..ping };
+    socket.write_all(&answer.to_bytes()).expect("it reads");
     let serves = format!("serves mirror through {address}\n");
     eventually("it says so", || echo.said() == serves);
     echo.signal(Signal::TERM);

@@ -288,6 +288,7 @@ impl Endpoint {
                 Event::Granted { bytes, .. } => assert!(bytes > 0),
                 Event::Writable(stream) => assert!(self.streams.contains_key(&stream)),
                 Event::Services(services) => assert!(services.iter().count() < 3),
+                Event::Registered => assert!(self.connection.is_registered()),
                 Event::GoingAway { code, .. } => assert_eq!(code, 0),
             }
         }
