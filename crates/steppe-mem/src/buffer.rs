@@ -231,6 +231,12 @@ impl Buffer {
         self.block().class.bytes()
     }
 
+    /// [`Reservation::bind`] for its charge.
+    pub(crate) fn bind(&mut self) {
+        let charge = self.block_mut().charge.as_mut();
+        charge.expect("charged while in use").bind();
+    }
+
     /// The account that it is charged to.
     #[must_use]
     pub fn lease(&self) -> &Lease {

@@ -44,7 +44,8 @@ const _: () = assert!(size_of::<Chunk>() <= 24);
 impl Chunk {
     /// Bytes in memory of a library, which `charge` accounts for until the last view goes.
     #[must_use]
-    pub fn charged(bytes: Bytes, charge: Reservation) -> Self {
+    pub fn charged(bytes: Bytes, mut charge: Reservation) -> Self {
+        charge.bind();
         Self(Content::Shared(View::of(Memory::Charged(bytes, charge))))
     }
 
@@ -112,11 +113,22 @@ impl Chunk {
         }
     }
 
+    /// Passes it to another task: it counts for the client in whose scope this is called until it is freed there. Views
+    /// and a library's memory do so from the beginning.
+    pub fn bind(&mut self) {
+        if let Content::Owned(buffer) = &mut self.0 {
+            buffer.bind();
+        }
+    }
+
     /// Its bytes for a library, which keep memory and charge until the last clone goes.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
-            Content::Owned(buffer) => buffer.freeze(),
+            Content::Owned(mut buffer) => {
+                buffer.bind();
+                buffer.freeze()
+            }
             Content::Shared(view) => Bytes::from_owner(view),
         }
     }
@@ -155,7 +167,9 @@ impl Chunk {
     /// Makes it a view, where it is none yet.
     fn view(&mut self) -> &mut View {
         if let Content::Owned(buffer) = &mut self.0 {
-            let view = View::of(Memory::Pooled(buffer.take_out()));
+            let mut buffer = buffer.take_out();
+            buffer.bind();
+            let view = View::of(Memory::Pooled(buffer));
             self.0 = Content::Shared(view);
         }
         let Content::Shared(view) = &mut self.0 else {

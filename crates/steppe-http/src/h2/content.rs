@@ -342,7 +342,11 @@ impl Outgoing {
         match (part, &self.end) {
             // The head announced no content.
             (_, End::Sent) => {}
-            (Part::Chunk(chunk), _) => self.queue.push_back(chunk),
+            (Part::Chunk(mut chunk), _) => {
+                // The connection's task frees it.
+                chunk.bind();
+                self.queue.push_back(chunk);
+            }
             (Part::End(trailers), _) => self.end = End::Put(trailers),
         }
     }

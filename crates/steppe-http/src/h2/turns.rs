@@ -115,7 +115,8 @@ impl Turns {
 
     /// Keeps the charge of a header list that the crate was handed, until it is written. Returns what
     /// [`Turn::poll_written`] is to be asked for then.
-    pub(super) fn keep(&self, list: Reservation) -> u64 {
+    pub(super) fn keep(&self, mut list: Reservation) -> u64 {
+        list.bind();
         self.0.lists.borrow_mut().push(list);
         self.0.written.get()
     }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use super::Account;
 use crate::alloc::signed;
-use crate::clients::{Holder, count_reserved, may_admit, poll_may_reserve};
+use crate::clients::{Holder, count_reserved, current, may_admit, poll_may_reserve};
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::waiters::{Waiter, Waiting, Wanted};
 
@@ -338,6 +338,15 @@ impl Reservation {
     #[must_use]
     pub fn lease(&self) -> &Lease {
         &self.lease
+    }
+
+    /// From now on it counts for the client in whose scope this is called, wherever it is given back: for memory that
+    /// another task frees.
+    pub fn bind(&mut self) {
+        let lease = &mut self.lease;
+        if lease.holder.is_none() && lease.slot.purpose == Purpose::Client {
+            lease.holder = current();
+        }
     }
 
     /// Reserves `bytes` more.

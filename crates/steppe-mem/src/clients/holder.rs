@@ -35,6 +35,8 @@ pub struct Holder {
     /// It is of no client's share, whatever its address.
     is_exempt: AtomicBool,
     is_shed: AtomicBool,
+    /// Its client knows nothing of it any more.
+    has_ended: AtomicBool,
     /// Of the task of the connection.
     task: OnceLock<Waker>,
 }
@@ -76,6 +78,11 @@ pub(crate) fn poll_may_reserve(
     with_current(|holder| {
         holder.map_or(Ok(()), |holder| holder.poll_may_reserve(cx, bytes, ticket))
     })
+}
+
+/// The holder whose scope the thread is in.
+pub(crate) fn current() -> Option<Arc<Holder>> {
+    CURRENT.with_borrow(Clone::clone)
 }
 
 fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
@@ -135,6 +142,7 @@ impl Holder {
             live_bytes: AtomicI64::new(0),
             is_exempt: AtomicBool::new(false),
             is_shed: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             task: OnceLock::new(),
         }
     }
@@ -214,6 +222,7 @@ impl Holder {
 
     /// Its client holds less by what it had.
     pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
         let flushed = self.flushed_bytes.swap(0, Ordering::Relaxed);
         self.client
             .charged_bytes
@@ -245,7 +254,7 @@ impl Holder {
     pub(crate) fn charge(&self, bytes: i64) {
         let charged = self.charged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let change = charged - self.flushed_bytes.load(Ordering::Relaxed);
-        if self.is_due(change.unsigned_abs()) {
+        if self.is_due(change.unsigned_abs()) && !self.has_ended.load(Ordering::Relaxed) {
             self.flushed_bytes.fetch_add(change, Ordering::Relaxed);
             self.client
                 .charged_bytes

@@ -292,6 +292,32 @@ fn a_lease_of_a_holder_counts_outside_of_its_scope() {
     assert_eq!(client.holder().charged_bytes(), 0);
 }
 
+#[test]
+fn what_another_task_frees_counts_for_its_client() {
+    let world = World::new();
+    let (client, other) = (world.open("192.0.2.1"), world.open("192.0.2.1"));
+    let held = || -> Vec<_> {
+        let take = |_| {
+            let buffer = crate::Buffer::take(&world.lease, MIB).expect("room");
+            let mut chunk = crate::Chunk::from(buffer);
+            chunk.bind();
+            chunk
+        };
+        client.holder().within(|| (0..4).map(take).collect())
+    };
+    let sum = || client.holder().client().charged_bytes();
+    let first = held();
+    assert_eq!(sum(), 4 * MIB as u64);
+    drop(first);
+    assert_eq!((sum(), client.holder().charged_bytes()), (0, 0));
+    // The connection may end before.
+    let last = held();
+    drop(client);
+    assert_eq!(other.holder().client().charged_bytes(), 0);
+    drop(last);
+    assert_eq!(other.holder().client().charged_bytes(), 0);
+}
+
 #[derive(Debug)]
 struct Kept;
 

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-use steppe_testkit::{FieldSection, H2Frame, Peer, Steppe};
+use steppe_testkit::{
+    FieldSection, H2Frame, H2Server, NodeConfig, Peer, RawOrigin, Steppe, observe_until,
+};
 
 use crate::flood::{Crowd, Flood, SilentOrigin};
 use crate::http2::{connection, streams};
@@ -80,6 +82,35 @@ fn clients_of_a_trusted_proxy_have_shares_of_their_own() {
         .toward(origin.address(), "h1")
         .neighbour(|node| is_served_for("198.51.100.2", node))
         .run(|node| uploads(node, &upload("x-forwarded-for: 198.51.100.1\r\n")));
+}
+
+/// A connection to a server of HTTP/2 frees what a client's uploads held: none of it counts for the client then.
+#[test]
+fn uploads_that_are_over_hold_nothing() {
+    const UPLOADS: usize = 200;
+    let origin = RawOrigin::start_plain(|peer| {
+        let Some(mut server) = H2Server::begin(peer, &[]) else {
+            return;
+        };
+        while let Some(stream) = server.request() {
+            server.send(&[H2Frame::ok(stream), H2Frame::last_data(stream, "ok")]);
+        }
+    });
+    let config = NodeConfig::plain().upstream("origin", |u| u.set("protocol", "h2c"));
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(config);
+    let mut peer = Peer::connect(node.gateway());
+    for _ in 0..UPLOADS {
+        peer.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n");
+        peer.send([b'a'; 100]);
+        assert_eq!(peer.response().text(), "ok");
+    }
+    observe_until(
+        "the client holds little",
+        || node.admin_json("/memory")["clients"]["top"][0].take(),
+        |top| top["charged_bytes"].as_u64() < Some(64 << 10),
+    );
 }
 
 /// One request by HTTP/2 from another address, by a client of its own.
