@@ -33,8 +33,8 @@ use crate::gateway::{
 use crate::head::ContentLength;
 use crate::limits::{
     CONNECTION_STREAMS_PART, CONNECTIONS_LEAVE, DATA_FRAME_BUDGET, H2_CONNECTION_BYTES,
-    H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER,
-    LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
+    H2_STREAM_BYTES, H2_STREAM_PLACE_BYTES, H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX,
+    H2_UNSENT_BYTES, LINGER, LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
 };
 use crate::linger::linger;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
@@ -66,6 +66,8 @@ struct Shared {
     client: Rc<ClientContext>,
     /// Streams whose exchange is not over.
     open: Cell<usize>,
+    /// The most of them at once, and the charge of the places that the crate keeps for as many.
+    places: RefCell<(usize, Option<Reservation>)>,
     windows: Windows,
     turns: Turns,
     backlog: Backlog,
@@ -174,6 +176,7 @@ async fn serve(accepted: Accepted) {
             let shared = Rc::new(Shared {
                 client: Rc::clone(&client),
                 open: Cell::new(0),
+                places: RefCell::default(),
                 windows,
                 turns: turns.clone(),
                 backlog: carrier.backlog(),
@@ -567,8 +570,15 @@ struct OpenStream {
 }
 
 impl OpenStream {
-    fn new(shared: &Rc<Shared>, charge: Reservation) -> Self {
-        shared.open.set(shared.open.get() + 1);
+    fn new(shared: &Rc<Shared>, mut charge: Reservation) -> Self {
+        let open = shared.open.get() + 1;
+        shared.open.set(open);
+        let place = charge.split(H2_STREAM_PLACE_BYTES);
+        let (most, places) = &mut *shared.places.borrow_mut();
+        if open > *most {
+            *most = open;
+            place.join_into(places);
+        }
         Self {
             shared: Rc::clone(shared),
             _charge: charge,

@@ -6,145 +6,28 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
-#[path = "support/in_process.rs"]
+mod http2;
+#[path = "../support/in_process.rs"]
 mod in_process;
+mod running;
 
 use std::alloc::System;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::Read;
+use std::net::TcpStream;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use steppe_http::config::{
-    self, Listener, ListenerTimeouts, ListenerTls, Route, Servers, Target, Upstream, UpstreamKind,
-};
-use steppe_http::guest::Guests;
-use steppe_mem::Budget;
-use steppe_mem::alloc::{Counted, thread_block_bytes};
+use steppe_http::config::ListenerTls;
+use steppe_mem::alloc::Counted;
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion,
 };
-use steppe_net::{ListenAddress, ServerAddress, bind};
 use steppe_testkit::{Authority, Leaf, Peer, RawOrigin, Scratch, TlsClient};
-use tokio::sync::{mpsc, oneshot};
 
-use in_process::{InProcess, Setup};
+use running::{Before, COUNT, Running, Sides};
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
-
-/// Connections of a measurement.
-const COUNT: usize = 256;
-
-/// A gateway with one worker, in front of a server that answers `/` and nothing else.
-struct Running {
-    address: SocketAddr,
-    budget: Budget,
-    ask: mpsc::Sender<oneshot::Sender<i64>>,
-    _gateway: InProcess,
-    _origin: RawOrigin,
-}
-
-impl Running {
-    fn start(tls: Option<ListenerTls>) -> Self {
-        let origin = origin();
-        let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
-        let bound = bind(&any, 1).expect("binds");
-        let patient = ListenerTimeouts {
-            handshake: Duration::from_secs(600),
-            header: Duration::from_secs(600),
-            idle: Duration::from_secs(600),
-            write_stall: Duration::from_secs(600),
-        };
-        let listener = Listener {
-            tls,
-            timeouts: patient,
-            ..Listener::of(bound[0].address().clone(), vec![config::H1])
-        };
-        let ListenAddress::Tcp(address) = listener.address else {
-            panic!("not TCP")
-        };
-        let servers = Servers {
-            keepalive: 2 * COUNT,
-            ..Servers::of([ServerAddress::Ip(origin.address())])
-        };
-        let path = "/{rest*}".parse().expect("valid");
-        let config = config::Gateway {
-            listeners: vec![listener],
-            upstreams: vec![Upstream {
-                name: "o".into(),
-                kind: UpstreamKind::Servers(servers),
-            }],
-            routes: vec![Route::of("all", path, Target::Upstream(0))],
-            ..config::Gateway::default()
-        };
-        let budget = Budget::new(64 << 20);
-        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<i64>>(1);
-        let setup = Setup {
-            budget: &budget,
-            config,
-            bound,
-            codecs: steppe_http::codecs(),
-            access: None,
-            tracer: None,
-            guests: Guests::default(),
-        };
-        let gateway = InProcess::start(setup, || {
-            tokio::task::spawn_local(async move {
-                while let Some(answer) = asked.recv().await {
-                    let _ = answer.send(thread_block_bytes());
-                }
-            });
-        });
-        Self {
-            address,
-            budget,
-            ask,
-            _gateway: gateway,
-            _origin: origin,
-        }
-    }
-
-    /// Bytes that the worker has allocated, once that stays as it is.
-    fn taken(&self) -> i64 {
-        let ask = || {
-            let (answer, answered) = oneshot::channel();
-            self.ask.blocking_send(answer).expect("the worker runs");
-            answered.blocking_recv().expect("the worker answers")
-        };
-        // Housekeeping goes on meanwhile: what it takes for a moment is little beside so many connections.
-        const NOISE: u64 = 16 * COUNT as u64;
-        let until = Instant::now() + Duration::from_secs(60);
-        let (mut last, mut quiet) = (ask(), 0);
-        while quiet < 10 {
-            assert!(Instant::now() < until, "it does not settle");
-            thread::sleep(Duration::from_millis(20));
-            let now = ask();
-            quiet = if now.abs_diff(last) <= NOISE {
-                quiet + 1
-            } else {
-                0
-            };
-            last = now;
-        }
-        last
-    }
-
-    fn reserved(&self) -> u64 {
-        self.budget.root().reserved_bytes()
-    }
-
-    /// Connections that have sent `request`, after `each` did something with each.
-    fn connections(&self, request: &str, each: impl Fn(&mut TcpStream)) -> Vec<TcpStream> {
-        let connect = |_| {
-            let mut stream = TcpStream::connect(self.address).expect("connects");
-            stream.write_all(request.as_bytes()).expect("writes");
-            each(&mut stream);
-            stream
-        };
-        (0..COUNT).map(connect).collect()
-    }
-}
 
 /// With a certificate for `a`.
 fn tls(scratch: &Scratch, authority: &Authority, client: ClientAuth) -> ListenerTls {
@@ -204,40 +87,9 @@ fn read_answer(stream: &mut TcpStream) {
     }
 }
 
-/// A worker's figures when a measurement began.
-struct Before<'a> {
-    running: &'a Running,
-    taken: i64,
-    reserved: u64,
-}
-
-impl<'a> Before<'a> {
-    fn of(running: &'a Running) -> Self {
-        Self {
-            running,
-            taken: running.taken(),
-            reserved: running.reserved(),
-        }
-    }
-
-    /// The charges since then cover the memory that was taken.
-    #[track_caller]
-    fn is_covered(&self, what: &str) {
-        let count = i64::try_from(COUNT).expect("small");
-        let taken = (self.running.taken() - self.taken) / count;
-        let reserved = self.running.reserved().saturating_sub(self.reserved);
-        let reserved = i64::try_from(reserved).expect("small") / count;
-        println!("{what}: {taken} bytes taken, {reserved} charged");
-        assert!(
-            taken > 0 && taken <= reserved,
-            "{what}: {taken} of {reserved}"
-        );
-    }
-}
-
 #[test]
 fn connections_and_exchanges_are_charged_with_what_they_take() {
-    let running = Running::start(None);
+    let running = Running::start(Sides::of_http1(origin()));
     // Stocks, tables and what is made once.
     for request in [SLOW, WAITING] {
         let mut warm = running.connections(request, |_| ());
@@ -275,7 +127,10 @@ fn sessions_and_handshakes_are_charged_with_what_they_take() {
     };
     for (version, client) in [("1.3", TlsClient::new()), ("1.2", TlsClient::of_1_2())] {
         let asked = ClientAuth::Optional(trust.clone());
-        let running = Running::start(Some(tls(&scratch, &authority, asked)));
+        let running = Running::start(Sides {
+            tls: Some(tls(&scratch, &authority, asked)),
+            ..Sides::of_http1(origin())
+        });
         let connect = |_| {
             let mut peer = client.connect(running.address, "a");
             peer.send(ANSWERED);

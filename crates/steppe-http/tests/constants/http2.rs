@@ -1,0 +1,86 @@
+//! Connections and streams of HTTP/2, with clients and with servers.
+
+use steppe_http::config;
+use steppe_testkit::{FieldSection, H2Frame, H2Server, RawOrigin};
+
+use crate::running::{Before, COUNT, Running, Sides};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+/// Of a client, with settings that leave everything as it is (RFC 9113 §3.4).
+const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A client's bytes: so many requests.
+fn requests(count: u32) -> Vec<u8> {
+    let fields = FieldSection::of("GET", "/");
+    let streams = (1..).step_by(2).take(count as usize);
+    let frames = streams.flat_map(|stream| H2Frame::request(stream, &fields).bytes());
+    BEGIN.iter().copied().chain(frames).collect()
+}
+
+fn in_front_of(origin: RawOrigin) -> Running {
+    let running = Running::start(Sides {
+        listens: config::H2C,
+        ..Sides::of_http1(origin)
+    });
+    // What is made once.
+    drop(running.connections(requests(1), |_| ()));
+    running
+}
+
+fn silent() -> RawOrigin {
+    RawOrigin::start_plain(|peer| peer.drain())
+}
+
+/// A connection without streams is charged with little more than it takes, too.
+#[test]
+fn connections_are_charged_with_what_they_take() {
+    let running = in_front_of(silent());
+    let before = Before::of(&running);
+    let held = running.connections(requests(0), |_| ());
+    before.is_covered("a connection of HTTP/2");
+    let sizes = before.sizes(COUNT);
+    assert!(sizes.taken * 115 >= sizes.charged * 100, "{sizes:?}");
+    drop(held);
+}
+
+/// Tables of the `h2` crate grow by doubling: just grown, they take most a stream.
+#[test]
+fn streams_that_wait_are_charged_with_what_they_take() {
+    let running = in_front_of(silent());
+    for count in [1, 5, 17, 33] {
+        let before = Before::of(&running);
+        let held = running.connections(requests(count), |_| ());
+        before.is_covered(&format!("{count} streams that wait"));
+        drop(held);
+    }
+}
+
+/// What is left of streams that are over is charged until the connection ends.
+#[test]
+fn places_of_streams_are_charged_with_what_they_take() {
+    let running = in_front_of(RawOrigin::answering(OK));
+    for count in [17, 33, 65] {
+        let before = Before::of(&running);
+        let held = running.connections(requests(count), |_| ());
+        before.is_covered(&format!("{count} streams that are over"));
+        drop(held);
+    }
+}
+
+/// Clients of HTTP/1.1, whose requests share a connection to a server.
+#[test]
+fn streams_with_servers_are_charged_with_what_they_take() {
+    let origin = RawOrigin::start_plain(|peer| {
+        if let Some(mut server) = H2Server::begin(peer, &[]) {
+            server.drain();
+        }
+    });
+    let running = Running::start(Sides {
+        asks: config::H2,
+        ..Sides::of_http1(origin)
+    });
+    let before = Before::of(&running);
+    let held = running.connections("GET / HTTP/1.1\r\nHost: a\r\n\r\n", |_| ());
+    before.is_covered("a request that waits for a server of HTTP/2");
+    drop(held);
+}

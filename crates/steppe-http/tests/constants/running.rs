@@ -1,0 +1,214 @@
+//! A gateway whose worker says how much it has allocated.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use steppe_http::config::{
+    self, Listener, ListenerTimeouts, ListenerTls, ProtocolName, Route, Servers, Target, Upstream,
+    UpstreamKind,
+};
+use steppe_http::guest::Guests;
+use steppe_mem::Budget;
+use steppe_mem::alloc::thread_block_bytes;
+use steppe_net::{ListenAddress, ServerAddress, bind};
+use steppe_testkit::RawOrigin;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::in_process::{InProcess, Setup};
+
+/// Connections of a measurement.
+pub const COUNT: usize = 64;
+
+/// Both sides of a gateway.
+pub struct Sides {
+    pub tls: Option<ListenerTls>,
+    pub listens: ProtocolName,
+    pub asks: ProtocolName,
+    pub origin: RawOrigin,
+}
+
+impl Sides {
+    /// HTTP/1.1 without TLS.
+    pub fn of_http1(origin: RawOrigin) -> Self {
+        Self {
+            tls: None,
+            listens: config::H1,
+            asks: config::H1,
+            origin,
+        }
+    }
+}
+
+/// A gateway with one worker.
+pub struct Running {
+    pub address: SocketAddr,
+    budget: Budget,
+    ask: mpsc::Sender<oneshot::Sender<i64>>,
+    _gateway: InProcess,
+    _origin: RawOrigin,
+}
+
+impl Running {
+    pub fn start(sides: Sides) -> Self {
+        let Sides {
+            tls,
+            listens,
+            asks,
+            origin,
+        } = sides;
+        let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let bound = bind(&any, 1).expect("binds");
+        let patient = ListenerTimeouts {
+            handshake: Duration::from_secs(600),
+            header: Duration::from_secs(600),
+            idle: Duration::from_secs(600),
+            write_stall: Duration::from_secs(600),
+        };
+        let listener = Listener {
+            tls,
+            timeouts: patient,
+            ..Listener::of(bound[0].address().clone(), vec![listens])
+        };
+        let ListenAddress::Tcp(address) = listener.address else {
+            panic!("not TCP")
+        };
+        let servers = Servers {
+            keepalive: 2 * COUNT,
+            protocol: asks,
+            ..Servers::of([ServerAddress::Ip(origin.address())])
+        };
+        let path = "/{rest*}".parse().expect("valid");
+        let config = config::Gateway {
+            listeners: vec![listener],
+            upstreams: vec![Upstream {
+                name: "o".into(),
+                kind: UpstreamKind::Servers(servers),
+            }],
+            routes: vec![Route::of("all", path, Target::Upstream(0))],
+            ..config::Gateway::default()
+        };
+        let budget = Budget::new(1 << 30);
+        let (ask, mut asked) = mpsc::channel::<oneshot::Sender<i64>>(1);
+        let setup = Setup {
+            budget: &budget,
+            config,
+            bound,
+            codecs: steppe_http::codecs(),
+            access: None,
+            tracer: None,
+            guests: Guests::default(),
+        };
+        let gateway = InProcess::start(setup, || {
+            tokio::task::spawn_local(async move {
+                while let Some(answer) = asked.recv().await {
+                    let _ = answer.send(thread_block_bytes());
+                }
+            });
+        });
+        Self {
+            address,
+            budget,
+            ask,
+            _gateway: gateway,
+            _origin: origin,
+        }
+    }
+
+    /// Bytes that the worker has allocated, once that stays as it is.
+    pub fn taken(&self) -> i64 {
+        let ask = || {
+            let (answer, answered) = oneshot::channel();
+            self.ask.blocking_send(answer).expect("the worker runs");
+            answered.blocking_recv().expect("the worker answers")
+        };
+        // Housekeeping goes on meanwhile: what it takes for a moment is little beside so many connections.
+        const NOISE: u64 = 16 * COUNT as u64;
+        let until = Instant::now() + Duration::from_secs(60);
+        let (mut last, mut quiet) = (ask(), 0);
+        while quiet < 10 {
+            assert!(Instant::now() < until, "it does not settle");
+            thread::sleep(Duration::from_millis(20));
+            let now = ask();
+            quiet = if now.abs_diff(last) <= NOISE {
+                quiet + 1
+            } else {
+                0
+            };
+            last = now;
+        }
+        last
+    }
+
+    pub fn reserved(&self) -> u64 {
+        self.budget.root().reserved_bytes()
+    }
+
+    /// A connection that has sent `request`.
+    pub fn connect(&self, request: impl AsRef<[u8]>) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).expect("connects");
+        stream.write_all(request.as_ref()).expect("writes");
+        stream
+    }
+
+    /// Connections that have sent `request`, after `each` did something with each.
+    pub fn connections(
+        &self,
+        request: impl AsRef<[u8]>,
+        each: impl Fn(&mut TcpStream),
+    ) -> Vec<TcpStream> {
+        let connect = |_| {
+            let mut stream = self.connect(&request);
+            each(&mut stream);
+            stream
+        };
+        (0..COUNT).map(connect).collect()
+    }
+}
+
+/// Bytes of one thing of many.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    pub taken: i64,
+    pub charged: i64,
+}
+
+/// A worker's figures when a measurement began.
+pub struct Before<'a> {
+    running: &'a Running,
+    taken: i64,
+    reserved: u64,
+}
+
+impl<'a> Before<'a> {
+    pub fn of(running: &'a Running) -> Self {
+        Self {
+            running,
+            taken: running.taken(),
+            reserved: running.reserved(),
+        }
+    }
+
+    /// What was taken and charged since then, for each of `count`.
+    pub fn sizes(&self, count: usize) -> Sizes {
+        let count = i64::try_from(count).expect("small");
+        let taken = (self.running.taken() - self.taken) / count;
+        let reserved = self.running.reserved().saturating_sub(self.reserved);
+        Sizes {
+            taken,
+            charged: i64::try_from(reserved).expect("small") / count,
+        }
+    }
+
+    /// The charges since then cover the memory that was taken.
+    #[track_caller]
+    pub fn is_covered(&self, what: &str) {
+        let Sizes { taken, charged } = self.sizes(COUNT);
+        println!("{what}: {taken} bytes taken, {charged} charged");
+        assert!(
+            taken > 0 && taken <= charged,
+            "{what}: {taken} of {charged}"
+        );
+    }
+}
