@@ -38,8 +38,8 @@ const NEIGHBOUR_SERVED_PERCENT: u64 = 95;
 
 /// Accounts that follow the allocator and caches rather than peers, and that of the harness's own requests.
 const UNJUDGED: [&str; 4] = ["node/admin", "node/pool", "node/overhead", "node/uncharged"];
-/// Exchanges that a worker keeps for reuse, in bytes: 256 of 1,536, and some.
-const IDLE_EXCHANGES_BYTES: u64 = 400 << 10;
+/// Exchanges that a worker keeps for reuse, in bytes: 256 of 1,536, and series of gRPC.
+const IDLE_EXCHANGES_BYTES: u64 = 448 << 10;
 
 /// Asks the node once; whether it was served.
 type Neighbour = Box<dyn Fn(&Steppe) -> bool + Send + Sync>;
