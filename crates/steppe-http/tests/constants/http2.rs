@@ -55,7 +55,7 @@ fn streams_that_wait_are_charged_with_what_they_take() {
     }
 }
 
-/// What is left of streams that are over is charged until the connection ends.
+/// Tables that streams leave behind are charged until the connection ends.
 #[test]
 fn places_of_streams_are_charged_with_what_they_take() {
     let running = in_front_of(RawOrigin::answering(OK));

@@ -190,7 +190,7 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// What was taken and charged since then, for each of `count`.
+    /// Bytes that were taken and charged since then, for each of `count`.
     pub fn sizes(&self, count: usize) -> Sizes {
         let count = i64::try_from(count).expect("small");
         let taken = (self.running.taken() - self.taken) / count;
