@@ -308,14 +308,14 @@ pub const H2_CONNECTION_BYTES: usize = 36 << 10;
 
 /// Bytes that a stream of HTTP/2 with a client is charged: its task, and what the `h2` crate keeps
 /// of it. Measured, see ADR 0017.
-pub const H2_STREAM_BYTES: usize = 4 << 10;
+pub const H2_STREAM_BYTES: usize = 4352;
 
 /// The part of it that the connection keeps for the most streams that it had at once: the `h2` crate's tables of
 /// streams and frames grow with them, and never shrink.
 pub const H2_STREAM_PLACE_BYTES: usize = 3712;
 
 /// [`H2_STREAM_BYTES`] with a server, which has no task.
-pub const H2_UPSTREAM_STREAM_BYTES: usize = 2 << 10;
+pub const H2_UPSTREAM_STREAM_BYTES: usize = 2304;
 
 /// Room that a client's stream waits for before its exchange begins: for its heads, and for some
 /// content. It is not held: most need less.

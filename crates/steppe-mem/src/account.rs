@@ -305,7 +305,7 @@ impl Account {
     }
 
     /// Gives back what lies free in the leases of this account and below it.
-    pub(crate) fn reclaim(&self) {
+    pub fn reclaim(&self) {
         each(&self.0.slots, |slot| slot.flush());
         each(&self.0.children, |child| Self(child).reclaim());
     }

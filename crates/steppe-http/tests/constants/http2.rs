@@ -3,7 +3,7 @@
 use steppe_http::config;
 use steppe_testkit::{FieldSection, H2Frame, H2Server, RawOrigin};
 
-use crate::running::{Before, COUNT, Running, Sides};
+use crate::running::{Before, Running, Sides};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// Of a client, with settings that leave everything as it is (RFC 9113 §3.4).
@@ -17,9 +17,13 @@ fn requests(count: u32) -> Vec<u8> {
     BEGIN.iter().copied().chain(frames).collect()
 }
 
+/// Connections of a measurement: each of a client has many to the server.
+const COUNT: usize = 64;
+
 fn in_front_of(origin: RawOrigin) -> Running {
     let running = Running::start(Sides {
         listens: config::H2C,
+        count: COUNT,
         ..Sides::of_http1(origin)
     });
     // What is made once.
@@ -38,7 +42,7 @@ fn connections_are_charged_with_what_they_take() {
     let before = Before::of(&running);
     let held = running.connections(requests(0), |_| ());
     before.is_covered("a connection of HTTP/2");
-    let sizes = before.sizes(COUNT);
+    let sizes = before.sizes();
     assert!(sizes.taken * 115 >= sizes.charged * 100, "{sizes:?}");
     drop(held);
 }
@@ -77,6 +81,7 @@ fn streams_with_servers_are_charged_with_what_they_take() {
     });
     let running = Running::start(Sides {
         asks: config::H2,
+        count: COUNT,
         ..Sides::of_http1(origin)
     });
     let before = Before::of(&running);

@@ -24,7 +24,7 @@ use steppe_net::tls::config::{
 };
 use steppe_testkit::{Authority, Leaf, Peer, RawOrigin, Scratch, TlsClient};
 
-use running::{Before, COUNT, Running, Sides};
+use running::{Before, Running, Sides};
 
 #[global_allocator]
 static ALLOCATOR: Counted<System> = Counted(System);
@@ -137,9 +137,9 @@ fn sessions_and_handshakes_are_charged_with_what_they_take() {
             assert_eq!(peer.response().text(), "ok");
             peer
         };
-        drop((0..COUNT).map(connect).collect::<Vec<Peer>>());
+        drop((0..running.count).map(connect).collect::<Vec<Peer>>());
         let before = Before::of(&running);
-        let idle: Vec<Peer> = (0..COUNT).map(connect).collect();
+        let idle: Vec<Peer> = (0..running.count).map(connect).collect();
         before.is_covered(&format!("a session of TLS {version}"));
         drop(idle);
         let before = Before::of(&running);
@@ -149,7 +149,7 @@ fn sessions_and_handshakes_are_charged_with_what_they_take() {
             peer.some();
             peer
         };
-        let mut begun: Vec<Peer> = (0..COUNT).map(begin).collect();
+        let mut begun: Vec<Peer> = (0..running.count).map(begin).collect();
         before.is_covered(&format!("a handshake of TLS {version}"));
         if version == "1.2" {
             begun.iter_mut().for_each(send_most_of_a_certificate);

@@ -13,13 +13,10 @@ use steppe_http::guest::Guests;
 use steppe_mem::Budget;
 use steppe_mem::alloc::thread_block_bytes;
 use steppe_net::{ListenAddress, ServerAddress, bind};
-use steppe_testkit::RawOrigin;
+use steppe_testkit::{RawOrigin, observe_until};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::in_process::{InProcess, Setup};
-
-/// Connections of a measurement.
-pub const COUNT: usize = 64;
 
 /// Both sides of a gateway.
 pub struct Sides {
@@ -27,6 +24,8 @@ pub struct Sides {
     pub listens: ProtocolName,
     pub asks: ProtocolName,
     pub origin: RawOrigin,
+    /// Connections of a measurement.
+    pub count: usize,
 }
 
 impl Sides {
@@ -37,6 +36,7 @@ impl Sides {
             listens: config::H1,
             asks: config::H1,
             origin,
+            count: 256,
         }
     }
 }
@@ -44,6 +44,8 @@ impl Sides {
 /// A gateway with one worker.
 pub struct Running {
     pub address: SocketAddr,
+    /// Connections of a measurement.
+    pub count: usize,
     budget: Budget,
     ask: mpsc::Sender<oneshot::Sender<i64>>,
     _gateway: InProcess,
@@ -57,6 +59,7 @@ impl Running {
             listens,
             asks,
             origin,
+            count,
         } = sides;
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let bound = bind(&any, 1).expect("binds");
@@ -75,7 +78,7 @@ impl Running {
             panic!("not TCP")
         };
         let servers = Servers {
-            keepalive: 2 * COUNT,
+            keepalive: 2 * count,
             protocol: asks,
             ..Servers::of([ServerAddress::Ip(origin.address())])
         };
@@ -109,6 +112,7 @@ impl Running {
         });
         Self {
             address,
+            count,
             budget,
             ask,
             _gateway: gateway,
@@ -124,14 +128,14 @@ impl Running {
             answered.blocking_recv().expect("the worker answers")
         };
         // Housekeeping goes on meanwhile: what it takes for a moment is little beside so many connections.
-        const NOISE: u64 = 16 * COUNT as u64;
+        let noise = 16 * self.count as u64;
         let until = Instant::now() + Duration::from_secs(60);
         let (mut last, mut quiet) = (ask(), 0);
         while quiet < 10 {
             assert!(Instant::now() < until, "it does not settle");
             thread::sleep(Duration::from_millis(20));
             let now = ask();
-            quiet = if now.abs_diff(last) <= NOISE {
+            quiet = if now.abs_diff(last) <= noise {
                 quiet + 1
             } else {
                 0
@@ -141,8 +145,18 @@ impl Running {
         last
     }
 
+    /// Bytes reserved, without the unused parts of the portions that workers drew.
     pub fn reserved(&self) -> u64 {
+        self.budget.root().reclaim();
         self.budget.root().reserved_bytes()
+    }
+
+    /// Bytes reserved by the account whose name begins so.
+    fn reserved_by(&self, begin: &str) -> u64 {
+        self.budget.root().reclaim();
+        let accounts = self.budget.report().children.into_iter();
+        let of_them = accounts.filter(|account| account.name.starts_with(begin));
+        of_them.map(|account| account.reserved_bytes).sum()
     }
 
     /// A connection that has sent `request`.
@@ -163,7 +177,7 @@ impl Running {
             each(&mut stream);
             stream
         };
-        (0..COUNT).map(connect).collect()
+        (0..self.count).map(connect).collect()
     }
 }
 
@@ -182,7 +196,10 @@ pub struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
+    /// Once no connection of a client is left.
     pub fn of(running: &'a Running) -> Self {
+        let reserved = || running.reserved_by("listener ");
+        observe_until("connections have ended", reserved, |&bytes| bytes == 0);
         Self {
             running,
             taken: running.taken(),
@@ -190,9 +207,9 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Bytes that were taken and charged since then, for each of `count`.
-    pub fn sizes(&self, count: usize) -> Sizes {
-        let count = i64::try_from(count).expect("small");
+    /// Bytes that were taken and charged since then, for each connection.
+    pub fn sizes(&self) -> Sizes {
+        let count = i64::try_from(self.running.count).expect("small");
         let taken = (self.running.taken() - self.taken) / count;
         let reserved = self.running.reserved().saturating_sub(self.reserved);
         Sizes {
@@ -204,7 +221,7 @@ impl<'a> Before<'a> {
     /// The charges since then cover the memory that was taken.
     #[track_caller]
     pub fn is_covered(&self, what: &str) {
-        let Sizes { taken, charged } = self.sizes(COUNT);
+        let Sizes { taken, charged } = self.sizes();
         println!("{what}: {taken} bytes taken, {charged} charged");
         assert!(
             taken > 0 && taken <= charged,
