@@ -391,9 +391,6 @@ impl<E: Endpoint + Unpin> Future for Driver<E> {
         for accepted in std::mem::take(&mut self.accepted) {
             self.endpoint.accept(accepted);
         }
-        if let Some(named) = self.named.take() {
-            self.endpoint.named(&self.link, &named);
-        }
         if std::mem::take(&mut self.is_lost) {
             self.endpoint.lost(&self.link);
         }

@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::link::{Link, State};
 use super::stream::Opener;
-use crate::connection::{OpenError, Processing, StreamId};
+use crate::connection::{Connection, OpenError, Processing, StreamId};
 use crate::frame::Service;
 use crate::status::Status;
 
@@ -26,11 +26,8 @@ impl Link {
     /// # Errors
     /// The connection is gone.
     pub(crate) async fn connected(&self) -> Result<(), Failure> {
-        self.until(|state| match &state.closed {
-            Some(failure) => Some(Err(failure.clone())),
-            None => state.connection.peer().map(|_| Ok(())),
-        })
-        .await
+        self.until_open(|connection| connection.peer().is_some())
+            .await
     }
 
     /// Waits until the peer has read which services this side names.
@@ -38,11 +35,7 @@ impl Link {
     /// # Errors
     /// The connection is gone.
     pub(crate) async fn registered(&self) -> Result<(), Failure> {
-        self.until(|state| match &state.closed {
-            Some(failure) => Some(Err(failure.clone())),
-            None => state.connection.is_registered().then_some(Ok(())),
-        })
-        .await
+        self.until_open(Connection::is_registered).await
     }
 
     /// Whether the peer serves `service`; `None`: it has named none at all.
@@ -95,6 +88,15 @@ impl Link {
             state.reset(id, &failure);
         }
         self.wake();
+    }
+
+    /// Waits until `holds`, or until the connection is gone.
+    async fn until_open(&self, holds: impl Fn(&Connection) -> bool) -> Result<(), Failure> {
+        self.until(|state| match &state.closed {
+            Some(failure) => Some(Err(failure.clone())),
+            None => holds(&state.connection).then_some(Ok(())),
+        })
+        .await
     }
 
     async fn until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
