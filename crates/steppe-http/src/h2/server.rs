@@ -66,8 +66,8 @@ struct Shared {
     client: Rc<ClientContext>,
     /// Streams whose exchange is not over.
     open: Cell<usize>,
-    /// The most of them at once, and the charge of the places that the crate keeps for as many.
-    places: RefCell<(usize, Option<Reservation>)>,
+    /// The charge of the places that the crate keeps, for the most of them at once.
+    places: RefCell<Option<Reservation>>,
     windows: Windows,
     turns: Turns,
     backlog: Backlog,
@@ -574,9 +574,9 @@ impl OpenStream {
         let open = shared.open.get() + 1;
         shared.open.set(open);
         let place = charge.split(H2_STREAM_PLACE_BYTES);
-        let (most, places) = &mut *shared.places.borrow_mut();
-        if open > *most {
-            *most = open;
+        let places = &mut *shared.places.borrow_mut();
+        let charged_bytes = places.as_ref().map_or(0, Reservation::bytes);
+        if open * H2_STREAM_PLACE_BYTES > charged_bytes {
             place.join_into(places);
         }
         Self {
