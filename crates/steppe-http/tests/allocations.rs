@@ -22,7 +22,6 @@ use steppe_http::config::{
     RetryOn, Route, Servers, Sticky, Target, Transform, Upstream, UpstreamKind,
 };
 use steppe_http::grpc::Code;
-use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
 use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
@@ -329,14 +328,11 @@ impl Running {
             panic!("not TCP")
         };
         let (ask, mut asked) = mpsc::channel::<oneshot::Sender<u64>>(1);
+        let budget = Budget::new(64 << 20);
         let setup = Setup {
-            budget: &Budget::new(64 << 20),
-            config: configuration(listener, servers),
-            bound,
-            codecs: steppe_http::codecs(),
             access: log.map(access_log),
             tracer,
-            guests: Guests::default(),
+            ..Setup::of(&budget, configuration(listener, servers), bound)
         };
         let gateway = InProcess::start(setup, || {
             tokio::task::spawn_local(async move {

@@ -50,23 +50,23 @@ fn connections_are_charged_with_what_they_take() {
 /// Tables of the `h2` crate grow by doubling: just grown, they take most a stream.
 #[test]
 fn streams_that_wait_are_charged_with_what_they_take() {
-    let running = in_front_of(silent());
-    for count in [1, 5, 17, 33] {
-        let before = Before::of(&running);
-        let held = running.connections(requests(count), |_| ());
-        before.is_covered(&format!("{count} streams that wait"));
-        drop(held);
-    }
+    are_covered("streams that wait", &[1, 5, 17, 33], silent());
 }
 
 /// Tables that streams leave behind are charged until the connection ends.
 #[test]
 fn places_of_streams_are_charged_with_what_they_take() {
-    let running = in_front_of(RawOrigin::answering(OK));
-    for count in [17, 33, 65] {
+    let origin = RawOrigin::answering(OK);
+    are_covered("streams that are over", &[17, 33, 65], origin);
+}
+
+/// The charges of a connection with so many streams cover them.
+fn are_covered(what: &str, counts: &[u32], origin: RawOrigin) {
+    let running = in_front_of(origin);
+    for &count in counts {
         let before = Before::of(&running);
         let held = running.connections(requests(count), |_| ());
-        before.is_covered(&format!("{count} streams that are over"));
+        before.is_covered(&format!("{count} {what}"));
         drop(held);
     }
 }

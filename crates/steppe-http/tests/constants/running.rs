@@ -9,7 +9,6 @@ use steppe_http::config::{
     self, Listener, ListenerTimeouts, ListenerTls, ProtocolName, Route, Servers, Target, Upstream,
     UpstreamKind,
 };
-use steppe_http::guest::Guests;
 use steppe_mem::Budget;
 use steppe_mem::alloc::thread_block_bytes;
 use steppe_net::{ListenAddress, ServerAddress, bind};
@@ -94,15 +93,7 @@ impl Running {
         };
         let budget = Budget::new(1 << 30);
         let (ask, mut asked) = mpsc::channel::<oneshot::Sender<i64>>(1);
-        let setup = Setup {
-            budget: &budget,
-            config,
-            bound,
-            codecs: steppe_http::codecs(),
-            access: None,
-            tracer: None,
-            guests: Guests::default(),
-        };
+        let setup = Setup::of(&budget, config, bound);
         let gateway = InProcess::start(setup, || {
             tokio::task::spawn_local(async move {
                 while let Some(answer) = asked.recv().await {

@@ -10,7 +10,6 @@ use steppe_http::config::{
     UpstreamKind,
 };
 use steppe_http::filter::Filter;
-use steppe_http::guest::Guests;
 use steppe_mem::Budget;
 use steppe_net::{BoundListener, ListenAddress, ServerAddress, bind};
 
@@ -60,14 +59,10 @@ impl Running {
             .collect();
         let codecs = setup.codecs.clone();
         let config = configuration(setup, &bound);
+        let budget = Budget::new(64 << 20);
         let setup = in_process::Setup {
-            budget: &Budget::new(64 << 20),
-            config,
-            bound,
             codecs,
-            access: None,
-            tracer: None,
-            guests: Guests::default(),
+            ..in_process::Setup::of(&budget, config, bound)
         };
         Self {
             addresses,

@@ -163,13 +163,8 @@ fn start(resource: &str) -> Running {
     let parrot = Parrot::default();
     let (budget, open) = (Budget::new(BUDGET_BYTES as u64), Arc::clone(&parrot.open));
     let setup = Setup {
-        budget: &budget,
-        config,
-        bound,
-        codecs: steppe_http::codecs(),
-        access: None,
-        tracer: None,
         guests: Guests::default().with(GUEST, Arc::new(parrot)),
+        ..Setup::of(&budget, config, bound)
     };
     Running {
         address,

@@ -37,6 +37,21 @@ pub struct Setup<'a> {
     pub guests: Guests,
 }
 
+impl<'a> Setup<'a> {
+    /// A gateway that logs no requests, traces none and has no guests.
+    pub fn of(budget: &'a Budget, config: config::Gateway, bound: Vec<BoundListener>) -> Self {
+        Self {
+            budget,
+            config,
+            bound,
+            codecs: steppe_http::codecs(),
+            access: None,
+            tracer: None,
+            guests: Guests::default(),
+        }
+    }
+}
+
 impl InProcess {
     /// `beside` is called on the worker's thread before it serves.
     pub fn start(setup: Setup<'_>, beside: impl FnOnce() + Send + 'static) -> Self {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use steppe_http::config::{self, Listener, Route, Servers, Target, Upstream, UpstreamKind};
-use steppe_http::guest::Guests;
 use steppe_mem::{AccountReport, Budget};
 use steppe_net::{ListenAddress, ServerAddress, bind};
 
@@ -30,15 +29,8 @@ impl Running {
         let socket = folder.join("gateway");
         let address = ListenAddress::Unix(socket.clone());
         let budget = Budget::new(64 << 20);
-        let setup = Setup {
-            budget: &budget,
-            bound: bind(&address, 1).expect("binds"),
-            config: configuration(address, origin(&folder)),
-            codecs: steppe_http::codecs(),
-            access: None,
-            guests: Guests::default(),
-            tracer: None,
-        };
+        let bound = bind(&address, 1).expect("binds");
+        let setup = Setup::of(&budget, configuration(address, origin(&folder)), bound);
         let gateway = InProcess::start(setup, || ());
         Self {
             socket,
