@@ -227,8 +227,15 @@ impl Crowd {
         }
     }
 
-    /// Begins as many of those that wait as there is room for.
+    /// Begins as many of those that wait as there is room for, and has connections accepted in their place.
     fn begin_waiting(&mut self, now: Instant) {
+        self.begin_those_with_room(now);
+        if self.waiting < HANDSHAKES_WAITING_MAX {
+            self.wake_acceptor();
+        }
+    }
+
+    fn begin_those_with_room(&mut self, now: Instant) {
         let mut passed_over = 0;
         while self.in_progress.len() < self.limits.count_max.max(1) {
             if passed_over >= self.rotation.len() {
@@ -263,9 +270,6 @@ impl Crowd {
                 true => self.rotation.push_back(source),
                 false => self.forget_empty(source),
             }
-        }
-        if self.waiting < HANDSHAKES_WAITING_MAX {
-            self.wake_acceptor();
         }
     }
 
@@ -345,6 +349,10 @@ impl Crowd {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+
     use super::*;
 
     /// A crowd, and the time there.
@@ -494,6 +502,41 @@ mod tests {
         assert_eq!(states(&many)[0], State::Evicted);
         assert!(states(&few).iter().all(|state| *state == State::InProgress));
         assert_eq!(states(&others)[2], State::InProgress);
+    }
+
+    /// Of one source or of several, and whether those that wait begin or leave.
+    #[test]
+    fn connections_are_accepted_again_once_fewer_wait() {
+        for sources in [&[ONE][..], &[ONE, OTHER], &[ONE, OTHER, "192.0.2.3"]] {
+            for leaves in [State::InProgress, State::Waiting] {
+                let mut world = World::new();
+                let mut crowd = world.add(ONE, 4);
+                while world.counts().1 < HANDSHAKES_WAITING_MAX {
+                    let source = sources[crowd.len() % sources.len()];
+                    crowd.extend(world.add(source, 1));
+                }
+                let woken = Arc::new(Woken::default());
+                let waker = Waker::from(Arc::clone(&woken));
+                let is_ready = |world: &mut World| {
+                    let cx = Context::from_waker(&waker);
+                    world.crowd.poll_room(&cx).is_ready()
+                };
+                assert!(!is_ready(&mut world));
+                let leaver = crowd.iter().find(|entry| entry.state.get() == leaves);
+                world.remove(leaver.expect("there are some"));
+                assert!(woken.0.load(Ordering::Relaxed), "{sources:?}, {leaves:?}");
+                assert!(is_ready(&mut world));
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
     #[test]
