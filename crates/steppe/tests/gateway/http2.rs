@@ -3,6 +3,7 @@
 mod attacks;
 mod examples;
 mod grpc;
+mod overflows;
 mod protocols;
 mod responses;
 mod upstream;
