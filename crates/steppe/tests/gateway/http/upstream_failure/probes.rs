@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use steppe_testkit::{RawOrigin, Section, Steppe, eventually, observe_until};
 
-use super::{OK, address, failures, node, servers, wait_until};
+use super::{GET, OK, address, failures, node, servers, wait_until};
 
 /// The answer of a server to a probe.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +66,7 @@ fn probing(
 }
 
 const NO: &str = "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n";
+const SORRY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
 const FOUND: &str = "HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n";
 
 #[test]
@@ -145,4 +146,45 @@ fn a_probe_waits_as_long_as_told() {
         servers[0]["state"] == "unhealthy"
     });
     assert_eq!(servers(&node)[0]["probe"]["last"], "no response in time");
+}
+
+/// An ejection that is over makes no server well whose probes fail: nobody is told that it is back.
+#[test]
+fn no_server_is_told_to_be_back_while_its_probes_fail() {
+    const EJECTED: &str = "server ejected";
+    const BACK: [&str; 2] = ["server readmitted", "server is healthy again"];
+    let is_sick = Arc::new(AtomicBool::new(true));
+    let origins = [(); 2].map(|()| {
+        let told = Arc::clone(&is_sick);
+        RawOrigin::replying(move |_| {
+            let answer = if told.load(Ordering::Acquire) {
+                SORRY
+            } else {
+                OK
+            };
+            answer.into()
+        })
+    });
+    let health = Section::new().set("path", "/probe").set("interval", "20ms");
+    let node = node(&origins.each_ref().map(address), |u| {
+        u.set("health", health)
+            .set("outlier.consecutive_failures", 1)
+            .set("outlier.ejection", "50ms")
+    });
+    wait_until(&node, "both are out", |servers| {
+        servers.iter().all(|server| server["state"] == "unhealthy")
+    });
+    let count = |line: &str| node.said().matches(line).count();
+    // One of the two is ejected at a time: a further ejection begins after the last one was over.
+    eventually("ejections end", || {
+        node.exchange(GET);
+        count(EJECTED) >= 4
+    });
+    assert_eq!(BACK.map(count), [0, 0], "{}", node.said());
+    is_sick.store(false, Ordering::Release);
+    wait_until(&node, "both are back", |servers| {
+        servers.iter().all(|server| server["state"] == "healthy")
+    });
+    eventually("the log says so", || count(BACK[1]) == 2);
+    assert!(count(BACK[0]) <= 1, "of the last ejection: {}", node.said());
 }
