@@ -52,6 +52,7 @@
 //! - `authority.rs`: certificate authority
 //! - `cgroup.rs`: control group with a memory limit
 //! - `namespace.rs`: network namespace with delay and packet loss
+//! - `open_files.rs`: command with a limit on open files
 //! - `delay_queue.rs`: packet delay by NFQUEUE, for kernels without netem
 //! - `port.rs`: free TCP ports for parallel tests
 //! - `process.rs`: child process with its output
@@ -96,6 +97,7 @@ mod name_server;
 mod namespace;
 mod nginx;
 mod node_config;
+mod open_files;
 mod origin;
 mod page;
 mod peer;

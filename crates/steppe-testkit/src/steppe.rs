@@ -12,7 +12,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::peer::PATIENCE;
 use crate::{
-    Cgroup, Message, Metrics, NameServer, NodeConfig, Peer, Port, Process, Scratch, Wire, callgrind,
+    Cgroup, Message, Metrics, NameServer, NodeConfig, Peer, Port, Process, Scratch, Wire,
+    callgrind, open_files,
 };
 
 /// A running node, with a configuration and ports of its own.
@@ -37,6 +38,7 @@ pub struct SteppeBuilder<'a> {
     cgroup: Option<&'a Cgroup>,
     names_from: Option<&'a NameServer>,
     is_counted: bool,
+    open_files: Option<u32>,
     environment: Vec<(String, String)>,
     scratch: Scratch,
 }
@@ -94,6 +96,13 @@ impl<'a> SteppeBuilder<'a> {
     #[must_use]
     pub fn counted(mut self) -> Self {
         self.is_counted = true;
+        self
+    }
+
+    /// Lets it open so many files, and raise that limit no further.
+    #[must_use]
+    pub fn with_open_files(mut self, count: u32) -> Self {
+        self.open_files = Some(count);
         self
     }
 
@@ -175,7 +184,10 @@ impl<'a> SteppeBuilder<'a> {
                 command.arg(server.settings()).arg(Steppe::program());
                 command
             }
-            (None, None) => Command::new(Steppe::program()),
+            (None, None) => match self.open_files {
+                Some(count) => open_files::command(Steppe::program(), count),
+                None => Command::new(Steppe::program()),
+            },
         }
     }
 
@@ -244,6 +256,7 @@ impl Steppe {
             cgroup: None,
             names_from: None,
             is_counted: false,
+            open_files: None,
             environment: Vec::new(),
             scratch: Scratch::new("node"),
         }

@@ -10,6 +10,7 @@ mod examples;
 mod log_messages;
 mod memory;
 mod observability;
+mod open_files;
 mod operations;
 mod random;
 mod schema;
