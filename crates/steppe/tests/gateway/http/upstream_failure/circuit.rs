@@ -168,3 +168,59 @@ fn failures_are_counted_in_a_window() {
     assert_eq!(statuses(&node, 1), [503]);
     assert_eq!((circuit(&node), sick.asked()), ("closed".to_owned(), 6));
 }
+
+/// A request whose further attempts the circuit denies is answered with the failure of the last that it had: 503 and
+/// `fallback` are for requests that were not sent at all.
+#[test]
+fn a_retry_that_the_circuit_denies_leaves_the_failure_of_the_attempt() {
+    let silent = || RawOrigin::start(|peer| peer.drain());
+    let closing = || RawOrigin::start(|peer| _ = peer.request());
+    let garbled = || RawOrigin::answering("HTTP/9 who knows\r\n\r\n");
+    let sorry = || RawOrigin::answering("HTTP/1.1 503 No\r\ncontent-length: 3\r\n\r\nown");
+    type Start<'a> = &'a dyn Fn() -> RawOrigin;
+    /// The end of an attempt, its servers, the condition of `retry`, and the response.
+    type Row<'a> = (&'a str, Start<'a>, &'a str, (u16, Option<&'a str>));
+    let rows: [Row<'_>; 4] = [
+        ("silence", &silent, "timeout", (504, None)),
+        ("a reset", &closing, "reset", (502, None)),
+        ("garbage", &garbled, "reset", (502, None)),
+        ("its own 503", &sorry, "503", (503, Some("own"))),
+    ];
+    for (what, start, on, (status, text)) in rows {
+        for has_fallback in [false, true] {
+            let servers = [start(), start()];
+            let breaker = Section::new().set("min_requests", 3).set("open_for", "1h");
+            let breaker = match has_fallback {
+                true => breaker.set("fallback", "sorry"),
+                false => breaker,
+            };
+            let upstream = |u: Section| {
+                u.servers(servers.each_ref().map(RawOrigin::address))
+                    .set("circuit_breaker", breaker)
+                    .set("timeouts.first_byte", "200ms")
+                    .set("retry.attempts", 8)
+                    .set("retry.on", [on])
+                    .set("retry.budget", "100%")
+            };
+            let config = NodeConfig::plain()
+                .upstream("origin", upstream)
+                .add_upstream("sorry", |u| u.set("respond.body", "back soon"))
+                .add_route("sorry", |r| r.path("/sorry").upstream("sorry"));
+            let node = Steppe::builder().start(&config);
+            let first = node.exchange(GET);
+            assert_eq!(first.status(), status, "{what}");
+            assert!(text.is_none_or(|text| first.text() == text), "{what}");
+            let attempts = servers.iter().map(RawOrigin::received);
+            let attempts = attempts.map(|received| received.matches("GET / ").count());
+            assert_eq!(attempts.sum::<usize>(), 3, "{what}");
+            assert_eq!(circuit(&node), "open", "{what}");
+            // The next request is not sent.
+            let next = node.exchange(GET);
+            let expected = if has_fallback { 200 } else { 503 };
+            assert_eq!(next.status(), expected, "{what}");
+            let denied = [("reason", "circuit_open")];
+            let denied = node.metrics().sum("steppe_http_closed_total", &denied);
+            assert_eq!(denied, if has_fallback { 0.0 } else { 1.0 }, "{what}");
+        }
+    }
+}
