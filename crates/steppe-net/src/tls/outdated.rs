@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use super::x509::{Dates, Summary, unix_now};
 
 /// A certificate that clients refuse by its dates.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outdated {
     file: PathBuf,
     subject: String,
+    /// Tells it from another one of the same subject.
+    fingerprint: [u8; 32],
     dates: Dates,
 }
 
@@ -17,10 +19,11 @@ impl Outdated {
     /// That of `file`; `None`: it is valid now.
     pub(super) fn of(file: PathBuf, summary: Summary) -> Option<Self> {
         let dates = summary.dates(unix_now());
-        let subject = summary.subject;
+        let (subject, fingerprint) = (summary.subject, summary.fingerprint);
         (dates != Dates::Valid).then_some(Self {
             file,
             subject,
+            fingerprint,
             dates,
         })
     }

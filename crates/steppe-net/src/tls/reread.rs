@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use super::outdated::Outdated;
 use super::server::{ListenerTls, Reread};
 use crate::clock;
 use crate::limits::TLS_REREAD_EVERY;
@@ -22,7 +23,7 @@ use crate::limits::TLS_REREAD_EVERY;
     reason = "the one task of a listener that looks at its files"
 )]
 pub async fn keep_current(tls: Arc<ListenerTls>) {
-    let mut told = Told::default();
+    let mut told = Told::of(&tls);
     loop {
         sleep(TLS_REREAD_EVERY).await;
         let looking = Arc::clone(&tls);
@@ -30,16 +31,34 @@ pub async fn keep_current(tls: Arc<ListenerTls>) {
         // There is no outcome where the runtime ends.
         let Ok(outcome) = looked.await else { return };
         told.tell(tls.listener(), outcome);
+        told.warn_of_outdated(&tls);
     }
 }
 
-/// What the log was told last.
+/// The last that the log was told.
 #[derive(Debug, Default)]
 struct Told {
     error: Option<String>,
+    outdated: Vec<Outdated>,
 }
 
 impl Told {
+    /// As [`ListenerTls::load`] has said it.
+    fn of(tls: &ListenerTls) -> Self {
+        Self {
+            error: None,
+            outdated: tls.outdated(),
+        }
+    }
+
+    /// Warns once of each certificate that clients refuse by its dates: one that has come, or whose time is over.
+    fn warn_of_outdated(&mut self, tls: &ListenerTls) {
+        let outdated = tls.outdated();
+        let untold = outdated.iter().filter(|each| !self.outdated.contains(each));
+        untold.for_each(|each| each.warn(tls.listener()));
+        self.outdated = outdated;
+    }
+
     /// Logs a change, and each error once for as long as it lasts.
     fn tell(&mut self, listener: &str, outcome: Reread) {
         match outcome {

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use steppe_testkit::{Curl, Issued, Load, NodeConfig, Scratch, Section, Steppe, eventually};
+use steppe_testkit::{
+    Authority, Curl, Issued, Leaf, Load, NodeConfig, Scratch, Section, Steppe, Validity, eventually,
+};
 
 /// A configuration that shows the certificate of this name.
 fn showing(name: &str) -> NodeConfig {
@@ -101,6 +103,33 @@ fn a_broken_pair_changes_nothing_and_the_log_says_so_once() {
     eventually("another error", || count(&node, FAILED) == 2);
     put_pair(node.scratch(), &other);
     eventually("the other certificate", || is_shown(&node, &other));
+}
+
+#[test]
+fn a_new_certificate_that_clients_refuse_by_its_dates_is_told_once() {
+    const EXPIRED: &str = "certificate has expired: clients refuse it";
+    const NOT_YET: &str = "certificate is not valid yet: clients refuse it";
+    let authority = Authority::new("servers");
+    let issue = |valid| authority.issue(&Leaf::named(&["127.0.0.1"]).valid(valid));
+    let node = start(&issue(Validity::Current));
+    let counts = || [EXPIRED, NOT_YET].map(|line| count(&node, line));
+    assert_eq!(counts(), [0, 0], "{}", node.said());
+    for (valid, expected) in [
+        (Validity::Expired, [1, 0]),
+        (Validity::NotYet, [1, 1]),
+        (Validity::Expired, [2, 1]),
+        (Validity::Current, [2, 1]),
+    ] {
+        let changes = count(&node, CHANGED);
+        put_pair(node.scratch(), &issue(valid));
+        eventually("it is in force", || count(&node, CHANGED) > changes);
+        eventually("the log says so", || counts() == expected);
+        // Not again at each look.
+        let before = failures(&node);
+        put(node.scratch(), "site.key", "none");
+        eventually("further looks", || failures(&node) >= before + 2.0);
+        assert_eq!(counts(), expected, "{valid:?}: {}", node.said());
+    }
 }
 
 #[test]
