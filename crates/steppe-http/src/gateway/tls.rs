@@ -1,5 +1,6 @@
 //! What files of a configuration say, TLS and keys: read before it is served, and of a connection: agreed before that is.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -132,9 +133,22 @@ impl ClientSession {
         block_bytes(size_of::<Self>()) + cert.map_or(0, |cert| block_bytes(cert.len()))
     }
 
-    /// Whether the client was shown another certificate than it would have been for `host`
-    /// (RFC 9110 §15.5.20): what it was verified for says nothing about that one then.
+    /// True if the client was shown another certificate than it would have been for `host` (RFC 9110 §7.4,
+    /// §15.5.20): what it was verified for says nothing about that one then.
+    ///
+    /// A client that connects to an address sends no name (RFC 6066 §3), and is shown the first certificate by every
+    /// connection. A 421 for that address would tell it to use another one.
     pub(super) fn is_misdirected(&self, host: &[u8]) -> bool {
-        self.tls.is_misdirected(self.agreed.identity, host)
+        let has_no_name = || self.agreed.server_name.is_none() && is_address(host);
+        self.tls.is_misdirected(self.agreed.identity, host) && !has_no_name()
     }
+}
+
+/// True for an IP address, in brackets or without.
+fn is_address(host: &[u8]) -> bool {
+    let text = std::str::from_utf8(host).unwrap_or_default();
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    inner.unwrap_or(text).parse::<IpAddr>().is_ok()
 }

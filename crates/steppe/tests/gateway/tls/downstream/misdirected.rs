@@ -1,7 +1,7 @@
 //! A Host whose certificate is another one than the client was shown: 421 (RFC 9110 §15.5.20).
 
 use steppe_testkit::{
-    Authority, FieldSection, H2Peer, KeyKind, Leaf, Peer, RawOrigin, Steppe, TlsClient,
+    Authority, Curl, FieldSection, H2Peer, KeyKind, Leaf, Peer, RawOrigin, Steppe, TlsClient,
 };
 
 use super::{OK, Site};
@@ -98,6 +98,32 @@ fn whoever_asks_for_no_name_is_at_the_first_certificate() {
         let hosts = ["a.example", "b.example", "unknown.example", "127.0.0.1"];
         assert_eq!(statuses(&mut peer, &hosts), [200, 421, 200, 200]);
     }
+}
+
+/// RFC 6066 §3: an address is no name to ask for, so that each connection to it is shown the first certificate.
+#[test]
+fn an_address_is_served_where_another_certificate_is_for_it() {
+    let origin = RawOrigin::answering(OK);
+    let authority = Authority::new("servers");
+    let by_address = authority.issue(&Leaf::named(&["127.0.0.1"]));
+    let node = site().and(&by_address).start(origin.address());
+    let hosts = ["127.0.0.1", "127.0.0.1:8443", "a.example", "b.example"];
+    // As for a name that no certificate is for.
+    let unnamed = [
+        TlsClient::new().without_sni(),
+        TlsClient::of_1_2().without_sni(),
+    ];
+    for client in unnamed {
+        for _ in 0..2 {
+            let mut peer = client.connect(node.gateway(), "a.example");
+            assert_eq!(statuses(&mut peer, &hosts), [200, 200, 200, 421]);
+        }
+    }
+    let got = Curl::new(&format!("https://{}/", node.gateway())).args(["-k"]);
+    assert_eq!(got.run().head.status(), 200);
+    // A client that asked for a name reaches the address by another connection.
+    let mut named = TlsClient::new().connect(node.gateway(), "a.example");
+    assert_eq!(statuses(&mut named, &hosts), [421, 421, 200, 421]);
 }
 
 #[test]
