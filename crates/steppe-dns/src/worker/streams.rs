@@ -246,6 +246,8 @@ impl Accepted {
             // It speaks no protocol that is served here.
             to_plain_http: &[],
         };
+        // It is set again once the handshake begins.
+        deadline.clear();
         // In a box: what is served after it has no need of its room.
         let (transport, agreed) = Box::pin(accepting.accept(transport, pending)).await?;
         let name = agreed.server_name.as_deref().unwrap_or_default();

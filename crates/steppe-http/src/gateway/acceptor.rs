@@ -312,10 +312,12 @@ impl Introduced {
             lease: &settings.lease,
             to_plain_http: PLAIN_HTTP,
         };
+        // That of a header of the PROXY protocol is over.
+        deadline.clear();
         let mut accepting = pin!(accepting.accept(transport, pending));
         let mut is_hurried = false;
         let accepted = poll_fn(|cx| {
-            // As for a first request: a drain does not wait for it long.
+            // As for a first request: a drain does not wait for it long, whether it has begun or waits for others.
             if settings.drain.is_draining() && !is_hurried {
                 is_hurried = true;
                 deadline.set(clock::now(), FIRST_REQUEST_GRACE);

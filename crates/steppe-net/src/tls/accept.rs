@@ -95,6 +95,7 @@ impl From<NotBegun> for HandshakeError {
         match reason {
             NotBegun::Evicted => Self::Evicted,
             NotBegun::Left => Self::Closed,
+            NotBegun::Late => Self::Timeout,
         }
     }
 }
@@ -112,7 +113,9 @@ pub struct Accepting<'a> {
     pub tls: &'a ListenerTls,
     /// Its place among others.
     pub slot: &'a InProgress,
-    /// The calling task's: it is set to when the handshake must be over.
+    /// The calling task's. It is clear, or set to when the handshake must be over even if it still waits for others;
+    /// the caller may set it meanwhile, as a drain does. Where it is clear when the handshake begins, it is set to
+    /// `timeout` from then on.
     pub deadline: &'a Deadline,
     /// From its begin to its end at most.
     pub timeout: Duration,
@@ -140,8 +143,14 @@ impl Accepting<'_> {
         mut socket: Transport,
         pending: Option<Buffer>,
     ) -> Result<(Transport, Agreed), HandshakeError> {
-        self.slot.begun(|cx| socket.poll_closed(cx)).await?;
-        self.deadline.set(clock::now(), self.timeout);
+        let given_up = |cx: &mut Context<'_>| match socket.poll_closed(cx) {
+            Poll::Ready(()) => Poll::Ready(NotBegun::Left),
+            Poll::Pending => self.deadline.poll_passed(cx).map(|()| NotBegun::Late),
+        };
+        self.slot.begun(given_up).await?;
+        if self.deadline.at().is_none() {
+            self.deadline.set(clock::now(), self.timeout);
+        }
         let (hello, end) = match self.read_hello(&mut socket, pending).await {
             Ok(read) => read,
             Err(error) => {

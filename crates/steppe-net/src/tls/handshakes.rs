@@ -120,8 +120,8 @@ fn source(client: IpAddr) -> IpAddr {
 }
 
 impl InProgress {
-    /// Waits until it is in progress. Ready with an error where it had to give way, or its client left, which is
-    /// what `poll_left` is ready for.
+    /// Waits until it is in progress. Ready with an error where it had to give way, or is given up, which is what
+    /// `poll_given_up` is ready for.
     ///
     /// # Errors
     /// [`NotBegun`].
@@ -130,7 +130,7 @@ impl InProgress {
     /// It waits on, until it is dropped.
     pub async fn begun(
         &self,
-        mut poll_left: impl FnMut(&mut Context<'_>) -> Poll<()>,
+        mut poll_given_up: impl FnMut(&mut Context<'_>) -> Poll<NotBegun>,
     ) -> Result<(), NotBegun> {
         if self.handshakes.0.crowd.borrow().waiting() > 0
             && !self.handshakes.0.is_looked_after.replace(true)
@@ -144,7 +144,7 @@ impl InProgress {
                     false => Ok(()),
                 });
             }
-            poll_left(cx).map(|()| Err(NotBegun::Left))
+            poll_given_up(cx).map(Err)
         })
         .await
     }
@@ -217,6 +217,8 @@ pub enum NotBegun {
     Evicted,
     /// Its client closed the connection.
     Left,
+    /// Its deadline passed.
+    Late,
 }
 
 /// A handshake gave way to others.

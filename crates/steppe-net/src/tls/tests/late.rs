@@ -54,3 +54,61 @@ fn a_client_that_does_not_go_on_is_given_up_at_the_deadline() {
         }
     });
 }
+
+/// A drain sets its deadline while it waits for another one: that holds, whether it begins in time or not.
+#[test]
+fn a_handshake_that_waits_is_given_up_at_a_deadline_that_is_set_meanwhile() {
+    const GRACE: Duration = Duration::from_secs(1);
+    virtual_time::run(async {
+        let authority = Authority::new();
+        let server = load(&authority.listener(&["a.example"]));
+        let deadlines = Deadlines::default();
+        let sweeping = deadlines.clone();
+        tokio::task::spawn_local(async move { sweeping.run().await });
+        let budget = Budget::new(16 << 20);
+        let lease = budget.root().lease();
+        for begins_after in [GRACE / 2, GRACE * 60] {
+            let slots = Handshakes::new(Rc::default());
+            let one = HandshakeLimits {
+                count_max: 1,
+                ..LIMITS
+            };
+            let first = slots.begin(one, Ipv4Addr::LOCALHOST.into());
+            let first = tokio::task::spawn_local(async move {
+                tokio::time::sleep(begins_after).await;
+                drop(first);
+            });
+            let slot = slots.begin(one, Ipv4Addr::LOCALHOST.into());
+            let (near, _far) = UnixStream::pair().expect("descriptors");
+            let deadline = deadlines.add();
+            let accepting = Accepting {
+                tls: &server,
+                slot: &slot,
+                deadline: &deadline,
+                timeout: GRACE * 600,
+                lease: &lease,
+                to_plain_http: b"",
+            };
+            let began_at = clock::now();
+            let draining = async {
+                virtual_time::settle().await;
+                deadline.set(began_at, GRACE);
+                virtual_time::pass(GRACE * 3).await;
+            };
+            let accepted = async {
+                let near = Transport::new(Stream::Unix(near));
+                let accepted = tokio::time::timeout(GRACE * 2, accepting.accept(near, None));
+                let accepted = accepted.await.expect("it ends with the grace");
+                (accepted.map(drop), clock::now() - began_at)
+            };
+            let ((accepted, took), ()) = tokio::join!(accepted, draining);
+            assert!(
+                matches!(accepted, Err(HandshakeError::Timeout)),
+                "{accepted:?}"
+            );
+            let late = GRACE + Duration::from_millis(60);
+            assert!((GRACE..=late).contains(&took), "{took:?}");
+            first.abort();
+        }
+    });
+}

@@ -1,6 +1,8 @@
 //! Odd handshakes: old versions, messages cut in any way, and what is no handshake at all.
 
-use steppe_testkit::{Authority, Issued, Leaf, Peer, RawOrigin, SClient, Steppe, TlsClient};
+use steppe_testkit::{
+    Authority, Issued, Leaf, Peer, RawOrigin, SClient, Steppe, TlsClient, eventually,
+};
 
 use super::hello::{Hello, record};
 use super::{GET, NAME, OK, Site, expect_count, expect_outcome};
@@ -257,4 +259,27 @@ fn a_chain_of_a_client_has_a_limit() {
     };
     assert!(is_refused);
     expect_outcome(&node, "chain_too_large");
+}
+
+/// Of one address one handshake may be in progress here: its others wait for it, and begin when the drain ends it.
+#[test]
+fn a_drain_waits_for_no_handshake_whether_it_has_begun_or_not() {
+    const PEERS: usize = 12;
+    const LONG: &str = "600s";
+    let certificate = Authority::new("servers").issue(&Leaf::named(&[NAME]));
+    let site = Site::serving(&certificate)
+        .listener(|l| {
+            l.set("limits.handshakes", 2)
+                .set("timeouts.handshake", LONG)
+                .set("timeouts.header", LONG)
+        })
+        .configured(|config| config.set("node.drain_timeout", LONG));
+    let mut node = site.start(RawOrigin::answering(OK).address());
+    let mut peers: Vec<Peer> = (0..PEERS).map(|_| Peer::connect(node.gateway())).collect();
+    eventually("they are accepted", || {
+        node.metrics().sum("steppe_http_connections", &[]) >= PEERS as f64 - 1.0
+    });
+    node.terminate();
+    assert!(node.wait().success(), "{}", node.said());
+    peers.iter_mut().for_each(Peer::expect_close);
 }
