@@ -94,6 +94,18 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Lines {
 }
 
 impl FieldBlock {
+    /// Of the lines named `name`, or an [alias](is_alias) of it that a peer sent, keeps those for whose value `keep`
+    /// holds.
+    pub(crate) fn retain_named(&mut self, name: &[u8], keep: impl Fn(&[u8]) -> bool) {
+        let bytes = self.bytes.filled();
+        self.fields.retain(|field| {
+            let line = field.name.of(bytes);
+            let is_aliased = || field.has_underscore && is_alias(line, name);
+            let is_named = line.eq_ignore_ascii_case(name) || is_aliased();
+            !is_named || keep(field.value.of(bytes))
+        });
+    }
+
     /// True if more than one line is named `name`.
     pub(crate) fn has_several(&self, name: &[u8]) -> bool {
         self.values_named(name).nth(1).is_some()
@@ -240,6 +252,19 @@ mod tests {
         let mut block = fields(&[("x_user", "ann")]);
         block.set(b"x-user", b"bob").expect("room");
         assert_eq!(left(&block), "x_user x-user");
+    }
+
+    #[test]
+    fn lines_of_one_name_are_kept_by_their_values() {
+        let mut block = fields(&[("x-token", "good"), ("X-Other", "bad")]);
+        for (name, value) in [("X_Token", "bad"), ("x-token", "bad"), ("X_Token", "good")] {
+            block
+                .append_received(name.as_bytes(), value.as_bytes())
+                .expect("room");
+        }
+        block.retain_named(b"X-Token", |value| value == b"good");
+        let left: Vec<_> = block.iter().map(|(_, name, _)| name).collect();
+        assert_eq!(left, [&b"x-token"[..], b"X-Other", b"X_Token"]);
     }
 
     #[test]

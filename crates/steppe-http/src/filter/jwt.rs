@@ -10,6 +10,7 @@
 
 mod keys;
 mod remote;
+mod sources;
 mod verified;
 
 use std::fmt;
@@ -26,7 +27,7 @@ use steppe_mem::{Account, Lease, measured};
 use super::json_bytes::json_bytes_max;
 use super::token::{self, Token};
 use super::{About, ExchangeFilter, Filter, Identity, Ready, Step, respond_with};
-use crate::config::{Jwt, TokenSource};
+use crate::config::Jwt;
 use crate::date;
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, is_field_value};
@@ -37,6 +38,7 @@ use crate::respond::Respond;
 pub use keys::{JwtKeys, Key};
 use remote::{Asked, KeySet, Wait};
 pub use remote::{FetchKeys, RemoteKeys};
+use sources::Unfit;
 use verified::Verified;
 
 /// Passes requests with a valid token, and says who they are from.
@@ -89,6 +91,15 @@ enum Refused {
     OverBudget,
 }
 
+impl From<Unfit> for Refused {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Malformed => Self::Malformed,
+            Unfit::OverBudget => Self::OverBudget,
+        }
+    }
+}
+
 impl JwtFilter {
     /// A filter that trusts these keys, those of `remote` included; tokens are charged to `account`, which has those
     /// that are kept for its cache.
@@ -113,20 +124,14 @@ impl Judge {
     /// Lets a request pass that has a good token, which is told to `identity` and the server.
     fn pass(&self, head: &mut RequestHead, identity: &Identity) -> Result<(), Refused> {
         let token = self.authenticate(head)?;
-        let is_bearer = |source: &TokenSource| *source == TokenSource::Header(AUTHORIZATION.into());
-        if head.fields.has_several(AUTHORIZATION.as_bytes())
-            && (self.find(head)?).is_some_and(|(source, _)| is_bearer(source))
-        {
-            // Servers that read another scheme would take the request for somebody else's.
-            head.fields.keep_scheme(BEARER);
-        }
+        sources::keep_verified(&self.config.from, head, token.text.as_bytes())?;
         self.forward(&token, head)?;
         identity.set(token);
         Ok(())
     }
 
     fn authenticate(&self, head: &RequestHead) -> Result<Arc<Token>, Refused> {
-        let (_, text) = self.find(head)?.ok_or(Refused::Missing)?;
+        let text = sources::find(&self.config.from, head)?.ok_or(Refused::Missing)?;
         if text.len() > JWT_BYTES_MAX {
             return Err(Refused::Malformed);
         }
@@ -148,7 +153,7 @@ impl Judge {
         let built = measured(&self.lease, bytes_max, || {
             let claims = serde_json::from_slice(&claims);
             let claims = claims.map_err(|_| Refused::Invalid(NOT_VALID))?;
-            Ok(Arc::new(Token {
+            Ok::<_, Refused>(Arc::new(Token {
                 text: text.into(),
                 ends_at: self.judge(&claims, now)?,
                 claims,
@@ -170,27 +175,6 @@ impl Judge {
         let wanted = bytes_max * JWT_SHARERS;
         self.lease.account().headroom_bytes() >= wanted as u64
             || self.lease.try_reserve(wanted).is_ok()
-    }
-
-    /// The token, from the first place that has one, and that place.
-    fn find<'a>(
-        &'a self,
-        head: &'a RequestHead,
-    ) -> Result<Option<(&'a TokenSource, &'a [u8])>, Refused> {
-        for source in &self.config.from {
-            let found = match source {
-                TokenSource::Header(name) => in_field(&head.fields, name)?,
-                TokenSource::Cookie(name) => only(head.fields.cookies(name.as_bytes()))?,
-                TokenSource::Query(name) => only(parameters(
-                    head.query().unwrap_or_default(),
-                    name.as_bytes(),
-                ))?,
-            };
-            if let Some(token) = found {
-                return Ok(Some((source, token)));
-            }
-        }
-        Ok(None)
     }
 
     /// The text of what a token says that one of the keys has signed.
@@ -360,6 +344,7 @@ impl Filter for JwtFilter {
         for (_, field) in &self.0.config.forward_claims {
             trailers.remove(field.as_bytes());
         }
+        sources::remove_from_trailers(&self.0.config.from, trailers);
     }
 
     fn sweep(&self) {
@@ -415,9 +400,6 @@ impl fmt::Debug for Waiting {
     }
 }
 
-const AUTHORIZATION: &str = "authorization";
-/// The scheme before a token in that field.
-const BEARER: &[u8] = b"bearer ";
 const NO_KEY: &str = "no known key matches the token";
 const NOT_VALID: &str = "the signature is not valid";
 
@@ -458,35 +440,6 @@ fn seconds(value: &Value) -> Option<u64> {
     )]
     let whole = |time: f64| (time >= 0.0).then_some(time as u64);
     value.as_u64().or_else(|| value.as_f64().and_then(whole))
-}
-
-/// At most one.
-fn only<'a>(mut found: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Refused> {
-    let first = found.next();
-    match found.next() {
-        None => Ok(first),
-        Some(_) => Err(Refused::Malformed),
-    }
-}
-
-fn in_field<'a>(fields: &'a FieldBlock, name: &'a str) -> Result<Option<&'a [u8]>, Refused> {
-    let values = fields.values_named(name.as_bytes());
-    if name != AUTHORIZATION {
-        return only(values);
-    }
-    // Of another scheme: it says nothing of tokens.
-    let bearer = values.filter_map(|value| {
-        let (scheme, token) = value.split_at_checked(BEARER.len())?;
-        scheme
-            .eq_ignore_ascii_case(BEARER)
-            .then(|| token.trim_ascii_start())
-    });
-    only(bearer)
-}
-
-fn parameters<'a>(query: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let pairs = query.split(|&byte| byte == b'&');
-    pairs.filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix(b"="))
 }
 
 #[cfg(test)]

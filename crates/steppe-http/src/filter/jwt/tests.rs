@@ -10,7 +10,7 @@ use steppe_mem::Budget;
 use super::keys::Verifier;
 use super::keys::tests::rsa_jwk;
 use super::*;
-use crate::config::JwksUrl;
+use crate::config::{JwksUrl, TokenSource};
 use crate::filter::testing::{Exchange, field, responded};
 
 const SECRET: &[u8] = b"a secret that is long enough for HS256";
@@ -158,8 +158,8 @@ fn tokens_are_looked_for_in_the_order_of_places() {
     let exchange = Exchange::new();
     let found = |target, lines: &[(&str, &str)]| {
         let head = exchange.head(target, lines);
-        let found = filter.0.find(&head);
-        found.map(|found| found.map(|(_, text)| String::from_utf8(text.to_vec()).expect("ASCII")))
+        let found = sources::find(&filter.0.config.from, &head);
+        found.map(|found| found.map(|text| String::from_utf8(text.to_vec()).expect("ASCII")))
     };
     let all = [("x-token", "in field"), ("cookie", "s=1; t=in cookie")];
     let text = |text: &str| Ok(Some(text.to_owned()));
@@ -169,7 +169,7 @@ fn tokens_are_looked_for_in_the_order_of_places() {
     assert_eq!(found("/?tokens=0&x=token", &[]), Ok(None));
     assert_eq!(found("/", &[("authorization", "Bearer x")]), Ok(None));
     // Which one of two counts, nobody knows.
-    let malformed = Err(Refused::Malformed);
+    let malformed = Err(Unfit::Malformed);
     assert_eq!(found("/?token=a&token=a", &[]), malformed);
     assert_eq!(found("/", &[("x-token", "a"), ("x-token", "a")]), malformed);
     assert_eq!(found("/", &[("cookie", "t=a; t=a")]), malformed);
@@ -185,17 +185,15 @@ fn other_schemes_say_nothing_of_tokens() {
             .map(|value| ("authorization", *value))
             .collect();
         let head = exchange.head("/", &lines);
-        filter
-            .0
-            .find(&head)
-            .map(|found| found.map(|(_, text)| text.to_vec()))
+        let found = sources::find(&filter.0.config.from, &head);
+        found.map(|found| found.map(<[u8]>::to_vec))
     };
     assert_eq!(found(&["bearer  a"]), Ok(Some(b"a".to_vec())));
     assert_eq!(found(&["Basic abcdefgh"]), Ok(None));
     assert_eq!(found(&["Bearer"]), Ok(None));
     let both = found(&["Basic abcdefgh", "BEARER a"]);
     assert_eq!(both, Ok(Some(b"a".to_vec())));
-    assert_eq!(found(&["Bearer a", "Bearer b"]), Err(Refused::Malformed));
+    assert_eq!(found(&["Bearer a", "Bearer b"]), Err(Unfit::Malformed));
 }
 
 #[test]

@@ -57,6 +57,121 @@ fn the_scheme_that_was_verified_is_the_only_one_to_reach_the_server() {
     });
 }
 
+/// A request that may have tokens in several places, and what the server receives of them. `{good}` is a token that
+/// verifies, `{bad}` one that does not.
+struct Places {
+    from: &'static str,
+    target: &'static str,
+    fields: &'static str,
+    /// Lines that the server receives.
+    passed: &'static [&'static str],
+}
+
+const PLACES: &[Places] = &[
+    Places {
+        from: r#""cookie:t", "header:authorization""#,
+        target: "/",
+        fields: "Cookie: t={good}\r\nAuthorization: Bearer {bad}\r\n",
+        passed: &["get / http/1.1", "cookie: t={good}"],
+    },
+    Places {
+        from: r#""header:authorization", "cookie:t""#,
+        target: "/",
+        fields: "Authorization: Bearer {good}\r\nCookie: a=1; t={bad}; b=2\r\n",
+        passed: &["authorization: bearer {good}", "cookie: a=1; b=2"],
+    },
+    Places {
+        from: r#""header:authorization", "cookie:t""#,
+        target: "/",
+        fields: "Authorization: Bearer {good}\r\nCookie: t={bad}\r\n",
+        passed: &["authorization: bearer {good}"],
+    },
+    // White space around a name, which servers pass over.
+    Places {
+        from: r#""cookie:t""#,
+        target: "/",
+        fields: "Cookie: t={good}\r\nCookie: t ={bad}\r\n",
+        passed: &["cookie: t={good}"],
+    },
+    Places {
+        from: r#""cookie:t", "header:x-token", "query:q""#,
+        target: "/?q={bad}&a=1&%71={bad}&q",
+        fields: "Cookie: t={good}\r\nX-Token: {bad}\r\nX-Token: {bad}\r\nX-Tokens: 1\r\n",
+        passed: &["get /?a=1 http/1.1", "cookie: t={good}", "x-tokens: 1"],
+    },
+    Places {
+        from: r#""header:x-token", "query:q""#,
+        target: "/?q={bad}",
+        fields: "X-Token: {good}\r\nAuthorization: Bearer own\r\n",
+        passed: &[
+            "get / http/1.1",
+            "x-token: {good}",
+            "authorization: bearer own",
+        ],
+    },
+    // One token in several places was verified, wherever it was taken from.
+    Places {
+        from: r#""header:authorization", "cookie:t", "query:q""#,
+        target: "/?q={good}&b=2",
+        fields: "Authorization: Bearer {good}\r\nCookie: t={good}\r\n",
+        passed: &[
+            "get /?q={good}&b=2 http/1.1",
+            "authorization: bearer {good}",
+            "cookie: t={good}",
+        ],
+    },
+];
+
+/// A server that reads another place would take the request for that of whoever forged it.
+#[test]
+fn no_token_but_the_one_that_was_verified_reaches_the_server() {
+    let good = signed(json!({ "sub": "ann" }));
+    let forger = EncodingKey::from_secret(b"a secret that nobody else has heard of");
+    let bad = sign(
+        &Header::new(Algorithm::HS256),
+        json!({ "sub": "root" }),
+        &forger,
+    );
+    let fill = |text: &str| text.replace("{good}", &good).replace("{bad}", &bad);
+    over_each(|protocol| {
+        for places in PLACES {
+            let from = format!("from = [{}]", places.from);
+            let site = Site::start(protocol, HS, &from, "");
+            let (target, fields) = (fill(places.target), fill(places.fields));
+            let what = format!("{protocol:?}, {from}, {target}, {fields}");
+            assert_eq!(site.ask("GET", &target, &fields).status(), 200, "{what}");
+            let received = site.origin.received().to_ascii_lowercase();
+            let lines: Vec<_> = received.lines().map(str::to_owned).collect();
+            let forged = bad.to_ascii_lowercase();
+            assert!(
+                !lines.iter().any(|line| line.contains(&forged)),
+                "{what}: {lines:#?}"
+            );
+            for passed in places.passed {
+                let passed = fill(passed).to_ascii_lowercase();
+                assert!(lines.contains(&passed), "{what}: {passed} in {lines:#?}");
+            }
+        }
+    });
+}
+
+/// A server may merge trailers into the head.
+#[test]
+fn no_token_reaches_the_server_as_a_trailer() {
+    let site = Site::start(Protocol::H1, HS, "from = [\"header:x-token\"]", "");
+    let token = signed(json!({ "sub": "ann" }));
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nX-Token: {token}\r\nTransfer-Encoding: chunked\r\n\r\n\
+         0\r\nX-Token: forged\r\nX-Plain: 1\r\n\r\n"
+    );
+    assert_eq!(site.node.exchange(request).status(), 200);
+    let received = site.origin.received().to_ascii_lowercase();
+    assert!(
+        received.ends_with("\r\n0\r\nx-plain: 1\r\n\r\n"),
+        "{received}"
+    );
+}
+
 fn node_with_users(site: &Site) -> Steppe {
     let config = NodeConfig::plain()
         .protocols(["h1", "h2c"])
