@@ -187,6 +187,7 @@ impl Accepting<'_> {
         let agreed = measured(self.lease, agreed::bytes_max(&begun.tls), || {
             Agreed::new(&begun.tls, begun.identity, begun.server_name)
         });
+        self.slot.complete();
         let (agreed, details) = agreed.map_err(|_| HandshakeError::OverBudget)?;
         let agreed = agreed.map_err(|_| refused(CertificateError::BadEncoding.into()))?;
         session.join(details);

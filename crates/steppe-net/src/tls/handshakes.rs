@@ -5,6 +5,7 @@
 //! has one step of one handshake at most, so that connections which are established are served between any two.
 
 mod crowd;
+mod turnover;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -147,6 +148,11 @@ impl InProgress {
             poll_given_up(cx).map(Err)
         })
         .await
+    }
+
+    /// Client and server agree.
+    pub fn complete(&self) {
+        self.entry.complete();
     }
 
     /// Ready when it has to give way.

@@ -3,8 +3,10 @@
 //! At most `count_max` are in progress, and of one source at most half of these: the other half is for others. The
 //! rest wait, in the order in which they came, a source after the other. While some wait, those in progress that
 //! have made no progress for [`STALLED_AFTER`], or are older than they may be, are evicted, those of the source with
-//! the most of them first. Where [`HANDSHAKES_WAITING_MAX`] wait, no more connections are accepted, unless a crowd
-//! that stalls holds the places: then each that comes has the source with the most end one.
+//! the most of them first. Slow ones stay where their source completes a tenth of what it has in progress in a
+//! second: a storm of clients on a busy machine is no crowd that stalls, and its places come free of themselves. Where [`HANDSHAKES_WAITING_MAX`] wait, no more connections are accepted, unless a crowd
+//! that stalls holds the places: then each that comes has the source with the most end one. Of a crowd that stalls
+//! half do: of many clients that go on, a few are slow, and the others must not pay for them.
 //!
 //! Cost: logarithmic for each that comes and goes. One look of [`Crowd::give_way`] sorts those in progress.
 
@@ -15,10 +17,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use super::turnover::Turnover;
 use crate::limits::HANDSHAKES_WAITING_MAX;
 
 /// A handshake that took no step for so long may be evicted: its client answers slowly, or not.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+/// The time that clients wait for a handshake by default. A source whose places change hands in that time needs no eviction.
+const MOVES_WITHIN_SECONDS: usize = 10;
 
 /// Numbers of handshakes that there may be, and their age.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +46,7 @@ pub(super) struct Entry {
     /// Its last step.
     progress_at: Cell<Instant>,
     waits_for_turn: Cell<bool>,
+    is_completed: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -61,7 +68,7 @@ pub(super) struct Crowd {
     /// Sources with handshakes that wait, and some that had: the one whose turn is next first.
     rotation: VecDeque<IpAddr>,
     waiting: usize,
-    /// The last look found some that stalled.
+    /// The last look found that half of those of one source had stalled.
     stalls: bool,
     /// Of the task that accepts connections.
     acceptor: Option<Waker>,
@@ -73,6 +80,14 @@ struct Source {
     /// By ticket.
     waiting: BTreeMap<u64, Rc<Entry>>,
     is_in_rotation: bool,
+    turnover: Turnover,
+}
+
+impl Source {
+    /// Of its handshakes so many are completed that all in progress would be within [`MOVES_WITHIN_SECONDS`].
+    fn is_moving(&self, now: Instant) -> bool {
+        MOVES_WITHIN_SECONDS * self.turnover.within_second(now) >= self.in_progress.max(1)
+    }
 }
 
 impl Entry {
@@ -112,10 +127,19 @@ impl Entry {
         self.progress_at.set(now);
     }
 
-    fn has_stalled(&self, now: Instant, age_max: Duration) -> bool {
-        let is_slow = now.saturating_duration_since(self.progress_at.get()) >= STALLED_AFTER;
-        let is_old = now.saturating_duration_since(self.began_at.get()) >= age_max;
-        !self.waits_for_turn.get() && (is_slow || is_old)
+    /// Client and server agree: that it ends is no failure.
+    pub(super) fn complete(&self) {
+        self.is_completed.set(true);
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.progress_at.get());
+        !self.waits_for_turn.get() && since >= STALLED_AFTER
+    }
+
+    fn is_old(&self, now: Instant, age_max: Duration) -> bool {
+        let age = now.saturating_duration_since(self.began_at.get());
+        !self.waits_for_turn.get() && age >= age_max
     }
 
     fn enter(&self, state: State) {
@@ -175,6 +199,7 @@ impl Crowd {
             began_at: Cell::new(now),
             progress_at: Cell::new(now),
             waits_for_turn: Cell::new(false),
+            is_completed: Cell::new(false),
             waker: RefCell::default(),
         });
         let of = self.sources.entry(source).or_default();
@@ -185,7 +210,8 @@ impl Crowd {
         }
         self.waiting += 1;
         self.begin_waiting(now);
-        if self.waiting > HANDSHAKES_WAITING_MAX {
+        // A few more come at once than there is room for: they were accepted before the first of them was added.
+        if self.waiting > HANDSHAKES_WAITING_MAX && self.stalls {
             self.evict_of_largest(now);
         }
         entry
@@ -193,6 +219,11 @@ impl Crowd {
 
     /// Forgets one whose connection has it no more.
     pub(super) fn remove(&mut self, entry: &Entry, now: Instant) {
+        if entry.is_completed.get()
+            && let Some(of) = self.sources.get_mut(&entry.source)
+        {
+            of.turnover.count(now);
+        }
         self.end(entry, State::Over);
         self.begin_waiting(now);
     }
@@ -209,15 +240,20 @@ impl Crowd {
     /// Evicts those that have stalled, as many as others wait for, and has these begin.
     pub(super) fn give_way(&mut self, now: Instant) {
         let age_max = self.limits.age_max;
-        let of = |entry: &Rc<Entry>| self.sources[&entry.source].in_progress;
-        let stalled = self.in_progress.values();
+        let of = |entry: &Rc<Entry>| &self.sources[&entry.source];
+        let has_stalled = |entry: &&Rc<Entry>| {
+            entry.is_old(now, age_max) || (entry.is_slow(now) && !of(entry).is_moving(now))
+        };
+        let stalled = self.in_progress.values().filter(has_stalled);
         let mut stalled: Vec<_> = stalled
-            .filter(|entry| entry.has_stalled(now, age_max))
-            .map(|entry| (of(entry), Rc::clone(entry)))
+            .map(|entry| (of(entry).in_progress, Rc::clone(entry)))
             .collect();
         // Stable: of one source the oldest come first.
         stalled.sort_by_key(|(siblings, _)| std::cmp::Reverse(*siblings));
-        self.stalls = !stalled.is_empty();
+        self.stalls = stalled.first().is_some_and(|(siblings, first)| {
+            let is_sibling = |(_, entry): &&(usize, Rc<Entry>)| entry.source == first.source;
+            2 * stalled.iter().filter(is_sibling).count() >= *siblings
+        });
         for (_, entry) in stalled.iter().take(self.waiting) {
             self.end(entry, State::Evicted);
         }
@@ -502,6 +538,54 @@ mod tests {
         assert_eq!(states(&many)[0], State::Evicted);
         assert!(states(&few).iter().all(|state| *state == State::InProgress));
         assert_eq!(states(&others)[2], State::InProgress);
+    }
+
+    #[test]
+    fn slow_ones_of_a_source_that_goes_on_stay_until_they_are_old() {
+        let mut world = World::new();
+        let crowd = world.add(ONE, 14);
+        let slow = &crowd[..3];
+        // Of four places one is used by many, one after the other.
+        let mut others: VecDeque<_> = crowd[3..].iter().cloned().collect();
+        let mut ten_go_on = |world: &mut World| {
+            for _ in 0..10 {
+                world.after(100);
+                let done = others.pop_front().expect("they are as many as before");
+                done.complete();
+                world.remove(&done);
+                others.extend(world.add(ONE, 1));
+            }
+        };
+        for _ in 0..9 {
+            ten_go_on(&mut world);
+            assert_eq!(states(slow), [State::InProgress; 3]);
+        }
+        ten_go_on(&mut world);
+        world.after(100);
+        assert_eq!(states(slow), [State::Evicted; 3]);
+        // Once nothing goes on, those that follow give way to others that wait.
+        let others: Vec<_> = others.into_iter().take(4).collect();
+        assert_eq!(states(&others), [State::InProgress; 4]);
+        world.after(2_000);
+        assert_eq!(states(&others), [State::Evicted; 4]);
+    }
+
+    #[test]
+    fn a_few_that_stall_cost_no_other_its_place() {
+        let mut world = World::new();
+        let cx = Context::from_waker(Waker::noop());
+        let crowd = world.add(ONE, HANDSHAKES_WAITING_MAX + 4);
+        world.now += Duration::from_secs(1);
+        (crowd[1..4].iter()).for_each(|entry| entry.note_progress(world.now));
+        world.after(0);
+        assert_eq!(states(&crowd[..5])[0], State::Evicted);
+        let _next = world.add(ONE, 1);
+        assert_eq!(world.counts(), (4, HANDSHAKES_WAITING_MAX));
+        assert!(world.crowd.poll_room(&cx).is_pending());
+        // Accepted together with the last one.
+        let _batch = world.add(ONE, 60);
+        assert_eq!(world.counts(), (4, HANDSHAKES_WAITING_MAX + 60));
+        assert_eq!(states(&crowd[1..5]), [State::InProgress; 4]);
     }
 
     /// Of one source or of several, and whether those that wait begin or leave.

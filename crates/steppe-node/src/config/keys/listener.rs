@@ -123,8 +123,8 @@ static LISTENER_LIMITS: Table = Table {
             "handshakes",
             Kind::Integer(HANDSHAKES.0, HANDSHAKES.1),
             "TLS handshakes in progress, of all workers together, and of one address (of IPv6: the \
-             /64 network) half as many. More wait. Meanwhile those without progress for a second, or \
-             older than `timeouts.header`, are evicted.",
+             /64 network) half as many. More wait. Meanwhile those without progress for a second, unless \
+             others of their address go on, or older than `timeouts.header`, are evicted.",
         )
         .absent(Absent::Number(1_000)),
     ],
