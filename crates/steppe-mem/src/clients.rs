@@ -13,6 +13,7 @@
 
 mod client;
 mod holder;
+mod pause;
 mod queue;
 mod report;
 
@@ -146,7 +147,18 @@ impl Clients {
         drop(removed);
     }
 
-    /// Tells connections that hold most to close, until those hold `bytes`: those that were told, most first.
+    /// Has tasks of connections stand still, until [`Clients::resume`]. Those of connections that are told to close end.
+    pub fn pause(&self) {
+        self.0.shares.pause.begin();
+    }
+
+    /// Has them go on.
+    pub fn resume(&self) {
+        self.0.shares.pause.end();
+    }
+
+    /// Tells connections that hold most to close, until those hold `bytes`, with those that were told before and are still
+    /// there. Returns those that were told now, most first.
     #[must_use]
     pub fn shed(&self, bytes: u64) -> Vec<Shed> {
         let entries = self.entries();
@@ -154,7 +166,9 @@ impl Clients {
         let mut open = Vec::new();
         for (_, holder) in &entries.holders {
             let held = holder.held_bytes();
-            if held > 0 && holder.can_shed() {
+            if holder.is_shed() {
+                left = left.saturating_sub(held);
+            } else if held > 0 && holder.can_shed() {
                 open.push((held, Arc::clone(holder)));
             }
         }
@@ -173,6 +187,10 @@ impl Clients {
                 kind: holder.kind(),
                 bytes: held,
             });
+        }
+        // Parts of those connections stand still, too.
+        if !shed.is_empty() {
+            self.0.shares.pause.wake();
         }
         shed
     }

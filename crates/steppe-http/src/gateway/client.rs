@@ -119,11 +119,21 @@ impl ClientContext {
         self.state.worker.deadlines.add()
     }
 
-    /// Starts a task of the connection: what it reserves counts for the client, and it ends where the
+    /// Starts the task of the connection, or the next one: what it reserves counts for the client, and it ends where the
     /// connection is shed.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         match &self.counted {
             Some(counted) => _ = spawn_local(Arc::clone(counted.holding.holder()).run(task)),
+            None => _ = spawn_local(task),
+        }
+    }
+
+    /// Starts a further task of the connection, beside that: it ends with it.
+    pub fn spawn_part(&self, task: impl Future<Output = ()> + 'static) {
+        match &self.counted {
+            Some(counted) => {
+                _ = spawn_local(Arc::clone(counted.holding.holder()).run_part(task));
+            }
             None => _ = spawn_local(task),
         }
     }

@@ -545,7 +545,7 @@ impl ServerConnection<'_> {
         } = stream;
         let stream = (request, respond, window);
         let serving = serve_stream((open, room), stream, began_at);
-        self.shared.client.spawn(serving);
+        self.shared.client.spawn_part(serving);
     }
 
     /// It takes nothing that comes.

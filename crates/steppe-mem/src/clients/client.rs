@@ -3,14 +3,16 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use super::pause::Pause;
 use super::queue::Queue;
 
-/// The share of every client, and how often one was held back.
+/// The share of every client, how often one was held back, and the tasks that stand still.
 #[derive(Debug)]
 pub(super) struct Shares {
     /// `u64::MAX`: none.
     bytes: AtomicU64,
     held_back_total: AtomicU64,
+    pub(super) pause: Pause,
 }
 
 impl Default for Shares {
@@ -18,6 +20,7 @@ impl Default for Shares {
         Self {
             bytes: AtomicU64::new(u64::MAX),
             held_back_total: AtomicU64::new(0),
+            pause: Pause::default(),
         }
     }
 }

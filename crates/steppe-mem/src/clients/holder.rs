@@ -11,12 +11,13 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use super::client::{Client, Shares};
 use crate::alloc::thread_block_bytes;
 use crate::limits::{CLIENT_SHARE_BYTES_MIN, FLUSH_BYTES, UNSEEN_PART};
+use crate::lock::lock;
 
 /// A connection, or a client that it speaks for.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ pub struct Holder {
     is_shed: AtomicBool,
     /// Its client knows nothing of it any more.
     has_ended: AtomicBool,
-    /// Of the task of the connection.
-    task: OnceLock<Waker>,
+    /// Wakes the task of the connection.
+    task: Mutex<Option<Waker>>,
 }
 
 thread_local! {
@@ -101,6 +102,16 @@ fn settle(holder: Option<&Holder>) {
     }
 }
 
+/// The way on of a task whose turn begins.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    Go,
+    /// The budget is in debt.
+    Wait,
+    /// The connection was told to close.
+    End,
+}
+
 /// The thread is in the scope of a holder until this is dropped.
 struct Scope<'a> {
     /// Between scopes the holder itself, within this one that of the scope around it.
@@ -143,22 +154,35 @@ impl Holder {
             is_exempt: AtomicBool::new(false),
             is_shed: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            task: OnceLock::new(),
+            task: Mutex::new(None),
         }
     }
 
-    /// Runs `future` in the scope of this holder; `None` where the connection was shed before it ended.
+    /// Runs the task of the connection in the scope of this holder; `None` where the connection was shed before it ended.
+    /// A connection may have several, one after the other: the last is woken when it is shed.
     ///
     /// # Cancel safety
     /// That of `future`.
     pub async fn run<F: Future>(self: Arc<Self>, future: F) -> Option<F::Output> {
+        poll_fn(|cx| Poll::Ready(self.set_task(cx.waker()))).await;
+        self.run_part(future).await
+    }
+
+    /// The same for a further task, beside that of the connection, which ends it.
+    ///
+    /// # Cancel safety
+    /// That of `future`.
+    pub async fn run_part<F: Future>(self: Arc<Self>, future: F) -> Option<F::Output> {
         let mut future = pin!(Some(future));
         let mut own = Some(self);
+        let mut ticket = None;
         poll_fn(|cx| {
             let scope = Scope::enter(&mut own);
-            let is_shed = with_current(|holder| holder.is_none_or(|holder| holder.begin_turn(cx)));
-            let polled = match future.as_mut().as_pin_mut() {
-                Some(running) if !is_shed => running.poll(cx).map(Some),
+            let begin = |holder: &Self| holder.begin_turn(cx, &mut ticket);
+            let turn = with_current(|holder| holder.map_or(Turn::Go, begin));
+            let polled = match (future.as_mut().as_pin_mut(), turn) {
+                (Some(running), Turn::Go) => running.poll(cx).map(Some),
+                (Some(_), Turn::Wait) => Poll::Pending,
                 _ => Poll::Ready(None),
             };
             if polled.is_ready() {
@@ -199,9 +223,9 @@ impl Holder {
         &self.client
     }
 
-    /// Bytes charged to it and allocated for it.
+    /// Bytes charged to it or allocated for it, whichever are more: what is allocated is charged as well, mostly.
     pub(super) fn held_bytes(&self) -> u64 {
-        self.charged_bytes() + unsigned(&self.live_bytes)
+        self.charged_bytes().max(unsigned(&self.live_bytes))
     }
 
     pub(super) fn charged_bytes(&self) -> u64 {
@@ -210,13 +234,14 @@ impl Holder {
 
     /// True for a connection that was not told to close yet.
     pub(super) fn can_shed(&self) -> bool {
-        self.connection.is_none() && self.task.get().is_some() && !self.is_shed()
+        self.connection.is_none() && lock(&self.task).is_some() && !self.is_shed()
     }
 
     pub(super) fn shed(&self) {
         self.is_shed.store(true, Ordering::Relaxed);
-        if let Some(task) = self.task.get() {
-            task.wake_by_ref();
+        let task = lock(&self.task).clone();
+        if let Some(task) = task {
+            task.wake();
         }
     }
 
@@ -230,11 +255,20 @@ impl Holder {
         self.client.queue.wake_for(flushed.unsigned_abs());
     }
 
-    /// Notes the task of the connection; whether it is to end.
-    fn begin_turn(&self, cx: &Context<'_>) -> bool {
-        self.task.get_or_init(|| cx.waker().clone());
-        let connection = self.connection.as_ref();
-        self.is_shed() || connection.is_some_and(|connection| connection.is_shed())
+    fn set_task(&self, task: &Waker) {
+        *lock(&self.task) = Some(task.clone());
+    }
+
+    /// The way on of a task. `ticket`: of its place among those that stand still.
+    fn begin_turn(&self, cx: &Context<'_>, ticket: &mut Option<u32>) -> Turn {
+        let connection = self.connection.as_deref().unwrap_or(self);
+        if self.is_shed() || connection.is_shed() {
+            return Turn::End;
+        }
+        match self.shares.pause.holds(cx.waker(), ticket) {
+            true => Turn::Wait,
+            false => Turn::Go,
+        }
     }
 
     fn add(&self, reserved: i64, allocated: i64) {

@@ -16,7 +16,7 @@ pub struct ClientReport {
     pub connections: usize,
     /// Reserved for it.
     pub charged_bytes: u64,
-    /// The same, and what was allocated for it besides.
+    /// Of each connection the same, or what was allocated for it where that is more.
     pub held_bytes: u64,
 }
 

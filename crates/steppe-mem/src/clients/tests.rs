@@ -1,7 +1,7 @@
 //! Shares, waiting and shedding, by a budget of which more than half is taken.
 
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -250,6 +250,94 @@ fn connections_that_hold_most_are_shed() {
         world.clients.shed(64 * MIB as u64).len() == 1,
         "none is told twice"
     );
+}
+
+#[test]
+fn tasks_stand_still_while_paused() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let _held = world.reserve(&client, MIB);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    let polls = AtomicUsize::new(0);
+    let count = || {
+        std::future::poll_fn(|_| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            Poll::<()>::Pending
+        })
+    };
+    let mut task = pin!(Arc::clone(client.holder()).run(count()));
+    let mut part = pin!(Arc::clone(client.holder()).run_part(count()));
+    let mut turn = || {
+        assert!(task.as_mut().poll(&mut cx).is_pending());
+        assert!(part.as_mut().poll(&mut cx).is_pending());
+        polls.load(Ordering::Relaxed)
+    };
+    assert_eq!(turn(), 2);
+    world.clients.pause();
+    assert_eq!([turn(), turn()], [2, 2]);
+    world.clients.resume();
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 2, "a wait, a place");
+    assert_eq!(turn(), 4);
+    world.clients.pause();
+    assert_eq!(turn(), 4);
+    // To be told to close comes first, for each task of the connection.
+    assert_eq!(world.clients.shed(1).len(), 1);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 5);
+    assert!(task.as_mut().poll(&mut cx).is_ready());
+    assert!(part.as_mut().poll(&mut cx).is_ready());
+}
+
+/// TLS is agreed on in one task, and HTTP spoken in the next.
+#[test]
+fn the_last_task_of_a_connection_is_woken() {
+    let world = World::new();
+    let client = world.open("192.0.2.1");
+    let _held = world.reserve(&client, MIB);
+    let wakes = [(); 3].map(|()| Arc::new(Wakes::default()));
+    let mut tasks = Vec::new();
+    let holder = || Arc::clone(client.holder());
+    let never = std::future::pending::<()>;
+    let futures: [Pin<Box<dyn Future<Output = Option<()>>>>; 3] = [
+        Box::pin(holder().run(async {})),
+        Box::pin(holder().run(never())),
+        Box::pin(holder().run_part(never())),
+    ];
+    for (wakes, mut task) in wakes.iter().zip(futures) {
+        let waker = Waker::from(Arc::clone(wakes));
+        let _ = task.as_mut().poll(&mut Context::from_waker(&waker));
+        tasks.push(task);
+    }
+    assert_eq!(world.clients.shed(1).len(), 1);
+    let woken = wakes.map(|wakes| wakes.0.load(Ordering::Relaxed));
+    assert_eq!(woken, [0, 1, 0]);
+}
+
+#[test]
+fn connections_that_were_told_to_close_pay_before_others_are() {
+    let world = World::new();
+    let holdings = ["192.0.2.1", "192.0.2.2"].map(|address| world.open(address));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut tasks = Vec::new();
+    for (holding, mib) in holdings.iter().zip([9, 3]) {
+        let lease = world.lease.clone();
+        let work = async move {
+            let _held = lease.try_reserve(mib * MIB).expect("room");
+            std::future::pending::<()>().await;
+        };
+        let mut task = Box::pin(Arc::clone(holding.holder()).run(work));
+        assert!(task.as_mut().poll(&mut cx).is_pending());
+        tasks.push(task);
+    }
+    assert_eq!(world.clients.shed(8 * MIB as u64).len(), 1);
+    assert_eq!(
+        world.clients.shed(8 * MIB as u64),
+        [],
+        "9 MiB are on their way"
+    );
+    assert!(tasks[0].as_mut().poll(&mut cx).is_ready());
+    assert_eq!(world.clients.shed(8 * MIB as u64).len(), 1);
 }
 
 #[test]

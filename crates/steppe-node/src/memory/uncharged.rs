@@ -45,6 +45,9 @@ const WAKE_EVERY: Duration = Duration::from_millis(20);
 /// Debt of this age is paid by connections. Before that, exchanges end and free pages are purged.
 const SHED_AFTER: Duration = Duration::from_millis(2);
 
+/// Each time that connections are told to close within a debt, twice as much is asked for, so many times.
+const ROUNDS_MAX: u32 = 6;
+
 /// Time for connections that were told to close, before others are told.
 const SHED_EVERY: Duration = Duration::from_millis(10);
 
@@ -131,6 +134,7 @@ impl Uncharged {
             charge: ForcedCharge::new(budget.root().child(ACCOUNT, None)),
             figures: Arc::clone(&figures),
             debt_since: None,
+            rounds: 0,
             purged_at: None,
             told_at: None,
             held_back_total: 0,
@@ -177,6 +181,8 @@ struct Watch {
     charge: ForcedCharge,
     figures: Arc<UnchargedFigures>,
     debt_since: Option<Instant>,
+    /// Times that connections were told to close in this debt.
+    rounds: u32,
     /// When free pages were purged last.
     purged_at: Option<Instant>,
     /// When connections were told to close last.
@@ -204,6 +210,7 @@ impl Watch {
             if let Err(error) = self.look(now) {
                 tracing::warn!(%error, "cannot measure RSS: node/uncharged stays as it is");
                 self.resident = None;
+                self.budget.clients().resume();
             }
             if now - woken_at >= WAKE_EVERY {
                 woken_at = now;
@@ -218,6 +225,7 @@ impl Watch {
                 });
             }
         }
+        self.budget.clients().resume();
     }
 
     /// Wakes tasks whose clients hold less again, and tells of clients that were held back for the first time. Returns
@@ -303,6 +311,8 @@ impl Watch {
         let owed = self.owed_bytes();
         if owed == 0 {
             if let Some(since) = self.debt_since.take() {
+                self.rounds = 0;
+                self.budget.clients().resume();
                 let millis = now.duration_since(since).as_millis();
                 tracing::info!(millis, "the memory budget is out of debt");
             }
@@ -312,14 +322,18 @@ impl Watch {
             self.figures.debts.fetch_add(1, Ordering::Relaxed);
             now
         });
+        self.budget.clients().pause();
         let is_told = self.told_at.is_some_and(|at| now < at + SHED_EVERY);
         if now < since + SHED_AFTER || is_told {
             return;
         }
         self.told_at = Some(now);
+        // An amount that did not help was too little, whatever those held that were told.
+        let rounds = self.rounds;
+        self.rounds = (rounds + 1).min(ROUNDS_MAX);
         // Twice the room, so that what grows on does not owe at once again.
         let room = self.budget.root().limit_bytes() / ROOM_PART;
-        tell_shed(owed, &self.budget.clients().shed(owed + room));
+        tell_shed(owed, &self.budget.clients().shed((owed + room) << rounds));
     }
 
     /// The debt, and what lacks of the room for others.

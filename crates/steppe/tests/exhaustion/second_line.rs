@@ -11,9 +11,18 @@ use crate::http2::heads;
 const PROMISE: (u64, u64) = (40, 90);
 
 #[test]
-fn debt_is_paid_by_connections() {
+fn debt_for_few_large_heads_is_paid_by_connections() {
+    debt_is_paid("uncharged heads of 15 KB", 15_000);
+}
+
+#[test]
+fn debt_for_small_heads_is_paid_by_connections() {
+    debt_is_paid("uncharged heads of 2 KB", 2_000);
+}
+
+fn debt_is_paid(case: &str, head_bytes: usize) {
     let origin = SilentOrigin::start();
-    Flood::new("uncharged heads of 15 KB", 64)
+    Flood::new(case, 64)
         .promising(PROMISE.0, PROMISE.1)
         // The first line would hold the flood, too.
         .config(|config| {
@@ -23,7 +32,7 @@ fn debt_is_paid_by_connections() {
         .toward(origin.address(), "h1")
         .run(|node| {
             let mut crowd = Crowd::connect(node.gateway(), 400);
-            crowd.send(&heads(100, 15_000));
+            crowd.send(&heads(100, head_bytes));
             assert_is_told(node);
             crowd
         });
