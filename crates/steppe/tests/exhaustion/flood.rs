@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use steppe_testkit::{
@@ -401,6 +402,24 @@ impl Member {
     }
 }
 
+/// Connections that a [`SilentOrigin`] holds between two looks for those that the node has closed.
+const SWEEP_EVERY: usize = 256;
+
+/// Drops connections whose peer has closed them: a node that sheds would make the test run out of descriptors.
+fn drop_left(held: &mut Vec<TcpStream>) {
+    let mut polled: Vec<_> = held
+        .iter()
+        .map(|stream| PollFd::new(stream, PollFlags::RDHUP))
+        .collect();
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).expect("sockets can be polled");
+    let mut left = polled
+        .iter()
+        .map(|polled| !polled.revents().is_empty())
+        .collect::<Vec<_>>()
+        .into_iter();
+    held.retain(|_| !left.next().expect("one for each"));
+}
+
 /// A server that accepts connections and neither reads nor answers.
 pub struct SilentOrigin {
     address: SocketAddr,
@@ -425,6 +444,9 @@ impl SilentOrigin {
                     return;
                 }
                 held.push(stream);
+                if held.len().is_multiple_of(SWEEP_EVERY) {
+                    drop_left(&mut held);
+                }
             }
         });
         Self {
