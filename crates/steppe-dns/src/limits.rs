@@ -427,7 +427,7 @@ pub const CLIENT_READ_BYTES: usize = 4096;
 
 /// Bytes that a connection is charged with for as long as it is open: its task, its deadline, its places
 /// in tables, and what it keeps for responses. What is read is charged beside, and TLS.
-pub const CONNECTION_BYTES: usize = (4 << 10) + 2 * OUT_BYTES_KEPT;
+pub const CONNECTION_BYTES: usize = 2304 + 2 * OUT_BYTES_KEPT;
 
 /// Bytes for responses that a connection keeps in each of its two buffers when they are empty.
 pub const OUT_BYTES_KEPT: usize = 1 << 10;

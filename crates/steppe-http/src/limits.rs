@@ -304,18 +304,15 @@ pub const HEADER_FRAMES_MAX: usize = 20;
 
 /// Bytes that a connection of HTTP/2 is charged beside [`CONNECTION_BYTES`]: what the `h2` crate
 /// reads into and writes from, its tables of fields, and no streams. Measured, see ADR 0017.
-pub const H2_CONNECTION_BYTES: usize = 36 << 10;
+pub const H2_CONNECTION_BYTES: usize = 32 << 10;
 
-/// Bytes that a stream of HTTP/2 with a client is charged: its task, and what the `h2` crate keeps
-/// of it. Measured, see ADR 0017.
-pub const H2_STREAM_BYTES: usize = 4352;
-
-/// The part of it that the connection keeps for the most streams that it had at once: the `h2` crate's tables of
-/// streams and frames grow with them, and never shrink.
-pub const H2_STREAM_PLACE_BYTES: usize = 3712;
+/// Bytes that a stream of HTTP/2 with a client is charged: its task, and what the `h2` crate keeps of it. The connection
+/// keeps this charge for the most streams that it had at once: the crate's tables of streams and frames grow with them,
+/// and never shrink. Measured, see ADR 0017.
+pub const H2_STREAM_BYTES: usize = 3712;
 
 /// [`H2_STREAM_BYTES`] with a server, which has no task.
-pub const H2_UPSTREAM_STREAM_BYTES: usize = 2304;
+pub const H2_UPSTREAM_STREAM_BYTES: usize = 1280;
 
 /// Room that a client's stream waits for before its exchange begins: for its heads, and for some
 /// content. It is not held: most need less.

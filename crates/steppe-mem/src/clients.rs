@@ -16,6 +16,7 @@ mod holder;
 mod pause;
 mod queue;
 mod report;
+mod task;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -33,8 +33,8 @@ use crate::gateway::{
 use crate::head::ContentLength;
 use crate::limits::{
     CONNECTION_STREAMS_PART, CONNECTIONS_LEAVE, DATA_FRAME_BUDGET, H2_CONNECTION_BYTES,
-    H2_STREAM_BYTES, H2_STREAM_PLACE_BYTES, H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX,
-    H2_UNSENT_BYTES, LINGER, LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
+    H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER,
+    LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
 };
 use crate::linger::linger;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
@@ -565,23 +565,21 @@ impl ServerConnection<'_> {
 /// Counts a stream for as long as its exchange lasts.
 struct OpenStream {
     shared: Rc<Shared>,
-    _charge: Reservation,
     _counted: CountedStream,
 }
 
 impl OpenStream {
-    fn new(shared: &Rc<Shared>, mut charge: Reservation) -> Self {
+    /// `place`: of [`H2_STREAM_BYTES`]. The connection keeps as many as the most streams that it had at once.
+    fn new(shared: &Rc<Shared>, place: Reservation) -> Self {
         let open = shared.open.get() + 1;
         shared.open.set(open);
-        let place = charge.split(H2_STREAM_PLACE_BYTES);
         let places = &mut *shared.places.borrow_mut();
         let charged_bytes = places.as_ref().map_or(0, Reservation::bytes);
-        if open * H2_STREAM_PLACE_BYTES > charged_bytes {
+        if open * H2_STREAM_BYTES > charged_bytes {
             place.join_into(places);
         }
         Self {
             shared: Rc::clone(shared),
-            _charge: charge,
             _counted: shared.traffic.stream(),
         }
     }

@@ -8,11 +8,9 @@
 //! took it from the allocator, and is charged by its reservation.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use super::client::{Client, Shares};
 use crate::alloc::thread_block_bytes;
@@ -86,7 +84,7 @@ pub(crate) fn current() -> Option<Arc<Holder>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
+pub(super) fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
     CURRENT
         .try_with(|current| see(current.borrow().as_deref()))
         .expect("only a thread that ends has none, and it runs no task")
@@ -102,24 +100,14 @@ fn settle(holder: Option<&Holder>) {
     }
 }
 
-/// The way on of a task whose turn begins.
-#[derive(Debug, Clone, Copy)]
-enum Turn {
-    Go,
-    /// The budget is in debt.
-    Wait,
-    /// The connection was told to close.
-    End,
-}
-
 /// The thread is in the scope of a holder until this is dropped.
-struct Scope<'a> {
+pub(super) struct Scope<'a> {
     /// Between scopes the holder itself, within this one that of the scope around it.
     place: &'a mut Option<Arc<Holder>>,
 }
 
 impl<'a> Scope<'a> {
-    fn enter(place: &'a mut Option<Arc<Holder>>) -> Self {
+    pub(super) fn enter(place: &'a mut Option<Arc<Holder>>) -> Self {
         CURRENT.with_borrow_mut(|current| {
             settle(current.as_deref());
             std::mem::swap(current, place);
@@ -156,43 +144,6 @@ impl Holder {
             has_ended: AtomicBool::new(false),
             task: Mutex::new(None),
         }
-    }
-
-    /// Runs the task of the connection in the scope of this holder; `None` where the connection was shed before it ended.
-    /// A connection may have several, one after the other: the last is woken when it is shed.
-    ///
-    /// # Cancel safety
-    /// That of `future`.
-    pub async fn run<F: Future>(self: Arc<Self>, future: F) -> Option<F::Output> {
-        poll_fn(|cx| Poll::Ready(self.set_task(cx.waker()))).await;
-        self.run_part(future).await
-    }
-
-    /// The same for a further task, beside that of the connection, which ends it.
-    ///
-    /// # Cancel safety
-    /// That of `future`.
-    pub async fn run_part<F: Future>(self: Arc<Self>, future: F) -> Option<F::Output> {
-        let mut future = pin!(Some(future));
-        let mut own = Some(self);
-        let mut ticket = None;
-        poll_fn(|cx| {
-            let scope = Scope::enter(&mut own);
-            let begin = |holder: &Self| holder.begin_turn(cx, &mut ticket);
-            let turn = with_current(|holder| holder.map_or(Turn::Go, begin));
-            let polled = match (future.as_mut().as_pin_mut(), turn) {
-                (Some(running), Turn::Go) => running.poll(cx).map(Some),
-                (Some(_), Turn::Wait) => Poll::Pending,
-                _ => Poll::Ready(None),
-            };
-            if polled.is_ready() {
-                // Within the scope: it gives back what it holds.
-                future.set(None);
-            }
-            drop(scope);
-            polled
-        })
-        .await
     }
 
     /// Does `work` in the scope of this holder.
@@ -255,20 +206,19 @@ impl Holder {
         self.client.queue.wake_for(flushed.unsigned_abs());
     }
 
-    fn set_task(&self, task: &Waker) {
+    /// From now on `task` is woken when the connection is shed.
+    pub(super) fn set_task(&self, task: &Waker) {
         *lock(&self.task) = Some(task.clone());
     }
 
-    /// The way on of a task. `ticket`: of its place among those that stand still.
-    fn begin_turn(&self, cx: &Context<'_>, ticket: &mut Option<u32>) -> Turn {
-        let connection = self.connection.as_deref().unwrap_or(self);
-        if self.is_shed() || connection.is_shed() {
-            return Turn::End;
-        }
-        match self.shares.pause.holds(cx.waker(), ticket) {
-            true => Turn::Wait,
-            false => Turn::Go,
-        }
+    /// True when its tasks are to end, since the connection was told to close.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_shed() || self.connection.as_ref().is_some_and(|of| of.is_shed())
+    }
+
+    /// True when `task` stands still: the budget is in debt. `ticket`: of its place among those that do.
+    pub(super) fn pauses(&self, task: &Waker, ticket: &mut Option<u32>) -> bool {
+        self.shares.pause.holds(task, ticket)
     }
 
     fn add(&self, reserved: i64, allocated: i64) {
