@@ -1,6 +1,7 @@
 //! Sessions between our own two sides: what is agreed, moved, resumed and refused.
 
 mod late;
+mod sealed;
 
 use std::fs;
 use std::future::poll_fn;
