@@ -20,6 +20,7 @@
 //! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,
 //!   `malloc_stats`, `mallopt`
 //! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
+//! - `single_threaded.rs`: `unshare` and `setns`, which a process of several threads is refused
 //! - `errno.rs`: `errno` of the calling thread
 //! - `text.rs`: text formatting into a fixed buffer, without allocation
 //! - `runtime.rs`: panic handler for the build without the standard library
@@ -32,4 +33,5 @@ mod errno;
 mod introspection;
 mod own;
 mod runtime;
+mod single_threaded;
 mod text;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: 0 is no deadline; every other has its lowest bit set.
 
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::profile;
 use crate::sync::AtomicU32;
@@ -10,19 +10,16 @@ use crate::sys;
 
 /// When to look next, in milliseconds with the lowest bit set; 0: nothing waits.
 pub(crate) static DEADLINE: AtomicU32 = AtomicU32::new(0);
-/// What came back since the last look.
-pub(crate) static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The state of the thread that waits for the deadline.
 pub(crate) static THREAD: AtomicU8 = AtomicU8::new(NOT_STARTED);
 
 pub(crate) const NOT_STARTED: u8 = 0;
 pub(crate) const STARTED: u8 = 1;
-/// Not wanted, not possible, or a child's.
+/// Not wanted, or not possible.
 pub(crate) const NEVER: u8 = 2;
 
 /// Notes that memory came back: it decays from now on.
-pub(crate) fn note(now: u32, bytes: usize) {
-    WAITING_BYTES.fetch_add(bytes, Ordering::Relaxed);
+pub(crate) fn note(now: u32) {
     if DEADLINE.load(Ordering::Relaxed) == 0 {
         set(now.wrapping_add(profile::decay_ms()));
     }

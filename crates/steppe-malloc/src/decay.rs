@@ -1,17 +1,18 @@
 //! Decay: what was free for a while goes back to the system, whoever notices.
 //!
 //! Three notice: a thread that brings blocks back after the time has come (`tick`), a thread of our
-//! own that is started once enough waits (4 MiB, `start_if_wanted`) and sleeps for as long as nothing
-//! does, and the program (`trim`). In a child of a fork there is no such thread, and none is started.
+//! own that is started once the heap grows beyond 4 MiB (`start_if_wanted`) and sleeps for as long as
+//! nothing waits, and the program (`trim`). So what is freed goes back, whatever the program does next.
+//! A child of a fork has no such thread until its own requests start one.
 //!
 //! Invariant: while something waits, the deadline is set or a purge is under way.
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::deadline::{
-    DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, WAITING_BYTES, is_past, set as set_deadline,
+    DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, is_past, set as set_deadline,
 };
 use crate::depot;
 use crate::large::LARGE;
@@ -20,8 +21,16 @@ use crate::profile;
 use crate::sync::{AtomicU32, Lock};
 use crate::sys;
 
-/// What has to wait before a thread is started for it: small programs stay of one thread.
+/// Mappings of large blocks for which a thread is started; for small ones it is a second chunk. Small programs
+/// stay of one thread.
 const THREAD_BYTES: usize = 4 << 20;
+
+/// The process whose thread it is: the child of a `vfork` uses its parent's memory, and has to start none.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The thread, once it runs.
+static HANDLE: AtomicUsize = AtomicUsize::new(0);
+/// The thread sleeps for a time while this is 0.
+static SLEEP: AtomicU32 = AtomicU32::new(0);
 
 /// Held while memory is given back: two at once would only wait for each other.
 pub(crate) static PURGE: Lock = Lock::new();
@@ -52,17 +61,20 @@ pub(crate) fn tick() {
     }
 }
 
-/// Where memory is asked for, with no lock held: starts our thread if enough waits.
+/// Where memory is asked for, with no lock held: starts our thread if the heap has grown.
 ///
 /// Never where memory is given back: the C library frees while it holds the lock of its list of
 /// stacks, which starting a thread takes.
 #[inline]
 pub(crate) fn start_if_wanted() {
-    let is_wanted = WAITING_BYTES.load(Ordering::Relaxed) >= THREAD_BYTES
-        && THREAD.load(Ordering::Relaxed) == NOT_STARTED;
-    if is_wanted {
+    if THREAD.load(Ordering::Relaxed) == NOT_STARTED && has_grown() {
         start();
     }
+}
+
+fn has_grown() -> bool {
+    let (huge_bytes, _) = LARGE.live_bytes();
+    POOL.has_grown() || huge_bytes + LARGE.retained_bytes() >= THREAD_BYTES
 }
 
 /// Gives back everything that is free, after whoever is at it. Returns the bytes.
@@ -74,7 +86,6 @@ pub(crate) fn purge_all() -> usize {
 /// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
 fn purge(now: u32, decay_ms: u32) -> usize {
     let refusals = sys::refusals();
-    WAITING_BYTES.store(0, Ordering::Relaxed);
     DEADLINE.store(0, Ordering::Relaxed);
     let mut purged: usize = depot::all()
         .map(|(class, depot)| depot.purge(class, now, decay_ms))
@@ -124,13 +135,41 @@ pub(crate) fn forbid_thread() {
     let _ = THREAD.compare_exchange(NOT_STARTED, NEVER, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// In the child of a fork: the thread is not there, and what waits is left to `tick`.
+/// The calling process may start a thread.
+pub(crate) fn register() {
+    PROCESS.store(sys::process_id(), Ordering::Relaxed);
+}
+
+/// In the child of a fork: the thread is not there.
 pub(crate) fn after_fork() {
-    THREAD.store(NEVER, Ordering::Relaxed);
+    register();
+    HANDLE.store(0, Ordering::Relaxed);
+    let _ = THREAD.compare_exchange(STARTED, NOT_STARTED, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+/// Ends our thread, and has none started from now on. True when there was one: the kernel may count it for a moment
+/// after this.
+pub(crate) fn stop() -> bool {
+    if THREAD.swap(NEVER, Ordering::SeqCst) != STARTED {
+        return false;
+    }
+    SLEEP.store(1, Ordering::SeqCst);
+    sys::futex_wake(&SLEEP, 1);
+    // What waits now is left to `tick`.
+    set_deadline(sys::now_ms());
+    sys::futex_wake(&DEADLINE, 1);
+    while HANDLE.load(Ordering::Acquire) == 0 {
+        sys::yield_now();
+    }
+    sys::join_thread(HANDLE.swap(0, Ordering::Relaxed));
+    true
 }
 
 #[cold]
 fn start() {
+    if PROCESS.load(Ordering::Relaxed) != sys::process_id() {
+        return;
+    }
     let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::SeqCst, Ordering::SeqCst);
     if claim.is_ok() && !sys::start_thread(run) {
         THREAD.store(NEVER, Ordering::Relaxed);
@@ -138,10 +177,9 @@ fn start() {
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    HANDLE.store(sys::this_thread(), Ordering::Release);
     sys::name_thread(c"steppe-malloc");
-    // Never woken: a place to sleep for a time.
-    static SLEEP: AtomicU32 = AtomicU32::new(0);
-    while THREAD.load(Ordering::Relaxed) == STARTED {
+    while THREAD.load(Ordering::SeqCst) == STARTED {
         let deadline = DEADLINE.load(Ordering::SeqCst);
         if deadline == 0 {
             sys::futex_wait(&DEADLINE, 0, None);

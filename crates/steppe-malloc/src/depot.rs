@@ -243,17 +243,16 @@ impl Depot {
         if blocks.len() == 0 {
             drop(guard);
             if deadline::is_idle() {
-                deadline::note(sys::now_ms(), 0);
+                deadline::note(sys::now_ms());
             }
             return;
         }
         let now = sys::now_ms();
-        let freed = blocks.len() * BLOCK_BYTES[class % CLASSES];
         for block in blocks {
             self.put_back(class, block, Age::Since(now));
         }
         drop(guard);
-        deadline::note(now, freed);
+        deadline::note(now);
     }
 
     /// Gives back the pages of free blocks of slabs that have aged for `decay_ms`; the store too if

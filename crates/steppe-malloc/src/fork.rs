@@ -31,6 +31,7 @@ fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
 
 /// Has the functions below called. Allocates.
 pub(crate) fn register() {
+    decay::register();
     sys::at_fork(prepare, parent, child);
 }
 

@@ -243,7 +243,7 @@ impl Large {
         self.retained.push_front(huge);
         self.retained_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(guard);
-        deadline::note(now, bytes);
+        deadline::note(now);
     }
 
     /// Makes a mapping `bytes` long. Its place then; `None`: nothing changed.

@@ -131,7 +131,7 @@ impl Pool {
         self.enter(run.chunk);
         drop(guard);
         if !run.is_clean {
-            deadline::note(now, run.units * UNIT_BYTES);
+            deadline::note(now);
         }
     }
 
@@ -188,6 +188,11 @@ impl Pool {
     /// Bytes of free units with resident pages.
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_units.load(Ordering::Relaxed) * UNIT_BYTES
+    }
+
+    /// True when it has more than one chunk, and more than were mapped beforehand.
+    pub fn has_grown(&self) -> bool {
+        self.chunks() > SPARE_CHUNKS.max(self.reserved_chunks.load(Ordering::Relaxed))
     }
 
     /// Chunks there are.

@@ -312,7 +312,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
             if !stays {
                 return None;
             }
-            if size <= usable && size > usable / 2 {
+            if size <= usable && size > usable - usable / 8 {
                 return Some(pointer);
             }
             let resized = LARGE.resize_huge(huge, size)?;
@@ -384,6 +384,13 @@ pub fn on_idle() {
     }
     decay::tick();
     decay::start_if_wanted();
+}
+
+/// Ends the library's own thread, and has none started from now on, for a program that has to be of one thread. True
+/// when there was one: the kernel may count it for a moment after this.
+#[must_use]
+pub fn stop_thread() -> bool {
+    decay::stop()
 }
 
 /// Functions between a request and the heap profile.

@@ -363,7 +363,7 @@ pub fn at_exit(function: extern "C" fn()) {
 #[cfg(not(miri))]
 const STACK_BYTES: usize = 256 << 10;
 
-/// Starts a detached thread that takes no signals. Allocates. False: refused.
+/// Starts a thread that takes no signals. Allocates. False: refused.
 #[cfg(not(miri))]
 pub fn start_thread(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
     use core::mem::MaybeUninit;
@@ -377,7 +377,6 @@ pub fn start_thread(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
-        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         let refused = libc::pthread_create(
             thread.as_mut_ptr(),
             attributes.as_ptr(),
@@ -393,6 +392,25 @@ pub fn start_thread(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
 #[cfg(miri)]
 pub fn start_thread(_body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
     false
+}
+
+/// The calling thread, for [`join_thread`]; not 0.
+#[expect(clippy::cast_possible_truncation, reason = "as wide as a pointer")]
+pub fn this_thread() -> usize {
+    // SAFETY: cannot fail.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Waits until a thread of [`start_thread`] has ended.
+pub fn join_thread(thread: usize) {
+    // SAFETY: the caller names a thread that was started and not joined.
+    unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
+}
+
+/// Lets other threads go first.
+pub fn yield_now() {
+    // SAFETY: cannot fail.
+    unsafe { libc::sched_yield() };
 }
 
 /// Names the calling thread, for `ps` and debuggers.

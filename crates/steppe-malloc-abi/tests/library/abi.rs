@@ -161,7 +161,8 @@ fn only_c_names_are_exported() {
         steppe_malloc_on_idle steppe_malloc_owns steppe_malloc_stats steppe_malloc_stats_json
         steppe_malloc_stats_json_file steppe_malloc_stats_json_fd
         steppe_malloc_heap_profile_start steppe_malloc_heap_profile_stop
-        steppe_malloc_heap_profile_write";
+        steppe_malloc_heap_profile_write
+        unshare setns";
     let promised: BTreeSet<&str> = promised.split_whitespace().collect();
     assert_eq!(exported, promised);
 }
