@@ -137,15 +137,14 @@ fn reverse(qname: &Name) -> Option<SpecialUse> {
     })
 }
 
-/// A name that has `count` labels below `in-addr.arpa`.
+/// A name that has `count` labels below `in-addr.arpa`. RFC 6303 §3: whatever is below a zone is of the zone,
+/// so only the labels count that are bytes of an address, from the top.
 fn reverse_v4(qname: &Name, count: usize) -> Option<SpecialUse> {
     let mut bytes = [0; 4];
-    for (place, label) in bytes.get_mut(..count)?.iter_mut().rev().zip(qname.labels()) {
-        *place = std::str::from_utf8(label).ok()?.parse().ok()?;
-    }
-    let bytes = &bytes[..count];
+    let len = read_labels(qname, count, &mut bytes, address_byte);
+    let bytes = &bytes[..len];
     let is_private = match *bytes {
-        [127, 0, 0, 1] => return Some(SpecialUse::LocalhostPtr),
+        [127, 0, 0, 1] if count == 4 => return Some(SpecialUse::LocalhostPtr),
         [172, b, ..] => b & 0xf0 == 16,
         [100, b, ..] => b & 0xc0 == 64,
         _ => REVERSE_V4.iter().any(|zone| bytes.starts_with(zone)),
@@ -153,24 +152,51 @@ fn reverse_v4(qname: &Name, count: usize) -> Option<SpecialUse> {
     is_private.then_some(SpecialUse::NameError)
 }
 
-/// A name that has `count` labels below `ip6.arpa`.
+/// A name that has `count` labels below `ip6.arpa`, of which those count that are digits.
 fn reverse_v6(qname: &Name, count: usize) -> Option<SpecialUse> {
     let mut digits = [0; V6_DIGITS];
-    for (place, label) in digits
-        .get_mut(..count)?
-        .iter_mut()
-        .rev()
-        .zip(qname.labels())
-    {
-        let &[digit] = label else { return None };
-        *place = digit.to_ascii_lowercase();
-    }
-    let is_private = |zone: &&[u8]| digits[..count].starts_with(zone);
+    let len = read_labels(qname, count, &mut digits, |label| match label {
+        [digit] if digit.is_ascii_hexdigit() => Some(digit.to_ascii_lowercase()),
+        _ => None,
+    });
+    let is_private = |zone: &&[u8]| digits[..len].starts_with(zone);
     let zone = REVERSE_V6.iter().find(|zone| is_private(zone))?;
     Some(match zone.last() {
-        Some(b'1') => SpecialUse::LocalhostPtr,
+        Some(b'1') if count == V6_DIGITS => SpecialUse::LocalhostPtr,
         _ => SpecialUse::NameError,
     })
+}
+
+/// Reads the last of a name's first `count` labels, then the one before it, as long as `read` knows them and
+/// there is room. Returns how many it has read.
+fn read_labels(
+    qname: &Name,
+    count: usize,
+    out: &mut [u8],
+    read: impl Fn(&[u8]) -> Option<u8>,
+) -> usize {
+    let mut known = 0;
+    let above = count.saturating_sub(out.len());
+    for (index, label) in qname.labels().take(count).enumerate().skip(above) {
+        let place = count - 1 - index;
+        match read(label) {
+            Some(byte) => {
+                out[place] = byte;
+                known = known.max(place + 1);
+            }
+            // What is before it is below it.
+            None => known = 0,
+        }
+    }
+    known.min(count)
+}
+
+/// A byte of an address as reverse zones have it: without a zero before it.
+fn address_byte(label: &[u8]) -> Option<u8> {
+    let is_plain = label.iter().all(u8::is_ascii_digit) && (label.len() == 1 || label[0] != b'0');
+    is_plain
+        .then(|| std::str::from_utf8(label).ok()?.parse().ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -203,6 +229,7 @@ mod tests {
     fn names_of_special_use_are_answered_here() {
         use SpecialUse::{Designations, LocalhostPtr, Loopback, NameError, NoData};
         let loopback_v6 = format!("1.{}ip6.arpa", "0.".repeat(31));
+        let below_loopback_v6 = format!("a.{loopback_v6}");
         for (name, qtype, expected) in [
             ("localhost", Rtype::A, Some(Loopback)),
             ("a.LOCALHOST", Rtype::AAAA, Some(Loopback)),
@@ -230,8 +257,22 @@ mod tests {
             ("1.64.100.in-addr.arpa", Rtype::PTR, Some(NameError)),
             ("1.128.100.in-addr.arpa", Rtype::PTR, None),
             ("1.1.1.1.in-addr.arpa", Rtype::PTR, None),
-            ("x.10.in-addr.arpa", Rtype::PTR, None),
-            ("1.1.1.1.10.in-addr.arpa", Rtype::PTR, None),
+            ("x.10.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            ("1.1.1.1.10.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            (
+                "lb._dns-sd._udp.0.1.168.192.in-addr.arpa",
+                Rtype::PTR,
+                Some(NameError),
+            ),
+            ("7.0-25.1.168.192.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            ("x.1.0.0.127.in-addr.arpa", Rtype::PTR, Some(NameError)),
+            ("10.x.in-addr.arpa", Rtype::PTR, None),
+            ("010.in-addr.arpa", Rtype::PTR, None),
+            ("+10.in-addr.arpa", Rtype::PTR, None),
+            ("1.x.172.in-addr.arpa", Rtype::PTR, None),
+            ("x.d.f.ip6.arpa", Rtype::PTR, Some(NameError)),
+            ("d.x.f.ip6.arpa", Rtype::PTR, None),
+            (&below_loopback_v6, Rtype::PTR, Some(NameError)),
             ("in-addr.arpa", Rtype::NS, None),
             ("d.f.ip6.arpa", Rtype::PTR, Some(NameError)),
             ("c.f.ip6.arpa", Rtype::PTR, None),
