@@ -141,7 +141,11 @@ pub(crate) fn write_alias(
     })
 }
 
-/// The response code of a response that was written.
+/// The response code of a response that was written. One of more than four bits has no record but OPT.
 pub(crate) fn rcode_of(response: &[u8]) -> Rcode {
-    Rcode(u16::from(response.get(3).copied().unwrap_or_default()) & 0x0f)
+    let low = u16::from(response.get(3).copied().unwrap_or_default()) & 0x0f;
+    let has_opt_alone = response.get(6..12) == Some(&[0, 0, 0, 0, 0, 1]);
+    let opt = has_opt_alone.then(|| Message::parse(response).ok()?.opt());
+    let high = opt.flatten().map_or(0, |opt| opt.rcode_high);
+    Rcode(u16::from(high) << 4 | low)
 }

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::client::ClientId;
 use crate::limits::{DOH_PARAMETERS_MAX, DOH_PATH, DOH_QUERY_BYTES_MAX};
-use crate::wire::{Message, Rtype, Section};
+use crate::wire::{Header, Message, Rtype, Section};
 
 /// The media type of messages. RFC 8484 §6.
 pub const MESSAGE: &str = "application/dns-message";
@@ -157,14 +157,17 @@ impl Request<'_> {
 }
 
 impl Response {
-    /// The response of a message. `None`: it is none, or takes too much text.
+    /// The response of a message. `None`: it has no header, or takes too much text. One without a question says
+    /// by its code that the query could not be read: RFC 8484 §4.2.1 has that in a response of status 200.
     #[must_use]
     pub fn new(form: Form, message: Vec<u8>) -> Option<Self> {
-        let parsed = Message::parse(&message).ok()?;
-        let max_age = max_age(&parsed);
-        let (content_type, content) = match form {
-            Form::Json => (JSON, json::response(&parsed)?),
-            Form::Message => (MESSAGE, message),
+        let header = Header::read(&message).ok()?;
+        let parsed = Message::parse(&message).ok();
+        let max_age = parsed.as_ref().map_or(0, max_age);
+        let (content_type, content) = match (form, parsed) {
+            (Form::Json, Some(parsed)) => (JSON, json::response(&parsed)?),
+            (Form::Json, None) => (JSON, json::code(header)?),
+            (Form::Message, _) => (MESSAGE, message),
         };
         Some(Self {
             content_type,
@@ -299,6 +302,17 @@ mod tests {
         assert_eq!(status(Request { content, ..POST }.read()), 413);
         let content = &[0; DOH_QUERY_BYTES_MAX];
         assert!(Request { content, ..POST }.read().is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_answered_by_its_code() {
+        let formerr = vec![0, 7, 0x81, 0x81, 0, 0, 0, 0, 0, 0, 0, 0];
+        let response = Response::new(Form::Message, formerr.clone()).expect("a response");
+        assert_eq!((response.content_type, response.max_age), (MESSAGE, 0));
+        assert_eq!(response.content, formerr);
+        let response = Response::new(Form::Json, formerr).expect("a response");
+        let text = String::from_utf8(response.content).expect("text");
+        assert!(text.contains(r#""Status":1"#), "{text}");
     }
 
     #[test]

@@ -88,6 +88,7 @@
 //!   - `times_asked.rs`: attempts by server and transport (RFC 9520)
 //!   - `carriers.rs`: sockets and connections that queries are sent on
 //!   - `received.rs`: handling of server responses
+//!   - `denials.rs`: denials without an SOA, while other servers are asked
 //!   - `probes.rs`: probes of servers that are down
 //!   - `subnets.rs`: client subnet (RFC 7871)
 //!   - `complete.rs`: delivery of an answer to all waiting clients

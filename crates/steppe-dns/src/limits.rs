@@ -226,7 +226,7 @@ pub const VIEWS_MAX: usize = 16_384;
 const _: () = assert!(2 * VIEWS_MAX < u16::MAX as usize);
 
 /// Bytes of a client's query that waits for its answer: a name, and the options that clients send: a
-/// cookie, a subnet, padding up to a block. A longer one gets FORMERR.
+/// cookie, a subnet, padding up to a block. A longer one waits without its padding and further options.
 pub const CLIENT_QUERY_BYTES_MAX: usize = 512;
 
 /// Clients of a worker that wait for answers at most; the next gets SERVFAIL. At 10 ms a question this is
@@ -344,6 +344,8 @@ pub const READS_PER_TURN_MAX: usize = 8;
 const _: () = assert!(ATTEMPTS_PER_WORKER >= EXCHANGES_PER_WORKER);
 const _: () = assert!(UPSTREAM_DATAGRAM_BYTES > UDP_PAYLOAD_BYTES);
 const _: () = assert!(CLIENT_QUERY_BYTES_MAX <= UDP_PAYLOAD_BYTES);
+// Header, question, OPT with a cookie, a subnet, and two options without data.
+const _: () = assert!(12 + NAME_BYTES_MAX + 4 + 11 + 44 + 24 + 8 <= CLIENT_QUERY_BYTES_MAX);
 
 /// How long a connection to a server may take to stand; the question's own time is less, mostly.
 pub const UPSTREAM_CONNECT_TIME_MAX: Duration = Duration::from_secs(3);

@@ -18,6 +18,7 @@ mod connection;
 mod connections;
 mod datagrams;
 mod decide;
+mod denials;
 mod exchanges;
 mod https;
 mod in_process;

@@ -73,7 +73,6 @@ pub fn pass_on(response: &Response<'_>, ttl: &TtlPolicy, out: &mut [u8]) -> Resu
     };
     let mut offsets = TtlOffsets::default();
     let message = out.get_mut(..body.len).ok_or(Full)?;
-    // What has no room for its TTLs is passed on as it is.
     let _ = apply_policy(message, ttl, negative_ttl, &mut offsets);
     Ok(body)
 }

@@ -180,7 +180,7 @@ impl Shard {
         }
         let body = self.entry(position).body(facts);
         Lookup::Failure(Failure {
-            rcode: Flags(u16::from_be_bytes([body[2], body[3]])).rcode(),
+            rcode: Rcode(u16::from_be_bytes([body[0], body[1]])),
             extended_error: facts.extended_error,
             seconds_left: until - moment.now,
         })
@@ -493,11 +493,12 @@ fn worst<const N: usize>(rings: &[Ring; 3], positions: [Position; N]) -> usize {
         .map_or(0, |(index, _)| index)
 }
 
-/// A header and a question, which are the key of a failure.
+/// A header and a question, which are the key of a failure. In place of an id it has all twelve bits of the code.
 fn failure_body(key: &Key<'_>, rcode: Rcode) -> ([u8; 12 + NAME_BYTES_MAX + 4], usize) {
     let mut body = [0; 12 + NAME_BYTES_MAX + 4];
     let qname = &key.qname[..key.qname.len().min(NAME_BYTES_MAX)];
     let name_end = 12 + qname.len();
+    body[..2].copy_from_slice(&rcode.0.to_be_bytes());
     body[2..4].copy_from_slice(&(Flags::QR | rcode.low()).to_be_bytes());
     body[5] = 1;
     body[12..name_end].copy_from_slice(qname);

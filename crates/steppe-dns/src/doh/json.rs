@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::presentation::{name_at, rdata_text};
 use crate::limits::{DOH_JSON_BYTES_MAX, UDP_PAYLOAD_BYTES};
-use crate::wire::{Flags, Message, Name, Opt, Rtype, Section, Writer};
+use crate::wire::{Flags, Header, Message, Name, Opt, Rtype, Section, Writer};
 
 /// Bytes of a record beside its name and data: names of members, numbers, and what a value takes.
 const RECORD_BYTES: usize = 64;
@@ -75,20 +75,7 @@ pub(super) fn response(message: &Message<'_>) -> Option<Vec<u8>> {
         "type": question.qtype.0,
     });
     let rcode_high = message.opt().map_or(0, |opt| u16::from(opt.rcode_high));
-    let mut object = Map::new();
-    object.insert(
-        "Status".to_owned(),
-        (rcode_high << 4 | flags.0 & 0x0f).into(),
-    );
-    for (name, flag) in [
-        ("TC", Flags::TC),
-        ("RD", Flags::RD),
-        ("RA", Flags::RA),
-        ("AD", Flags::AD),
-        ("CD", Flags::CD),
-    ] {
-        object.insert(name.to_owned(), flags.has(flag).into());
-    }
+    let mut object = status(rcode_high << 4 | flags.rcode().0, flags);
     object.insert("Question".to_owned(), Value::Array(vec![asked]));
     let mut left = DOH_JSON_BYTES_MAX;
     for (name, section) in [
@@ -102,6 +89,27 @@ pub(super) fn response(message: &Message<'_>) -> Option<Vec<u8>> {
         }
     }
     serde_json::to_vec(&object).ok()
+}
+
+/// The code of a response without a question as an object. `None`: there is no memory for it.
+pub(super) fn code(header: Header) -> Option<Vec<u8>> {
+    serde_json::to_vec(&status(header.flags.rcode().0, header.flags)).ok()
+}
+
+/// The response code and the flags.
+fn status(rcode: u16, flags: Flags) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("Status".to_owned(), rcode.into());
+    for (name, flag) in [
+        ("TC", Flags::TC),
+        ("RD", Flags::RD),
+        ("RA", Flags::RA),
+        ("AD", Flags::AD),
+        ("CD", Flags::CD),
+    ] {
+        object.insert(name.to_owned(), flags.has(flag).into());
+    }
+    object
 }
 
 /// Records of a section, which together take no more than what is `left`.

@@ -91,7 +91,8 @@ impl TtlPolicy {
 /// its records have no longer one.
 ///
 /// # Errors
-/// [`WireError`] for what is no message; `Ok(None)` for more records than can be kept, or none.
+/// [`WireError`] for what is no message; `Ok(None)` for none, or for more records than can be kept, whose TTLs
+/// are within the policy all the same.
 pub fn apply_policy(
     response: &mut [u8],
     policy: &TtlPolicy,
@@ -105,7 +106,7 @@ pub fn apply_policy(
     let message = Message::parse(response)?;
     let counts = Section::ALL.map(|section| usize::from(message.count(section)));
     let mut at = message.section_at(Section::Answer);
-    let mut shortest = ttl_max;
+    let (mut shortest, mut can_be_kept) = (ttl_max, true);
     offsets.len = 0;
     for _ in 0..counts.iter().sum() {
         let record = Record::read(response, at)?;
@@ -115,13 +116,12 @@ pub fn apply_policy(
         }
         let ttl = policy.bounded(record.ttl).min(ttl_max);
         let ttl_at = record.ttl_at;
-        if offsets.push(ttl_at).is_none() {
-            return Ok(None);
-        }
+        can_be_kept &= offsets.push(ttl_at).is_some();
         shortest = shortest.min(ttl);
         response[ttl_at..ttl_at + 4].copy_from_slice(&ttl.to_be_bytes());
     }
     Ok(match negative_ttl {
+        _ if !can_be_kept => None,
         Some(_) => Some(Lifetime::Negative(shortest)),
         None if offsets.len == 0 => None,
         None => Some(Lifetime::Positive(shortest)),

@@ -298,10 +298,28 @@ pub fn skip_name(bytes: &[u8], at: usize) -> Result<usize, WireError> {
 /// # Errors
 /// [`WireError`] of names.
 pub fn read_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<(Name, usize), WireError> {
+    read_name_below((bytes, 0), at, steps)
+}
+
+/// As [`read_name`], with those labels in lower case that stand before `question_end`: the question's letters
+/// have the case that its server was asked in.
+///
+/// # Errors
+/// [`WireError`] of names.
+pub(super) fn read_name_below(
+    (bytes, question_end): (&[u8], usize),
+    at: usize,
+    steps: &mut Steps,
+) -> Result<(Name, usize), WireError> {
     let mut name = Name::ROOT;
     let mut len = 0;
-    let end = walk(bytes, at, steps, |label| {
-        name.bytes[len..len + label.len()].copy_from_slice(label);
+    let end = walk(bytes, at, steps, |label_at, label| {
+        let room = &mut name.bytes[len..len + label.len()];
+        room.copy_from_slice(label);
+        // Lengths are below 64 and letters are not.
+        if label_at < question_end {
+            room.make_ascii_lowercase();
+        }
         len += label.len();
     })?;
     name.len = u8::try_from(len).map_err(|_| WireError::NameTooLong)?;
@@ -313,15 +331,15 @@ pub fn read_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<(Name, us
 /// # Errors
 /// [`WireError`] of names.
 pub(super) fn check_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<usize, WireError> {
-    walk(bytes, at, steps, |_| ())
+    walk(bytes, at, steps, |_, _| ())
 }
 
-/// Goes through a name's labels, each with its length before it, that of the root included.
+/// Goes through a name's labels, each by its place and with its length before it, that of the root included.
 fn walk<'a>(
     bytes: &'a [u8],
     start: usize,
     steps: &mut Steps,
-    mut each: impl FnMut(&'a [u8]),
+    mut each: impl FnMut(usize, &'a [u8]),
 ) -> Result<usize, WireError> {
     let (mut at, mut part_start, mut end) = (start, start, None);
     let (mut name_bytes, mut pointers) = (0, 0);
@@ -336,7 +354,7 @@ fn walk<'a>(
                 if name_bytes > NAME_BYTES_MAX {
                     return Err(WireError::NameTooLong);
                 }
-                each(label);
+                each(at, label);
                 at = label_end;
                 if first == 0 {
                     return Ok(end.unwrap_or(at));

@@ -1,12 +1,12 @@
 //! A client's query: what is answered, what is refused, and what is not worth a response.
 
 use super::code::{Opcode, Rcode, Rtype};
-use super::edns::{EdnsOptions, Opt, OptWriter};
+use super::edns::{EdnsOptions, Opt, OptWriter, OptionCode, write_option};
 use super::error::WireError;
 use super::header::{Flags, HEADER_BYTES, Header};
 use super::message::{Message, Question};
 use super::write::{Full, Writer};
-use crate::limits::{UDP_PAYLOAD_BYTES, UDP_PAYLOAD_BYTES_MIN};
+use crate::limits::{CLIENT_QUERY_BYTES_MAX, UDP_PAYLOAD_BYTES, UDP_PAYLOAD_BYTES_MIN};
 
 /// A query that can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +95,50 @@ impl<'a> ClientQuery<'a> {
             .opt()
             .map_or(0, |opt| usize::from(opt.udp_payload));
         asked.max(UDP_PAYLOAD_BYTES_MIN)
+    }
+}
+
+impl ClientQuery<'_> {
+    /// The query as it waits for its answer, in at most [`CLIENT_QUERY_BYTES_MAX`] bytes: a longer one without
+    /// padding and options that no response depends on, written to the front of `room`.
+    ///
+    /// # Errors
+    /// [`Full`]: `room` is smaller than that.
+    pub fn kept<'b>(&'b self, room: &'b mut [u8]) -> Result<&'b [u8], Full> {
+        let bytes = self.message.bytes();
+        if bytes.len() <= CLIENT_QUERY_BYTES_MAX {
+            return Ok(bytes);
+        }
+        let mut out = Writer::new(room);
+        let header = self.message.header();
+        out.numbers([header.id, header.flags.0, 1, 0, 0])?;
+        out.numbers([u16::from(self.message.opt().is_some())])?;
+        out.bytes(&bytes[HEADER_BYTES..self.question().end()])?;
+        if let Some(opt) = self.message.opt() {
+            let written = OptWriter::begin(&mut out, opt.udp_payload, 0, opt.flags)?;
+            self.write_options(&mut out)?;
+            written.finish(&mut out)?;
+        }
+        let len = out.len();
+        Ok(&room[..len])
+    }
+
+    fn write_options(&self, out: &mut Writer<'_>) -> Result<(), Full> {
+        if let Some(cookie) = self.options.cookie {
+            write_option(out, OptionCode::COOKIE, &[&cookie.client, cookie.server])?;
+        }
+        if let Some(subnet) = self.options.subnet {
+            subnet.write(0, out)?;
+        }
+        for (is_there, code) in [
+            (self.options.has_padding, OptionCode::PADDING),
+            (self.options.has_keepalive, OptionCode::TCP_KEEPALIVE),
+        ] {
+            if is_there {
+                write_option(out, code, &[])?;
+            }
+        }
+        Ok(())
     }
 }
 

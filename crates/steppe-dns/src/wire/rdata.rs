@@ -1,10 +1,11 @@
 //! Names inside of record data that may be compressed. Spec: RFC 3597 §4 lists the types.
 //!
-//! Data of every other type is passed as it is: RFC 3597 §4 forbids compression there.
+//! Data of every other type is passed as it is: RFC 3597 §4 forbids compression there. Addresses have no name,
+//! and are here for their lengths.
 
-use super::code::Rtype;
+use super::code::{Class, Rtype};
 use super::error::WireError;
-use super::name::{Steps, check_name, read_name};
+use super::name::{Steps, check_name, read_name_below};
 use super::record::Record;
 use super::write::{Full, Writer};
 
@@ -24,8 +25,10 @@ enum Tail {
     Any,
 }
 
-fn layout(rtype: Rtype) -> Option<Layout> {
-    let (before, names, tail) = match rtype {
+fn layout(record: &Record<'_>) -> Option<Layout> {
+    let (before, names, tail) = match record.rtype {
+        Rtype::A if record.class == Class::IN => (4, 0, Tail::Exactly(0)),
+        Rtype::AAAA if record.class == Class::IN => (16, 0, Tail::Exactly(0)),
         Rtype::NS | Rtype::CNAME | Rtype::PTR | Rtype::DNAME => (0, 1, Tail::Exactly(0)),
         Rtype::MD | Rtype::MF | Rtype::MB | Rtype::MG | Rtype::MR => (0, 1, Tail::Exactly(0)),
         Rtype::SOA => (0, 2, Tail::Exactly(20)),
@@ -33,6 +36,7 @@ fn layout(rtype: Rtype) -> Option<Layout> {
         Rtype::MX | Rtype::AFSDB | Rtype::RT | Rtype::KX => (2, 1, Tail::Exactly(0)),
         Rtype::PX => (2, 2, Tail::Exactly(0)),
         Rtype::SRV => (6, 1, Tail::Exactly(0)),
+        Rtype::NAPTR => (naptr_strings_end(record.rdata), 1, Tail::Exactly(0)),
         Rtype::SIG => (18, 1, Tail::Any),
         Rtype::NXT => (0, 1, Tail::Any),
         _ => return None,
@@ -44,12 +48,19 @@ fn layout(rtype: Rtype) -> Option<Layout> {
     })
 }
 
-/// Checks the names inside of a record's data, where its type has some.
+/// Where the replacement of a NAPTR record's data begins: behind two numbers and three strings. RFC 3403 §4.1.
+/// Data that ends before gives a place behind its end.
+fn naptr_strings_end(rdata: &[u8]) -> usize {
+    let string_end = |at: usize| at + 1 + usize::from(rdata.get(at).copied().unwrap_or(u8::MAX));
+    (0..3).fold(4, |at, _| string_end(at))
+}
+
+/// Checks the names inside of a record's data, where its type has some, and its length, where its type has one.
 ///
 /// # Errors
 /// [`WireError`] of names, and [`WireError::Rdata`].
 pub(super) fn check(bytes: &[u8], record: &Record<'_>, steps: &mut Steps) -> Result<(), WireError> {
-    let Some(layout) = layout(record.rtype) else {
+    let Some(layout) = layout(record) else {
         return Ok(());
     };
     // A name may not go on behind the data, though a pointer may lead to before it.
@@ -65,22 +76,27 @@ pub(super) fn check(bytes: &[u8], record: &Record<'_>, steps: &mut Steps) -> Res
     }
 }
 
-/// Writes a record's data with the names inside of it decompressed. `bytes` is the record's message,
-/// which was checked.
+/// Writes a record's data with the names inside of it decompressed, labels of the question in lower case.
+/// `bytes` is the record's message, which was checked and whose question ends at `question_end`.
 ///
 /// # Errors
 /// [`Full`].
-pub(super) fn write(bytes: &[u8], record: &Record<'_>, out: &mut Writer<'_>) -> Result<(), Full> {
+pub(super) fn write(
+    (bytes, question_end): (&[u8], usize),
+    record: &Record<'_>,
+    out: &mut Writer<'_>,
+) -> Result<(), Full> {
     let length_at = out.len();
     out.numbers([0])?;
     let mut at = record.rdata_at;
-    if let Some(layout) = layout(record.rtype) {
+    if let Some(layout) = layout(record) {
         let names_at = at + layout.before;
         out.bytes(bytes.get(at..names_at).ok_or(Full)?)?;
         at = names_at;
         for _ in 0..layout.names {
             let mut steps = Steps::of_message(bytes.len());
-            let (name, end) = read_name(bytes, at, &mut steps).map_err(|_| Full)?;
+            let name = read_name_below((bytes, question_end), at, &mut steps);
+            let (name, end) = name.map_err(|_| Full)?;
             out.bytes(name.wire())?;
             at = end;
         }

@@ -10,7 +10,7 @@ use super::code::{ExtendedError, Rcode, Rtype};
 use super::edns::{Opt, OptWriter, OptionCode, write_option};
 use super::header::{Flags, HEADER_BYTES};
 use super::message::Message;
-use super::name::{Name, Steps, read_name};
+use super::name::{Name, Steps, read_name_below};
 use super::query::ClientQuery;
 use super::rdata;
 use super::record::{Record, Section};
@@ -112,11 +112,14 @@ impl<'a> Reply<'a> {
         self.finish_with(out, body, 0)
     }
 
-    /// Writes a response without records. Returns its size.
+    /// Writes a response without records. Returns its size. RFC 6891 §6.1.3: a client without EDNS gets SERVFAIL
+    /// for a code of more than four bits, of which it would read another one.
     ///
     /// # Errors
     /// [`Full`].
     pub fn rcode(&self, rcode: Rcode, out: &mut [u8]) -> Result<usize, Full> {
+        let has_room = rcode.high() == 0 || self.query.message().opt().is_some();
+        let rcode = if has_room { rcode } else { Rcode::SERVFAIL };
         let body = self.begin(rcode, out)?;
         self.finish_with(out, body, rcode.high())
     }
@@ -213,15 +216,16 @@ impl<'a> Reply<'a> {
         message: &Message<'_>,
         out: &mut Writer<'_>,
     ) -> Result<(), Full> {
-        let bytes = message.bytes();
+        let (bytes, question_end) = (message.bytes(), message.question().end());
         let mut steps = Steps::of_message(bytes.len());
-        let (owner, _) = read_name(bytes, record.owner_at, &mut steps).map_err(|_| Full)?;
+        let owner = read_name_below((bytes, question_end), record.owner_at, &mut steps);
+        let (owner, _) = owner.map_err(|_| Full)?;
         let target = self.alias.map(|alias| alias.target);
         let owner = target.filter(|target| **target == owner).unwrap_or(&owner);
         out.bytes(owner.wire())?;
         out.numbers([record.rtype.0, record.class.0])?;
         out.bytes(&record.ttl.to_be_bytes())?;
-        rdata::write(bytes, record, out)
+        rdata::write((bytes, question_end), record, out)
     }
 
     /// Header and question, and the alias.

@@ -15,7 +15,7 @@ use super::code::{Rcode, Rtype};
 use super::error::WireError;
 use super::header::{Flags, HEADER_BYTES};
 use super::message::Message;
-use super::name::{Name, Steps, check_name, read_name};
+use super::name::{Name, Steps, check_name, read_name, read_name_below};
 use super::rdata;
 use super::record::{Record, Section};
 use super::write::{Full, Writer, set_number};
@@ -177,6 +177,9 @@ impl<'a> Response<'a> {
     }
 
     fn is_on_chain(&self, record: &Record<'_>) -> bool {
+        if self.is_unwanted_proof(record.rtype) {
+            return false;
+        }
         // Most owners are a pointer to the question.
         if self.message.bytes()[record.owner_at..].starts_with(&[0xc0, 0x0c]) {
             return true;
@@ -190,6 +193,13 @@ impl<'a> Response<'a> {
             || self.chain.has_dname
                 && is_dname
                 && names.iter().any(|name| name.is_at_or_below(&owner))
+    }
+
+    /// RFC 4035 §3.2.1: signatures and proofs are for those who set DO, or asked for their type.
+    fn is_unwanted_proof(&self, rtype: Rtype) -> bool {
+        let is_proof = matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3);
+        let asked = self.message.question().qtype;
+        is_proof && !self.asked.is_dnssec_ok && asked != rtype && asked != Rtype::ANY
     }
 
     fn is_kept_authority(&self, record: &Record<'_>) -> bool {
@@ -290,7 +300,10 @@ impl<'a> Response<'a> {
         last_owner: &mut (Name, usize),
         out: &mut Writer<'_>,
     ) -> Result<(), Full> {
-        let owner = self.owner(record).ok_or(Full)?;
+        let (bytes, question_end) = (self.message.bytes(), self.message.question().end());
+        let mut steps = Steps::of_message(bytes.len());
+        let owner = read_name_below((bytes, question_end), record.owner_at, &mut steps);
+        let (owner, _) = owner.map_err(|_| Full)?;
         let is_question = owner == self.chain.names[0];
         let known_at = match *last_owner {
             _ if is_question => HEADER_BYTES,
@@ -306,7 +319,7 @@ impl<'a> Response<'a> {
         }
         out.numbers([record.rtype.0, record.class.0])?;
         out.bytes(&record.ttl.to_be_bytes())?;
-        rdata::write(self.message.bytes(), record, out)
+        rdata::write((bytes, question_end), record, out)
     }
 
     fn set_header(&self, counts: [u16; 2], out: &mut [u8]) {

@@ -17,7 +17,7 @@ use crate::cookie::Proof;
 use crate::designation::DesignationData;
 use crate::hosts::Records;
 use crate::in_flight::{Crowded, Join, Waiter};
-use crate::limits::{DESIGNATIONS_MAX, LOCAL_TTL_SECONDS};
+use crate::limits::{CLIENT_QUERY_BYTES_MAX, DESIGNATIONS_MAX, LOCAL_TTL_SECONDS};
 use crate::manner::Manner;
 use crate::query_log::Decision;
 use crate::rate_limit::Verdict;
@@ -169,10 +169,11 @@ impl WorkerState {
                     log.begin(*client, now);
                 }
                 let decided = self.decide(from);
-                if let (Some(log), Ok(_)) = (&mut self.log, &decided) {
-                    log.answered((query.question(), rcode_of(&self.reply)), destination);
+                let decided = decided.map(|len| (len, rcode_of(&self.reply[..len])));
+                if let (Some(log), Ok((_, rcode))) = (&mut self.log, &decided) {
+                    log.answered((query.question(), *rcode), destination);
                 }
-                decided.map(|len| (len, rcode_of(&self.reply)))
+                decided
             }
         };
         match decided {
@@ -515,7 +516,8 @@ impl WorkerState {
         stale_at: Option<Instant>,
     ) -> Result<usize, Unanswered> {
         let from = sought.from;
-        let bytes = from.query.message().bytes();
+        let mut room = [0; CLIENT_QUERY_BYTES_MAX];
+        let bytes = from.query.kept(&mut room)?;
         let Some(token) = self.clients.park(bytes, from.destination, sought.is) else {
             let reason = Some((ExtendedError::NOT_READY, "too many waiting clients"));
             return self.refuse(from, Rcode::SERVFAIL, reason);

@@ -166,6 +166,9 @@ impl WorkerState {
             (Outcome::Referral, _) => {
                 self.bad(place, server, (Rcode::SERVFAIL, NO_AUTHORITY), now);
             }
+            (Outcome::Negative { denial, ttl: None }, _) if self.awaits_others(place) => {
+                self.keep_back((place, server), denial, now);
+            }
             (Outcome::Answer | Outcome::Negative { .. }, _) => {
                 self.good((place, server), &response, now);
             }
@@ -246,6 +249,10 @@ impl WorkerState {
         };
         if exchange.purpose == Purpose::Probe {
             self.end_probe(place);
+            return;
+        }
+        if let Some(denial) = exchange.kept_back() {
+            self.finish(place, Answer::Rcode(denial, None), now);
             return;
         }
         let failure = exchange.worst.unwrap_or((Rcode::SERVFAIL, UNREACHABLE));
@@ -365,8 +372,10 @@ impl WorkerState {
             return;
         };
         self.attempts.set_due(exchange.id, exchange.due());
-        if now >= exchange.next_at {
-            self.ask_next(place, Which::Again, now);
+        match now >= exchange.next_at {
+            true if exchange.kept_back().is_some() => self.fail(place, now),
+            true => self.ask_next(place, Which::Again, now),
+            false => {}
         }
     }
 

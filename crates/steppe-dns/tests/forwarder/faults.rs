@@ -1,6 +1,7 @@
 //! What goes wrong between the forwarder and its servers, and what it does about it: rows of the table
 //! of faults that were seen in others (RFC 5452 has the reasons).
 
+mod answers;
 mod forgery;
 mod path;
 mod records;

@@ -1,6 +1,7 @@
 //! Queries of clients, and the responses that they get.
 
 use hickory_proto::op as other;
+use steppe_dns::limits::CLIENT_QUERY_BYTES_MAX;
 use steppe_dns::wire::{
     Body, CaseBits, ClientQuery, ExtendedError, Flags, LocalRecord, Message, Padding, Rcode,
     Rejection, Reply, Rtype, Section, Subnet, Transport, UpstreamQuery, write_rejection,
@@ -144,6 +145,69 @@ fn options_of_a_client_are_read() {
     assert!(found.has_padding && found.has_keepalive && query.is_dnssec_ok());
     // RFC 6891 §6.2.3: less than 512 counts as 512.
     assert_eq!(query.udp_payload(), 512);
+}
+
+#[test]
+fn a_long_query_waits_with_all_that_its_response_depends_on() {
+    let cookie = [&[7; 8][..], &[9; 32]].concat();
+    let subnet = [&[0, 2, 128, 0][..], &[0x20; 16]].concat();
+    let longest = format!(
+        "{}.{}.{}.{}",
+        "a".repeat(63),
+        "b".repeat(63),
+        "c".repeat(63),
+        "d".repeat(61)
+    );
+    for (qname, padding) in [("Www.example.org", 600), (&longest, 3000)] {
+        let padding = vec![0; padding];
+        let options: [(u16, &[u8]); 5] = [
+            (65001, &[1; 200]),
+            (12, &padding),
+            (10, &cookie),
+            (8, &subnet),
+            (11, &[]),
+        ];
+        let plain = message(7, 0x0110, (qname, 28), [&[], &[], &[]]);
+        let bytes = with_opt(plain, 4096, DO, &options);
+        let query = ClientQuery::parse(&bytes).expect("a query");
+        let mut room = [0; CLIENT_QUERY_BYTES_MAX];
+        let kept = query.kept(&mut room).expect("room").to_vec();
+        let again = ClientQuery::parse(&kept).expect("a query");
+        assert_eq!(again.options(), query.options());
+        assert_eq!(again.message().header(), query.message().header());
+        assert_eq!(again.question(), query.question());
+        assert_eq!((again.udp_payload(), again.is_dnssec_ok()), (4096, true));
+    }
+    // A short one waits as it is.
+    let bytes = with_opt(query(0x0100), 1232, 0, &[(65001, b"x")]);
+    let query = ClientQuery::parse(&bytes).expect("a query");
+    assert_eq!(query.kept(&mut []), Ok(&bytes[..]));
+}
+
+#[test]
+fn a_client_without_edns_gets_no_code_that_it_would_read_as_another() {
+    for (rcode, edns, expected) in [
+        (Rcode::BADVERS, false, Rcode::SERVFAIL),
+        (Rcode::BADVERS, true, Rcode::BADVERS),
+        (Rcode::BADCOOKIE, true, Rcode::BADCOOKIE),
+        (Rcode::REFUSED, false, Rcode::REFUSED),
+    ] {
+        let plain = query(0x0100);
+        let bytes = if edns {
+            with_opt(plain, 1232, 0, &[])
+        } else {
+            plain
+        };
+        let query = ClientQuery::parse(&bytes).expect("a query");
+        let mut out = [0; 512];
+        let len = Reply::new(&query, UDP)
+            .rcode(rcode, &mut out)
+            .expect("room");
+        assert_eq!(
+            u16::from(read(&out[..len]).metadata.response_code),
+            expected.0
+        );
+    }
 }
 
 #[test]

@@ -232,12 +232,88 @@ fn proofs_are_for_those_who_want_them() {
         let response = Response::read(Message::parse(&bytes).unwrap(), asked).unwrap();
         Section::ALL.map(|section| response.kept(section).count())
     };
-    assert_eq!(count(ASKED), [2, 0, 0]);
+    assert_eq!(count(ASKED), [1, 0, 0]);
     let with_do = Asked {
         is_dnssec_ok: true,
         ..ASKED
     };
     assert_eq!(count(with_do), [2, 2, 0]);
+    // Who asks for the type itself gets it.
+    for (qtype, expected) in [(46, 1), (255, 2)] {
+        let bytes = message(1, 0x8180, ("www.example.org", qtype), [&answers, &[], &[]]);
+        let response = Response::read(Message::parse(&bytes).unwrap(), ASKED).unwrap();
+        let kept = response.kept(Section::Answer);
+        let kept = kept.filter(|record| qtype == 255 || record.rtype.0 == qtype);
+        assert_eq!(kept.count(), expected, "{qtype}");
+    }
+}
+
+#[test]
+fn addresses_have_the_length_of_their_type() {
+    for (rtype, len, is_one) in [
+        (1, 0, false),
+        (1, 3, false),
+        (1, 4, true),
+        (1, 5, false),
+        (28, 0, false),
+        (28, 4, false),
+        (28, 15, false),
+        (28, 16, true),
+        (28, 17, false),
+    ] {
+        let answers = [Rr("www.example.org", rtype, 300, vec![7; len])];
+        let bytes = message(1, 0x8180, ("www.example.org", rtype), [&answers, &[], &[]]);
+        let expected = if is_one {
+            Ok(Outcome::Answer)
+        } else {
+            Err(WireError::Rdata)
+        };
+        assert_eq!(outcome(&bytes), expected, "type {rtype}, {len} bytes");
+    }
+}
+
+/// A response whose first record is another name's, so that those behind it are written anew; names of `data`
+/// may point to the question, whose letters have been drawn.
+fn written_anew(qtype: u16, owner: &[u8], data: &[u8]) -> Vec<u8> {
+    let other = [Rr("bank.example", 1, 300, vec![192, 0, 2, 66])];
+    let mut bytes = message(1, 0x8180, ("wWw.eXample.ORG", qtype), [&other, &[], &[]]);
+    bytes[7] = 2;
+    bytes.extend(owner);
+    bytes.extend(qtype.to_be_bytes());
+    bytes.extend([0, 1, 0, 0, 1, 44]);
+    let len = u16::try_from(data.len()).expect("short");
+    bytes.extend(len.to_be_bytes());
+    bytes.extend(data);
+    let response = Response::read(Message::parse(&bytes).expect("whole"), ASKED).expect("plain");
+    let mut out = vec![0; 512];
+    let body = response.write_body(&mut out).expect("room");
+    out.truncate(body.len);
+    out
+}
+
+#[test]
+fn names_in_data_that_is_written_anew_are_whole_and_in_lower_case() {
+    // At 16 stands `eXample.ORG`.
+    let naptr = b"\0\x0a\0\x01\x01S\x07SIP+D2U\0\x04_sip\xc0\x10";
+    let full = b"\x07example\x03org\0";
+    for (qtype, data, expected) in [
+        (35, &naptr[..], [&naptr[..20], full].concat()),
+        (
+            15,
+            b"\0\x0a\x02MX\xc0\x10",
+            [&b"\0\x0a\x02MX"[..], full].concat(),
+        ),
+        (16, b"\x03TxT", b"\x03TxT".to_vec()),
+    ] {
+        let written = written_anew(qtype, &[0xc0, 12], data);
+        let message = Message::parse(&written).expect("it was written here");
+        let record = message.records(Section::Answer).next().expect("a record");
+        assert_eq!(record.rdata, expected, "type {qtype}");
+    }
+    // The strings have to end before the replacement.
+    let cut = [Rr("www.example.org", 35, 300, naptr[..12].to_vec())];
+    let bytes = message(1, 0x8180, ("www.example.org", 35), [&cut, &[], &[]]);
+    assert!(outcome(&bytes).is_err());
 }
 
 #[test]
@@ -312,6 +388,14 @@ fn ttls_are_brought_within_the_policy_and_aged() {
     assert_eq!(ttls(&bytes), [86_360, 0, 3560]);
     age_ttls(&mut bytes, offsets.as_slice().iter().copied(), 86_355, 30);
     assert_eq!(ttls(&bytes), [30, 30, 30]);
+    // More records than are cached have their TTLs within it too.
+    let many: Vec<Rr<'_>> = (0..600)
+        .map(|_| Rr("a", 1, 200_000, vec![192, 0, 2, 1]))
+        .collect();
+    let mut bytes = message(1, 0x8180, ("a", 1), [&many, &[], &[]]);
+    let lifetime = apply_policy(&mut bytes, &policy, None, &mut offsets);
+    assert_eq!(lifetime, Ok(None));
+    assert!(ttls(&bytes).iter().all(|ttl| *ttl == 86_400));
 }
 
 #[test]

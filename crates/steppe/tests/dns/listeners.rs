@@ -149,6 +149,15 @@ fn queries_come_by_get_and_post_over_https() {
     let by_id = get(&forwarder, &format!("/dns-query/kids?dns={IN_TARGET}"));
     assert_eq!(outcome(&by_id.body), (0, 1));
     assert!((forwarder.queries("https") - 5.0).abs() < f64::EPSILON);
+    // What cannot be read: no question, two, a label of 64 bytes.
+    for (at, byte) in [(5, 0), (5, 2), (12, 64)] {
+        let mut wrong = query("www.zero.example", 1);
+        wrong[at] = byte;
+        let said = post(&forwarder, &wrong, ["-H", MESSAGE]);
+        assert_eq!(said.head.status(), 200, "{at}");
+        assert_eq!(outcome(&said.body), (1, 0), "FORMERR");
+        assert_eq!(said.head.field("cache-control"), Some("max-age=0"));
+    }
     // A name that nobody knows, and servers that are not there.
     let denied = post(&forwarder, &query("a.invalid", 1), ["-H", MESSAGE]);
     assert_eq!(outcome(&denied.body), (3, 0));
