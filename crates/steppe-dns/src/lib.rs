@@ -89,6 +89,8 @@
 //!   - `carriers.rs`: sockets and connections that queries are sent on
 //!   - `received.rs`: handling of server responses
 //!   - `denials.rs`: denials without an SOA, while other servers are asked
+//!   - `fallback.rs`, `fallbacks.rs`: servers without EDNS, or that change the case of names
+//!   - `reconnects.rs`: questions that wait for the next connection to a server
 //!   - `probes.rs`: probes of servers that are down
 //!   - `subnets.rs`: client subnet (RFC 7871)
 //!   - `complete.rs`: delivery of an answer to all waiting clients

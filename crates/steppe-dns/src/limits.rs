@@ -292,6 +292,17 @@ pub const UPSTREAM_RECEIVE_BYTES: usize = 64 << 10;
 /// Bytes of a datagram from a server: more than is advertised, so that one who sends more is seen to.
 pub const UPSTREAM_DATAGRAM_BYTES: usize = 4096;
 
+/// Answers in a row by which a server shows that it does not know EDNS, or the case of names, before it is asked
+/// without from the start: one may be somebody's guess.
+pub const FALLBACK_AFTER: u32 = 2;
+
+/// The time for which it is asked without. A router that was updated, or replaced, is found so.
+pub const FALLBACK_TIME: Duration = Duration::from_secs(900);
+
+/// Connections to a server that came to nothing in a row, up to which questions wait for the next one: it is tried
+/// within a fifth of a second. After more of them the server has gone.
+pub const CONNECTS_AWAITED_MAX: u32 = 2;
+
 /// How long a hedge waits for its first server at least: below, scheduling and not the server is measured.
 pub const HEDGE_AFTER_MIN: Duration = Duration::from_millis(10);
 

@@ -66,6 +66,17 @@ pub(crate) struct ServerCells {
     /// Smoothed, in microseconds; 0 before the first response.
     latency_us: Gauge,
     is_down: AtomicBool,
+    /// Of all workers.
+    told: Arc<[AtomicBool; 2]>,
+}
+
+/// A property of a server that the log has once, by its place in [`ServerCells`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It does not understand EDNS.
+    Edns,
+    /// It does not keep the case of names.
+    Case,
 }
 
 impl ServerBoard {
@@ -75,7 +86,13 @@ impl ServerBoard {
 
     /// Cells for a server that is new to a worker.
     pub(crate) fn add(&self, config: &Server, trust: &Trust) -> Arc<ServerCells> {
+        let mut known = self.known();
+        let others = known.iter().filter_map(Weak::upgrade);
+        let told = others
+            .filter(|cells| cells.is(config, trust))
+            .map(|cells| Arc::clone(&cells.told));
         let cells = Arc::new(ServerCells {
+            told: { told }.next().unwrap_or_default(),
             config: config.clone(),
             trust: trust.clone(),
             queries: Counter::new(),
@@ -83,7 +100,6 @@ impl ServerBoard {
             latency_us: Gauge::new(),
             is_down: AtomicBool::new(false),
         });
-        let mut known = self.known();
         // Servers of configurations that are over have gone with them.
         known.retain(|cells| cells.strong_count() > 0);
         known.push(Arc::downgrade(&cells));
@@ -112,6 +128,11 @@ impl ServerCells {
     pub(crate) fn set_latency(&self, smoothed: Duration) {
         let us = u64::try_from(smoothed.as_micros()).unwrap_or(u64::MAX);
         self.latency_us.set(us);
+    }
+
+    /// True where the log does not have this of the server yet, on whatever worker.
+    pub(crate) fn tell(&self, what: Told) -> bool {
+        !self.told[what as usize].swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn set_down(&self, is_down: Down) {
@@ -180,6 +201,9 @@ mod tests {
         let told = &board.report(&upstream)[0];
         assert_eq!((told.queries, told.failures), (3, 1));
         assert_eq!(told.latency, Some(Duration::from_millis(10)));
+        // The log has it once, whatever worker finds it out.
+        assert!(one.tell(Told::Edns) && one.tell(Told::Case));
+        assert!(!other.tell(Told::Edns) && !other.tell(Told::Case));
         one.set_down(Down::No);
         drop(other);
         assert_eq!(board.report(&upstream)[0].queries, 1);

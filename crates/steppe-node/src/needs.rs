@@ -196,7 +196,7 @@ mod tests {
                   52 KiB  admin: history and last errors
                 16.0 MiB  dns.cache.bytes
                  705 KiB  dns: tables that all workers share
-                 3.2 MiB  dns: tables of workers, 809 KiB each
+                 3.2 MiB  dns: tables of workers, 813 KiB each
                  616 KiB  dns.listener: buffers of workers, 154 KiB each
                 20.5 MiB  of 16.0 MiB is reserved before the node serves, with 4 workers
               help: raise the budget, or lower `node.workers`, `dns.cache.bytes` or the number of list rules"#]].assert_eq(&refused.to_string());

@@ -14,7 +14,9 @@ use crate::limits::{
     ATTEMPTS_PER_SOCKET_MAX, DEADLINE_TICK_MS, MISMATCHES_PER_SOCKET_MAX, NAME_BYTES_MAX,
     SERVERS_PER_EXCHANGE_MAX,
 };
-use crate::wire::{CaseBits, Class, Flags, Header, Message, Opcode, Question, Rtype};
+use crate::wire::{
+    CaseBits, Class, Flags, HEADER_BYTES, Header, Message, Opcode, Question, Rcode, Rtype,
+};
 
 use super::wheel::Wheel;
 
@@ -99,6 +101,9 @@ pub enum Received<'a> {
     /// A response but for the case of the name: a server that loses it, or somebody who guesses. The
     /// attempt is still open; the question is to be asked again over a stream.
     CaseMismatch(AttemptId),
+    /// A response with this code that is a header alone: a server that did not understand the query. The attempt
+    /// is still open.
+    NoQuestion(AttemptId, Rcode),
     /// Not a response to anything. The attempts of its socket are still open.
     Ignored(Ignored),
     /// The same, and so many on this socket that its attempts are to be asked again over streams. This is
@@ -419,6 +424,15 @@ impl Attempts {
             return Err(Ignored::Malformed);
         }
         let index = self.find(socket, header.id).ok_or(Ignored::Id)?;
+        let attempt = AttemptId {
+            index,
+            generation: self.attempts[index as usize].generation,
+        };
+        let rcode = header.flags.rcode();
+        let is_header_alone = header.counts == [0; 4] && bytes.len() == HEADER_BYTES;
+        if is_header_alone && matches!(rcode, Rcode::FORMERR | Rcode::NOTIMP) {
+            return Ok(Received::NoQuestion(attempt, rcode));
+        }
         let message = Message::parse(bytes).map_err(|_| Ignored::Malformed)?;
         let slot = &self.attempts[index as usize];
         let expected = self.exchanges[slot.exchange as usize].question();
@@ -428,10 +442,6 @@ impl Attempts {
         if !is_same {
             return Err(Ignored::Question);
         }
-        let attempt = AttemptId {
-            index,
-            generation: slot.generation,
-        };
         Ok(match slot.case {
             Some(case) if !case.fits(question.qname) => Received::CaseMismatch(attempt),
             _ => Received::Response(attempt, message),

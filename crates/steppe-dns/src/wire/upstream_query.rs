@@ -15,8 +15,8 @@ pub struct UpstreamQuery<'a> {
     pub question: Question<'a>,
     /// RD, AD and CD.
     pub flags: Flags,
-    /// The second part of the OPT record: [`Opt::DNSSEC_OK`] or zero.
-    pub edns_flags: u16,
+    /// The second part of the OPT record: [`Opt::DNSSEC_OK`] or zero. `None`: without EDNS, and what it has.
+    pub edns_flags: Option<u16>,
     /// RFC 7871: the network to answer for.
     pub subnet: Option<Subnet>,
     /// RFC 7873: our part of the cookie, and the server's as far as it gave one.
@@ -34,25 +34,31 @@ impl UpstreamQuery<'_> {
         let flags = self.flags.0 & (Flags::RD | Flags::AD | Flags::CD);
         let bytes_max = out.len().min(UPSTREAM_QUERY_BYTES_MAX);
         let mut writer = Writer::new(&mut out[..bytes_max]);
-        writer.numbers([id, flags, 1, 0, 0, 1])?;
+        let has_opt = u16::from(self.edns_flags.is_some());
+        writer.numbers([id, flags, 1, 0, 0, has_opt])?;
         writer.bytes(self.question.qname)?;
         writer.numbers([self.question.qtype.0, self.question.qclass.0])?;
-        let payload = length(UDP_PAYLOAD_BYTES)?;
-        let edns_flags = self.edns_flags & Opt::DNSSEC_OK;
-        let opt = OptWriter::begin(&mut writer, payload, 0, edns_flags)?;
-        if let Some(subnet) = self.subnet {
-            subnet.write(0, &mut writer)?;
+        if let Some(flags) = self.edns_flags {
+            self.write_opt(flags, bytes_max, &mut writer)?;
         }
-        if let Some((client, server)) = self.cookie {
-            write_option(&mut writer, OptionCode::COOKIE, &[client, server])?;
-        }
-        if self.padding == Padding::Blocks {
-            opt.pad(&mut writer, QUERY_PADDING_BYTES, bytes_max)?;
-        }
-        opt.finish(&mut writer)?;
         let len = writer.len();
         let qname_end = HEADER_BYTES + self.question.qname.len();
         case.apply(&mut out[HEADER_BYTES..qname_end]);
         Ok(len)
+    }
+
+    fn write_opt(&self, flags: u16, bytes_max: usize, out: &mut Writer<'_>) -> Result<(), Full> {
+        let payload = length(UDP_PAYLOAD_BYTES)?;
+        let opt = OptWriter::begin(out, payload, 0, flags & Opt::DNSSEC_OK)?;
+        if let Some(subnet) = self.subnet {
+            subnet.write(0, out)?;
+        }
+        if let Some((client, server)) = self.cookie {
+            write_option(out, OptionCode::COOKIE, &[client, server])?;
+        }
+        if self.padding == Padding::Blocks {
+            opt.pad(out, QUERY_PADDING_BYTES, bytes_max)?;
+        }
+        opt.finish(out)
     }
 }

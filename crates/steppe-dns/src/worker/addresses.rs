@@ -135,7 +135,8 @@ fn framed_query(question: Question<'_>, id: u16) -> io::Result<Vec<u8>> {
     let query = UpstreamQuery {
         question,
         flags: Flags(Flags::RD),
-        edns_flags: 0,
+        // Nothing of it is needed, and home routers do not know it.
+        edns_flags: None,
         subnet: None,
         cookie: None,
         padding: Padding::None,

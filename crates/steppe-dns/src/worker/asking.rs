@@ -9,6 +9,7 @@ use steppe_net::{connect_datagram, send_connected};
 use super::carriers::{Carrier, Means, Stage};
 use super::datagrams::read_server;
 use super::exchanges::{Current, Exchange, Purpose, Wanted};
+use super::fallbacks::AfterRefusal;
 use super::queue::NotSent;
 use super::server::{Health, Server};
 use super::state::WorkerState;
@@ -76,8 +77,8 @@ impl WorkerState {
 
     /// Asks the next server; the exchange fails where none is left.
     pub(super) fn ask_next(&mut self, place: u32, which: Which, now: Instant) {
-        while let Some(exchange) = self.exchanges.get(place) {
-            let Some((server, next)) = self.next_server(place, which, exchange) else {
+        while self.exchanges.get(place).is_some() {
+            let Some((server, next)) = self.next_server(place, which, now) else {
                 self.none_left(place, which, now);
                 return;
             };
@@ -87,7 +88,40 @@ impl WorkerState {
             if self.ask(place, server, now).is_ok() {
                 return;
             }
+            let exchange = self.exchanges.get_mut(place);
+            if exchange.is_some_and(|exchange| exchange.awaits_connection(server, now)) {
+                continue;
+            }
             self.query_lost((place, server), NOT_REACHED, now);
+        }
+    }
+
+    /// Asks a server again that did not understand a query, without EDNS. False: that is of no use.
+    pub(super) fn ask_without_edns(&mut self, at: (u32, usize), now: Instant) -> bool {
+        let Some(exchange) = self.exchanges.get_mut(at.0) else {
+            return false;
+        };
+        match exchange.drop_edns(at.1, &self.attempts, now) {
+            AfterRefusal::AskAgain => self.ask_again(at, now),
+            AfterRefusal::Wait => {}
+            AfterRefusal::Fail => return false,
+        }
+        true
+    }
+
+    /// Asks a server again that has lost the case of a name, in lower case. False: it has not, or was asked so.
+    pub(super) fn ask_in_lower_case(&mut self, at: (u32, usize), now: Instant) -> bool {
+        let exchange = self.exchanges.get_mut(at.0);
+        let is_due = exchange.is_some_and(|exchange| exchange.drop_case(at.1));
+        if is_due {
+            self.ask_again(at, now);
+        }
+        is_due
+    }
+
+    fn ask_again(&mut self, (place, server): (u32, usize), now: Instant) {
+        if self.ask(place, server, now).is_err() {
+            self.lost(place, server, now);
         }
     }
 
@@ -111,7 +145,8 @@ impl WorkerState {
     }
 
     /// The next server that has not failed the exchange, and the place in its order that follows.
-    fn next_server(&self, place: u32, which: Which, exchange: &Exchange) -> Option<(usize, usize)> {
+    fn next_server(&self, place: u32, which: Which, now: Instant) -> Option<(usize, usize)> {
+        let exchange = self.exchanges.get(place)?;
         let servers = exchange.upstream.servers.len();
         let order = self.exchanges.order(place, servers);
         if exchange.sent >= ATTEMPTS_PER_EXCHANGE_MAX {
@@ -119,8 +154,8 @@ impl WorkerState {
         }
         let pending = self.attempts.exchange(exchange.id)?.pending;
         let passed_over = match which {
-            Which::Another => exchange.failed | exchange.exhausted | pending,
-            Which::Again => exchange.failed | exchange.exhausted,
+            Which::Another => exchange.failed | exchange.exhausted | pending | exchange.unreached,
+            Which::Again => exchange.failed | exchange.exhausted | exchange.not_yet(now),
         };
         (exchange.next..exchange.next + servers).find_map(|at| {
             let server = usize::from(order[at % servers]);
@@ -134,27 +169,34 @@ impl WorkerState {
             return;
         };
         let known = self.attempts.exchange(exchange.id);
-        if known.is_none_or(|known| known.pending == 0) {
+        let is_pending = known.is_some_and(|known| known.pending != 0);
+        let connects_at = exchange.connects_at(now);
+        if !is_pending && connects_at.is_none() {
             self.fail(place, now);
             return;
         }
-        if which == Which::Again {
-            exchange.next_at = exchange.deadline;
+        if which == Which::Again || !is_pending {
+            exchange.next_at = connects_at.unwrap_or(exchange.deadline);
         }
         self.attempts.set_due(exchange.id, exchange.due());
     }
 
     /// Asks a server, by a datagram unless it is to be a stream.
     pub(super) fn ask(&mut self, place: u32, server: usize, now: Instant) -> Result<(), NotSent> {
-        let exchange = self.exchanges.get(place).ok_or(NotSent)?;
+        let exchange = self.exchanges.get_mut(place).ok_or(NotSent)?;
+        exchange.apply_fallbacks(server, &self.attempts, now);
         let upstream = Rc::clone(&exchange.upstream);
         let asked = &upstream.servers[server];
+        let case = match exchange.lower & (1 << server) {
+            0 => upstream.case(),
+            _ => Case::Lower,
+        };
         let transport = match asked.config.transport {
             Transport::Udp if exchange.by_stream & (1 << server) != 0 => Transport::Tcp,
             transport => transport,
         };
         let (carrier, case) = match transport {
-            Transport::Udp => (self.socket_to(asked, now)?, upstream.case(server)),
+            Transport::Udp => (self.socket_to(asked, now)?, case),
             // Nobody guesses there.
             Transport::Tcp | Transport::Tls | Transport::Https => {
                 (self.stream_to(asked, now)?, Case::Lower)
@@ -164,6 +206,7 @@ impl WorkerState {
         let exchange = self.exchanges.get_mut(place).ok_or(NotSent)?;
         exchange.next_at = now + upstream.pause(server, exchange.sent);
         exchange.was_asked(server, transport);
+        exchange.unreached &= !(1 << server);
         asked.cells.queries.increment();
         self.attempts.set_due(exchange.id, exchange.due());
         *self.exchanges.sent_at_us(place, server) = self.elapsed_us(now);
@@ -190,6 +233,7 @@ impl WorkerState {
         let sent = self.attempts.send(exchange.id, &outgoing).ok_or(NotSent)?;
         let question = self.attempts.question(exchange.id).ok_or(NotSent)?;
         let is_dnssec_ok = exchange.flags & Key::DNSSEC_OK != 0;
+        let has_edns = exchange.plain & (1 << server) == 0;
         let is_unchecked = exchange.flags & Key::CHECKING_DISABLED != 0;
         let padding = match exchange.upstream.servers[server].config.is_secure() {
             true => Padding::Blocks,
@@ -198,7 +242,7 @@ impl WorkerState {
         let query = UpstreamQuery {
             question,
             flags: Flags(Flags::RD | Flags::AD | if is_unchecked { Flags::CD } else { 0 }),
-            edns_flags: if is_dnssec_ok { Opt::DNSSEC_OK } else { 0 },
+            edns_flags: has_edns.then_some(if is_dnssec_ok { Opt::DNSSEC_OK } else { 0 }),
             subnet: exchange.subnet,
             cookie: None,
             padding,

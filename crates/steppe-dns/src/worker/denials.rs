@@ -7,41 +7,28 @@
 use std::time::{Duration, Instant};
 
 use super::exchanges::Exchange;
-use super::state::WorkerState;
+use crate::in_flight::Attempts;
 use crate::limits::PATIENCE_MIN;
 use crate::wire::{Denial, Rcode};
 
-impl WorkerState {
-    /// Whether servers beside the one that has just answered are asked for an exchange.
-    pub(super) fn awaits_others(&self, place: u32) -> bool {
-        let exchange = self.exchanges.get(place);
-        let known = exchange.and_then(|exchange| self.attempts.exchange(exchange.id));
-        known.is_some_and(|known| known.pending != 0)
-    }
-
-    /// Keeps a server's denial back.
-    pub(super) fn keep_back(
-        &mut self,
-        (place, server): (u32, usize),
-        denial: Denial,
-        now: Instant,
-    ) {
-        self.server_answered(place, server, now);
-        let Some(exchange) = self.exchanges.get_mut(place) else {
-            return;
-        };
-        let known = self.attempts.exchange(exchange.id);
-        exchange.failed |= 1 << server;
-        exchange.worst = Some(match denial {
-            Denial::Name => (Rcode::NXDOMAIN, None),
-            Denial::Type => (Rcode::NOERROR, None),
-        });
-        exchange.next_at = now + exchange.patience(known.map_or(0, |known| known.pending));
-        self.attempts.set_due(exchange.id, exchange.due());
-    }
+/// Since when others are waited for, and the table that says which.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait<'a> {
+    pub(super) attempts: &'a Attempts,
+    pub(super) now: Instant,
 }
 
 impl Exchange {
+    /// Keeps a server's denial back, as long as others are asked and take their usual time.
+    pub(super) fn keep_back(&mut self, server: usize, denial: Denial, wait: Wait<'_>) {
+        self.failed |= 1 << server;
+        self.worst = Some(match denial {
+            Denial::Name => (Rcode::NXDOMAIN, None),
+            Denial::Type => (Rcode::NOERROR, None),
+        });
+        self.next_at = wait.now + self.patience(self.pending(wait.attempts));
+    }
+
     /// The denial that was kept back.
     pub(super) fn kept_back(&self) -> Option<Rcode> {
         let (rcode, _) = self.worst?;
@@ -50,7 +37,7 @@ impl Exchange {
             .then_some(rcode)
     }
 
-    /// How long the slowest of these servers may take.
+    /// The time that the slowest of these servers may take.
     fn patience(&self, servers: u64) -> Duration {
         let half = self.upstream.config.timeout / 2;
         let asked = self.upstream.servers.iter().enumerate();

@@ -41,6 +41,11 @@ pub(super) struct Exchange {
     pub(super) failed: u64,
     pub(super) by_stream: u64,
     pub(super) lost_case: u64,
+    /// Servers that are asked without EDNS, in lower case.
+    pub(super) plain: u64,
+    pub(super) lower: u64,
+    /// Servers whose connection came to nothing, and that are asked again on the next one.
+    pub(super) unreached: u64,
     pub(super) asked: TimesAsked,
     /// Servers that are not asked again, though they may still answer.
     pub(super) exhausted: u64,
@@ -113,6 +118,9 @@ impl Exchange {
             failed: 0,
             by_stream: 0,
             lost_case: 0,
+            plain: 0,
+            lower: 0,
+            unreached: 0,
             asked: TimesAsked::default(),
             exhausted: 0,
             worst: None,

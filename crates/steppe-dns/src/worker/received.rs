@@ -4,18 +4,20 @@ use std::time::{Duration, Instant};
 
 use super::asking::Which;
 use super::decide::stale_reason;
+use super::denials::Wait;
 use super::exchanges::{Exchange, Purpose};
+use super::fallbacks::has_no_edns;
 use super::server::Health;
 use super::state::WorkerState;
 use super::subnets::{is_for, look_up};
 use crate::answer::{Answer, Audience, Reason, rcode_of};
 use crate::cache::{Admission, Hit, Key, Lookup, admit, pass_on};
-use crate::config::{Addresses, CaseRandomization, Rebinding, Transport, Truncated};
+use crate::config::{Addresses, Rebinding, Transport, Truncated};
 use crate::in_flight::{AttemptId, Expired, Received};
 use crate::limits::PATIENCE_MIN;
 use crate::rebinding::private_address;
 use crate::snapshot::Keeps;
-use crate::wire::{Asked, ExtendedError, Message, Outcome, Rcode, Response, Subnet};
+use crate::wire::{Asked, Denial, ExtendedError, Message, Outcome, Rcode, Response, Subnet};
 
 impl WorkerState {
     /// Looks at bytes that came on a carrier.
@@ -34,11 +36,15 @@ impl WorkerState {
             }
             Received::CaseMismatch(attempt) => {
                 self.metrics.upstream_mismatches.increment();
-                if let Some((place, server)) = self.end_attempt(attempt) {
-                    if let Some(exchange) = self.exchanges.get_mut(place) {
-                        exchange.lost_case |= 1 << server;
-                    }
-                    self.ask_by_stream(place, server, now);
+                if let Some(at) = self.end_attempt(attempt) {
+                    self.case_lost(at, now);
+                }
+            }
+            Received::NoQuestion(attempt, rcode) => {
+                if let Some(of) = self.end_attempt(attempt)
+                    && !self.ask_without_edns(of, now)
+                {
+                    self.bad(of.0, of.1, (rcode, None), now);
                 }
             }
             Received::Ignored(_) => self.metrics.upstream_mismatches.increment(),
@@ -66,6 +72,16 @@ impl WorkerState {
         let token = self.attempts.exchange(exchange)?.token;
         self.attempts.close_attempt(attempt);
         Some((u32::try_from(token).ok()?, usize::from(server)))
+    }
+
+    /// A response has not repeated the case of a name: the question is asked again by TCP, or in lower case of a
+    /// server that is known for it.
+    fn case_lost(&mut self, (place, server): (u32, usize), now: Instant) {
+        let exchange = self.exchanges.get_mut(place);
+        let is_known = exchange.is_some_and(|exchange| exchange.lose_case(server, now));
+        if !(is_known && self.ask_in_lower_case((place, server), now)) {
+            self.ask_by_stream(place, server, now);
+        }
     }
 
     /// Asks a server again, by a stream.
@@ -125,6 +141,9 @@ impl WorkerState {
 
     /// A server has no answer for an exchange: the next one is asked.
     pub(super) fn lost(&mut self, place: u32, server: usize, now: Instant) {
+        if self.ask_in_lower_case((place, server), now) {
+            return;
+        }
         self.query_lost((place, server), UNREACHABLE, now);
         self.ask_next(place, Which::Another, now);
     }
@@ -145,6 +164,12 @@ impl WorkerState {
             self.probe_answered(place, server, now);
             return;
         }
+        if has_no_edns(&message) && self.ask_without_edns((place, server), now) {
+            return;
+        }
+        let Some(exchange) = self.exchanges.get(place) else {
+            return;
+        };
         let asked = Asked {
             cname_depth: exchange.current.snapshot.config.limits.cname_depth,
             is_dnssec_ok: exchange.flags & Key::DNSSEC_OK != 0,
@@ -166,12 +191,25 @@ impl WorkerState {
             (Outcome::Referral, _) => {
                 self.bad(place, server, (Rcode::SERVFAIL, NO_AUTHORITY), now);
             }
-            (Outcome::Negative { denial, ttl: None }, _) if self.awaits_others(place) => {
-                self.keep_back((place, server), denial, now);
+            (Outcome::Negative { denial, ttl: None }, _)
+                if exchange.pending(&self.attempts) != 0 =>
+            {
+                self.keep_back((place, server), denial);
             }
             (Outcome::Answer | Outcome::Negative { .. }, _) => {
                 self.good((place, server), &response, now);
             }
+        }
+    }
+
+    /// A server's denial is worth less than what others may say.
+    fn keep_back(&mut self, at: (u32, usize), denial: Denial) {
+        let now = self.turn_at;
+        self.server_answered(at.0, at.1, now);
+        if let Some(exchange) = self.exchanges.get_mut(at.0) {
+            let attempts = &self.attempts;
+            exchange.keep_back(at.1, denial, Wait { attempts, now });
+            self.attempts.set_due(exchange.id, exchange.due());
         }
     }
 
@@ -235,11 +273,7 @@ impl WorkerState {
             tracing::info!(upstream = name, server = %address, "DNS server responds again");
             exchange.current.snapshot.cache.cache.void_failures(now);
         }
-        let has_lost_case = exchange.lost_case & (1 << server) != 0
-            && upstream.config.case == CaseRandomization::On;
-        if has_lost_case && known.lost_case() {
-            tracing::warn!(upstream = name, server = %address, "DNS server does not keep the case of names: further queries are in lower case");
-        }
+        known.settle_fallbacks(exchange, server);
     }
 
     /// Ends an exchange that has no answer.
@@ -256,7 +290,10 @@ impl WorkerState {
             return;
         }
         let failure = exchange.worst.unwrap_or((Rcode::SERVFAIL, UNREACHABLE));
-        self.remember_failure(place, failure, now);
+        // RFC 9520 is about questions that were asked.
+        if exchange.sent > 0 {
+            self.remember_failure(place, failure, now);
+        }
         let answer = self.stale(place, now);
         let answer = answer.unwrap_or(Answer::Rcode(failure.0, failure.1));
         self.finish(place, answer, now);

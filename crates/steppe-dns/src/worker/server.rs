@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use steppe_net::tls::ServerTls;
 
 use super::addresses::KnownAddresses;
+use super::fallback::Fallback;
 use crate::config;
 use crate::limits::{
-    CONNECT_AGAIN_MAX, CONNECT_AGAIN_MIN, PROBE_EVERY, SERVER_FAILURES_MAX, SERVER_REST,
+    CONNECT_AGAIN_MAX, CONNECT_AGAIN_MIN, CONNECTS_AWAITED_MAX, PROBE_EVERY, SERVER_FAILURES_MAX,
+    SERVER_REST,
 };
 use crate::servers::{self, ServerBoard, ServerCells};
 
@@ -31,8 +33,10 @@ pub(super) struct Server {
     /// Connections that failed in a row, and when the next one may be tried.
     connect_failures: Cell<u32>,
     connect_after: Cell<Option<Instant>>,
+    /// It does not understand EDNS.
+    pub(super) without_edns: Fallback,
     /// It does not repeat the case of names.
-    loses_case: Cell<bool>,
+    pub(super) in_lower_case: Fallback,
     /// Numbers of its sockets.
     pub(super) sockets: RefCell<Vec<u32>>,
     /// The number of its connection.
@@ -113,7 +117,8 @@ impl Server {
             down: Cell::new(None),
             connect_failures: Cell::new(0),
             connect_after: Cell::new(None),
-            loses_case: Cell::new(false),
+            without_edns: Fallback::default(),
+            in_lower_case: Fallback::default(),
             sockets: RefCell::default(),
             stream: Cell::new(None),
         }
@@ -233,13 +238,15 @@ impl Server {
         }
     }
 
-    pub(super) fn loses_case(&self) -> bool {
-        self.loses_case.get()
+    /// True where a connection came to nothing, and the next one is tried within a moment.
+    pub(super) fn reconnects_soon(&self, now: Instant) -> bool {
+        let failures = self.connect_failures.get();
+        (1..=CONNECTS_AWAITED_MAX).contains(&failures) && !self.may_connect(now)
     }
 
-    /// It is asked in lower case from now on. Says whether that is new.
-    pub(super) fn lost_case(&self) -> bool {
-        !self.loses_case.replace(true)
+    /// The time from which a connection may be tried; `None`: at once.
+    pub(super) fn connect_after(&self) -> Option<Instant> {
+        self.connect_after.get()
     }
 }
 

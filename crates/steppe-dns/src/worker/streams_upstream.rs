@@ -2,7 +2,8 @@
 //!
 //! A connection is opened with the first query, and carries the next ones until it idles or ends. Queries
 //! that were out on one that has answered before are asked again on the next: servers close connections
-//! whenever they like (RFC 7766 §6.2.3). After one that never answered, the next is tried after a pause.
+//! whenever they like (RFC 7766 §6.2.3). After one that never answered, the next is tried after a pause, for which
+//! questions wait while it is short.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,6 +15,7 @@ use steppe_net::Stream;
 use tokio::time::timeout;
 
 use super::addresses::Sought;
+use super::asking::Which;
 use super::carriers::{Carrier, Means, Stage};
 use super::connecting::Connecting;
 use super::https::Https;
@@ -91,10 +93,23 @@ impl WorkerState {
             let sent = self.exchanges.get(place).map(|exchange| exchange.sent);
             let may_ask = has_answered && sent.is_some_and(|sent| sent < ATTEMPTS_PER_EXCHANGE_MAX);
             if !may_ask || self.ask(place, index, now).is_err() {
-                self.lost(place, index, now);
+                self.connection_lost((place, index), now);
             }
         }
         self.retire(connection.number);
+    }
+
+    /// A query was on a connection that came to nothing: its question waits for the next one, unless its server
+    /// has gone.
+    fn connection_lost(&mut self, (place, server): (u32, usize), now: Instant) {
+        if self.ask_in_lower_case((place, server), now) {
+            return;
+        }
+        let exchange = self.exchanges.get_mut(place);
+        match exchange.is_some_and(|exchange| exchange.awaits_connection(server, now)) {
+            true => self.ask_next(place, Which::Another, now),
+            false => self.lost(place, server, now),
+        }
     }
 }
 

@@ -100,13 +100,11 @@ impl Upstream {
         pause * longer
     }
 
-    /// How a server's names are cased.
-    pub(super) fn case(&self, server: usize) -> Case {
-        let is_on = self.config.case == CaseRandomization::On;
-        if is_on && !self.servers[server].loses_case() {
-            Case::Randomized
-        } else {
-            Case::Lower
+    /// The case of names in queries.
+    pub(super) fn case(&self) -> Case {
+        match self.config.case {
+            CaseRandomization::On => Case::Randomized,
+            CaseRandomization::Off => Case::Lower,
         }
     }
 }

@@ -80,7 +80,7 @@ fn ask(bytes: &[u8], sent: &mut [u8]) {
     let query = UpstreamQuery {
         question: Message::parse(bytes).expect("a query").question(),
         flags: Flags(Flags::RD),
-        edns_flags: 0,
+        edns_flags: Some(0),
         subnet: None,
         cookie: None,
         padding: Padding::None,

@@ -5,6 +5,7 @@ mod answers;
 mod forgery;
 mod path;
 mod records;
+mod routers;
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};

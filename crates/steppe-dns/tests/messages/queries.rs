@@ -390,7 +390,7 @@ fn a_query_to_a_server_reads_as_it_was_meant() {
     let query = UpstreamQuery {
         question,
         flags: Flags(Flags::RD | Flags::CD | Flags::QR),
-        edns_flags: DO,
+        edns_flags: Some(DO),
         subnet: Some(Subnet::of("192.0.2.129".parse().unwrap(), 24)),
         cookie: Some((&[1; 8], &[2; 16])),
         padding: Padding::Blocks,

@@ -30,6 +30,8 @@ pub struct Server {
     pub address: SocketAddr,
     log: Arc<Mutex<Vec<Asked>>>,
     ends: Arc<AtomicBool>,
+    /// Connections that are still to be reset.
+    resets: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -46,25 +48,63 @@ impl Server {
         say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
         let say: Arc<Say> = Arc::new(say);
-        let udp = UdpSocket::bind(address).expect("is free");
         let tcp = TcpListener::bind(address).expect("is free");
+        let mut server = Self::serving_udp(address, &say);
+        server.serve_tcp(tcp, say);
+        server
+    }
+
+    /// A server that refuses connections.
+    pub fn start_without_tcp(say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
+        let say: Arc<Say> = Arc::new(say);
+        Self::serving_udp(Port::free().keep(), &say)
+    }
+
+    /// A server of connections alone, the first `resets` of which it resets.
+    pub fn start_with_resets(
+        resets: usize,
+        say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        let address = Port::free().keep();
+        let tcp = TcpListener::bind(address).expect("is free");
+        let mut server = Self {
+            address,
+            log: Arc::default(),
+            ends: Arc::default(),
+            resets,
+            threads: Vec::new(),
+        };
+        server.serve_tcp(tcp, Arc::new(say));
+        server
+    }
+
+    fn serving_udp(address: SocketAddr, say: &Arc<Say>) -> Self {
+        let udp = UdpSocket::bind(address).expect("is free");
         udp.set_read_timeout(Some(LOOK_EVERY)).expect("is set");
-        tcp.set_nonblocking(true).expect("is set");
         let (log, ends) = (Arc::default(), Arc::new(AtomicBool::new(false)));
         let of_udp = {
-            let (log, ends, say) = (Arc::clone(&log), Arc::clone(&ends), Arc::clone(&say));
+            let (log, ends, say) = (Arc::clone(&log), Arc::clone(&ends), Arc::clone(say));
             std::thread::spawn(move || serve_udp(&udp, &log, &ends, &*say))
-        };
-        let of_tcp = {
-            let (log, ends) = (Arc::clone(&log), Arc::clone(&ends));
-            std::thread::spawn(move || serve_tcp(&tcp, &log, &ends, &say))
         };
         Self {
             address,
             log,
             ends,
-            threads: vec![of_udp, of_tcp],
+            resets: 0,
+            threads: vec![of_udp],
         }
+    }
+
+    fn serve_tcp(&mut self, listener: TcpListener, say: Arc<Say>) {
+        listener.set_nonblocking(true).expect("is set");
+        let shared = Shared {
+            log: Arc::clone(&self.log),
+            ends: Arc::clone(&self.ends),
+            say,
+        };
+        let resets = self.resets;
+        let of_tcp = std::thread::spawn(move || serve_tcp(&listener, resets, &shared));
+        self.threads.push(of_tcp);
     }
 
     /// Every query so far.
@@ -120,9 +160,23 @@ fn serve_udp(socket: &UdpSocket, log: &Log, ends: &AtomicBool, say: &Say) {
     }
 }
 
-fn serve_tcp(listener: &TcpListener, log: &Arc<Log>, ends: &Arc<AtomicBool>, say: &Arc<Say>) {
+/// Parts of a server that its connections share.
+struct Shared {
+    log: Arc<Log>,
+    ends: Arc<AtomicBool>,
+    say: Arc<Say>,
+}
+
+fn serve_tcp(listener: &TcpListener, mut resets: usize, shared: &Shared) {
+    let Shared { log, ends, say } = shared;
     while !ends.load(Ordering::Acquire) {
         match listener.accept() {
+            Ok((stream, _)) if resets > 0 => {
+                resets -= 1;
+                // Closed with nothing left to send, it is reset.
+                let stream = socket2::Socket::from(stream);
+                stream.set_linger(Some(Duration::ZERO)).expect("is set");
+            }
             Ok((stream, from)) => {
                 let (log, ends, say) = (Arc::clone(log), Arc::clone(ends), Arc::clone(say));
                 std::thread::spawn(move || serve_stream(stream, from, &log, &ends, &*say));

@@ -62,7 +62,7 @@ fn what_run_would_refuse_for_memory_is_refused_with_the_sum() {
               52 KiB  admin: history and last errors
             12.0 MiB  dns.cache.bytes
              705 KiB  dns: tables that all workers share
-             3.2 MiB  dns: tables of workers, 809 KiB each
+             3.2 MiB  dns: tables of workers, 813 KiB each
              616 KiB  dns.listener: buffers of workers, 154 KiB each
              5.2 MiB  dns.list: while the files are read
             21.7 MiB  of 16.0 MiB is reserved before the node serves, with 4 workers
@@ -94,10 +94,10 @@ fn check_answers_for_another_machine() {
               52 KiB  admin: history and last errors
             12.0 MiB  dns.cache.bytes
              4.4 MiB  dns: tables that all workers share
-            50.5 MiB  dns: tables of workers, 809 KiB each
+            50.8 MiB  dns: tables of workers, 813 KiB each
              9.6 MiB  dns.listener: buffers of workers, 154 KiB each
              5.2 MiB  dns.list: while the files are read
-            81.8 MiB  of 256.0 MiB is reserved before the node serves, with 64 workers
+            82.0 MiB  of 256.0 MiB is reserved before the node serves, with 64 workers
     "#]].assert_eq(&said);
     let (code, said) = of(&["--workers", "64", "--memory", "64MiB"]);
     assert_eq!(code, 1, "{said}");

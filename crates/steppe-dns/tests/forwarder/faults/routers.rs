@@ -1,0 +1,144 @@
+//! Servers as home routers have them: without EDNS, without TCP, with names in lower case. And connections that
+//! are reset.
+
+use steppe_dns::config::Transport;
+use steppe_testkit::Port;
+
+use super::{A, assert_good, good};
+use crate::client::{Client, forwarder, query, rcode};
+use crate::node::Node;
+use crate::server::{Asked, By, Server, answered};
+
+/// The way in which a server says that it does not understand EDNS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edns {
+    Known,
+    /// With this code, and the question.
+    Code(u16),
+    /// With this code, by a header alone.
+    HeaderOfCode(u16),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Case {
+    Kept,
+    Lowered,
+}
+
+fn has_opt(asked: &Asked) -> bool {
+    asked.bytes[10..12] != [0, 0]
+}
+
+/// Where the question of `NUMBER.example.org` ends.
+const NAME: std::ops::Range<usize> = 12..12 + 15;
+
+fn is_lower(asked: &Asked) -> bool {
+    !asked.bytes[NAME].iter().any(u8::is_ascii_uppercase)
+}
+
+fn router(edns: Edns, case: Case) -> impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static {
+    move |asked| {
+        let mut response = match (has_opt(asked), edns) {
+            (true, Edns::Code(code)) => answered(&asked.bytes, code, &[]),
+            (true, Edns::HeaderOfCode(code)) => {
+                let mut header = answered(&asked.bytes, code, &[])[..12].to_vec();
+                header[5] = 0;
+                header
+            }
+            _ => good(asked),
+        };
+        if case == Case::Lowered && response.len() > NAME.end {
+            response[NAME].make_ascii_lowercase();
+        }
+        vec![response]
+    }
+}
+
+#[test]
+fn home_routers_are_asked_as_they_understand_it() {
+    use Case::{Kept, Lowered};
+    use Edns::{Code, HeaderOfCode, Known};
+    // The queries that the first two questions may take at most.
+    for (edns, case, has_tcp, queries_max) in [
+        (Code(1), Kept, true, 4),
+        (Code(4), Kept, false, 4),
+        (HeaderOfCode(1), Kept, true, 4),
+        (HeaderOfCode(4), Kept, false, 4),
+        (Known, Lowered, true, 4),
+        (Known, Lowered, false, 4),
+        (Code(1), Lowered, false, 6),
+        (HeaderOfCode(4), Lowered, false, 6),
+    ] {
+        let what = format!("{edns:?}, {case:?}, TCP {has_tcp}");
+        let server = match has_tcp {
+            true => Server::start(router(edns, case)),
+            false => Server::start_without_tcp(router(edns, case)),
+        };
+        let listen = Port::free().keep();
+        let _node = Node::start(forwarder(listen, &[server.address]), 1);
+        let client = Client::of(listen);
+        // By chance a name is asked for in lower case, which shows nothing: once in a thousand times.
+        for number in 0..4 {
+            assert_good(&client.ask_for(&format!("{number}.example.org")));
+        }
+        let before = server.asked();
+        assert!(
+            before.len() <= queries_max + 3,
+            "{what}: {} queries",
+            before.len()
+        );
+        for number in 4..8 {
+            assert_good(&client.ask_for(&format!("{number}.example.org")));
+        }
+        let asked = &server.asked()[before.len()..];
+        assert_eq!(asked.len(), 4, "{what}: each is asked once");
+        let is_udp = |asked: &Asked| asked.by == By::Udp;
+        assert!(asked.iter().all(is_udp), "{what}");
+        let has_edns = asked.iter().all(has_opt);
+        assert_eq!(has_edns, edns == Known, "{what}: EDNS");
+        let are_lower = asked.iter().all(is_lower);
+        assert_eq!(are_lower, case == Lowered, "{what}: 0x20");
+    }
+}
+
+#[test]
+fn a_server_that_understands_no_question_of_a_kind_keeps_edns() {
+    const TXT: u16 = 16;
+    let server = Server::start(|asked| {
+        let qtype = asked.bytes[NAME.end + 1];
+        let notimp = answered(&asked.bytes, 4, &[]);
+        vec![if u16::from(qtype) == TXT {
+            notimp
+        } else {
+            good(asked)
+        }]
+    });
+    let listen = Port::free().keep();
+    let _node = Node::start(forwarder(listen, &[server.address]), 1);
+    let client = Client::of(listen);
+    for number in 0..4 {
+        let response = client.ask(&query(&format!("{number}.example.org"), TXT));
+        assert_eq!(rcode(&response), 4);
+    }
+    assert_eq!(server.asked_count(), 8, "with EDNS, and without");
+    assert_good(&client.ask_for("4.example.org"));
+    assert!(server.asked().last().is_some_and(has_opt));
+}
+
+#[test]
+fn questions_outlive_connections_that_are_reset_before_any_answer() {
+    for resets in [1, 2] {
+        let server = Server::start_with_resets(resets, |asked| vec![good(asked)]);
+        let listen = Port::free().keep();
+        let mut config = forwarder(listen, &[server.address]);
+        config.upstreams[0].servers[0].transport = Transport::Tcp;
+        let node = Node::start(config, 1);
+        let client = Client::of(listen);
+        for number in 0..5 {
+            client.send(&query(&format!("{number}.example.org"), A));
+        }
+        (0..5).for_each(|_| assert_good(&client.receive()));
+        let failures = "steppe_dns_cache_lookups_total{result=\"failure\"}";
+        assert_eq!(node.metric(failures), 0);
+    }
+}
