@@ -1,10 +1,13 @@
 //! What clients get, and how it is written.
 
+use crate::config::Block;
 use crate::limits::LOCAL_TTL_SECONDS;
 use crate::manner::Manner;
 use crate::query_log::Decision;
+use crate::rules::Rewriting;
 use crate::wire::{
-    Alias, Body, ClientQuery, ExtendedError, Flags, Full, Message, Name, Rcode, Reply,
+    Alias, Body, ClientQuery, ExtendedError, Flags, Full, LocalRecord, Message, Name, Rcode, Reply,
+    Rtype,
 };
 
 /// Why an answer is what it is. RFC 8914.
@@ -37,6 +40,16 @@ pub(crate) enum Audience {
     All,
     /// Clients of the network that servers were told.
     Subnet,
+}
+
+impl AnswerName {
+    /// Says if rules that rewrite count for it.
+    pub(crate) fn rewriting(self) -> Rewriting {
+        match self {
+            Self::Asked => Rewriting::Counts,
+            Self::Alias => Rewriting::Done,
+        }
+    }
 }
 
 impl Audience {
@@ -139,6 +152,32 @@ pub(crate) fn write_alias(
         reply.extended_error = Some((ExtendedError::INVALID_DATA, "response too large"));
         reply.rcode(Rcode::SERVFAIL, out)
     })
+}
+
+/// Writes the response to a query that is blocked.
+///
+/// # Errors
+/// [`Full`].
+pub(crate) fn write_blocked(
+    mut reply: Reply<'_>,
+    block: Block,
+    out: &mut [u8],
+) -> Result<usize, Full> {
+    reply.extended_error = Some((ExtendedError::BLOCKED, ""));
+    let (rtype, ttl) = (reply.query.question().qtype, LOCAL_TTL_SECONDS);
+    let record = |rdata| LocalRecord {
+        owner: None,
+        rtype,
+        ttl,
+        rdata,
+    };
+    match (block, rtype) {
+        (Block::Refused, _) => reply.rcode(Rcode::REFUSED, out),
+        (Block::NameError, _) => reply.negative(Rcode::NXDOMAIN, ttl, out),
+        (Block::Zero, Rtype::A) => reply.records([record(&[0; 4])], out),
+        (Block::Zero, Rtype::AAAA) => reply.records([record(&[0; 16])], out),
+        (Block::Zero | Block::NoData, _) => reply.negative(Rcode::NOERROR, ttl, out),
+    }
 }
 
 /// The response code of a response that was written. One of more than four bits has no record but OPT.

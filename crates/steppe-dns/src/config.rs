@@ -132,6 +132,8 @@ pub struct List {
     pub plain: PlainScope,
     /// Nothing is served without all of its fetched files.
     pub required: bool,
+    /// Where a rule blocks its names, names are blocked whose answer has an alias that leads to one of them.
+    pub aliases: bool,
 }
 
 /// A file of a list that is fetched. It may not be there yet.

@@ -163,8 +163,9 @@ fn decide<'a>(config: &'a Forwarder, asked: Asked<'_>) -> Result<Decision<'a>, F
     program.set_time(&config.rules, jiff::Timestamp::now());
     let found = program.find(&config.rules, asked, || matches);
     let settings = found.settings;
-    let is_by_name = (found.decision).is_some_and(|found| found.why == RuleWhy::Name);
-    if !is_by_name && let Some(special) = special_use(asked.qname, asked.qtype) {
+    let is_overruled =
+        (found.decision).is_some_and(|found| found.overrules_special_use(asked.qname));
+    if !is_overruled && let Some(special) = special_use(asked.qname, asked.qtype) {
         return Ok(decision(By::SpecialUse(special), nothing));
     }
     let by = match found.decision {
@@ -209,10 +210,7 @@ fn list_lines(lists: &[List], qname: &Name) -> Result<(Vec<ListLine>, Matches), 
                     if !is_for_it {
                         return;
                     }
-                    match rule.verdict {
-                        Verdict::Block => matches.blocked.0 |= bit,
-                        Verdict::Allow => matches.allowed.0 |= bit,
-                    }
+                    matches.of_mut(rule.verdict).0 |= bit;
                     if lines.len() < EXPLAINED_LINES_MAX {
                         lines.push(ListLine {
                             list: list.name.clone(),
@@ -305,6 +303,7 @@ mod tests {
             refresh: std::time::Duration::MAX,
             plain: PlainScope::Suffix,
             required: false,
+            aliases: true,
         };
         let config = Forwarder {
             access: vec!["127.0.0.0/8".parse().expect("a network")],
@@ -330,6 +329,10 @@ mod tests {
                 },
                 Rule {
                     types: vec![Rtype::A],
+                    ..Rule::new(Action::Forward(0))
+                },
+                Rule {
+                    suffixes: vec![name("resolver.arpa"), name("forwarded.test")],
                     ..Rule::new(Action::Forward(0))
                 },
             ],
@@ -411,6 +414,17 @@ mod tests {
                 "x.local",
                 Rtype::A,
                 &["x.local.: SpecialUse(NameError), []"],
+            ),
+            // A rule has some names of special use forwarded, and these never.
+            (
+                "forwarded.test",
+                Rtype::MX,
+                &["forwarded.test.: rule 3 Name, []"],
+            ),
+            (
+                "_dns.resolver.arpa",
+                Rtype::SVCB,
+                &["_dns.resolver.arpa.: SpecialUse(Designations), []"],
             ),
         ] {
             assert_eq!(

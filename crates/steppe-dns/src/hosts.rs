@@ -35,7 +35,7 @@ pub enum HostsLine {
     Nothing,
     /// An address and its names.
     Names,
-    /// Neither.
+    /// Neither, or some of its names are none.
     Malformed,
 }
 
@@ -79,15 +79,20 @@ impl HostsBuilder {
         let Ok(address) = address.parse::<IpAddr>() else {
             return Ok(HostsLine::Malformed);
         };
-        let mut found = HostsLine::Malformed;
+        let (mut has_names, mut is_malformed) = (false, false);
         for word in words {
             let Ok(name) = word.parse() else {
-                return Ok(HostsLine::Malformed);
+                // The names behind it are names all the same.
+                is_malformed = true;
+                continue;
             };
             self.add(&name, &RecordData::address(address))?;
-            found = HostsLine::Names;
+            has_names = true;
         }
-        Ok(found)
+        Ok(match has_names && !is_malformed {
+            true => HostsLine::Names,
+            false => HostsLine::Malformed,
+        })
     }
 
     /// Adds a record of a name. An address leads back to the first name that it is of.
@@ -252,6 +257,7 @@ mod tests {
             ("127.0.0.1", HostsLine::Malformed),
             ("printer 192.168.7.9", HostsLine::Malformed),
             ("127.0.0.1 a..b", HostsLine::Malformed),
+            ("127.0.0.9 a..b behind.example", HostsLine::Malformed),
         ] {
             assert_eq!(builder.line(line.as_bytes()), Ok(expected), "{line}");
         }

@@ -66,9 +66,10 @@
 //! - `service.rs`: the forwarder as a service of the node
 //!   - `reading.rs`, `ahead.rs`: lists and hosts read ahead of a configuration change
 //!   - `reread.rs`: reloading of changed files, and schedules
-//!   - `fetching.rs`: refresh of lists by URL
+//!   - `fetching.rs`, `fetching/`: refresh of lists by URL; check of a fetched list (`contents.rs`)
 //! - `config.rs`, `config/`: settings of the forwarder as valid types
 //! - `snapshot.rs`: configuration in force
+//!   - `aliases.rs`: aliases of responses that lead to names of lists
 //!   - `plan.rs`: cache and serving policy of each upstream
 //!   - `views.rs`: cache views, by which responses of different upstreams stay apart
 //! - `files.rs`, `files/`: files of lists and hosts, read off the workers and charged

@@ -181,6 +181,10 @@ pub const EXPLAINED_LINES_MAX: usize = 64;
 /// Bytes of a list that is fetched. The largest in use have some tens of MiB.
 pub const FETCHED_BYTES_MAX: u64 = 256 << 20;
 
+/// A fetched list that has less than one rule for so many of the last one does not take its place: a page of words,
+/// or a list that was cut off on its way.
+pub const LIST_SHRINKS_MAX: u64 = 10;
+
 /// How soon a list is fetched again that could not be; twice as long each time that it fails again.
 pub const FETCH_RETRY_MIN: Duration = Duration::from_secs(10);
 

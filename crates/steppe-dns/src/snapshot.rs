@@ -4,6 +4,7 @@
 //! is another, and the same views of upstreams whose responses stay what they are. Files that change make
 //! one too, with all else as it was.
 
+mod aliases;
 mod plan;
 mod views;
 
@@ -27,6 +28,7 @@ use crate::wire::Name;
 use plan::Plans;
 use views::Views;
 
+pub(crate) use aliases::BlockedAlias;
 pub(crate) use plan::{Keeps, Plan};
 
 /// A configuration in force.
@@ -47,6 +49,8 @@ pub(crate) struct Snapshot {
     files: Files,
     /// Where hits are counted, by list.
     list_places: Arc<[u8]>,
+    /// Those by which aliases are blocked.
+    alias_lists: ListSet,
 }
 
 /// What was read of files that a configuration names.
@@ -92,6 +96,9 @@ impl Snapshot {
     ) -> Self {
         let mut views = last.map(|last| last.views.clone()).unwrap_or_default();
         let plans = Plans::new(&config, &mut views);
+        let alias_lists = (0..).zip(&config.lists);
+        let alias_lists = alias_lists.filter(|(_, list)| list.aliases);
+        let alias_lists = alias_lists.map(|(number, _)| number).collect();
         Self {
             config: Arc::new(config),
             cache,
@@ -104,6 +111,7 @@ impl Snapshot {
             program: Arc::new(program),
             files,
             list_places: Arc::default(),
+            alias_lists,
         }
     }
 

@@ -20,8 +20,11 @@ pub fn run(text: &[u8]) {
         }
         let matches = index.matches(&rule.name);
         let lists = match rule.verdict {
+            Verdict::NoData => matches.no_data,
             Verdict::Block => matches.blocked,
             Verdict::Allow => matches.allowed,
+            Verdict::BlockImportant => matches.blocked_important,
+            Verdict::AllowImportant => matches.allowed_important,
         };
         assert!(lists.has(0), "{rule:?}");
     }

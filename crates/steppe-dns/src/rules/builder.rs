@@ -7,7 +7,7 @@ use crate::limits::{LISTS_MAX, RULES_MAX};
 use crate::siphash::SipKey;
 
 use super::index::{Depths, Filling, Index, Masks, hash_name};
-use super::syntax::{LineRule, Scope, Verdict};
+use super::syntax::{LineRule, Scope};
 
 /// Parts that rules are sorted in, one after the other, by the upper bits of their hash.
 const PARTS: usize = 256;
@@ -48,13 +48,13 @@ pub struct Mark {
 struct Record {
     hash: u64,
     list: u8,
-    /// Of [`Masks`]: `exact` (1), `below` (2); exceptions (4).
+    /// Of [`Masks`]: `exact` (1), `below` (2); its verdict in the bits above.
     kind: u8,
 }
 
 const EXACT: u8 = 1;
 const BELOW: u8 = 2;
-const EXCEPTION: u8 = 4;
+const VERDICT_SHIFT: u32 = 2;
 
 impl Builder {
     /// Collects rules for an index with this key, which is to be random and secret.
@@ -158,10 +158,7 @@ impl Record {
             Scope::Below => BELOW,
             Scope::Suffix => EXACT | BELOW,
         };
-        let verdict = match rule.verdict {
-            Verdict::Block => 0,
-            Verdict::Allow => EXCEPTION,
-        };
+        let verdict = (rule.verdict as u8) << VERDICT_SHIFT;
         Self {
             hash,
             list,
@@ -172,7 +169,7 @@ impl Record {
 
 fn add_rule(mut masks: Masks, record: &Record) -> Masks {
     let bit = 1_u64 << record.list;
-    let verdict = usize::from(record.kind & EXCEPTION != 0);
+    let verdict = usize::from(record.kind >> VERDICT_SHIFT);
     if record.kind & EXACT != 0 {
         masks.exact[verdict] |= bit;
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!  starts:   4 bytes a bucket of about eight entries, by the upper bits of a name's hash
 //!  entries:  48 bits of the hash, 16 bits: which masks
-//!  masks:    four sets of lists, each combination that occurs once
+//!  masks:    two sets of lists for each verdict, each combination that occurs once
 //! ```
 //! Names themselves are not kept: with the bits that choose a bucket, 64 bits of a keyed hash are compared.
 //! Among a million rules a name that is on no list is taken for one with a probability of 10⁻¹² (eight
@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use super::syntax::Verdict;
 use crate::limits::NAME_LABELS_MAX;
 use crate::siphash::{SipHash13, SipKey};
 use crate::wire::Name;
@@ -24,17 +25,23 @@ pub struct ListSet(pub u64);
 /// The lists that a name is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Matches {
+    /// Lists that have a rule for it by which it has no data.
+    pub no_data: ListSet,
     /// Lists that have a rule for it.
     pub blocked: ListSet,
     /// Lists that have an exception for it.
     pub allowed: ListSet,
+    /// Lists that have a rule for it that goes before exceptions.
+    pub blocked_important: ListSet,
+    /// Lists that have an exception for it that goes before those.
+    pub allowed_important: ListSet,
 }
 
 /// What the rules for one name say: those for itself, and those for names below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Masks {
-    pub exact: [u64; 2],
-    pub below: [u64; 2],
+    pub exact: [u64; Verdict::COUNT],
+    pub below: [u64; Verdict::COUNT],
 }
 
 /// The index.
@@ -80,10 +87,28 @@ impl FromIterator<u8> for ListSet {
 }
 
 impl Matches {
-    /// The lists that the name is on: those that have a rule and no exception for it.
+    /// The lists that the name is on: those that have a rule and no exception for it, importance considered.
     #[must_use]
     pub fn listed(&self) -> ListSet {
-        ListSet(self.blocked.0 & !self.allowed.0)
+        let usual = (self.blocked.0 | self.no_data.0) & !self.allowed.0;
+        ListSet((usual | self.blocked_important.0) & !self.allowed_important.0)
+    }
+
+    /// True where all of these lists, which it is on, say that it has no data.
+    #[must_use]
+    pub fn deny_data(&self, lists: ListSet) -> bool {
+        lists.0 & (self.blocked.0 | self.blocked_important.0) == 0
+    }
+
+    /// The lists that have a rule of this verdict for it.
+    pub(crate) fn of_mut(&mut self, verdict: Verdict) -> &mut ListSet {
+        match verdict {
+            Verdict::NoData => &mut self.no_data,
+            Verdict::Block => &mut self.blocked,
+            Verdict::Allow => &mut self.allowed,
+            Verdict::BlockImportant => &mut self.blocked_important,
+            Verdict::AllowImportant => &mut self.allowed_important,
+        }
     }
 }
 
@@ -160,17 +185,18 @@ impl Index {
     /// The lists that a name is on.
     #[must_use]
     pub fn matches(&self, name: &Name) -> Matches {
-        let (mut blocked, mut allowed) = (0, 0);
+        let mut sets = [0; Verdict::COUNT];
         for_each_suffix(&self.key, name, |hash, labels, depth| {
             if self.depths.has(labels)
                 && let Some(masks) = self.masks_of(hash.finish())
             {
-                let [block, allow] = match depth {
-                    Depth::Whole => masks.exact,
-                    Depth::Above => masks.below,
+                let of_suffix = match depth {
+                    Depth::Whole => &masks.exact,
+                    Depth::Above => &masks.below,
                 };
-                blocked |= block;
-                allowed |= allow;
+                sets.iter_mut()
+                    .zip(of_suffix)
+                    .for_each(|(set, mask)| *set |= mask);
             }
             if self.depths.go_on(labels) {
                 ControlFlow::Continue(())
@@ -178,9 +204,19 @@ impl Index {
                 ControlFlow::Break(())
             }
         });
+        let [
+            no_data,
+            blocked,
+            allowed,
+            blocked_important,
+            allowed_important,
+        ] = sets.map(ListSet);
         Matches {
-            blocked: ListSet(blocked),
-            allowed: ListSet(allowed),
+            no_data,
+            blocked,
+            allowed,
+            blocked_important,
+            allowed_important,
         }
     }
 

@@ -14,10 +14,11 @@ use super::names::{RuleNames, RuleSet};
 use super::settings::Settings;
 use super::syntax::Scope;
 use crate::client::Client;
-use crate::config::{Action, Rule};
+use crate::config::{Action, Block, Rule};
 use crate::limits::RULES_PER_PROGRAM_MAX;
 use crate::schedule::Schedule;
 use crate::siphash::SipKey;
+use crate::special_use::is_never_forwarded;
 use crate::wire::{Name, Rtype};
 
 /// Rules, compiled. They are numbered as in the configuration, from 0.
@@ -91,6 +92,17 @@ pub(crate) enum Why {
     /// The name is on these of its lists.
     Lists(ListSet),
 }
+
+impl Decision<'_> {
+    /// True where it goes before what is known of a name of special use.
+    pub(crate) fn overrules_special_use(&self, qname: &Name) -> bool {
+        let is_forwarded = matches!(self.action, Action::Forward(_));
+        self.why == Why::Name && !(is_forwarded && is_never_forwarded(qname))
+    }
+}
+
+/// The action of a rule that blocks, where all of its lists say so of a name.
+static NO_DATA: Action = Action::Block(Block::NoData);
 
 impl Program {
     /// Compiles rules. `key` is random, so that nobody makes names whose hashes meet.
@@ -187,7 +199,12 @@ impl Program {
                 Why::Lists(of_rule)
             };
             settings.note(number, rule);
-            let action = rule.action.as_ref()?;
+            let action = match (rule.action.as_ref()?, why, &listed) {
+                (Action::Block(_), Why::Lists(lists), Some(listed)) if listed.deny_data(lists) => {
+                    &NO_DATA
+                }
+                (action, ..) => action,
+            };
             Some(Decision {
                 number,
                 action,
@@ -217,7 +234,6 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Block;
     use crate::rules::NamePatterns;
 
     fn name(text: &str) -> Name {
@@ -251,7 +267,7 @@ mod tests {
         };
         let matches = || Matches {
             blocked: ListSet(lists),
-            allowed: ListSet::default(),
+            ..Matches::default()
         };
         let decision = program.find(rules, asked, matches).decision?;
         Some((decision.number, decision.why))
@@ -340,7 +356,7 @@ mod tests {
             };
             let matches = || Matches {
                 blocked: ListSet(lists),
-                allowed: ListSet::default(),
+                ..Matches::default()
             };
             let found = program.find(&rules, asked, matches).decision;
             let found = found.expect("the last");

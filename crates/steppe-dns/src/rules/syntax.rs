@@ -3,19 +3,36 @@
 //!
 //! Sources: hosts(5); AdGuard's "DNS filtering syntax"; draft-vixie-dnsop-dns-rpz §4 (triggers by name) and
 //! §5 (actions). Non-goals: rules that depend on a client, a type or an address (`$client`, `$dnstype`,
-//! `rpz-ip`), regular expressions and cosmetic rules, which are counted as not supported; names that are
-//! not ASCII, which lists write in Punycode.
+//! `rpz-ip`), regular expressions and cosmetic rules, which are counted as not supported; local data of RPZ, which
+//! is refused by name: it is an answer, and a list has names.
 
 use crate::limits::LIST_LINE_BYTES_MAX;
 use crate::wire::Name;
 
-/// Whether a rule blocks or makes an exception.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The effect of a rule: it blocks, or makes an exception. Of the rules of a list for a name, the last of these decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
+    /// The name is on the list, and has no data where a rule blocks it: RPZ's NODATA.
+    NoData,
     /// The name is on the list.
     Block,
-    /// It is not, whatever other rules of the list say.
+    /// It is not.
     Allow,
+    /// It is: AdBlock's `$important`.
+    BlockImportant,
+    /// It is not: the same of an exception.
+    AllowImportant,
+}
+
+impl Verdict {
+    /// The number of verdicts.
+    pub(super) const COUNT: usize = 5;
+
+    /// True of exceptions.
+    #[must_use]
+    pub fn is_exception(self) -> bool {
+        matches!(self, Self::Allow | Self::AllowImportant)
+    }
 }
 
 /// The names that a rule is for.
@@ -59,7 +76,9 @@ pub enum Line {
     Rules,
     /// A rule of a kind that is not supported.
     Unsupported,
-    /// Nothing that any of the syntaxes knows.
+    /// The same, of which people are told: this is what it has.
+    Refused(&'static str),
+    /// Nothing that any of the syntaxes knows, or a line of a hosts file some of whose names are none.
     Malformed,
 }
 
@@ -86,16 +105,8 @@ const OF_THE_HOST: [&str; 11] = [
     "ip6-allhosts",
 ];
 
-/// Modifiers of AdBlock's rules that change nothing for us: `important` orders rules within AdGuard,
-/// and the others name what a name server can't see.
-const MODIFIERS_IGNORED: [&str; 6] = [
-    "important",
-    "all",
-    "document",
-    "third-party",
-    "popup",
-    "doc",
-];
+/// Modifiers of AdBlock's rules that name what a name server can't see.
+const MODIFIERS_IGNORED: [&str; 5] = ["all", "document", "third-party", "popup", "doc"];
 
 impl Reader {
     /// Reads lines in which a plain name has this scope.
@@ -161,7 +172,13 @@ impl Reader {
     fn zone_record(&self, line: &str, each: &mut impl FnMut(LineRule)) -> Line {
         let mut words = line.split_ascii_whitespace();
         let owner = words.next().unwrap_or_default();
-        let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+        // RFC 1035 §5.1; BIND writes a TTL as `1h` too.
+        let is_number = |word: &&str| {
+            word.starts_with(|first: char| first.is_ascii_digit())
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit() || b"smhdwSMHDW".contains(&byte))
+        };
         let is_class = |word: &&str| word.eq_ignore_ascii_case("IN");
         let mut rest = words.skip_while(|word| is_number(word) || is_class(word));
         let rtype = rest.next().unwrap_or_default();
@@ -176,16 +193,21 @@ impl Reader {
                 .iter()
                 .any(|known| rtype.eq_ignore_ascii_case(known));
             return if is_record {
-                Line::Unsupported
+                Line::Refused("local data of RPZ")
             } else {
                 Line::Malformed
             };
         }
-        let target = rest.next().unwrap_or_default().trim_end_matches('.');
-        let verdict = match target {
-            "" | "*" | "rpz-drop" => Verdict::Block,
-            "rpz-passthru" => Verdict::Allow,
-            _ => return Line::Unsupported,
+        let Some(target) = rest.next() else {
+            return Line::Malformed;
+        };
+        let verdict = match target.to_ascii_lowercase().as_str() {
+            "." => Verdict::Block,
+            "*." => Verdict::NoData,
+            "rpz-drop" | "rpz-drop." => Verdict::Block,
+            "rpz-passthru" | "rpz-passthru." => Verdict::Allow,
+            "rpz-tcp-only" | "rpz-tcp-only." => return Line::Refused("TCP-only of RPZ"),
+            _ => return Line::Refused("local data of RPZ"),
         };
         let (name, scope) = match owner.strip_prefix("*.") {
             Some(name) => (name, Scope::Below),
@@ -225,7 +247,7 @@ impl Reader {
 
 /// Names behind an address.
 fn hosts<'a>(names: impl Iterator<Item = &'a str>, each: &mut impl FnMut(LineRule)) -> Line {
-    let mut line = Line::Nothing;
+    let (mut line, mut is_malformed) = (Line::Nothing, false);
     for name in names {
         let is_of_host = OF_THE_HOST
             .iter()
@@ -234,7 +256,8 @@ fn hosts<'a>(names: impl Iterator<Item = &'a str>, each: &mut impl FnMut(LineRul
             continue;
         }
         let Some(name) = domain(name) else {
-            return Line::Malformed;
+            is_malformed = true;
+            continue;
         };
         each(LineRule {
             name,
@@ -243,13 +266,14 @@ fn hosts<'a>(names: impl Iterator<Item = &'a str>, each: &mut impl FnMut(LineRul
         });
         line = Line::Rules;
     }
-    line
+    if is_malformed { Line::Malformed } else { line }
 }
 
-/// A name alone, maybe with a wildcard or a leading dot.
+/// A name alone, maybe with a wildcard or a leading dot. Lists of domains mean the name too by a wildcard, as
+/// dnsmasq, Blocky and those who publish them do.
 fn plain(word: &str, plain: PlainScope, each: &mut impl FnMut(LineRule)) -> Line {
     let (name, scope) = match (word.strip_prefix("*."), word.strip_prefix('.')) {
-        (Some(name), _) => (name, Scope::Below),
+        (Some(name), _) => (name, Scope::Suffix),
         (_, Some(name)) => (name, Scope::Suffix),
         _ if plain == PlainScope::Exact => (word, Scope::Exact),
         _ => (word, Scope::Suffix),
@@ -273,10 +297,21 @@ fn plain(word: &str, plain: PlainScope, each: &mut impl FnMut(LineRule)) -> Line
 /// `||name^`, maybe with modifiers.
 fn adblock(rule: &str, verdict: Verdict, mut each: impl FnMut(LineRule)) -> Line {
     let (pattern, modifiers) = rule.split_once('$').unwrap_or((rule, ""));
-    let is_ignored = |modifier: &str| modifier.is_empty() || MODIFIERS_IGNORED.contains(&modifier);
-    if !modifiers.split(',').all(is_ignored) {
+    let is_important = |modifier: &str| modifier == "important";
+    let is_known = |modifier: &str| {
+        modifier.is_empty() || is_important(modifier) || MODIFIERS_IGNORED.contains(&modifier)
+    };
+    if !modifiers.split(',').all(is_known) {
         return Line::Unsupported;
     }
+    let verdict = match (
+        modifiers.split(',').any(is_important),
+        verdict.is_exception(),
+    ) {
+        (false, _) => verdict,
+        (true, false) => Verdict::BlockImportant,
+        (true, true) => Verdict::AllowImportant,
+    };
     let pattern = pattern.trim_end_matches('|');
     let (name, scope) = match pattern.strip_prefix("||") {
         Some(name) => match name.strip_prefix("*.") {
@@ -297,8 +332,20 @@ fn adblock(rule: &str, verdict: Verdict, mut each: impl FnMut(LineRule)) -> Line
     Line::Rules
 }
 
-/// A name as lists have them: labels of letters, digits, `-` and `_`; no address.
+/// A name as lists have them: labels of letters, digits, `-` and `_`, or of Unicode; no address.
 fn domain(text: &str) -> Option<Name> {
+    if !text.is_ascii() {
+        // No other character of ASCII than these has a letter beyond it in the same name.
+        let is_plain = |letter: char| {
+            !letter.is_ascii() || letter.is_ascii_alphanumeric() || "-_.".contains(letter)
+        };
+        let name: Option<Name> = text
+            .chars()
+            .all(is_plain)
+            .then(|| text.parse().ok())
+            .flatten();
+        return name.map(Name::to_lower);
+    }
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_address = text.parse::<std::net::Ipv4Addr>().is_ok();
     if is_address || text == "." || !text.bytes().all(is_letter) {
@@ -314,10 +361,12 @@ mod tests {
     fn read(reader: &mut Reader, line: &str) -> (Line, String) {
         let mut rules = Vec::new();
         let found = reader.line(line.as_bytes(), |rule| {
-            let verdict = if rule.verdict == Verdict::Allow {
-                "@@"
-            } else {
-                ""
+            let verdict = match rule.verdict {
+                Verdict::Block => "",
+                Verdict::Allow => "@@",
+                Verdict::NoData => "nodata ",
+                Verdict::BlockImportant => "!",
+                Verdict::AllowImportant => "!@@",
             };
             rules.push(format!("{verdict}{:?} {}", rule.scope, rule.name));
         });
@@ -326,7 +375,7 @@ mod tests {
 
     #[test]
     fn each_syntax_is_known_by_its_lines() {
-        use Line::{Malformed, Nothing, Rules, Unsupported};
+        use Line::{Malformed, Nothing, Refused, Rules, Unsupported};
         let long = format!("{}.example", "a".repeat(64));
         let mut reader = Reader::new(PlainScope::Suffix);
         for (line, found, rules) in [
@@ -343,6 +392,11 @@ mod tests {
             ("::1 localhost ip6-localhost", Nothing, ""),
             ("0.0.0.0 0.0.0.0", Nothing, ""),
             ("0.0.0.0 bad..example", Malformed, ""),
+            (
+                "0.0.0.0 a.example bad..example b.example",
+                Malformed,
+                "Exact a.example., Exact b.example.",
+            ),
             ("ads.example", Rules, "Suffix ads.example."),
             ("ads.example.  # why", Rules, "Suffix ads.example."),
             (
@@ -350,16 +404,29 @@ mod tests {
                 Rules,
                 "Suffix _track.ads.example.",
             ),
-            ("*.ads.example", Rules, "Below ads.example."),
+            ("*.ads.example", Rules, "Suffix ads.example."),
             (".ads.example", Rules, "Suffix ads.example."),
             ("192.0.2.1", Nothing, ""),
-            ("bücher.example", Malformed, ""),
+            ("Bücher.example", Rules, "Suffix xn--bcher-kva.example."),
+            (
+                "0.0.0.0 bücher.example",
+                Rules,
+                "Exact xn--bcher-kva.example.",
+            ),
+            ("||例え.テスト^", Rules, "Suffix xn--r8jz45g.xn--zckzah."),
+            ("bü/cher.example", Unsupported, ""),
+            ("bücher..example", Malformed, ""),
             (&long, Malformed, ""),
             ("ads*.example", Unsupported, ""),
             ("||ads.example^", Rules, "Suffix ads.example."),
             ("||ads.example", Rules, "Suffix ads.example."),
             ("||*.ads.example^", Rules, "Below ads.example."),
-            ("||ads.example^$important", Rules, "Suffix ads.example."),
+            ("||ads.example^$important", Rules, "!Suffix ads.example."),
+            (
+                "@@||ads.example^$important,document",
+                Rules,
+                "!@@Suffix ads.example.",
+            ),
             ("|ads.example^", Rules, "Exact ads.example."),
             ("@@||good.ads.example^", Rules, "@@Suffix good.ads.example."),
             ("@@|good.ads.example^|", Rules, "@@Exact good.ads.example."),
@@ -371,15 +438,30 @@ mod tests {
             ("@ SOA ns.example. admin.example. 1 2 3 4 5", Nothing, ""),
             ("bad.example CNAME .", Rules, "Exact bad.example."),
             ("bad.example 3600 IN CNAME .", Rules, "Exact bad.example."),
-            ("*.bad.example CNAME *.", Rules, "Below bad.example."),
+            ("bad.example 1h IN CNAME .", Rules, "Exact bad.example."),
+            ("bad.example CNAME", Malformed, ""),
+            ("*.bad.example CNAME *.", Rules, "nodata Below bad.example."),
             (
                 "ok.bad.example IN CNAME rpz-passthru.",
                 Rules,
                 "@@Exact ok.bad.example.",
             ),
             ("drop.example CNAME rpz-drop.", Rules, "Exact drop.example."),
-            ("wall.example CNAME garden.example.", Unsupported, ""),
-            ("local.example A 192.0.2.1", Unsupported, ""),
+            (
+                "wall.example CNAME garden.example.",
+                Refused("local data of RPZ"),
+                "",
+            ),
+            (
+                "local.example A 192.0.2.1",
+                Refused("local data of RPZ"),
+                "",
+            ),
+            (
+                "slow.example CNAME rpz-tcp-only.",
+                Refused("TCP-only of RPZ"),
+                "",
+            ),
             ("24.0.2.0.192.rpz-ip CNAME .", Unsupported, ""),
             ("some words of text", Malformed, ""),
             ("$ORIGIN rpz.zone.", Nothing, ""),

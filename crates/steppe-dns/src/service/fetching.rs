@@ -4,6 +4,8 @@
 //! else comes, the last good one stays. Beside `NAME.txt` stands `NAME.txt.fetched`: what its source said of
 //! it (two lines, `ETag` and `Last-Modified`), whose time is when it was asked for last.
 
+mod contents;
+
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +17,10 @@ use tokio::time::sleep;
 
 use crate::config::{FetchedFile, List};
 use crate::fetch::{Fetch, Fetched, Request, Validators};
-use crate::files::{Draft, FilesError, for_each_line, open};
+use crate::files::{Draft, FilesError};
 use crate::limits::{FETCH_RETRY_MAX, FETCH_RETRY_MIN, FETCHED_BYTES_MAX};
 use crate::metrics::FetchOutcome;
-use crate::rules::{PlainScope, Reader};
+use crate::rules::PlainScope;
 
 /// Where fetched files come into force.
 pub(super) trait InForce {
@@ -129,8 +131,8 @@ impl Fetching {
             Ok(Fetched::New(validators)) => {
                 let (plain, said) = (self.plain, self.beside(".fetched"));
                 let placed = spawn_blocking(move || {
-                    if !has_rules(&draft.file, plain)? {
-                        return Ok(Err("no rule in the fetched list".to_owned()));
+                    if let Some(refusal) = contents::refusal(&draft.file, None, plain)? {
+                        return Ok(Err(refusal));
                     }
                     std::fs::rename(&draft.file, &draft.place)?;
                     write_validators(&said, &validators).map(Ok)
@@ -201,6 +203,20 @@ impl Fetching {
         }
     }
 
+    /// Compares what was fetched with what is in force.
+    async fn check(&self) -> Result<(), FetchError> {
+        let (draft, plain) = (self.draft(), self.plain);
+        let last = (self.stored() == Stored::InForce).then_some(draft.place);
+        let refusal =
+            spawn_blocking(move || contents::refusal(&draft.file, last.as_deref(), plain));
+        match refusal.await {
+            Ok(Ok(Some(refusal))) => Err(FetchError::Refused(refusal)),
+            Ok(Err(error)) => Err(FetchError::Failed(error.to_string())),
+            // The runtime ends.
+            Ok(Ok(None)) | Err(_) => Ok(()),
+        }
+    }
+
     async fn fetch_draft(&self, fetch: &dyn Fetch) -> Result<Fetched, String> {
         let folder = self.source.file.parent().unwrap_or(Path::new("."));
         let made = std::fs::create_dir_all(folder);
@@ -229,6 +245,7 @@ impl Fetching {
         let (outcome, validators) = match fetched {
             Fetched::Unchanged => (FetchOutcome::Unchanged, read_validators(&said)),
             Fetched::New(validators) => {
+                self.check().await?;
                 let taken = service.take_over(self.draft()).await;
                 taken.map_err(FetchError::Refused)?;
                 self.stored = Stored::InForce;
@@ -242,16 +259,6 @@ impl Fetching {
             Ok(Ok(())) | Err(_) => Ok(outcome),
         }
     }
-}
-
-/// Whether a list has a rule: what says that a list is not there today has none.
-fn has_rules(file: &Path, plain: PlainScope) -> io::Result<bool> {
-    let (mut reader, mut has_rules) = (Reader::new(plain), false);
-    for_each_line(open(file)?, |_, line| {
-        reader.line(line, |_| has_rules = true);
-        io::Result::Ok(())
-    })?;
-    Ok(has_rules)
 }
 
 /// What cannot be read was not said.

@@ -43,8 +43,8 @@ pub enum NameError {
     /// A backslash that no escape follows.
     #[error("malformed escape")]
     Escape,
-    /// A space, a control character, or a character that is not ASCII.
-    #[error("character that needs an escape, or Punycode")]
+    /// A space or a control character, or Unicode that no domain name has.
+    #[error("character that needs an escape, or that no domain name has")]
     Character,
 }
 
@@ -195,8 +195,19 @@ impl fmt::Display for Name {
 impl FromStr for Name {
     type Err = NameError;
 
-    /// Presentation format, RFC 1035 §5.1; the last dot may be left out.
+    /// Presentation format, RFC 1035 §5.1; the last dot may be left out. Labels of Unicode become A-labels: RFC
+    /// 5891 §5, by the mapping of Unicode's UTS #46.
     fn from_str(text: &str) -> Result<Self, NameError> {
+        if !text.is_ascii() {
+            let ascii = idna::domain_to_ascii(text).map_err(|_| NameError::Character)?;
+            return Self::from_ascii(&ascii);
+        }
+        Self::from_ascii(text)
+    }
+}
+
+impl Name {
+    fn from_ascii(text: &str) -> Result<Self, NameError> {
         let mut name = Self::ROOT;
         let mut rest = text.as_bytes();
         if rest == b"." {

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use super::clients::Destination;
 use super::state::WorkerState;
-use crate::answer::{Answer, AnswerBytes, rcode_of};
+use crate::answer::{Answer, AnswerBytes, rcode_of, write_blocked};
+use crate::client::Client;
 use crate::in_flight::Ticket;
 use crate::manner::Manner;
+use crate::query_log::Decision;
+use crate::snapshot::BlockedAlias;
 use crate::wakes::{SharedAnswer, Wake};
 use crate::wire::{ClientQuery, Question};
 
@@ -58,34 +61,47 @@ impl WorkerState {
             bytes: answer.bytes(&self.body),
         };
         let client = match destination {
-            Destination::Datagram { peer, .. } => Some(peer.ip().to_canonical()),
+            Destination::Datagram { peer, .. } => Some(Client::at(peer.ip())),
             Destination::Stream { connection, .. } => {
                 let connection = self.connections.get(connection);
-                connection.map(|connection| connection.peer.client.address)
+                connection.map(|connection| connection.peer.client)
             }
-            Destination::InProcess { asker } => {
-                self.askers.get(asker).map(|place| place.client().address)
-            }
+            Destination::InProcess { asker } => self.askers.get(asker).map(|place| *place.client()),
         };
+        let snapshot = &self.current.snapshot;
+        let is_body = matches!(answer.answer, Answer::Body(..));
+        let blocked = client.filter(|_| is_body).and_then(|client| {
+            snapshot.blocked_alias(&client, answer.name.rewriting(), answer.bytes)
+        });
         // It could be read before it was left waiting, and there is room for any answer. One whose
         // connection has ended needs none.
         let query = ClientQuery::parse(waited.query).ok();
         let written = query.zip(client).and_then(|(query, client)| {
             let cookies = (&mut self.cookies, self.turn_at);
-            let manner = Manner::new(&query, destination.protocol(), client, cookies);
-            answer.write(&query, &manner, &mut self.reply).ok()
+            let manner = Manner::new(&query, destination.protocol(), client.address, cookies);
+            let written = match blocked {
+                Some(BlockedAlias { block, .. }) => {
+                    write_blocked(manner.reply(&query), block, &mut self.reply)
+                }
+                None => answer.write(&query, &manner, &mut self.reply),
+            };
+            written.ok()
         });
+        let decision = match blocked {
+            Some(_) => Some(Decision::Blocked),
+            None => answer.answer.decision(),
+        };
         if let (Some(log), Some(len)) = (&mut self.log, written)
             && let Ok(question) = Question::read(waited.query)
         {
             let rcode = rcode_of(&self.reply[..len]);
-            log.waited(
-                (token, answer.answer.decision()),
-                (question, rcode),
-                destination,
-            );
+            log.waited((token, decision), (question, rcode), destination);
         }
         self.clients.leave(token);
+        if let Some(BlockedAlias { lists, .. }) = blocked {
+            self.metrics.blocked.increment();
+            self.count_lists(&std::rc::Rc::clone(&self.current).snapshot, lists);
+        }
         if let Some(len) = written {
             self.metrics.response(rcode_of(&self.reply[..len]));
             self.deliver(destination, len);

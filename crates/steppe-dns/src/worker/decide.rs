@@ -9,7 +9,7 @@ use super::exchanges::{Current, Purpose, Wanted};
 use super::state::WorkerState;
 use super::subnets::{look_up, subnet_told};
 use super::upstream::Upstream;
-use crate::answer::{AnswerName, Audience, Reason, rcode_of, write_alias};
+use crate::answer::{AnswerName, Audience, Reason, rcode_of, write_alias, write_blocked};
 use crate::cache::{Failure, Freshness, Hit, Key, Lookup, Refresh};
 use crate::client::Client;
 use crate::config::{Action, Block, Protocol, Rule};
@@ -21,9 +21,9 @@ use crate::limits::{CLIENT_QUERY_BYTES_MAX, DESIGNATIONS_MAX, LOCAL_TTL_SECONDS}
 use crate::manner::Manner;
 use crate::query_log::Decision;
 use crate::rate_limit::Verdict;
-use crate::rules::{self, Found, Rewriting, Settings, Why};
-use crate::snapshot::Plan;
-use crate::special_use::{SpecialUse, is_never_forwarded, special_use};
+use crate::rules::{self, Found, ListSet, Settings, Why};
+use crate::snapshot::{Plan, Snapshot};
+use crate::special_use::{SpecialUse, special_use};
 use crate::wire::{
     Alias, Class, ClientQuery, ExtendedError, Flags, Full, LocalRecord, Name, Question, Rcode,
     Rejection, Reply, Rtype, write_rejection,
@@ -237,17 +237,11 @@ impl WorkerState {
             client: from.client,
             qname: sought.name,
             qtype,
-            rewriting: match sought.is {
-                AnswerName::Asked => Rewriting::Counts,
-                AnswerName::Alias => Rewriting::Done,
-            },
+            rewriting: sought.is.rewriting(),
         });
         let why = decision.map(|decision| decision.why);
-        let forwards = |action: &Action| matches!(action, Action::Forward(_));
-        let is_overruled = decision.is_some_and(|decision| {
-            decision.why == Why::Name
-                && !(forwards(decision.action) && is_never_forwarded(sought.name))
-        });
+        let is_overruled =
+            decision.is_some_and(|decision| decision.overrules_special_use(sought.name));
         if !is_overruled && let Some(special) = special_use(sought.name, qtype) {
             return self.special(sought, special);
         }
@@ -259,9 +253,7 @@ impl WorkerState {
             return self.too_often(from);
         }
         if let Some(Why::Lists(lists)) = why {
-            for place in snapshot.list_places(lists) {
-                self.metrics.list_hits.at(place.into()).increment();
-            }
+            self.count_lists(snapshot, lists);
         }
         match decision.map(|decision| decision.action) {
             None => {
@@ -342,22 +334,14 @@ impl WorkerState {
     fn block(&mut self, from: From<'_>, block: Block) -> Result<usize, Unanswered> {
         self.metrics.blocked.increment();
         self.log_decision(Decision::Blocked);
-        let mut reply = from.reply();
-        reply.extended_error = Some((ExtendedError::BLOCKED, ""));
-        let (ttl, out) = (LOCAL_TTL_SECONDS, &mut *self.reply);
-        let record = |rdata| LocalRecord {
-            owner: None,
-            rtype: from.query.question().qtype,
-            ttl,
-            rdata,
-        };
-        Ok(match (block, from.query.question().qtype) {
-            (Block::Refused, _) => reply.rcode(Rcode::REFUSED, out),
-            (Block::NameError, _) => reply.negative(Rcode::NXDOMAIN, ttl, out),
-            (Block::Zero, Rtype::A) => reply.records([record(&[0; 4])], out),
-            (Block::Zero, Rtype::AAAA) => reply.records([record(&[0; 16])], out),
-            (Block::Zero | Block::NoData, _) => reply.negative(Rcode::NOERROR, ttl, out),
-        }?)
+        Ok(write_blocked(from.reply(), block, &mut self.reply)?)
+    }
+
+    /// Counts a query that these lists have decided about.
+    pub(super) fn count_lists(&self, snapshot: &Snapshot, lists: ListSet) {
+        for place in snapshot.list_places(lists) {
+            self.metrics.list_hits.at(place.into()).increment();
+        }
     }
 
     fn special(&mut self, sought: Sought<'_>, special: SpecialUse) -> Result<usize, Unanswered> {
@@ -466,6 +450,15 @@ impl WorkerState {
             self.metrics.cache_misses.increment();
             let stale_at = Some(from.now + after);
             return self.wait(sought, way, key, stale_at);
+        }
+        let body = match sought.is {
+            AnswerName::Asked => &self.reply[..hit.body.len],
+            AnswerName::Alias => &self.body[..hit.body.len],
+        };
+        let snapshot = &way.current.snapshot;
+        if let Some(blocked) = snapshot.blocked_alias(from.client, sought.is.rewriting(), body) {
+            self.count_lists(snapshot, blocked.lists);
+            return self.block(from, blocked.block);
         }
         let mut reply = from.reply();
         reply.subnet_scope = audience.scope(from.query);

@@ -53,7 +53,7 @@ fn names_are_on_the_lists_that_have_rules_for_them() {
         ("bad.good.ads.example", 0b100),
         ("other.example", 0b010),
         ("x.other.example", 0),
-        ("wild.example", 0),
+        ("wild.example", 0b100),
         ("a.wild.example", 0b100),
         ("a.b.wild.example", 0b100),
         ("nads.example", 0),

@@ -1,5 +1,8 @@
 //! Lists of domains, hosts and rules of the configuration, on the forwarder's sockets.
 
+mod aliases;
+mod formats;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,6 +41,7 @@ fn list(name: &str, files: Vec<PathBuf>) -> List {
         refresh: Duration::from_secs(86_400),
         plain: PlainScope::Suffix,
         required: false,
+        aliases: true,
     }
 }
 
@@ -360,10 +364,31 @@ fn a_list_is_fetched_kept_and_the_last_good_one_used() {
     node.wait_until(|_| got(&client, "ads.example") == BLOCKED);
     node.wait_until(|node| result(node, "unchanged") >= 1);
     assert_eq!(result(&node, "new"), 1);
-    // What has no rules is no list.
-    now_has(Ok("<html>Not today</html>\n"));
-    node.wait_until(|node| result(node, "refused") >= 1);
-    assert_eq!(got(&client, "ads.example"), BLOCKED);
+    let long: String = (0..40)
+        .map(|number| format!("n{number}.example\n"))
+        .collect();
+    now_has(Ok(&format!("ads.example\n{long}")));
+    node.wait_until(|node| result(node, "new") == 2);
+    // What has no rules is no list; nor is a page that seems to have some, or what is left of a list.
+    for wrong in [
+        "Not today\n",
+        &format!("<!DOCTYPE html>\n<html>\n{long}</html>\n"),
+        "n1.example\nn2.example\nn3.example\nn4.example\n",
+    ] {
+        let before = result(&node, "refused");
+        now_has(Ok(wrong));
+        node.wait_until(|node| result(node, "refused") > before);
+        assert_eq!(got(&client, "ads.example"), BLOCKED, "{wrong}");
+        assert_eq!(result(&node, "new"), 2, "{wrong}");
+    }
+    // One that has lost fewer of its rules is the list.
+    let rest: String = long
+        .lines()
+        .take(4)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    now_has(Ok(&format!("ads.example\n{rest}")));
+    node.wait_until(|_| got(&client, "n39.example") == FORWARDED);
     drop(node);
     // Over a restart too, while its source is away.
     now_has(Err("it is away"));
@@ -445,12 +470,15 @@ fn a_required_list_is_fetched_before_the_change_or_refuses_it() {
     assert!(!refused.contains("secret"), "{refused}");
     assert_eq!(got(&client, "ads.example"), FORWARDED);
     let has = |text: &str| *source.has.lock().expect("no test failed there") = Ok(text.to_owned());
-    has("<html>Not today</html>\n");
-    let refused = node.try_change(config.clone());
-    assert!(
-        refused.is_err_and(|why| why.contains("no rule")),
-        "it is no list"
-    );
+    for (text, why) in [
+        ("<html>\nportal.example\n</html>\n", "an HTML page"),
+        ("Not today\n", "no rule"),
+    ] {
+        has(text);
+        let refused = node.try_change(config.clone());
+        let refused = refused.expect_err("it is no list");
+        assert!(refused.contains(why), "{refused}");
+    }
     has("ads.example\n");
     let changed = node.try_change(config);
     changed.expect("it is fetched");

@@ -24,6 +24,7 @@ fn with_list(config: &Forwarder, file: &Path) -> Forwarder {
         refresh: Duration::MAX,
         plain: PlainScope::Suffix,
         required: false,
+        aliases: true,
     }];
     let blocks = Rule {
         lists: ListSet(1),

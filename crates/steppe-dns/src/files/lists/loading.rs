@@ -146,7 +146,7 @@ impl Loading {
     ) -> Result<(), FilesError> {
         let mut reader = Reader::new(list.plain);
         let (facts, charge) = (&mut self.facts[number], &mut self.charge);
-        let malformed_before = facts.malformed;
+        let (malformed_before, mut refused) = (facts.malformed, 0);
         let number = u8::try_from(number).unwrap_or(u8::MAX);
         let mut line = |at: u32, line: &[u8]| {
             let mut stopped = None;
@@ -156,13 +156,19 @@ impl Loading {
                     stopped.get_or_insert(Stopped::Rules(error));
                 }
             });
-            facts.unsupported += u64::from(found == Line::Unsupported);
-            if found == Line::Malformed {
-                facts.malformed += 1;
-                if facts.malformed - malformed_before <= LIST_LINES_SHOWN_MAX {
-                    let place = format!("{}:{at}", path.display());
+            count(facts, found);
+            let place = || format!("{}:{at}", path.display());
+            match found {
+                Line::Malformed if facts.malformed - malformed_before <= LIST_LINES_SHOWN_MAX => {
+                    let place = place();
                     tracing::warn!(list = list.name, place, "malformed list line ignored");
                 }
+                Line::Refused(what) if refused < LIST_LINES_SHOWN_MAX => {
+                    refused += 1;
+                    let place = place();
+                    tracing::warn!(list = list.name, place, what, "list line not supported");
+                }
+                _ => {}
             }
             if builder.len().is_multiple_of(RULES_PER_LOOK) {
                 // A part grows by an eighth at a time.
@@ -188,6 +194,14 @@ impl Loading {
             tracing::warn!(list = list.name, file = %path.display(), malformed, "malformed list lines ignored");
         }
         Ok(())
+    }
+}
+
+fn count(facts: &mut ListFacts, line: Line) {
+    match line {
+        Line::Nothing | Line::Rules => {}
+        Line::Unsupported | Line::Refused(_) => facts.unsupported += 1,
+        Line::Malformed => facts.malformed += 1,
     }
 }
 

@@ -123,6 +123,7 @@ fn text_is_read_and_written() {
         (r"a\.b.example", r"a\.b.example."),
         (r"\032\255.x", r"\032\255.x."),
         ("_dns.Resolver.arpa", "_dns.Resolver.arpa."),
+        ("_x.Bücher.example.", "_x.xn--bcher-kva.example."),
     ] {
         assert_eq!(name(text).to_string(), written);
         assert_eq!(name(&name(text).to_string()).wire(), name(text).wire());
@@ -139,7 +140,8 @@ fn text_is_read_and_written() {
         (r"a\", NameError::Escape),
         (r"\1x", NameError::Escape),
         ("a b", NameError::Character),
-        ("ü", NameError::Character),
+        ("ü b", NameError::Character),
+        ("\u{fffd}.example", NameError::Character),
     ] {
         assert_eq!(text.parse::<Name>(), Err(error), "{text:?}");
     }

@@ -227,7 +227,7 @@ impl Shown<'_> {
                 "file": line.file,
                 "line": line.line,
                 "text": line.text,
-                "exception": line.verdict == Verdict::Allow,
+                "exception": line.verdict.is_exception(),
             })
         };
         let lines: Vec<Value> = decision.lines.iter().map(line).collect();
@@ -282,8 +282,9 @@ fn why_text(why: &Why) -> String {
 
 fn line_text(line: &ListLine) -> String {
     let exception = match line.verdict {
-        Verdict::Block => "",
-        Verdict::Allow => " (an exception)",
+        Verdict::Block | Verdict::BlockImportant => "",
+        Verdict::NoData => " (NODATA)",
+        Verdict::Allow | Verdict::AllowImportant => " (an exception)",
     };
     format!(
         "{}:{}: {}{exception}",

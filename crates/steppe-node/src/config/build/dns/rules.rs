@@ -48,6 +48,7 @@ pub(super) fn list(entry: &Named) -> Option<List> {
             _ => return None,
         },
         required: list.take("required")?,
+        aliases: list.take("aliases")?,
     })
 }
 

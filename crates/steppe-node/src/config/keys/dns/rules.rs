@@ -49,6 +49,14 @@ pub(super) static LIST: Table = Table {
              \"exact\" is the name alone.",
         )
         .absent(Absent::Text("suffix")),
+        Key::new(
+            "aliases",
+            Kind::Boolean,
+            "Where a rule blocks names of this list, a name is blocked too whose response has an \
+             alias (CNAME) that leads to a name of the list, unless a rule above that one decides \
+             about the name. `false` blocks by the name in the query alone.",
+        )
+        .absent(Absent::Yes),
     ],
     needs: Needs::Any(&["files", "urls"]),
 };

@@ -1,0 +1,84 @@
+//! Aliases of responses that lead to names of lists.
+//!
+//! A tracker hides behind a name of the site that uses it, by a CNAME record. So each name that a response leads
+//! to is looked for as if it were asked for, and the rules above the one that decides about the client's name
+//! have their say. Sources: AdGuard Home and Pi-hole do the same ("CNAME cloaking").
+
+use super::Snapshot;
+use crate::client::Client;
+use crate::config::{Action, Block};
+use crate::limits::CNAME_CHAIN_MAX;
+use crate::rules::{Asked, ListSet, Rewriting, Why};
+use crate::wire::{Message, Name, Rtype, Section, Steps, read_name};
+
+/// A response that is not passed on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockedAlias {
+    /// The answer that its client gets.
+    pub(crate) block: Block,
+    /// The lists by which it is blocked.
+    pub(crate) lists: ListSet,
+}
+
+impl Snapshot {
+    /// The reason why a response, which begins with `body`, is not for a client. `rewriting`: whether rules that rewrite
+    /// count for the name of its question.
+    pub(crate) fn blocked_alias(
+        &self,
+        client: &Client,
+        rewriting: Rewriting,
+        body: &[u8],
+    ) -> Option<BlockedAlias> {
+        // Most responses have no alias, and many configurations no list.
+        if self.alias_lists == ListSet::default() {
+            return None;
+        }
+        let message = Message::parse(body).ok()?;
+        let answers = message.records(Section::Answer);
+        let aliases = answers.filter(|record| record.rtype == Rtype::CNAME);
+        let mut decides = None;
+        aliases.take(CNAME_CHAIN_MAX).find_map(|alias| {
+            let mut steps = Steps::of_message(body.len());
+            let (target, _) = read_name(body, alias.rdata_at, &mut steps).ok()?;
+            let before = match decides {
+                Some(number) => number,
+                None => *decides.insert(self.deciding_rule(client, rewriting, &message)?),
+            };
+            let asked = Asked {
+                client,
+                qname: &target,
+                qtype: message.question().qtype,
+                rewriting: Rewriting::Done,
+            };
+            self.blocks_target(asked, before)
+        })
+    }
+
+    /// The number of the rule that decides about the name of a response's question.
+    fn deciding_rule(
+        &self,
+        client: &Client,
+        rewriting: Rewriting,
+        message: &Message<'_>,
+    ) -> Option<usize> {
+        let question = message.question();
+        let asked = Asked {
+            client,
+            qname: &Name::from_wire(question.qname).ok()?,
+            qtype: question.qtype,
+            rewriting,
+        };
+        self.rule(asked).decision.map(|decision| decision.number)
+    }
+
+    /// The decision about the target of an alias, by a rule above the one of this number.
+    fn blocks_target(&self, asked: Asked<'_>, before: usize) -> Option<BlockedAlias> {
+        let decision = self.rule(asked).decision?;
+        let (&Action::Block(block), Why::Lists(lists)) = (decision.action, decision.why) else {
+            return None;
+        };
+        let lists = ListSet(lists.0 & self.alias_lists.0);
+        let is_blocked = decision.number < before && lists != ListSet::default();
+        is_blocked.then_some(BlockedAlias { block, lists })
+    }
+}

@@ -1,0 +1,137 @@
+//! Names whose answer has an alias that leads to a name of a list.
+
+use steppe_dns::config::{Action, Block, Forwarder, Rule};
+use steppe_testkit::{Port, Scratch, eventually};
+
+use super::{A, AAAA, BLOCKED, FORWARDED, blocks, got, list};
+use crate::client::{Client, extended_error, forwarder, query, rcode};
+use crate::messages::{Rr, message, name};
+use crate::node::Node;
+use crate::server::{Asked, Server};
+
+const NXDOMAIN: u8 = 3;
+
+/// `www.site.example` and its like are aliases of a name of a content network, which is one of a tracker's; `own.…`
+/// has an address.
+fn cloaked(asked: &Asked) -> Vec<Vec<u8>> {
+    let id = u16::from_be_bytes([asked.bytes[0], asked.bytes[1]]);
+    let len = usize::from(asked.bytes[12]);
+    let first = std::str::from_utf8(&asked.bytes[13..13 + len]).expect("ASCII");
+    let qname = format!("{first}.site.example");
+    let end = 12 + name(&qname).len();
+    let records = match first.eq_ignore_ascii_case("own") {
+        true => vec![Rr(&qname, A, 60, vec![192, 0, 2, 7])],
+        false => vec![
+            Rr(&qname, 5, 60, name("edge.cdn.example")),
+            Rr("edge.cdn.example", 5, 60, name("x.tracker.example")),
+            Rr("x.tracker.example", A, 60, vec![192, 0, 2, 7]),
+        ],
+    };
+    let mut response = message(id, 0x8180, (&qname, A), [&records, &[], &[]]);
+    response[12..end].copy_from_slice(&asked.bytes[12..end]);
+    vec![response]
+}
+
+/// A node whose first rule blocks names of the list `trackers`.
+fn started(scratch: &Scratch, change: impl FnOnce(&mut Forwarder)) -> (Node, Client, Server) {
+    let (server, listen) = (Server::start(cloaked), Port::free().keep());
+    let mut config = forwarder(listen, &[server.address]);
+    let file = scratch.write("trackers.txt", "||tracker.example^\n");
+    config.lists = vec![list("trackers", vec![file])];
+    config.rules.insert(0, blocks(&[0], Block::NameError));
+    change(&mut config);
+    (Node::start(config, 2), Client::of(listen), server)
+}
+
+fn named(text: &str, action: Action) -> Rule {
+    Rule {
+        names: vec![text.parse().expect("a name")],
+        ..Rule::new(action)
+    }
+}
+
+#[test]
+fn an_alias_that_leads_to_a_listed_name_is_blocked_and_counted() {
+    let scratch = Scratch::new("aliases");
+    let (node, client, server) = started(&scratch, |_| ());
+    // From the server, and from the cache.
+    for round in 1..=2 {
+        let response = client.ask(&query("www.site.example", A));
+        assert_eq!(rcode(&response), NXDOMAIN, "{round}");
+        assert_eq!(extended_error(&response), Some(15));
+        let secret = b"\x07tracker";
+        assert!(!response.windows(secret.len()).any(|bytes| bytes == secret));
+        eventually("it is counted", || {
+            node.metric("steppe_dns_list_hits_total{list=\"trackers\"}") == round
+                && node.metric("steppe_dns_events_total{event=\"blocked\"}") == round
+        });
+    }
+    assert_eq!(got(&client, "own.site.example"), FORWARDED);
+    assert_eq!(server.asked_count(), 2);
+}
+
+#[test]
+fn rules_above_and_the_option_of_the_list_let_an_alias_pass() {
+    let forward = || named("www.site.example", Action::Forward(0));
+    let allowed = |scratch: &Scratch| scratch.write("allowed.txt", "x.tracker.example\n");
+    type Change<'a> = &'a dyn Fn(&mut Forwarder, &Scratch);
+    let cases: [(&str, Change<'_>, u8); 6] = [
+        ("by default", &|_, _| (), NXDOMAIN),
+        (
+            "the option",
+            &|config, _| config.lists[0].aliases = false,
+            0,
+        ),
+        (
+            "a rule above has the name",
+            &|config, _| config.rules.insert(0, forward()),
+            0,
+        ),
+        (
+            "a rule below has the name",
+            &|config, _| config.rules.insert(1, forward()),
+            NXDOMAIN,
+        ),
+        (
+            "a rule above has a list with the target",
+            &|config, scratch| {
+                config.lists.push(list("allowed", vec![allowed(scratch)]));
+                let rule = Rule {
+                    lists: [1].into_iter().collect(),
+                    ..Rule::new(Action::Forward(0))
+                };
+                config.rules.insert(0, rule);
+            },
+            0,
+        ),
+        (
+            "for another type",
+            &|config, _| {
+                config.rules[0].types = vec![steppe_dns::wire::Rtype(AAAA)];
+            },
+            0,
+        ),
+    ];
+    for (what, change, expected) in cases {
+        let scratch = Scratch::new("aliases-pass");
+        let (_node, client, _server) = started(&scratch, |config| change(config, &scratch));
+        for _ in 0..2 {
+            let (rcode, ..) = got(&client, "www.site.example");
+            assert_eq!(rcode, expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_a_rule_rewrites_a_name_to_is_an_alias_as_others_are() {
+    let scratch = Scratch::new("aliases-rewritten");
+    let (_node, client, _server) = started(&scratch, |config| {
+        let to = "www.site.example".parse().expect("a name");
+        let rewrite = named("old.example", Action::Rewrite(Box::new(to)));
+        config.rules.insert(0, rewrite);
+        // The rule that rewrites is above the one that blocks, and decides about another name.
+    });
+    for _ in 0..2 {
+        assert_eq!(got(&client, "old.example"), BLOCKED);
+    }
+}
