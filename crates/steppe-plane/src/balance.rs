@@ -17,7 +17,7 @@ use crate::caller::{Ask, Call, Caller};
 use crate::connection::Processing;
 use crate::dial::{Backoff, Target};
 use crate::frame::Payment;
-use crate::io::{Failure, Memory, Receiver, Way};
+use crate::io::{Failure, Kept as _, Memory, Receiver, Way};
 use crate::limits::{CALL_TRIES_MAX, CONNECT_TIMEOUT};
 use crate::random::{Random, mix};
 use crate::status::Status;
@@ -138,6 +138,9 @@ impl Balancer {
                 }
                 Err(failure) => failure,
             };
+            if failure.status == Status::Overloaded {
+                taken.refused();
+            }
             drop(taken);
             let is_other = self.has_other(ask.service, &tried, &seat);
             tried.push(seat);
@@ -270,6 +273,9 @@ impl Balancer {
         if there.iter().any(|(seat, _)| !was_tried(seat)) {
             there.retain(|(seat, _)| !was_tried(seat));
         }
+        if choice == Choice::Least && there.iter().any(|(seat, _)| !seat.rests()) {
+            there.retain(|(seat, _)| !seat.rests());
+        }
         let at = match choice {
             Choice::Key(key) => {
                 let key = seat::hash(key);
@@ -330,7 +336,7 @@ fn may_retry(failure: &Failure, ask: &Ask<'_>, is_other: bool) -> bool {
             ask.idempotency_key.is_some()
         }
         // Somebody else may have room; to ask the same one again is the caller's to decide.
-        (Status::Overloaded, Processing::None) => is_other,
+        (Status::Overloaded | Status::TooLarge, Processing::None) => is_other,
         _ => false,
     }
 }

@@ -28,7 +28,7 @@ mod wait;
 
 pub(crate) use driver::{Driver, Endpoint, NamedService};
 pub use failure::Failure;
-pub(crate) use link::{Accepted, Handle, Link};
+pub(crate) use link::{Accepted, Handle, Kept, Link};
 pub use memory::Memory;
 pub(crate) use memory::Way;
 pub use receiver::Receiver;

@@ -49,6 +49,7 @@
 //!   - `dialed.rs`: workers that the relay dials
 //!   - `forward.rs`, `pump.rs`: forwarding of a call, and of a body
 //!   - `queue.rs`: calls that wait for a worker
+//!   - `tries.rs`: workers that refused a call
 //!   - `pressure.rs`: calls that have waited for long, and those that hold credit and send nothing
 //!   - `counts.rs`, `report.rs`: counts of forwarded calls; report for `/plane`
 //! - `dial.rs`, `dial/`: target of outgoing connections, and reconnect backoff
@@ -61,6 +62,7 @@
 //!   - `metrics.rs`: metrics of the relay
 //! - `config.rs`: settings of the plane as valid types
 //! - `random.rs`: pseudorandom numbers
+//! - `rest.rs`: rest of a worker that refused a call
 //! - `table.rs`: streams by their number, in both layers
 //! - `limits.rs`: every bound of the crate, with its reason
 
@@ -81,6 +83,7 @@ mod io;
 pub mod limits;
 mod random;
 mod relay;
+mod rest;
 mod service;
 mod status;
 mod table;
@@ -97,7 +100,7 @@ pub use discovery::Directory;
 pub use io::{Failure, Memory, Part, Receiver, Room, Sender};
 pub use relay::{
     CallReport, DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport,
-    TimeReport, WorkerReport,
+    TimeReport, Tries, WorkerReport,
 };
 pub use service::{PlaneCollector, PlaneContext, PlaneService};
 pub use status::{Reason, Status};

@@ -132,6 +132,10 @@ pub const GRANT_WAIT: Duration = Duration::from_secs(1);
 /// calls that waited for it. They are charged to nobody: less than 256 KiB.
 pub const FORGOTTEN_SERVICES_MAX: usize = 256;
 
+/// How long a worker that refused a call as overloaded is asked only where no other can be, unless one of its calls ends
+/// before: short beside a retry that it may have asked for, and long beside a call that it refuses in microseconds.
+pub const REFUSAL_REST: Duration = Duration::from_secs(1);
+
 /// Workers that a relay tries for one call, while nothing was done for it.
 pub const RELAY_TRIES_MAX: usize = 8;
 

@@ -17,6 +17,7 @@ mod pump;
 mod queue;
 mod registry;
 mod report;
+mod tries;
 
 use std::future::Future;
 use std::io;
@@ -38,6 +39,7 @@ use forward::Passage;
 use peers::Peers;
 pub use queue::RelayConfig;
 pub use report::{CallReport, QueueReport, RelayReport, ServiceReport, TimeReport, WorkerReport};
+pub use tries::Tries;
 
 /// A relay between callers and workers, which may be driven on any number of threads.
 #[derive(Debug)]
@@ -117,7 +119,38 @@ impl Relay {
     /// # Cancel safety
     /// Where it is dropped, nothing was opened. A [`Call`] that is dropped is cancelled.
     pub async fn call(&self, head: &Head<'_>) -> Result<Call, Failure> {
-        let handle = self.passage.open(head, None).await?;
+        self.call_again(head, &self.tries()).await
+    }
+
+    /// The tries of a call that comes now.
+    #[must_use]
+    pub fn tries(&self) -> Tries {
+        self.passage.tries()
+    }
+
+    /// Notes that the worker of a call has done nothing for it, and that nothing of its body was passed on: another may
+    /// be asked by [`Relay::call_again`].
+    ///
+    /// # Errors
+    /// `failure`, where another worker could do no more, or where enough were asked.
+    pub fn refused(
+        &self,
+        tries: &mut Tries,
+        response: &Receiver,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        tries.note(&self.passage.registry, response.link(), failure)
+    }
+
+    /// [`Relay::call`] of a worker that has not refused the call.
+    ///
+    /// # Errors
+    /// As [`Relay::call`]; where nobody else has room, what the workers said that refused it.
+    ///
+    /// # Cancel safety
+    /// As [`Relay::call`].
+    pub async fn call_again(&self, head: &Head<'_>, tries: &Tries) -> Result<Call, Failure> {
+        let handle = self.passage.open(head, tries).await?;
         Ok(Call {
             request: Sender::new(Arc::clone(&handle)),
             response: Receiver::new(handle, Way::Response),

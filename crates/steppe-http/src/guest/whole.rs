@@ -15,6 +15,7 @@ use steppe_mem::{Buffer, Lease};
 use super::{Guest, GuestRequest};
 use crate::error::GatewayError;
 use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
+use crate::field::FieldId;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::local::Responder;
 use crate::metrics::CloseReason;
@@ -69,6 +70,8 @@ struct Visit {
     head: RequestHead,
     client: IpAddr,
     lease: Lease,
+    /// The client waits to be told that its content is wanted (RFC 9110 §10.1.1).
+    expects_continue: bool,
     state: State,
 }
 
@@ -95,6 +98,7 @@ impl Visit {
         }
         Ok(Self {
             guest: Arc::clone(guest),
+            expects_continue: head.fields.has(FieldId::Expect),
             head,
             client,
             lease: lease.clone(),
@@ -175,6 +179,10 @@ impl Upstream for Visit {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         match &mut self.state {
+            State::Collecting(_) if std::mem::take(&mut self.expects_continue) => {
+                let go_on = ResponseHead::new(100, ContentLength::Empty, &self.lease);
+                Poll::Ready(go_on.map_err(GatewayError::from))
+            }
             // The end of the request is put before this is asked again.
             State::Collecting(_) => Poll::Pending,
             State::Answering(answering) => {

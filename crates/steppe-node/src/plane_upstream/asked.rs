@@ -21,6 +21,8 @@ pub(super) struct Asked {
     trace_parent: Option<TraceParent>,
     /// Bytes of the body, where they are known.
     pub(super) length: Option<u64>,
+    /// The client waits to be told that its content is wanted (RFC 9110 §10.1.1).
+    pub(super) expects_continue: bool,
     ends_at: Option<Instant>,
 }
 
@@ -28,6 +30,10 @@ impl Asked {
     /// What `request` asks; else what its client is told.
     pub(super) fn read(request: &GuestRequest<'_>, bytes_max: u64) -> Result<Self, Respond> {
         let head = &request.head;
+        if head.upgrade().is_some() {
+            let why = "the request plane does not support protocol upgrades such as WebSocket";
+            return Err(answer::words(501, why.to_owned()));
+        }
         if head.method() == b"HEAD" || head.is_connect() {
             let mut refused = answer::words(
                 405,
@@ -81,6 +87,7 @@ impl Asked {
                 .next()
                 .and_then(trace_parent),
             length,
+            expects_continue: head.fields.has(FieldId::Expect),
             ends_at: request.ends_at,
         })
     }

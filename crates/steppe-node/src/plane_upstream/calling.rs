@@ -7,15 +7,31 @@ use std::time::Duration;
 use steppe_mem::Lease;
 use steppe_plane::frame::Head;
 use steppe_plane::limits::block_bytes;
-use steppe_plane::{Call, Failure, PlaneService, Relay, Status};
+use steppe_plane::{Call, Failure, PlaneService, Receiver, Relay, Status, Tries};
 
 /// Opens calls of services.
 pub(super) trait Calling: fmt::Debug + Send + Sync {
-    /// Opens a call; what that takes is charged to `lease` meanwhile.
+    /// Opens a call of a worker that has not refused it in `tries`; what that takes is charged to `lease` meanwhile.
     ///
     /// # Errors
     /// Why nobody takes it.
-    fn call<'a>(&'a self, head: Head<'a>, lease: &Lease) -> Opening<'a>;
+    fn call<'a>(
+        &'a self,
+        head: Head<'a>,
+        tries: &'a mut Option<Tries>,
+        lease: &Lease,
+    ) -> Opening<'a>;
+
+    /// Notes that the worker of a call has done nothing for it, and has got nothing of its body.
+    ///
+    /// # Errors
+    /// `failure`, where no other worker is to be asked.
+    fn refused(
+        &self,
+        tries: &mut Option<Tries>,
+        response: &Receiver,
+        failure: Failure,
+    ) -> Result<(), Failure>;
 
     /// The relay, where there is one.
     fn relay(&self) -> Option<&Relay>;
@@ -34,10 +50,18 @@ pub(super) trait Calling: fmt::Debug + Send + Sync {
 pub(super) type Opening<'a> = Pin<Box<dyn Future<Output = Result<Call, Failure>> + 'a>>;
 
 impl Calling for PlaneService {
-    fn call<'a>(&'a self, head: Head<'a>, lease: &Lease) -> Opening<'a> {
+    fn call<'a>(
+        &'a self,
+        head: Head<'a>,
+        tries: &'a mut Option<Tries>,
+        lease: &Lease,
+    ) -> Opening<'a> {
         let opening = async move {
             match PlaneService::relay(self) {
-                Some(relay) => relay.call(&head).await,
+                Some(relay) => {
+                    let tries = tries.get_or_insert_with(|| relay.tries());
+                    relay.call_again(&head, tries).await
+                }
                 None => Err(Failure::new(
                     Status::Unavailable,
                     "no request plane is configured",
@@ -50,6 +74,18 @@ impl Calling for PlaneService {
                 charge.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?;
             opening.await
         })
+    }
+
+    fn refused(
+        &self,
+        tries: &mut Option<Tries>,
+        response: &Receiver,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        match (PlaneService::relay(self), tries) {
+            (Some(relay), Some(tries)) => relay.refused(tries, response, failure),
+            _ => Err(failure),
+        }
     }
 
     fn relay(&self) -> Option<&Relay> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use steppe_mem::{Buffer, Lease};
-use steppe_plane::{Call, Failure, Receiver, Sender, Status};
+use steppe_plane::{Call, Failure, Receiver, Sender, Status, Tries};
 
 use tokio::time::{sleep, timeout};
 
@@ -60,6 +60,7 @@ impl Drop for Told<'_> {
     }
 }
 
+/// Has a worker answer: another one where one refuses before it got anything of the body.
 #[expect(
     clippy::disallowed_methods,
     reason = "a call begins: its deadline is what is left"
@@ -70,33 +71,75 @@ async fn call(
     (hall, told): (&Hall, &mut Told<'_>),
     lease: &Lease,
 ) -> Result<(), (Failure, By)> {
-    let of_node = |failure: Failure| (failure, By::Node);
     // A small body is one message. Whoever is slow to send it keeps no worker waiting.
-    let small = match asked.is_small() {
+    let mut small = match asked.is_small() {
         true => Some(collect(hall, asked, lease).await.map_err(of_node)?),
         false => None,
     };
-    let Call { request, response } = calls
-        .call(asked.head(Instant::now()), lease)
-        .await
-        .map_err(of_node)?;
-    let sending = async {
-        let sent = match small {
-            Some(message) => request.send_whole(message).await.map_err(Unsent::Worker),
-            None => send(request, asked, hall, calls).await,
+    let mut tries = None;
+    loop {
+        let opened = calls.call(asked.head(Instant::now()), &mut tries, lease);
+        let Call {
+            request,
+            mut response,
+        } = opened.await.map_err(|failure| {
+            let is_refusal = tries.as_ref().is_some_and(Tries::is_refused);
+            (failure, if is_refusal { By::Worker } else { By::Node })
+        })?;
+        let mut body = Body {
+            small: small.take(),
+            has_passed: false,
         };
-        match sent {
-            Err(Unsent::Refused(failure)) => of_node(failure),
-            // Who takes no more of the request may answer all the same, and says why if not.
-            Ok(()) | Err(Unsent::Worker(_)) => pending().await,
+        let sending = send(request, (asked, &mut body), hall, calls);
+        let answered = tokio::select! {
+            biased;
+            received = receive(&mut response, hall, told) => {
+                received.map_err(|failure| (failure, By::Worker))
+            }
+            refused = sending => Err(refused),
+        };
+        let Err((failure, By::Worker)) = answered else {
+            return answered;
+        };
+        if body.has_passed || hall.rooms().has_begun {
+            return Err((failure, By::Worker));
         }
+        let noted = calls.refused(&mut tries, &response, failure);
+        noted.map_err(|failure| (failure, By::Worker))?;
+        small = asked.is_small().then(Bytes::new);
+    }
+}
+
+fn of_node(failure: Failure) -> (Failure, By) {
+    (failure, By::Node)
+}
+
+/// The body of a request on its way to a worker.
+struct Body {
+    /// A small one, whole.
+    small: Option<Bytes>,
+    /// Something of it was passed on, and is not kept.
+    has_passed: bool,
+}
+
+/// Sends a body. Ready only where it can't be sent: its answer tells the rest.
+async fn send(
+    request: Sender,
+    (asked, body): (&Asked, &mut Body),
+    hall: &Hall,
+    calls: &dyn Calling,
+) -> (Failure, By) {
+    let sent = match body.small.take() {
+        Some(message) => {
+            body.has_passed = !message.is_empty();
+            request.send_whole(message).await.map_err(Unsent::Worker)
+        }
+        None => send_large(request, (asked, body), hall, calls).await,
     };
-    tokio::select! {
-        biased;
-        received = receive(response, hall, told) => {
-            received.map_err(|failure| (failure, By::Worker))
-        }
-        refused = sending => Err(refused),
+    match sent {
+        Err(Unsent::Refused(failure)) => of_node(failure),
+        // Who takes no more of the request may answer all the same, and says why if not.
+        Ok(()) | Err(Unsent::Worker(_)) => pending().await,
     }
 }
 
@@ -132,14 +175,15 @@ async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Fai
 }
 
 /// Sends a body as it comes: one message where its length is known, else one a piece.
-async fn send(
+async fn send_large(
     mut request: Sender,
-    asked: &Asked,
+    (asked, body): (&Asked, &mut Body),
     hall: &Hall,
     calls: &dyn Calling,
 ) -> Result<(), Unsent> {
     // Nothing is read of the client that could not go on.
     grant(&request, calls).await?;
+    body.has_passed = true;
     let awaited = Awaited {
         hall,
         is_waiting: Cell::new(false),
@@ -231,12 +275,17 @@ async fn unused(awaited: &Awaited<'_>, calls: &dyn Calling) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "when its answer began")]
-async fn receive(mut response: Receiver, hall: &Hall, told: &mut Told<'_>) -> Result<(), Failure> {
+async fn receive(response: &mut Receiver, hall: &Hall, told: &mut Told<'_>) -> Result<(), Failure> {
+    response.begun().await?;
+    {
+        let mut rooms = hall.rooms();
+        rooms.content_type = response.content_type();
+        rooms.has_begun = true;
+    }
     while let Some(part) = response.next().await? {
         let begun = told.begun;
         told.answered.get_or_insert_with(|| begun.elapsed());
         if !part.bytes.is_empty() {
-            hall.rooms().content_type = response.content_type();
             hall.put_response(part.bytes).await;
         }
     }

@@ -23,6 +23,8 @@ pub(super) struct Rooms {
     pub(super) wants_request: bool,
     /// Of the response, for the gateway.
     pub(super) response: Option<Bytes>,
+    /// The service has begun its response.
+    pub(super) has_begun: bool,
     /// The media type of the response.
     pub(super) content_type: Option<Box<str>>,
     /// How the call ended.

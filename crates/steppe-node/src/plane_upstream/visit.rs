@@ -1,7 +1,7 @@
 //! The server's side of an exchange whose server is a service of the plane.
 //!
-//! Invariant: the head of the answer is held back until something of it has come, or its end: what fails
-//! before that has a status of its own. What fails later breaks the answer off.
+//! Invariant: the head of the answer goes out with the service's own, or with its end: what fails before that has
+//! a status of its own. What fails later breaks the answer off.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -30,6 +30,8 @@ pub(super) struct Visit {
     running: Option<Pin<Box<dyn Future<Output = ()>>>>,
     /// What the gateway answers itself.
     refused: Option<Responding>,
+    /// The client waits to be told that its content is wanted.
+    expects_continue: bool,
     lease: Lease,
     written: u64,
     /// Of itself and of the call.
@@ -53,8 +55,10 @@ impl Visit {
         let hall = Rc::new(Hall::default());
         let own = block_bytes(size_of::<Self>()) + block_bytes(size_of::<Hall>());
         let mut charge = lease.try_reserve(own)?;
+        let mut expects_continue = false;
         let (running, refused) = match asked {
             Ok(asked) => {
+                expects_continue = asked.expects_continue;
                 let texts = asked.bytes();
                 let (calls, hall) = (Arc::clone(calls), Rc::clone(&hall));
                 let running = converse(calls, asked, hall, lease.clone());
@@ -68,6 +72,7 @@ impl Visit {
             hall,
             running,
             refused,
+            expects_continue,
             lease: lease.clone(),
             written: 0,
             _charge: charge,
@@ -81,6 +86,16 @@ impl Visit {
         {
             self.running = None;
         }
+    }
+
+    /// The head that has the client go on, once the call wants content: a worker has room for it, where it is large.
+    fn go_on(&mut self) -> Option<Result<ResponseHead, GatewayError>> {
+        if !self.expects_continue || !self.hall.rooms().wants_request {
+            return None;
+        }
+        self.expects_continue = false;
+        let head = ResponseHead::new(100, ContentLength::Empty, &self.lease);
+        Some(head.map_err(GatewayError::from))
     }
 
     /// The same, where the other direction was polled already: it is polled again if it may go on.
@@ -118,7 +133,12 @@ impl Sink for Visit {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        let could_put = self.can_put();
         self.drive(cx);
+        if self.expects_continue && !could_put && self.can_put() {
+            // Its client is told by the other direction.
+            cx.waker().wake_by_ref();
+        }
         let rooms = self.hall.rooms();
         let is_taken = rooms.request.is_none() && (rooms.wants_request || rooms.is_request_whole);
         match self.running.is_none() || is_taken {
@@ -162,14 +182,17 @@ impl Upstream for Visit {
             return refused.poll_head(cx);
         }
         self.drive_for_response(cx);
+        if let Some(go_on) = self.go_on() {
+            return Poll::Ready(go_on);
+        }
         let rooms = self.hall.rooms();
         let refusal = match (&rooms.response, &rooms.outcome) {
-            (None, None) => return Poll::Pending,
+            (None, None) if !rooms.has_begun => return Poll::Pending,
             (None, Some(Err(refusal))) => refusal.clone(),
-            (Some(_), _) | (None, Some(Ok(()))) => {
-                let length = match rooms.response {
-                    Some(_) => ContentLength::Unknown,
-                    None => ContentLength::Known(0),
+            (_, outcome) => {
+                let length = match (&rooms.response, outcome) {
+                    (None, Some(_)) => ContentLength::Known(0),
+                    _ => ContentLength::Unknown,
                 };
                 let mut head = ResponseHead::new(200, length, &self.lease)?;
                 let said = rooms.content_type.as_deref().map(str::as_bytes);

@@ -1,6 +1,6 @@
 //! One of those that are asked: its connection, and what is in flight there.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
@@ -10,8 +10,9 @@ use tokio::time::sleep;
 
 use crate::caller::Caller;
 use crate::dial::{Backoff, Target};
-use crate::io::Memory;
+use crate::io::{Kept, Memory};
 use crate::random::mix;
+use crate::rest::Rest;
 
 /// One of those that are asked.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(super) struct Seat {
     caller: Mutex<Option<Caller>>,
     bytes: AtomicU64,
     calls: AtomicU32,
+    rest: Rest,
     keeper: Mutex<Option<AbortHandle>>,
 }
 
@@ -30,6 +32,8 @@ pub(super) struct Seat {
 pub(super) struct Taken {
     seat: Arc<Seat>,
     bytes: u64,
+    /// The peer had no room for it: its end makes none.
+    was_refused: AtomicBool,
 }
 
 impl Seat {
@@ -41,6 +45,7 @@ impl Seat {
             caller: Mutex::default(),
             bytes: AtomicU64::new(0),
             calls: AtomicU32::new(0),
+            rest: Rest::default(),
             keeper: Mutex::default(),
         });
         let keeper = keep(
@@ -68,6 +73,11 @@ impl Seat {
         lock(&self.caller).clone()
     }
 
+    /// Whether it has just refused a call.
+    pub(super) fn rests(&self) -> bool {
+        self.rest.is_on()
+    }
+
     /// Bytes in flight, then calls.
     pub(super) fn load(&self) -> (u64, u32) {
         let bytes = self.bytes.load(Ordering::Relaxed);
@@ -81,6 +91,7 @@ impl Seat {
         Taken {
             seat: Arc::clone(self),
             bytes,
+            was_refused: AtomicBool::new(false),
         }
     }
 }
@@ -120,8 +131,18 @@ impl Drop for Seat {
     }
 }
 
+impl Kept for Taken {
+    fn refused(&self) {
+        self.was_refused.store(true, Ordering::Relaxed);
+        self.seat.rest.begin();
+    }
+}
+
 impl Drop for Taken {
     fn drop(&mut self) {
+        if !*self.was_refused.get_mut() {
+            self.seat.rest.end();
+        }
         self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.seat.calls.fetch_sub(1, Ordering::Relaxed);
     }

@@ -232,6 +232,7 @@ impl<E: Endpoint> Driver<E> {
                         _ => Err(Failure::of(&reason, Processing::Begun)),
                     };
                     if let Some(stream) = streams.get_mut(stream) {
+                        stream.is_overloaded = reason.status == Status::Overloaded;
                         stream.end(result);
                         if stream.opener == Opener::Us {
                             // Nobody takes the rest of its request.
@@ -256,6 +257,9 @@ impl<E: Endpoint> Driver<E> {
                         Processing::Begun
                     };
                     let failure = Failure::of(&reason, processing);
+                    if let Some(stream) = streams.get_mut(stream) {
+                        stream.is_overloaded = reason.status == Status::Overloaded;
+                    }
                     self.kill(state, stream, failure);
                 }
                 Event::Expired { stream, .. } => {

@@ -2,7 +2,6 @@
 //!
 //! Its lock is held for a turn of the driver or for a command.
 
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -68,6 +67,12 @@ pub(crate) struct Accepted {
     pub(crate) deadline: Option<Instant>,
 }
 
+/// What is dropped with the call of a stream.
+pub(crate) trait Kept: std::fmt::Debug + Send + Sync {
+    /// The peer ended the call as overloaded.
+    fn refused(&self);
+}
+
 /// One stream of a link, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Handle {
@@ -75,7 +80,7 @@ pub(crate) struct Handle {
     pub(crate) id: StreamId,
     pub(crate) queueing: Queueing,
     /// What is dropped with it.
-    pub(crate) kept: OnceLock<Box<dyn Debug + Send + Sync>>,
+    pub(crate) kept: OnceLock<Box<dyn Kept>>,
 }
 
 impl Link {
@@ -206,7 +211,7 @@ impl State {
 
 impl Handle {
     /// Keeps `what` for as long as the stream's call is there. Once.
-    pub(crate) fn keep(&self, what: Box<dyn Debug + Send + Sync>) {
+    pub(crate) fn keep(&self, what: Box<dyn Kept>) {
         let kept = self.kept.set(what);
         debug_assert!(kept.is_ok(), "kept twice");
     }
@@ -379,6 +384,10 @@ impl Drop for Handle {
             state.keep_answered(self.id, stream);
         }
         drop(state);
+        let is_overloaded = stream.as_ref().is_some_and(|stream| stream.is_overloaded);
+        if is_overloaded && let Some(kept) = self.kept.get() {
+            kept.refused();
+        }
         drop(stream);
         self.link.wake();
     }

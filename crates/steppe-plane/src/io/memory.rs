@@ -14,6 +14,7 @@ use steppe_mem::{
 };
 
 use super::failure::Failure;
+use crate::connection::Processing;
 use crate::frame::Queueing;
 use crate::limits::{
     IDLE_PERMILLE, RESPONSE_SHARE_PERMILLE, RESPONSE_SHARE_PERMILLE_MAX, TABLES_PERMILLE,
@@ -56,6 +57,16 @@ struct Counts {
 pub(crate) enum Way {
     Request,
     Response,
+}
+
+impl Way {
+    /// What was done for a call whose body of this direction finds no room: a response follows from work.
+    fn processing(self) -> Processing {
+        match self {
+            Self::Request => Processing::None,
+            Self::Response => Processing::Begun,
+        }
+    }
 }
 
 /// One that waits, counted.
@@ -179,7 +190,11 @@ impl Memory {
         let class = usize::try_from(len).ok().filter(|_| len <= most);
         let class = class.map(|len| SizeClass::holding(len).bytes());
         let Some(class) = class.filter(|&class| class as u64 <= limit_bytes) else {
-            return Err(too_large(len, most));
+            let failure = too_large(len, most);
+            return Err(Failure {
+                processing: way.processing(),
+                ..failure
+            });
         };
         let left = usize::try_from(limit_bytes - class as u64).unwrap_or(usize::MAX);
         let bytes = class.saturating_add(beside.min(left));
@@ -189,6 +204,19 @@ impl Memory {
     }
 
     pub(crate) async fn reserve_for(
+        &self,
+        way: Way,
+        bytes: usize,
+        queueing: Queueing,
+    ) -> Result<Reservation, Failure> {
+        let reserved = self.reserve_of(way, bytes, queueing).await;
+        reserved.map_err(|failure| Failure {
+            processing: way.processing(),
+            ..failure
+        })
+    }
+
+    async fn reserve_of(
         &self,
         way: Way,
         bytes: usize,

@@ -1,6 +1,5 @@
 //! What comes of a call.
 
-use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use steppe_mem::Reservation;
 
 use super::failure::Failure;
-use super::link::Handle;
+use super::link::{Handle, Kept, Link};
 use super::memory::Way;
 use super::room::Room;
 use super::stream::{BodyHead, Part, Take, wait};
@@ -130,7 +129,7 @@ impl Receiver {
     }
 
     /// Keeps `what` for as long as the stream's call is there. Once.
-    pub(crate) fn keep(&self, what: Box<dyn Debug + Send + Sync>) {
+    pub(crate) fn keep(&self, what: Box<dyn Kept>) {
         self.handle.keep(what);
     }
 
@@ -170,6 +169,22 @@ impl Receiver {
         let bytes = (2 * credit).saturating_sub(held);
         let memory = &self.handle.link.memory;
         memory.reserve_for(self.way, bytes, self.queueing()).await
+    }
+
+    /// Waits until the peer has begun its body, or has ended without one.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost where it is dropped.
+    pub async fn begun(&mut self) -> Result<(), Failure> {
+        poll_fn(|cx| self.poll_head(cx)).await.map(|_| ())
+    }
+
+    /// The connection that it comes by.
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.handle.link
     }
 
     /// Whether something of the body was taken.

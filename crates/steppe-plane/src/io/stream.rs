@@ -36,6 +36,8 @@ pub(super) struct Stream {
     pub(super) has_begun: bool,
     pub(super) has_ended: bool,
     pub(super) is_stopped: bool,
+    /// Whether the peer ended it as overloaded.
+    pub(super) is_overloaded: bool,
     /// Whether a handler has begun with it.
     pub(super) processing: Processing,
     pub(super) wakers: Wakers,
@@ -101,6 +103,7 @@ impl Stream {
             has_begun: opener == Opener::Us,
             has_ended: false,
             is_stopped: false,
+            is_overloaded: false,
             processing: Processing::None,
             wakers: Wakers::default(),
             table,

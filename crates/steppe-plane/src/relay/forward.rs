@@ -13,8 +13,8 @@ use super::counts::Counts;
 use super::pressure::Pressure;
 use super::pump::{Limit, Pump, Stuck};
 use super::queue::{Queue, RelayConfig};
-use super::registry::{Registry, lock};
-use crate::connection::Processing;
+use super::registry::{Registry, Service, Taken, lock};
+use super::tries::{Tries, is_elsewhere};
 use crate::frame::{Head, Payment, Queueing};
 use crate::io::{Accepted, Failure, Handle, Link, Receiver, Sender, Way};
 use crate::limits::{EAGER_BYTES_MAX, RELAY_TRIES_MAX};
@@ -36,7 +36,7 @@ enum Passed {
     /// The response has ended, as the worker said.
     Ended(Status),
     /// Nothing was done for it, and nothing of its body is lost: another worker may take it.
-    Untouched,
+    Untouched(Failure),
 }
 
 /// Passes a call on, until it is over or its caller has left.
@@ -101,7 +101,7 @@ impl Passage {
         }
         let payment = body.map_or(Payment::Standing, |body| body.payment);
         let now = Instant::now();
-        let until = now + config.queue_wait;
+        let mut tries = Tries::new(now + config.queue_wait);
         let limit = Limit {
             length,
             bytes_max: config.payload_bytes_max,
@@ -109,7 +109,7 @@ impl Passage {
             wait: config.grant_wait(),
             pressure: &self.pressure,
         };
-        for _ in 0..RELAY_TRIES_MAX {
+        loop {
             let left = accepted
                 .deadline
                 .map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -123,7 +123,8 @@ impl Passage {
                 idempotency_key: accepted.idempotency_key.as_deref(),
                 ..Head::request(&accepted.service)
             };
-            let handle = self.open(&head, Some(until)).await?;
+            let handle = self.open(&head, &tries).await?;
+            let worker = Arc::clone(&handle.link);
             let passed = exchange(
                 (&mut request, Sender::new(Arc::clone(&accepted.handle))),
                 handle,
@@ -132,76 +133,48 @@ impl Passage {
             );
             match passed.await? {
                 Passed::Ended(status) => return Ok(status),
-                Passed::Untouched => {}
+                Passed::Untouched(failure) => tries.note(&self.registry, &worker, failure)?,
             }
         }
-        Err(retry_later(
-            Status::Unavailable,
-            "no worker accepted the call",
-        ))
     }
 
-    /// Opens a stream at a worker of the service that `head` names, once one has room.
+    /// The tries of a call that comes now.
     #[expect(clippy::disallowed_methods, reason = "the wait of a call begins")]
+    pub(super) fn tries(&self) -> Tries {
+        Tries::new(Instant::now() + lock(&self.config).queue_wait)
+    }
+
+    /// Opens a stream at a worker of the service that `head` names, once one has room: one that has not refused it
+    /// before.
     pub(super) async fn open(
         &self,
         head: &Head<'_>,
-        until: Option<Instant>,
+        tries: &Tries,
     ) -> Result<Arc<Handle>, Failure> {
         let config = *lock(&self.config);
-        let until = until.unwrap_or_else(|| Instant::now() + config.queue_wait);
         let Some(service) = self.registry.find(head.service) else {
             return Err(Failure::unprocessed(Status::UnknownService, head.service));
         };
         let queueing = config.queueing(head.queueing);
         let head = &Head { queueing, ..*head };
         let bytes = head.length.unwrap_or(0);
-        let mut tries = 0;
+        let mut lost = 0;
         loop {
             // Whoever comes while there is room takes it, before those who are only being woken for it.
-            let (link, taken) = match service.take(bytes) {
+            let (link, taken) = match service.take(bytes, tries.refused()) {
                 Some(taken) => taken,
+                // A worker that is freed later may be one of those that refused: nobody waits for it.
+                None if let Some(refusal) = tries.refusal() => return Err(refusal.clone()),
                 None if head.queueing == Queueing::Never => {
                     let detail = "no worker has room for the call now";
                     return Err(retry_later(Status::Overloaded, detail));
                 }
                 None => {
-                    let held = match head.payment {
-                        Payment::Granted => 0,
-                        Payment::Standing => head.length.unwrap_or(EAGER_BYTES_MAX as u64),
-                    };
-                    let _queued = self.queue.enter(held, config.queue_bytes)?;
-                    let _waiting = service.wait();
-                    let since = Instant::now();
-                    let free = async {
-                        loop {
-                            if let Some(taken) = service.take(bytes) {
-                                return taken;
-                            }
-                            service.freed().await;
-                        }
-                    };
-                    let press = self.pressure.press_at(since + (until - since) / 2);
-                    let freed = tokio::select! {
-                        biased;
-                        freed = timeout_at(until.into(), free) => freed,
-                        never = press => never,
-                    };
-                    self.counts.queue(since.elapsed());
-                    match freed {
-                        Ok(taken) => taken,
-                        Err(_) if service.is_served() => {
-                            let detail = "no worker had room for the call in time";
-                            return Err(retry_later(Status::Overloaded, detail));
-                        }
-                        Err(_) => {
-                            let detail = "the service has no connected worker";
-                            return Err(retry_later(Status::Unavailable, detail));
-                        }
-                    }
+                    self.wait((&service, head), tries, config.queue_bytes)
+                        .await?
                 }
             };
-            match timeout_at(until.into(), open_at(&link, head)).await {
+            match timeout_at(tries.until().into(), open_at(&link, head)).await {
                 Ok(Ok(handle)) => {
                     handle.keep(Box::new(taken));
                     return Ok(handle);
@@ -209,8 +182,8 @@ impl Passage {
                 Ok(Err(failure)) if failure.status == Status::Unavailable => {
                     // It goes away; the registry hears of that too.
                     self.registry.remove(&link);
-                    tries += 1;
-                    if tries == RELAY_TRIES_MAX {
+                    lost += 1;
+                    if lost == RELAY_TRIES_MAX {
                         return Err(failure);
                     }
                 }
@@ -221,6 +194,48 @@ impl Passage {
                 }
             }
         }
+    }
+
+    /// Waits until a worker has room.
+    #[expect(clippy::disallowed_methods, reason = "the wait for a worker begins")]
+    async fn wait(
+        &self,
+        (service, head): (&Arc<Service>, &Head<'_>),
+        tries: &Tries,
+        bytes_max: u64,
+    ) -> Result<(Arc<Link>, Taken), Failure> {
+        let until = tries.until();
+        let held = match head.payment {
+            Payment::Granted => 0,
+            Payment::Standing => head.length.unwrap_or(EAGER_BYTES_MAX as u64),
+        };
+        let _queued = self.queue.enter(held, bytes_max)?;
+        let _waiting = service.wait();
+        let since = Instant::now();
+        let free = async {
+            loop {
+                if let Some(taken) = service.take(head.length.unwrap_or(0), tries.refused()) {
+                    return taken;
+                }
+                service.freed().await;
+            }
+        };
+        let press = self
+            .pressure
+            .press_at(since + until.saturating_duration_since(since) / 2);
+        let freed = tokio::select! {
+            biased;
+            freed = timeout_at(until.into(), free) => freed,
+            never = press => never,
+        };
+        self.counts.queue(since.elapsed());
+        freed.map_err(|_| match service.is_served() {
+            true => retry_later(
+                Status::Overloaded,
+                "no worker had room for the call in time",
+            ),
+            false => retry_later(Status::Unavailable, "the service has no connected worker"),
+        })
     }
 }
 
@@ -274,12 +289,8 @@ async fn exchange(
             match ended {
                 Ok(()) => response.end()?,
                 Err(failure) => {
-                    let goes_away =
-                        matches!(failure.status, Status::Unavailable | Status::Draining);
-                    let is_untouched =
-                        goes_away && failure.processing == Processing::None && !has_answered;
-                    if is_untouched && !request.has_begun() {
-                        return Ok(Passed::Untouched);
+                    if is_elsewhere(&failure) && !has_answered && !request.has_begun() {
+                        return Ok(Passed::Untouched(failure));
                     }
                     if from_worker.gone().is_some() {
                         return Err(failure);

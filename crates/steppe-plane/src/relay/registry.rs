@@ -4,15 +4,16 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use steppe_mem::{OverBudget, Reservation};
 use tokio::sync::Notify;
 
 use super::report::{ServiceReport, WorkerReport};
-use crate::io::{Link, NamedService};
+use crate::io::{Kept, Link, NamedService};
 use crate::limits::{FORGOTTEN_SERVICES_MAX, seat_bytes};
+use crate::rest::Rest;
 
 /// Services that were named, and who serves them now.
 #[derive(Debug, Default)]
@@ -40,6 +41,7 @@ struct Seat {
     calls_max: Option<u32>,
     calls: AtomicU32,
     bytes: AtomicU64,
+    rest: Rest,
     _charge: Reservation,
 }
 
@@ -49,6 +51,8 @@ pub(crate) struct Taken {
     service: Arc<Service>,
     seat: Arc<Seat>,
     bytes: u64,
+    /// The worker had no room for it: its end makes none.
+    was_refused: AtomicBool,
 }
 
 /// One that waits for a worker.
@@ -86,6 +90,7 @@ impl Registry {
                 calls_max: *calls_max,
                 calls: AtomicU32::new(0),
                 bytes: AtomicU64::new(0),
+                rest: Rest::default(),
                 _charge: charge,
             }));
             let waiting = service.waiting.load(Ordering::Relaxed);
@@ -136,19 +141,22 @@ impl Registry {
 }
 
 impl Service {
-    /// A worker that takes a call of `bytes` now: of two that have room, the one with fewer bytes in flight.
-    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<(Arc<Link>, Taken)> {
+    /// A worker that takes a call of `bytes` now: of two that have room, the one with fewer bytes in flight. None of
+    /// those that have `refused` it; one that has just refused another call only where there is no other.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        bytes: u64,
+        refused: &[Weak<Link>],
+    ) -> Option<(Arc<Link>, Taken)> {
         let seats = lock(&self.seats);
         let count = seats.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         // Two that stand next to each other, from another place each time, skipping those without room.
         let from_turn = (0..count).map(|at| &seats[(turn + at) % count]);
-        let mut free = from_turn.filter(|seat| seat.has_room());
-        let first = free.next()?;
-        let seat = match free.next() {
-            Some(second) if second.load() < first.load() => second,
-            _ => first,
-        };
+        let has_refused = |seat: &Seat| refused.iter().any(|link| Weak::ptr_eq(link, &seat.link));
+        let free = from_turn.filter(|seat| seat.has_room() && !has_refused(seat));
+        let rested = less_loaded(free.clone().filter(|seat| !seat.rest.is_on()));
+        let seat = rested.or_else(|| less_loaded(free))?;
         let link = seat.link.upgrade()?;
         seat.calls.fetch_add(1, Ordering::Relaxed);
         seat.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -156,6 +164,7 @@ impl Service {
             service: Arc::clone(self),
             seat: Arc::clone(seat),
             bytes,
+            was_refused: AtomicBool::new(false),
         };
         Some((link, taken))
     }
@@ -207,8 +216,27 @@ impl Seat {
     }
 }
 
+/// Of the first two, the one with fewer bytes in flight.
+fn less_loaded<'a>(mut seats: impl Iterator<Item = &'a Arc<Seat>>) -> Option<&'a Arc<Seat>> {
+    let first = seats.next()?;
+    Some(match seats.next() {
+        Some(second) if second.load() < first.load() => second,
+        _ => first,
+    })
+}
+
+impl Kept for Taken {
+    fn refused(&self) {
+        self.was_refused.store(true, Ordering::Relaxed);
+        self.seat.rest.begin();
+    }
+}
+
 impl Drop for Taken {
     fn drop(&mut self) {
+        if !*self.was_refused.get_mut() {
+            self.seat.rest.end();
+        }
         self.seat.calls.fetch_sub(1, Ordering::Relaxed);
         self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if self.service.has_waiting() {

@@ -12,5 +12,6 @@ mod leaving;
 mod lies;
 #[path = "../support/listening.rs"]
 mod listening;
+mod refusals;
 mod relay;
 mod storms;

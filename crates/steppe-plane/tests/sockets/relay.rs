@@ -17,17 +17,17 @@ use tokio::sync::{Barrier, Semaphore, watch};
 
 use crate::listening::listen;
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A relay that listens, and its budget.
-struct Site {
-    relay: Arc<Relay>,
-    address: SocketAddr,
-    budget: Budget,
+pub struct Site {
+    pub relay: Arc<Relay>,
+    pub address: SocketAddr,
+    pub budget: Budget,
 }
 
-fn config() -> RelayConfig {
+pub fn config() -> RelayConfig {
     RelayConfig {
         queue_bytes: 16 * MIB,
         queue_wait: Duration::from_secs(5),
@@ -35,7 +35,7 @@ fn config() -> RelayConfig {
     }
 }
 
-async fn site(budget: u64, config: RelayConfig) -> Site {
+pub async fn site(budget: u64, config: RelayConfig) -> Site {
     let budget = Budget::new(budget);
     let memory = memory(&budget);
     let relay = Relay::new(&memory, config);
@@ -47,12 +47,12 @@ async fn site(budget: u64, config: RelayConfig) -> Site {
     }
 }
 
-fn memory(budget: &Budget) -> Arc<Memory> {
+pub fn memory(budget: &Budget) -> Arc<Memory> {
     Arc::new(Memory::new(&budget.root().child("plane", None)))
 }
 
 impl Site {
-    async fn worker(
+    pub async fn worker(
         &self,
         budget: u64,
         build: impl Fn(WorkerBuilder) -> WorkerBuilder,
@@ -66,14 +66,14 @@ impl Site {
         (registered, budget)
     }
 
-    async fn caller(&self, budget: u64) -> (Caller, Budget) {
+    pub async fn caller(&self, budget: u64) -> (Caller, Budget) {
         let budget = Budget::new(budget);
         let caller = Caller::connect(self.address, &memory(&budget)).await;
         (caller.expect("a relay that listens"), budget)
     }
 
     /// Waits until the relay knows `count` workers of `service`.
-    async fn has(&self, service: &str, count: usize) {
+    pub async fn has(&self, service: &str, count: usize) {
         until(|| {
             let report = self.relay.report();
             let found = report.services.iter().find(|it| it.name == service);
@@ -83,7 +83,7 @@ impl Site {
     }
 }
 
-async fn until(mut condition: impl FnMut() -> bool) {
+pub async fn until(mut condition: impl FnMut() -> bool) {
     for _ in 0..6_000 {
         if condition() {
             return;
@@ -94,7 +94,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
 }
 
 /// Bytes that bodies hold of a budget.
-fn bodies(budget: &Budget) -> u64 {
+pub fn bodies(budget: &Budget) -> u64 {
     let report = budget.report();
     let plane = report
         .children
@@ -109,7 +109,7 @@ fn echo(builder: WorkerBuilder) -> WorkerBuilder {
     builder.unary("echo", 10_000, |body| async move { Ok(body) })
 }
 
-fn payload(len: usize) -> Bytes {
+pub fn payload(len: usize) -> Bytes {
     (0..len)
         .map(|at| (at % 251).to_le_bytes()[0])
         .collect::<Vec<u8>>()

@@ -1,7 +1,9 @@
 //! The request plane of a node: its relay, and routes of the gateway that lead into it.
 
 mod crowd;
+mod heads;
 mod leaving;
+mod refusals;
 
 use std::net::SocketAddr;
 use std::process::Output;

@@ -1,0 +1,54 @@
+//! Routes of the gateway into the plane, of whose workers some refuse.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use steppe_plane::frame::Payment;
+use steppe_plane::{Failure, Processing, Request, Status};
+use steppe_testkit::{Scratch, eventually};
+
+use super::{MIB, Serving, body, node, post};
+
+/// Refuses each call before it takes anything of it, as a worker without memory does.
+fn refuse(
+    asked: &Arc<AtomicUsize>,
+) -> impl Fn(Request) -> std::future::Ready<Result<(), Failure>> + Send + Sync + 'static {
+    let asked = Arc::clone(asked);
+    move |_| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        let mut failure = Failure::new(Status::Overloaded, "inner workings");
+        failure.processing = Processing::None;
+        std::future::ready(Err(failure))
+    }
+}
+
+/// Large content and none wait for their worker: another one is asked. Small content is passed on at once, and not
+/// kept: its client is told to come again.
+#[test]
+fn a_call_that_one_worker_refuses_is_asked_of_another() {
+    let (node, plane) = node(|config| config);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let _full = Serving::start(plane, 16 * MIB, refuse(&asked));
+    let scratch = Scratch::new("plane-refusals");
+    let got = post(&node, &scratch, &body(300_000)).run();
+    assert_eq!(got.head.status(), 429, "{got:?}");
+    assert!(got.head.field("retry-after").is_some(), "{got:?}");
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    let _free = Serving::start(plane, 16 * MIB, async |mut request: Request| {
+        request.response.begin(Payment::Granted).await?;
+        while let Some(part) = request.body.next().await? {
+            request.response.send(part.bytes).await?;
+        }
+        request.response.end()
+    });
+    eventually("both are registered", || {
+        let plane = node.admin_json("/plane");
+        let workers = plane["services"][0]["workers"].as_array();
+        workers.is_some_and(|workers| workers.len() == 2)
+    });
+    for len in [300_000, 0, 70_000].repeat(4) {
+        let got = post(&node, &scratch, &body(len)).run();
+        assert_eq!((got.exit, got.head.status()), (0, 200), "{len}: {got:?}");
+        assert_eq!(got.body.len(), len);
+    }
+}
