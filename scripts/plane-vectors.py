@@ -135,6 +135,7 @@ def services(payload):
         check(len(entry) == length and len(found) < 64, 2)
         service, unknown = fields(entry, SERVICE)
         check("name" in service and not unknown, 2)
+        check(all(service["name"] != other["name"] for other in found), 2)
         found.append(service)
     return found
 
@@ -170,7 +171,7 @@ class Receiver:
     """Accepted a connection; grants nothing and answers nothing. §4 to §8."""
 
     def __init__(self):
-        self.is_connected, self.last, self.goaways, self.granted = False, 0, 0, 0
+        self.is_connected, self.last, self.goaways, self.granted = False, -1, 0, 0
         self.left, self.streams = 262144, {}
 
     def receive(self, frame, payload):
@@ -199,7 +200,7 @@ class Receiver:
 
     def open(self, frame, payload):
         stream = frame["stream"]
-        check(stream % 2 == 1 and self.last < stream < 1 << 31, 5)
+        check(stream == self.last + 2 and stream < 1 << 31, 5)
         self.last = stream
         try:
             said = head(frame, payload, "request")

@@ -8,7 +8,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::client::{Error, Etcd};
 use crate::limits::{BEATS_PER_LEASE, LEASE, TIMEOUT};
-use crate::message::{Done, GrantRequest, LeaseRequest, Leased, PutRequest, base64};
+use crate::message::{
+    Done, GrantRequest, LeaseRequest, Leased, PutMissingRequest, PutRequest, base64,
+};
 
 /// Keys that are kept in etcd by a lease. Where it is dropped, they lapse with the lease.
 #[derive(Debug)]
@@ -21,7 +23,8 @@ pub struct Lease {
 
 impl Lease {
     /// Writes `keys`, with empty values, and keeps them there: they go away `time` after the last sign of
-    /// life, and come back when etcd does. `time` is brought within [`LEASE`], and to whole seconds.
+    /// life, and come back when etcd does. One that somebody deletes is written again before `time` has passed. `time`
+    /// is brought within [`LEASE`], and to whole seconds.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -73,7 +76,7 @@ async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender
         beats.tick().await;
         let held = *tell.borrow();
         let kept = match held {
-            Some(id) => is_alive(&etcd, id).await.map(|alive| alive.then_some(id)),
+            Some(id) => renewed(&etcd, &keys, id).await,
             None => Ok(None),
         };
         let kept = match kept {
@@ -92,6 +95,19 @@ async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender
             Err(_) => {}
         }
     }
+}
+
+/// The lease, where there is one, with all keys: one may have been deleted alone.
+async fn renewed(etcd: &Etcd, keys: &[String], id: i64) -> Result<Option<i64>, Error> {
+    if !is_alive(etcd, id).await? {
+        return Ok(None);
+    }
+    for key in keys {
+        let Done {} = etcd
+            .ask("/v3/kv/txn", &PutMissingRequest::new(key, id))
+            .await?;
+    }
+    Ok(Some(id))
 }
 
 /// Whether there is such a lease, which lasts longer for having been asked.

@@ -104,6 +104,46 @@ pub(crate) enum EventKind {
     Delete,
 }
 
+/// `TxnRequest` that writes a key under a lease where there is none of its name.
+#[derive(Debug, Serialize)]
+pub(crate) struct PutMissingRequest {
+    compare: [Compare; 1],
+    success: [RequestOp; 1],
+}
+
+/// `Compare` of the revision that created a key: 0 where there is none.
+#[derive(Debug, Serialize)]
+struct Compare {
+    key: String,
+    target: &'static str,
+    create_revision: &'static str,
+}
+
+/// `RequestOp`.
+#[derive(Debug, Serialize)]
+struct RequestOp {
+    request_put: PutRequest,
+}
+
+impl PutMissingRequest {
+    pub(crate) fn new(key: &str, lease: i64) -> Self {
+        let key = base64(key);
+        Self {
+            compare: [Compare {
+                key: key.clone(),
+                target: "CREATE",
+                create_revision: "0",
+            }],
+            success: [RequestOp {
+                request_put: PutRequest {
+                    key,
+                    lease: lease.to_string(),
+                },
+            }],
+        }
+    }
+}
+
 /// `LeaseGrantRequest`.
 #[derive(Debug, Serialize)]
 pub(crate) struct GrantRequest {

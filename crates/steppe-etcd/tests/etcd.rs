@@ -114,6 +114,31 @@ async fn measured_a_lease_keeps_its_keys_and_takes_them_along() {
     assert_eq!(next(&mut keys).await, Change::Deleted("/steppe/b".into()));
 }
 
+/// The lease lives on: keys that are there are not written again, which every watcher would hear of.
+#[tokio::test]
+async fn a_key_that_was_deleted_is_written_again() {
+    let server = EtcdServer::start();
+    let etcd = etcd(&[&server.url()]);
+    let mut keys = Keys::new(&etcd, "/steppe/", 100);
+    assert_eq!(next(&mut keys).await, Change::All(Vec::new()));
+    let both = ["/steppe/a", "/steppe/b"].map(String::from);
+    let _lease = Lease::new(&etcd, both.to_vec(), LEASE);
+    for key in &both {
+        assert_eq!(next(&mut keys).await, Change::Put(key.clone()));
+    }
+    for key in &both {
+        server.ctl(["del", key]);
+        assert_eq!(next(&mut keys).await, Change::Deleted(key.clone()));
+        assert_eq!(next(&mut keys).await, Change::Put(key.clone()));
+    }
+    let listed = server.ctl(["lease", "list"]);
+    let id = listed.split_whitespace().last().expect("a lease");
+    server.ctl(["lease", "revoke", id]);
+    for key in &both {
+        assert_eq!(next(&mut keys).await, Change::Deleted(key.clone()));
+    }
+}
+
 #[tokio::test]
 async fn a_lease_that_was_taken_away_is_written_again() {
     let server = EtcdServer::start();

@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 
 pub(crate) use backoff::Backoff;
 
-use crate::io::{Memory, Transport, reserve_session};
+use crate::io::{ALPN, Memory, Transport, reserve_session};
 use crate::limits::CONNECT_TIMEOUT;
 
 /// Whom to dial.
@@ -35,9 +35,6 @@ struct Loaded {
     connector: TlsConnector,
     name: Option<ServerName<'static>>,
 }
-
-/// The protocol's name in ALPN (RFC 7301), lest a server of another one be talked to.
-pub const ALPN: &[u8] = b"steppe-plane";
 
 impl TargetTls {
     /// Reads the files of `trust`, whose ALPN is set to [`ALPN`].

@@ -36,4 +36,5 @@ pub use room::Room;
 pub use sender::Sender;
 pub(crate) use sender::payment_of;
 pub use stream::Part;
+pub use transport::ALPN;
 pub(crate) use transport::{Transport, reserve_session};

@@ -95,9 +95,9 @@ pub use connection::{
     Config, Connection, DataPart, Event, HalfLeft, OpenError, Peer, Processing, SendError, Side,
     StreamId, Violation,
 };
-pub use dial::{ALPN, Target, TargetTls};
+pub use dial::{Target, TargetTls};
 pub use discovery::Directory;
-pub use io::{Failure, Memory, Part, Receiver, Room, Sender};
+pub use io::{ALPN, Failure, Memory, Part, Receiver, Room, Sender};
 pub use relay::{
     CallReport, DialedWorker, QueueReport, Relay, RelayConfig, RelayReport, ServiceReport,
     TimeReport, Tries, WorkerReport,

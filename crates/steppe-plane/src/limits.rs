@@ -39,7 +39,7 @@ pub const CREDIT_BYTES_MAX: u64 = 1 << 62;
 /// Streams that a peer may have open on one connection, at most. A caller with more opens another.
 pub const STREAMS_MAX: u32 = 65_536;
 
-/// The last number of a stream; a connection that reaches it goes away.
+/// The last number of a stream; a connection that reaches it drains.
 pub const STREAM_ID_MAX: u32 = (1 << 31) - 1;
 
 /// Bytes of the name of a service.
@@ -215,7 +215,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a listener waits after it could not accept.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a worker whose time to drain is over waits for its peer to hear of it.
+/// How long a worker or relay whose time to drain is over waits for its peers to hear of it.
 pub const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How long it may take to reach a peer, TLS included.

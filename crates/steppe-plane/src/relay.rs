@@ -203,6 +203,15 @@ impl Relay {
         }
     }
 
+    /// Resets the calls that are still open after [`Relay::drain`]: its time is over. Callers are told that nothing was
+    /// done where that is so.
+    pub fn cut(&self) {
+        for link in self.peers.links() {
+            link.drain();
+            link.cut();
+        }
+    }
+
     /// Waits until no call is open after [`Relay::drain`].
     pub async fn drained(&self) {
         let links = self.peers.links();

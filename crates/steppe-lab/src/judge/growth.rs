@@ -255,16 +255,30 @@ impl Judge<'_> {
             estimate,
             upper,
         } = value;
-        let verb = if series.falls() { "falls" } else { "grows" };
+        // What goes the other way is told as that, and not as growth below zero.
+        let is_turned = estimate < 0.0;
+        let verb = if series.falls() == is_turned {
+            "grows"
+        } else {
+            "falls"
+        };
+        let (estimate, from, to) = match is_turned {
+            true => (-estimate, -upper, -lower),
+            false => (estimate, lower, upper),
+        };
         let mut text = format!(
             "{} {verb} by {} {} ({} to {})",
             series.called,
             number(estimate),
             finding.unit,
-            number(lower),
-            number(upper)
+            number(from),
+            number(to)
         );
         match finding.limit {
+            Some(limit) if is_turned => {
+                let way = if series.falls() { "a loss" } else { "growth" };
+                _ = write!(text, "; allowed is {way} of {}", number(limit));
+            }
             Some(limit) => _ = write!(text, "; allowed is {}", number(limit)),
             None => text.push_str("; no budget is set"),
         }

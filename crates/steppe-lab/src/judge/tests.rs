@@ -564,11 +564,30 @@ fn throughput_that_falls_is_an_alarm() {
         finding(&verdict, "throughput_loss").outcome,
         Outcome::Unbounded
     );
-    let verdict = changed(|epoch, number| epoch.operations = Some(300 + 2 * number));
-    assert_eq!(
-        finding(&verdict, "throughput_loss").outcome,
-        Outcome::Stable
+    let text = &finding(&verdict, "throughput_loss").text;
+    assert!(
+        text.contains("falls by ") && !text.contains("by -"),
+        "{text}"
     );
+    let verdict = changed(|epoch, number| epoch.operations = Some(300 + 2 * number));
+    let risen = finding(&verdict, "throughput_loss");
+    assert_eq!(risen.outcome, Outcome::Stable);
+    let text = &risen.text;
+    assert!(text.contains("throughput grows by "), "{text}");
+    assert!(text.contains("; allowed is a loss of "), "{text}");
+    assert!(
+        !text.contains("by -") && !text.contains("by \u{2212}"),
+        "{text}"
+    );
+}
+
+/// The other way round: memory that is given back does not grow by less than nothing.
+#[test]
+fn memory_that_falls_is_told_as_a_fall() {
+    let verdict = changed(|epoch, number| epoch.rss_bytes = Some(200 * MIB - 100 * 1024 * number));
+    let text = &finding(&verdict, "rss_growth").text;
+    assert!(text.contains("falls by "), "{text}");
+    assert!(text.contains("; allowed is growth of "), "{text}");
 }
 
 #[test]

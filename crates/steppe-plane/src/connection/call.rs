@@ -26,6 +26,15 @@ impl Connection {
         is_odd == (self.config.side == Side::Dialer)
     }
 
+    /// The number that the peer's next stream has. None is left out: a number below it was opened.
+    fn next_of_peer(&self) -> u32 {
+        match (self.last_id, self.config.side) {
+            (0, Side::Acceptor) => 1,
+            (0, Side::Dialer) => 2,
+            (last, _) => last.saturating_add(2),
+        }
+    }
+
     /// Whether a stream is open; one that is not must have been.
     fn is_open(&self, frame_type: FrameType, id: StreamId) -> Result<bool, Violation> {
         if self.streams.has(id) {
@@ -51,7 +60,7 @@ impl Connection {
         if self.is_ours(id) {
             return self.receive_response(header, place);
         }
-        if id.0 <= self.last_id || id.0 > STREAM_ID_MAX {
+        if id.0 != self.next_of_peer() || id.0 > STREAM_ID_MAX {
             return Err(Violation::StreamId(header.frame_type, id));
         }
         self.last_id = id.0;

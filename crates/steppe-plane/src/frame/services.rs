@@ -27,13 +27,18 @@ impl<'a> Services<'a> {
     /// Reads a payload.
     ///
     /// # Errors
-    /// [`FieldError`]; [`FieldError::Truncated`] too where there are more than [`SERVICES_MAX`].
+    /// [`FieldError`]; [`FieldError::Truncated`] too where there are more than [`SERVICES_MAX`], and
+    /// [`FieldError::Value`] of a name that is there twice.
     pub fn read(payload: &'a [u8]) -> Result<Self, FieldError> {
         let mut rest = payload;
         let mut count = 0;
         while !rest.is_empty() {
             let (entry, after) = split_entry(rest).ok_or(FieldError::Truncated)?;
-            read_entry(entry)?;
+            let service = read_entry(entry)?;
+            let before = Self(&payload[..payload.len() - rest.len()]);
+            if before.iter().any(|it| it.name == service.name) {
+                return Err(FieldError::Value(NAME));
+            }
             (rest, count) = (after, count + 1);
             if count > SERVICES_MAX {
                 return Err(FieldError::Truncated);
@@ -154,6 +159,13 @@ mod tests {
 
     #[test]
     fn too_many_are_refused_whole() {
+        let names: Vec<String> = (0..=SERVICES_MAX).map(|at| format!("s{at}")).collect();
+        let of_name = |name: &String| {
+            let entry = Service { name, ..ECHO };
+            written(&[entry])
+        };
+        let bytes: Vec<u8> = names.iter().flat_map(of_name).collect();
+        assert_eq!(Services::read(&bytes), Err(FieldError::Truncated));
         let many = vec![ECHO; SERVICES_MAX + 1];
         let mut out = vec![1];
         assert!(write_services(&many, &mut out).is_err());
@@ -165,7 +177,7 @@ mod tests {
         };
         assert!(write_services(&vec![long; SERVICES_MAX], &mut out).is_err());
         assert_eq!(out, [1]);
-        let bytes = written(&[ECHO]).repeat(SERVICES_MAX + 1);
-        assert_eq!(Services::read(&bytes), Err(FieldError::Truncated));
+        let bytes = [written(&[ECHO, EMBED]), written(&[ECHO])].concat();
+        assert_eq!(Services::read(&bytes), Err(FieldError::Value(NAME)));
     }
 }

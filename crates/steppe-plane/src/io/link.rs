@@ -161,7 +161,12 @@ impl Link {
             }
         };
         state.streams.add(id, Stream::new(Opener::Us, Some(table)));
+        let is_last = state.connection.is_used_up();
+        state.is_closing |= is_last;
         drop(state);
+        if is_last {
+            self.changed.notify_waiters();
+        }
         self.wake();
         Ok(Some(Arc::new(Handle {
             link: Arc::clone(self),

@@ -18,6 +18,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use super::memory::Memory;
 use crate::limits::{HELLO_TIMEOUT, TLS_BYTES, TLS_UNSENT_BYTES};
 
+/// The protocol's name in ALPN (RFC 7301), lest a peer of another one be talked to.
+pub const ALPN: &[u8] = b"steppe-plane";
+
 /// What a connection's bytes go through.
 pub(crate) enum Transport {
     Tcp(TcpStream),
@@ -45,7 +48,7 @@ impl Transport {
     ) -> io::Result<Self> {
         let accepted = timeout(HELLO_TIMEOUT, TlsAcceptor::from(config).accept(socket)).await;
         let stream = accepted.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        Ok(Self::session(stream.into(), charge))
+        Self::session(stream.into(), charge)
     }
 
     /// Agrees with a server.
@@ -56,19 +59,28 @@ impl Transport {
         charge: Reservation,
     ) -> io::Result<Self> {
         let stream = connector.connect(name, socket).await?;
-        Ok(Self::session(stream.into(), charge))
+        Self::session(stream.into(), charge)
     }
 
-    fn session(mut stream: TlsStream<TcpStream>, charge: Reservation) -> Self {
+    /// A session whose sides agreed on [`ALPN`]: one that offers none, or knows none, speaks another protocol.
+    fn session(mut stream: TlsStream<TcpStream>, charge: Reservation) -> io::Result<Self> {
+        let agreed = match &stream {
+            TlsStream::Client(stream) => stream.get_ref().1.alpn_protocol(),
+            TlsStream::Server(stream) => stream.get_ref().1.alpn_protocol(),
+        };
+        if agreed != Some(ALPN) {
+            let text = "the peer did not agree on `steppe-plane` by ALPN";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
         let unsent = Some(TLS_UNSENT_BYTES);
         match &mut stream {
             TlsStream::Client(stream) => stream.get_mut().1.set_buffer_limit(unsent),
             TlsStream::Server(stream) => stream.get_mut().1.set_buffer_limit(unsent),
         }
-        Self::Tls(Box::new(Session {
+        Ok(Self::Tls(Box::new(Session {
             stream,
             _charge: charge,
-        }))
+        })))
     }
 
     /// The socket below.

@@ -52,10 +52,11 @@ impl Link {
         named.is_some_and(|named| !named.is_empty())
     }
 
-    /// Waits until the peer takes no further streams, or the connection is gone.
+    /// Waits until no further streams can be opened, or the connection is gone.
     pub(crate) async fn lost(&self) {
         self.until(|state| {
-            let is_lost = state.closed.is_some() || state.connection.is_peer_leaving();
+            let is_leaving = state.is_closing || state.connection.is_peer_leaving();
+            let is_lost = state.closed.is_some() || is_leaving;
             is_lost.then_some(())
         })
         .await;
@@ -83,7 +84,7 @@ impl Link {
         for (id, processing) in open {
             let failure = Failure {
                 processing,
-                ..Failure::new(Status::Draining, "the worker is stopping")
+                ..Failure::new(Status::Draining, "the time to drain is over")
             };
             state.reset(id, &failure);
         }

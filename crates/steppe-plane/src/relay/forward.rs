@@ -124,6 +124,7 @@ impl Passage {
                 ..Head::request(&accepted.service)
             };
             let handle = self.open(&head, &tries).await?;
+            accepted.handle.run();
             let worker = Arc::clone(&handle.link);
             let passed = exchange(
                 (&mut request, Sender::new(Arc::clone(&accepted.handle))),

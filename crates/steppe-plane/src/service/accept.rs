@@ -13,11 +13,13 @@ use steppe_net::{
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
+use tokio::time::timeout;
 
 use super::dialing::Dialing;
 use super::running::Running;
 use super::tls::InForce;
 use crate::config::Listener as Configured;
+use crate::limits::FAREWELL;
 use crate::relay::Relay;
 
 /// Listeners of a worker that are open, and the connections that came to them.
@@ -148,14 +150,14 @@ impl<'a> Listening<'a> {
             () = worker.drain.reached(Phase::Stopped) => false,
         };
         // Peers that stay connected lose nothing once no call is open.
-        Drained {
-            open,
-            dropped: if is_drained {
-                0
-            } else {
-                self.connections.borrow().len()
-            },
+        if is_drained {
+            return Drained { open, dropped: 0 };
         }
+        let dropped = self.connections.borrow().len();
+        relay.cut();
+        // A peer that reads is told.
+        let _ = timeout(FAREWELL, relay.drained()).await;
+        Drained { open, dropped }
     }
 }
 

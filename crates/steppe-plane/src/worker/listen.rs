@@ -37,7 +37,7 @@ impl Worker {
         WorkerServer::new(self.clone(), listener, None)
     }
 
-    /// The same by TLS. Files of `tls` that change are read again.
+    /// The same by TLS, which has to offer [`ALPN`](crate::ALPN). Files of `tls` that change are read again.
     ///
     /// # Errors
     /// See [`Worker::listen`].
