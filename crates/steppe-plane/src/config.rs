@@ -4,6 +4,8 @@
 //!
 //! Leaves out how it is written down.
 
+mod rules;
+
 use std::time::Duration;
 
 use steppe_net::ListenAddress;
@@ -13,11 +15,16 @@ use crate::discovery::Directory;
 use crate::limits::RESPONSE_SHARE_PERMILLE;
 use crate::relay::DialedWorker;
 
+pub use rules::{Peers, Rule, Services};
+
 /// Everything that one plane is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plane {
     /// Where callers and workers connect.
     pub listeners: Vec<Listener>,
+    /// Rights of peers by service: the first rule that is about a peer decides, and the end of them denies.
+    /// None: everybody may do everything.
+    pub rules: Vec<Rule>,
     /// Bytes that it may hold, of its node's budget. `None`: as many as the node has.
     pub budget: Option<u64>,
     /// Thousandths of them that requests may not take; at most
@@ -61,6 +68,16 @@ pub struct Queue {
 }
 
 impl Plane {
+    /// The listeners that strangers may reach, where no rule says who may do what.
+    pub(crate) fn open_listeners(&self) -> impl Iterator<Item = &ListenAddress> {
+        let is_local = |address: &ListenAddress| match address {
+            ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            ListenAddress::Unix(_) => true,
+        };
+        let listeners = self.listeners.iter().map(|listener| &listener.address);
+        listeners.filter(move |address| self.rules.is_empty() && !is_local(address))
+    }
+
     /// Whether anybody can be reached by it.
     #[must_use]
     pub fn is_used(&self) -> bool {
@@ -76,6 +93,7 @@ impl Default for Plane {
     fn default() -> Self {
         Self {
             listeners: Vec::new(),
+            rules: Vec::new(),
             budget: None,
             response_permille: RESPONSE_SHARE_PERMILLE,
             max_payload: 256 << 20,

@@ -124,6 +124,9 @@ pub const fn seat_bytes(len: usize) -> usize {
     SEAT_BYTES + 2 * block_bytes(len)
 }
 
+/// Charge of what a relay keeps of the rights of a peer, beside the names of its certificate.
+pub const ACCESS_BYTES: usize = 320;
+
 /// How long a worker may take to say whether it has room, where no call may wait for it: it says so at once, and the
 /// way there is short.
 pub const GRANT_WAIT: Duration = Duration::from_secs(1);
@@ -132,8 +135,8 @@ pub const GRANT_WAIT: Duration = Duration::from_secs(1);
 /// calls that waited for it. They are charged to nobody: less than 256 KiB.
 pub const FORGOTTEN_SERVICES_MAX: usize = 256;
 
-/// How long a worker that refused a call as overloaded is asked only where no other can be, unless one of its calls ends
-/// before: short beside a retry that it may have asked for, and long beside a call that it refuses in microseconds.
+/// Time for which a worker that refused a call as overloaded is asked only where no other can be, unless one of its calls
+/// ends before: short beside a retry that it may have asked for, and long beside a call that it refuses in microseconds.
 pub const REFUSAL_REST: Duration = Duration::from_secs(1);
 
 /// Workers that a relay tries for one call, while nothing was done for it.

@@ -8,6 +8,7 @@
 //!
 //! Leaves out: who listens, and on which threads connections are driven.
 
+mod access;
 mod counts;
 mod dialed;
 mod forward;
@@ -28,6 +29,7 @@ use rustls::ServerConfig;
 use tokio::net::TcpStream;
 
 use crate::caller::Call;
+use crate::config::Rule;
 use crate::connection::Side;
 use crate::dial::TargetTls;
 use crate::frame::Head;
@@ -64,6 +66,14 @@ impl Relay {
     /// Limits calls that come from now on by `config`.
     pub fn set_config(&self, config: RelayConfig) {
         self.passage.set_config(config);
+    }
+
+    /// Has each peer that connects follow `rules` from now on: the first that is about it decides, and the end of them
+    /// denies. Open calls that are no longer allowed are reset as *denied*, and workers that offer what they may not
+    /// are dismissed. Without rules every peer may do everything. Calls of [`Relay::call`] follow none.
+    pub fn set_rules(&self, rules: Vec<Rule>) {
+        self.passage.rules.set(rules);
+        self.peers.update_access();
     }
 
     /// Serves a peer that has connected, caller or worker, until its connection is over. The future runs

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use steppe_mem::Budget;
 use steppe_net::tls::{ListenerTls, keep_current};
 use steppe_net::{
-    BoundSockets, Changes, Drained, LocalFuture, PrepareError, Prepared, Service, SocketBinder,
-    SocketKey, Worker,
+    BoundSockets, Changes, Drained, ListenAddress, LocalFuture, PrepareError, Prepared, Service,
+    SocketBinder, SocketKey, Worker,
 };
 use tokio::task::JoinSet;
 
@@ -51,6 +51,8 @@ struct Inner {
     /// Of the configuration in force.
     payload_bytes_max: AtomicU64,
     grant_wait_ms: AtomicU64,
+    /// Listeners of it that were told to be open to everybody.
+    open: Mutex<Vec<ListenAddress>>,
 }
 
 /// A configuration whose sockets are bound, and whose files are read.
@@ -82,6 +84,7 @@ impl PlaneService {
             tls: Mutex::default(),
             payload_bytes_max: AtomicU64::new(0),
             grant_wait_ms: AtomicU64::new(0),
+            open: Mutex::default(),
         }))
     }
 
@@ -111,6 +114,19 @@ impl PlaneService {
 
     fn lock_tls(&self) -> MutexGuard<'_, (Arc<Tls>, JoinSet<()>)> {
         self.0.tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of each listener, once, that strangers may reach it and do everything.
+    fn warn_of_open(&self, config: &Plane) {
+        let mut told = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open: Vec<ListenAddress> = config.open_listeners().cloned().collect();
+        for address in open.iter().filter(|address| !told.contains(address)) {
+            tracing::warn!(
+                %address,
+                "every peer may register as a worker and call every service: add [[plane.rule]]"
+            );
+        }
+        *told = open;
     }
 
     /// Has everything be as `config` says from now on.
@@ -174,6 +190,7 @@ impl Prepared for PreparedPlane {
                 tls,
             } = *self;
             service.apply(&config);
+            service.warn_of_open(&config);
             let mut tasks = JoinSet::new();
             for tls in tls.all() {
                 tasks.spawn_local(keep_current(Arc::clone(tls)));

@@ -255,7 +255,7 @@ impl Judge<'_> {
             estimate,
             upper,
         } = value;
-        // What goes the other way is told as that, and not as growth below zero.
+        // A change in the other direction is told as such, rather than as growth below zero.
         let is_turned = estimate < 0.0;
         let verb = if series.falls() == is_turned {
             "grows"

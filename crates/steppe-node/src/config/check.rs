@@ -8,6 +8,7 @@ mod error_pages;
 mod fields;
 mod filters;
 mod plane;
+mod plane_rules;
 mod routes;
 mod tls;
 

@@ -444,7 +444,7 @@ pub(super) use filter::{
     json, media_range, member_path, origin, pattern, rate_key, rate_store, text_source,
     token_source,
 };
-pub(super) use plane::{etcd_endpoint, etcd_prefix, service};
+pub(super) use plane::{etcd_endpoint, etcd_prefix, service, services};
 pub(super) use tls::{
     alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,
 };

@@ -549,6 +549,7 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::Hours => grammar::hours(text).map(|_| Typed::Text(text.to_owned())),
         Form::TimeZone => grammar::time_zone(text).map(|_| Typed::Text(text.to_owned())),
         Form::Service => grammar::service(text).map(Typed::Text),
+        Form::Services => grammar::services(text).map(Typed::Text),
         Form::EtcdEndpoint => grammar::etcd_endpoint(text).map(Typed::EtcdEndpoint),
         Form::EtcdPrefix => grammar::etcd_prefix(text).map(Typed::Text),
         Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),

@@ -180,6 +180,7 @@ fn text(form: Form) -> Value {
         Form::TimeZone => Some("^[A-Za-z][0-9A-Za-z_+/-]*$"),
         Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),
         Form::Service => Some("^[!-~]{1,128}$"),
+        Form::Services => Some("^[!-)+-~]{0,127}[!-~]$"),
         Form::EtcdEndpoint => Some("^https?://[^ /?#@]+/?$"),
         Form::EtcdPrefix => Some("^/[!-~]{0,254}$"),
         Form::Path => Some("^/"),

@@ -264,6 +264,8 @@ pub enum Form {
     TimeZone,
     /// A service of the request plane.
     Service,
+    /// A service of the request plane, or all whose names begin alike.
+    Services,
     /// The URL of a member of etcd.
     EtcdEndpoint,
     /// What keys in etcd begin with.
@@ -488,6 +490,7 @@ impl Form {
             Self::EtcdEndpoint => "a URL such as \"http://127.0.0.1:2379\"",
             Self::EtcdPrefix => "a prefix of keys such as \"/steppe\"",
             Self::Service => "a service such as \"embed\"",
+            Self::Services => "a service such as \"embed\", or \"embed/*\"",
             Self::TransportSecurity => "a value such as \"max-age=31536000\"",
         }
     }

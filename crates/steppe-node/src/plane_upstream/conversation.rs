@@ -87,10 +87,11 @@ async fn call(
             (failure, if is_refusal { By::Worker } else { By::Node })
         })?;
         let mut body = Body {
+            asked,
             small: small.take(),
             has_passed: false,
         };
-        let sending = send(request, (asked, &mut body), hall, calls);
+        let sending = send(request, &mut body, hall, calls);
         let answered = tokio::select! {
             biased;
             received = receive(&mut response, hall, told) => {
@@ -115,7 +116,8 @@ fn of_node(failure: Failure) -> (Failure, By) {
 }
 
 /// The body of a request on its way to a worker.
-struct Body {
+struct Body<'a> {
+    asked: &'a Asked,
     /// A small one, whole.
     small: Option<Bytes>,
     /// Something of it was passed on, and is not kept.
@@ -125,7 +127,7 @@ struct Body {
 /// Sends a body. Ready only where it can't be sent: its answer tells the rest.
 async fn send(
     request: Sender,
-    (asked, body): (&Asked, &mut Body),
+    body: &mut Body<'_>,
     hall: &Hall,
     calls: &dyn Calling,
 ) -> (Failure, By) {
@@ -134,7 +136,7 @@ async fn send(
             body.has_passed = !message.is_empty();
             request.send_whole(message).await.map_err(Unsent::Worker)
         }
-        None => send_large(request, (asked, body), hall, calls).await,
+        None => send_large(request, body, hall, calls).await,
     };
     match sent {
         Err(Unsent::Refused(failure)) => of_node(failure),
@@ -177,13 +179,14 @@ async fn collect(hall: &Hall, asked: &Asked, lease: &Lease) -> Result<Bytes, Fai
 /// Sends a body as it comes: one message where its length is known, else one a piece.
 async fn send_large(
     mut request: Sender,
-    (asked, body): (&Asked, &mut Body),
+    body: &mut Body<'_>,
     hall: &Hall,
     calls: &dyn Calling,
 ) -> Result<(), Unsent> {
     // Nothing is read of the client that could not go on.
     grant(&request, calls).await?;
     body.has_passed = true;
+    let asked = body.asked;
     let awaited = Awaited {
         hall,
         is_waiting: Cell::new(false),

@@ -73,7 +73,7 @@ impl Seat {
         lock(&self.caller).clone()
     }
 
-    /// Whether it has just refused a call.
+    /// True where it has just refused a call.
     pub(super) fn rests(&self) -> bool {
         self.rest.is_on()
     }

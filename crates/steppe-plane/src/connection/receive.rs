@@ -35,12 +35,23 @@ impl Connection {
         match self.step(now) {
             Ok(seen) => Ok(seen.map(|seen| self.event_of(seen))),
             Err(violation) => {
-                self.violation = Some(violation);
-                self.reader.skip_body();
-                self.push_goaway(violation.code(), 0, violation.to_string().as_bytes());
+                self.dismiss(violation);
                 Err(violation)
             }
         }
+    }
+
+    /// Dismisses the peer: it is told so by what is still to be written, and [`Connection::next_event`] fails from
+    /// then on. The first reason stays.
+    pub fn dismiss(&mut self, violation: Violation) {
+        if self.violation.is_some() {
+            return;
+        }
+        self.violation = Some(violation);
+        self.reader.skip_body();
+        // An answer would say that its SERVICES were taken.
+        self.pong = None;
+        self.push_goaway(violation.code(), 0, violation.to_string().as_bytes());
     }
 
     fn event_of(&self, seen: Seen) -> Event<'_> {

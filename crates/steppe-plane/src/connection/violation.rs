@@ -55,6 +55,9 @@ pub enum Violation {
     /// More of what costs the receiver than an honest peer sends.
     #[error("too many {0} frames")]
     Flood(FrameType),
+    /// A service is offered that the peer may not offer.
+    #[error("denied: the peer may not offer a service that it names")]
+    Denied,
     /// No HELLO in time.
     #[error("no HELLO in time")]
     HelloTimeout,
@@ -64,6 +67,9 @@ pub enum Violation {
 }
 
 impl Violation {
+    /// The number of [`Violation::Denied`].
+    pub(crate) const DENIED: u32 = 13;
+
     /// Its number in GOAWAY. `docs/plane/protocol.md` §8.
     #[must_use]
     pub fn code(&self) -> u32 {
@@ -80,6 +86,7 @@ impl Violation {
             Self::Flood(_) => 10,
             Self::HelloTimeout => 11,
             Self::Silent => 12,
+            Self::Denied => Self::DENIED,
         }
     }
 }

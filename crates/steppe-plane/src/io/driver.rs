@@ -272,8 +272,9 @@ impl<E: Endpoint> Driver<E> {
                     }
                 }
                 Event::Connected(_) | Event::Registered => self.link.changed.notify_waiters(),
-                Event::GoingAway { .. } => {
+                Event::GoingAway { code, .. } => {
                     self.is_lost = true;
+                    state.dismissed_by = Some(code).filter(|&code| code != 0);
                     self.link.changed.notify_waiters();
                 }
                 Event::Services(named) => {

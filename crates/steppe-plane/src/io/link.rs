@@ -48,6 +48,8 @@ pub(super) struct State {
     /// which holds what it wants to send.
     pub(super) waiting: Vec<Waker>,
     pub(super) closed: Option<Failure>,
+    /// The code that the peer has dismissed this side with.
+    pub(super) dismissed_by: Option<u32>,
     /// What the peer has named last.
     pub(super) services: Option<Vec<Box<str>>>,
     /// Nobody opens streams any more.
@@ -67,7 +69,7 @@ pub(crate) struct Accepted {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What is dropped with the call of a stream.
+/// A value that is dropped with the call of a stream.
 pub(crate) trait Kept: std::fmt::Debug + Send + Sync {
     /// The peer ended the call as overloaded.
     fn refused(&self);
@@ -110,6 +112,7 @@ impl Link {
                 unread: memory.reserve_entry(0)?,
                 waiting: Vec::new(),
                 closed: None,
+                dismissed_by: None,
                 services: None,
                 is_closing: false,
                 has_drained: false,
@@ -174,22 +177,6 @@ impl Link {
             queueing: head.queueing,
             kept: OnceLock::new(),
         })))
-    }
-
-    /// No stream is opened any more: the connection closes with the last one.
-    pub(crate) fn close_when_idle(&self) {
-        self.lock().is_closing = true;
-        self.wake();
-    }
-
-    /// Takes no further streams, and says so.
-    pub(crate) fn drain(&self) {
-        let mut state = self.lock();
-        // Where there is no room for it, GOAWAY says the same.
-        let _ = state.connection.register(&[]);
-        state.connection.drain();
-        drop(state);
-        self.wake();
     }
 
     /// The connection is gone, and with it every stream.

@@ -60,7 +60,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// What was done for a call whose body of this direction finds no room: a response follows from work.
+    /// The progress of a call whose body of this direction finds no room: a response follows from work.
     fn processing(self) -> Processing {
         match self {
             Self::Request => Processing::None,

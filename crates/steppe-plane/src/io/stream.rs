@@ -36,7 +36,7 @@ pub(super) struct Stream {
     pub(super) has_begun: bool,
     pub(super) has_ended: bool,
     pub(super) is_stopped: bool,
-    /// Whether the peer ended it as overloaded.
+    /// True where the peer ended it as overloaded.
     pub(super) is_overloaded: bool,
     /// Whether a handler has begun with it.
     pub(super) processing: Processing,

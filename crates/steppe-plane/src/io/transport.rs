@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
 use steppe_mem::Reservation;
+use steppe_net::tls::x509::Summary;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -81,6 +82,23 @@ impl Transport {
             stream,
             _charge: charge,
         })))
+    }
+
+    /// The certificate that a client has shown, and that was verified.
+    ///
+    /// # Errors
+    /// It is valid, and yet can't be read here.
+    pub(crate) fn client_cert(&self) -> io::Result<Option<Summary>> {
+        let Self::Tls(session) = self else {
+            return Ok(None);
+        };
+        let TlsStream::Server(stream) = &session.stream else {
+            return Ok(None);
+        };
+        let chain = stream.get_ref().1.peer_certificates();
+        let cert = chain.and_then(|chain| chain.first());
+        let cert = cert.map(|cert| Summary::of(cert)).transpose();
+        cert.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     /// The socket below.

@@ -2,8 +2,8 @@
 
 use super::failure::Failure;
 use super::link::{Link, State};
-use super::stream::Opener;
-use crate::connection::{Connection, OpenError, Processing, StreamId};
+use super::stream::{Opener, wake};
+use crate::connection::{Connection, OpenError, Processing, StreamId, Violation};
 use crate::frame::Service;
 use crate::status::Status;
 
@@ -19,6 +19,53 @@ impl Link {
     pub(crate) fn refuse(&self) {
         self.drain();
         self.close_when_idle();
+    }
+
+    /// No stream is opened any more: the connection closes with the last one.
+    pub(crate) fn close_when_idle(&self) {
+        self.lock().is_closing = true;
+        self.wake();
+    }
+
+    /// Takes no further streams, and says so.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        // Where there is no room for it, GOAWAY says the same.
+        let _ = state.connection.register(&[]);
+        state.connection.drain();
+        drop(state);
+        self.wake();
+    }
+
+    /// Dismisses the peer: its connection is over, and so is every stream on it.
+    pub(crate) fn dismiss(&self, violation: Violation) {
+        self.lock().connection.dismiss(violation);
+        self.wake();
+    }
+
+    /// True where the peer takes no further streams, or the connection is gone.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let state = self.lock();
+        state.closed.is_some() || state.connection.is_peer_leaving()
+    }
+
+    /// True where the peer has said that this side may not offer a service that it names.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.lock().dismissed_by == Some(Violation::DENIED)
+    }
+
+    /// Has the task of each call that the peer has opened look at what has changed.
+    pub(crate) fn wake_calls(&self) {
+        for stream in self.lock().streams.values_mut() {
+            wake(&mut stream.wakers.gone);
+        }
+    }
+
+    /// Calls `look` with each service that the peer has named last, until it says so.
+    pub(crate) fn find_named(&self, look: impl Fn(&str) -> bool) -> Option<Box<str>> {
+        let state = self.lock();
+        let mut named = state.services.iter().flatten();
+        named.find(|name| look(name)).cloned()
     }
 
     /// Waits for the peer's HELLO.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout_at;
 
+use super::access::{Access, Rules};
 use super::counts::Counts;
 use super::pressure::Pressure;
 use super::pump::{Limit, Pump, Stuck};
@@ -25,6 +26,7 @@ use crate::status::Status;
 pub(super) struct Passage {
     config: Mutex<RelayConfig>,
     is_draining: AtomicBool,
+    pub(super) rules: Rules,
     pub(super) registry: Registry,
     pub(super) queue: Queue,
     pub(super) counts: Counts,
@@ -40,12 +42,18 @@ enum Passed {
 }
 
 /// Passes a call on, until it is over or its caller has left.
-pub(super) async fn forward(passage: Arc<Passage>, accepted: Accepted) {
-    let handle = Arc::clone(&accepted.handle);
+pub(super) async fn forward(passage: Arc<Passage>, (accepted, access): (Accepted, Arc<Access>)) {
+    let handle = &accepted.handle;
     let status = tokio::select! {
+        biased;
         // What was opened at a worker is dropped, and so cancelled.
         left = handle.gone() => left.status,
-        result = passage.pass(accepted) => result.unwrap_or_else(|failure| {
+        // Behind the one that has the task woken.
+        denied = access.revoked(&accepted.service) => {
+            handle.reset(&denied);
+            denied.status
+        }
+        result = passage.pass(&accepted) => result.unwrap_or_else(|failure| {
             handle.reset(&failure);
             failure.status
         }),
@@ -58,6 +66,7 @@ impl Passage {
         Self {
             config: Mutex::new(config),
             is_draining: AtomicBool::new(false),
+            rules: Rules::default(),
             registry: Registry::default(),
             queue: Queue::default(),
             counts: Counts::default(),
@@ -83,7 +92,7 @@ impl Passage {
         clippy::disallowed_methods,
         reason = "the wait of a call begins, and what is left of its deadline is passed on"
     )]
-    async fn pass(&self, accepted: Accepted) -> Result<Status, Failure> {
+    async fn pass(&self, accepted: &Accepted) -> Result<Status, Failure> {
         let begun = Instant::now();
         let config = *lock(&self.config);
         let mut request = Receiver::new(Arc::clone(&accepted.handle), Way::Request);
@@ -170,10 +179,7 @@ impl Passage {
                     let detail = "no worker has room for the call now";
                     return Err(retry_later(Status::Overloaded, detail));
                 }
-                None => {
-                    self.wait((&service, head), tries, config.queue_bytes)
-                        .await?
-                }
+                None => self.wait((&service, head), tries).await?,
             };
             match timeout_at(tries.until().into(), open_at(&link, head)).await {
                 Ok(Ok(handle)) => {
@@ -203,13 +209,13 @@ impl Passage {
         &self,
         (service, head): (&Arc<Service>, &Head<'_>),
         tries: &Tries,
-        bytes_max: u64,
     ) -> Result<(Arc<Link>, Taken), Failure> {
         let until = tries.until();
         let held = match head.payment {
             Payment::Granted => 0,
             Payment::Standing => head.length.unwrap_or(EAGER_BYTES_MAX as u64),
         };
+        let bytes_max = lock(&self.config).queue_bytes;
         let _queued = self.queue.enter(held, bytes_max)?;
         let _waiting = service.wait();
         let since = Instant::now();

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use steppe_mem::{Holder, Holding, Reservation};
 
+use super::access::{Access, Deed, denied};
 use super::forward::{Passage, forward};
 use super::registry::lock;
-use crate::connection::Side;
+use crate::connection::{Side, Violation};
 use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService, Transport};
 use crate::limits::RELAY_CALL_BYTES;
 use crate::status::Status;
@@ -20,14 +21,22 @@ use crate::status::Status;
 pub(super) struct Peers {
     memory: Arc<Memory>,
     passage: Arc<Passage>,
-    links: Mutex<Vec<Weak<Link>>>,
+    links: Mutex<Vec<Connected>>,
+}
+
+/// A connection, and the rights of its peer.
+#[derive(Debug)]
+struct Connected {
+    link: Weak<Link>,
+    access: Weak<Access>,
 }
 
 /// One connection's side of a relay.
 struct Peer {
     passage: Arc<Passage>,
     address: SocketAddr,
-    /// What it may serve; `None`: whatever it names.
+    access: Arc<Access>,
+    /// Services that it may serve; `None`: all that it names and has the right to.
     services: Option<Arc<[Box<str>]>>,
     /// Its place among the connections of all clients; `None`: it was dialed.
     holding: Option<(Holding, Reservation)>,
@@ -64,16 +73,24 @@ impl Peers {
             Side::Dialer => (Arc::clone(&self.memory), None),
         };
         let link = Link::new(side, &memory, now).map_err(no_room)?;
+        let cert = transport.client_cert()?;
+        let access = Access::new(side, (address.ip(), cert), &memory).map_err(no_room)?;
         let mut links = lock(&self.links);
-        links.retain(|link| link.strong_count() > 0);
-        links.push(Arc::downgrade(&link));
+        links.retain(|one| one.link.strong_count() > 0);
+        links.push(Connected {
+            link: Arc::downgrade(&link),
+            access: Arc::downgrade(&access),
+        });
         drop(links);
+        // After it is in the list: a change of the rules either finds it there, or is seen here.
+        access.update(&self.passage.rules);
         if self.passage.is_draining() {
             link.drain();
         }
         let peer = Peer {
             passage: Arc::clone(&self.passage),
             address,
+            access,
             services,
             holding,
         };
@@ -94,7 +111,26 @@ impl Peers {
     }
 
     pub(super) fn links(&self) -> Vec<Arc<Link>> {
-        lock(&self.links).iter().filter_map(Weak::upgrade).collect()
+        let links = lock(&self.links);
+        links.iter().filter_map(|one| one.link.upgrade()).collect()
+    }
+
+    /// Has each peer follow the rules in force. Calls that are no longer allowed are reset, and workers that offer what
+    /// they may not are dismissed.
+    pub(super) fn update_access(&self) {
+        let links = lock(&self.links);
+        let upgrade = |one: &Connected| Some((one.link.upgrade()?, one.access.upgrade()?));
+        let all: Vec<_> = links.iter().filter_map(upgrade).collect();
+        drop(links);
+        for (link, access) in all {
+            access.update(&self.passage.rules);
+            link.wake_calls();
+            if let Some(service) = link.find_named(|name| !access.may(Deed::Offer, name)) {
+                access.tell_denied(&service);
+                self.passage.registry.remove(&link);
+                link.dismiss(Violation::Denied);
+            }
+        }
     }
 
     /// Calls a worker no more: what is open there goes on, and then its connection is closed.
@@ -122,10 +158,23 @@ impl Endpoint for Peer {
                 .reset(&Failure::unprocessed(Status::Draining, ""));
             return;
         }
-        tokio::spawn(forward(Arc::clone(&self.passage), accepted));
+        if !self.access.may(Deed::Call, &accepted.service) {
+            accepted.handle.reset(&denied(&accepted.service));
+            self.passage.counts.finish(Status::Denied);
+            return;
+        }
+        let access = Arc::clone(&self.access);
+        tokio::spawn(forward(Arc::clone(&self.passage), (accepted, access)));
     }
 
     fn named(&self, link: &Arc<Link>, services: &[NamedService]) {
+        let is_denied = |name: &str| !self.access.may(Deed::Offer, name);
+        if let Some((service, _)) = services.iter().find(|(name, _)| is_denied(name)) {
+            self.access.tell_denied(service);
+            self.passage.registry.remove(link);
+            link.dismiss(Violation::Denied);
+            return;
+        }
         let may_serve = |name: &str| match &self.services {
             Some(services) => services.iter().any(|service| **service == *name),
             None => true,

@@ -12,9 +12,9 @@ use crate::status::Status;
 /// The tries of one call of a relay.
 #[derive(Debug)]
 pub struct Tries {
-    /// Workers that had no room for it. None of them is asked again.
+    /// Workers that stay and do not take it. None of them is asked again.
     refused: Vec<Weak<Link>>,
-    /// What they said.
+    /// The refusal of one of them.
     refusal: Option<Failure>,
     until: Instant,
     count: usize,
@@ -31,7 +31,7 @@ impl Tries {
         }
     }
 
-    /// Whether a worker has refused the call: a failure from here on may be what that worker said.
+    /// True where a worker has refused the call: a failure from here on may be that worker's.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refusal.is_some()
@@ -64,30 +64,28 @@ impl Tries {
         if !is_elsewhere(&failure) || self.count == RELAY_TRIES_MAX {
             return Err(failure);
         }
-        if is_refusal(failure.status) {
-            self.refused.push(Arc::downgrade(worker));
-            // The worker that may have room later says more than the one that never has.
-            let is_better = |before: &Failure| {
-                before.status == Status::TooLarge || failure.status == before.status
-            };
-            if self.refusal.as_ref().is_none_or(is_better) {
-                self.refusal = Some(failure);
-            }
-        } else {
-            // It goes away; the registry may not have heard of that.
+        if !is_refusal(failure.status) && worker.is_leaving() {
+            // The registry may not have heard of it.
             registry.remove(worker);
+            return Ok(());
+        }
+        self.refused.push(Arc::downgrade(worker));
+        // A worker that may have room later says more than one that never has.
+        let before = self.refusal.as_ref().map(|refusal| refusal.status);
+        if before != Some(Status::Overloaded) {
+            self.refusal = Some(failure);
         }
         Ok(())
     }
 }
 
-/// Whether another worker may do what this one did not begin.
+/// True where another worker may do the call, which this one did not begin.
 pub(super) fn is_elsewhere(failure: &Failure) -> bool {
     let goes_away = matches!(failure.status, Status::Unavailable | Status::Draining);
     failure.processing == Processing::None && (goes_away || is_refusal(failure.status))
 }
 
-/// Whether a worker stays, and has no room for the call.
+/// True where a worker has no room for the call.
 fn is_refusal(status: Status) -> bool {
     matches!(status, Status::Overloaded | Status::TooLarge)
 }

@@ -45,6 +45,7 @@ impl Running {
             }
         });
         fixed.relay.set_config(limits);
+        fixed.relay.set_rules(config.rules.clone());
     }
 
     /// A key of `config` that has changed and can't.

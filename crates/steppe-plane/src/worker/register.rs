@@ -34,6 +34,8 @@ pub enum WorkerStatus {
     Connecting,
     /// The relay knows its services, and passes calls on.
     Serving,
+    /// The relay does not let it offer a service that it names. It dials again.
+    Denied,
     /// It takes no further calls, and finishes those that are open.
     Draining,
     /// No call is open, and none will be: it is safe to stop.
@@ -200,9 +202,9 @@ impl Keeper {
             let attempt = async {
                 self.tell(WorkerStatus::Connecting);
                 let began = Instant::now();
-                self.serve_once().await;
+                let status = self.serve_once().await;
                 self.backoff.lasted(began.elapsed());
-                self.tell(WorkerStatus::Connecting);
+                self.tell(status);
                 sleep(self.backoff.next()).await;
             };
             tokio::select! {
@@ -213,18 +215,22 @@ impl Keeper {
         }
     }
 
-    /// Serves on one connection, until the relay goes away.
-    async fn serve_once(&mut self) {
+    /// Serves on one connection, until the relay goes away; its status from then on.
+    async fn serve_once(&mut self) -> WorkerStatus {
         let Ok(socket) = self.relay.dial(self.connections.memory()).await else {
-            return;
+            return WorkerStatus::Connecting;
         };
         // From here on it is drained with the others, even where this is dropped.
         let Ok(link) = self.connections.serve(socket, Side::Dialer) else {
-            return;
+            return WorkerStatus::Connecting;
         };
         if link.registered().await.is_ok() {
             self.tell(WorkerStatus::Serving);
             link.lost().await;
+        }
+        match link.is_denied() {
+            true => WorkerStatus::Denied,
+            false => WorkerStatus::Connecting,
         }
     }
 

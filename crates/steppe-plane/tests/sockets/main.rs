@@ -14,4 +14,5 @@ mod lies;
 mod listening;
 mod refusals;
 mod relay;
+mod rules;
 mod storms;

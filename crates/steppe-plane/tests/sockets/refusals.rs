@@ -8,8 +8,8 @@ use bytes::Bytes;
 use steppe_mem::Budget;
 use steppe_plane::frame::Queueing;
 use steppe_plane::{
-    Ask, Balancer, Choice, Failure, RelayConfig, Request, Status, Target, Worker, WorkerBuilder,
-    WorkerServer,
+    Ask, Balancer, Choice, Failure, Processing, RelayConfig, Request, Status, Target, Worker,
+    WorkerBuilder, WorkerServer,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -119,7 +119,7 @@ async fn a_body_that_one_worker_never_takes_goes_to_another() {
     drop(small);
 }
 
-/// What a worker has begun with is not asked of another, whatever the worker says.
+/// A call that a worker has begun with is not asked of another, whatever the worker says.
 #[tokio::test]
 async fn a_call_that_was_begun_is_not_asked_elsewhere() {
     let site = site(64 * MIB, config()).await;
@@ -210,4 +210,30 @@ async fn a_response_without_room_is_no_refusal() {
         .expect_err("larger than it holds");
     assert_eq!(failed.status, Status::TooLarge, "{failed}");
     assert_eq!(answers.load(Ordering::Relaxed), 1);
+}
+
+/// A worker that does nothing for a call, and stays, keeps its place: one that fronts others may say so.
+#[tokio::test]
+async fn a_worker_that_passes_a_call_by_stays() {
+    let site = site(64 * MIB, config()).await;
+    let away = |builder: WorkerBuilder| {
+        builder.stream("front", 10, |_| async {
+            let mut failure = Failure::new(Status::Unavailable, "nobody behind it");
+            failure.processing = Processing::None;
+            Err(failure)
+        })
+    };
+    let (_away, _) = site.worker(64 * MIB, away).await;
+    site.has("front", 1).await;
+    let (caller, _) = site.caller(64 * MIB).await;
+    let call = async || caller.unary(&Ask::new("front"), payload(1_000_000)).await;
+    let refused = call().await.expect_err("nobody does it");
+    assert_eq!(refused.status, Status::Unavailable, "{refused}");
+    let here = |builder: WorkerBuilder| builder.unary("front", 10, |_| async { Ok(Bytes::new()) });
+    let (_here, _) = site.worker(64 * MIB, here).await;
+    site.has("front", 2).await;
+    for _ in 0..4 {
+        assert!(call().await.is_ok());
+    }
+    site.has("front", 2).await;
 }

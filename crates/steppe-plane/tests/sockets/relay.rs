@@ -18,7 +18,7 @@ use tokio::sync::{Barrier, Semaphore, watch};
 use crate::listening::listen;
 
 pub const MIB: u64 = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A relay that listens, and its budget.
 pub struct Site {

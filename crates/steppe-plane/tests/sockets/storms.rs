@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use steppe_mem::Budget;
-use steppe_plane::limits::{CONNECTION_BYTES, CONNECTION_CREDIT, seat_bytes};
+use steppe_plane::limits::{ACCESS_BYTES, CONNECTION_BYTES, CONNECTION_CREDIT, seat_bytes};
 use steppe_plane::{Ask, Caller, Memory, Relay, RelayConfig, Status, Worker, WorkerStatus};
 use tokio::net::TcpListener;
 
@@ -95,7 +95,7 @@ impl World {
         let caller = caller.expect("it listens");
         let idle = first(&caller, &here).await;
         // Two connections, and the worker's two services.
-        let of_relay = 2 * idle + 2 * seat_bytes(4) as u64;
+        let of_relay = 2 * (idle + ACCESS_BYTES as u64) + 2 * seat_bytes(4) as u64;
         Self {
             sides: vec![(here, idle), (between, of_relay), (there, idle)],
             caller,

@@ -4,16 +4,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Output;
 
-use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, eventually};
+use steppe_testkit::{Authority, Leaf, Port, Process, Scratch, Steppe, TlsClient, eventually};
 
 /// Files of an authority, and of who has its certificates.
-struct Files {
-    scratch: Scratch,
-    authority: Authority,
+pub struct Files {
+    pub scratch: Scratch,
+    pub authority: Authority,
 }
 
 impl Files {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let files = Self {
             scratch: Scratch::new("plane-tls"),
             authority: Authority::new("plane"),
@@ -30,7 +30,7 @@ impl Files {
         self.scratch.write(&format!("{name}.crt"), &issued.cert);
     }
 
-    fn at(&self, name: &str) -> String {
+    pub fn at(&self, name: &str) -> String {
         let path: PathBuf = self.scratch.join(name);
         path.display().to_string()
     }
@@ -49,7 +49,7 @@ impl Files {
     }
 
     /// Of a node whose clients must show a certificate.
-    fn listener(&self) -> String {
+    pub fn listener(&self) -> String {
         format!(
             "tls = {{ certificates = [{{ cert = \"{}\", key = \"{}\" }}], client_ca = \"{}\", client_auth = \"required\" }}\n",
             self.at("node.crt"),
@@ -60,7 +60,7 @@ impl Files {
 }
 
 /// A node with this below `[[plane.listener]]`, and where that listens.
-fn node(rest: &str) -> (Steppe, SocketAddr) {
+pub fn node(rest: &str) -> (Steppe, SocketAddr) {
     let plane = Port::free().keep();
     let toml = format!(
         "[node]\nworkers = 2\nmemory_budget = \"64MiB\"\n[admin]\nlisten = \"{{admin}}\"\n\
@@ -69,7 +69,7 @@ fn node(rest: &str) -> (Steppe, SocketAddr) {
     (Steppe::builder().start(&toml), plane)
 }
 
-fn echo(arguments: &[&str], tls: &[String]) -> Process {
+pub fn echo(arguments: &[&str], tls: &[String]) -> Process {
     let mut command = Steppe::command();
     command.args(["plane", "echo"]).args(arguments).args(tls);
     let process = Process::start("echo", command);
@@ -77,13 +77,13 @@ fn echo(arguments: &[&str], tls: &[String]) -> Process {
     process
 }
 
-fn plane(arguments: &[&str], tls: &[String]) -> Output {
+pub fn plane(arguments: &[&str], tls: &[String]) -> Output {
     let mut command = Steppe::command();
     let command = command.arg("plane").args(arguments).args(tls);
     command.output().expect("it runs")
 }
 
-fn printed(output: Output) -> String {
+pub fn printed(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
@@ -171,6 +171,33 @@ fn certificates_that_change_are_read_again() {
     });
     let listed = node.admin_json("/certificates").to_string();
     assert!(listed.contains(&at), "{listed}");
+}
+
+/// A peer of another protocol is not answered in this one (RFC 7301).
+#[test]
+fn who_does_not_agree_on_the_protocol_is_refused() {
+    let files = Files::new();
+    let (_node, at) = node(&files.listener());
+    let shown = files.authority.issue(&Leaf::named(&["127.0.0.1"]));
+    let client = || TlsClient::new().showing(&shown);
+    let mut peer = client().connect(at, "127.0.0.1");
+    assert_eq!(peer.rest(), b"", "without ALPN");
+    let mut peer = client().alpn(&["steppe-plane"]).connect(at, "127.0.0.1");
+    assert_eq!(peer.bytes(5)[4], 1, "HELLO");
+    // The other side: a server of HTTPS that knows no other protocol.
+    let https = Port::free().keep();
+    let listener = format!(
+        "[[http.listener]]\nlisten = \"{https}\"\nprotocols = [\"h1\"]\n\
+         tls = {{ certificates = [{{ cert = \"{}\", key = \"{}\" }}] }}\n\
+         [http.upstream.a]\nrespond = {{ status = 200 }}\n\
+         [[http.route]]\nname = \"a\"\nupstream = \"a\"\n",
+        files.at("node.crt"),
+        files.at("node.key")
+    );
+    let (_other, _) = node(&listener);
+    let call = ["call", &https.to_string(), "echo", "--text", "hello"];
+    let refused = plane(&call, &files.unknown());
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
 }
 
 #[test]

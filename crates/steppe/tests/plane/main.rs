@@ -4,3 +4,4 @@ mod calls;
 mod commands;
 mod encrypted;
 mod etcd;
+mod rules;

@@ -138,6 +138,7 @@ fn serve(options: &Options) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
             () = is_told => {}
+            () = serving.tell_denied() => {}
         }
         // Callers that find it no more open no calls here.
         if let Some(lease) = lease
@@ -205,6 +206,15 @@ impl Serving {
                 format!("through {}", place.register.as_deref().unwrap_or_default())
             }
         }
+    }
+
+    /// Says, once, that the relay does not let it offer its service. Never ready.
+    async fn tell_denied(&self) {
+        if let Self::Registered(registered) = self {
+            registered.reaches(WorkerStatus::Denied).await;
+            say("steppe: the relay denies a service that this worker offers; it dials again\n");
+        }
+        std::future::pending().await
     }
 
     async fn drain(self, patience: Duration) -> bool {

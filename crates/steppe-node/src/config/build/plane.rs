@@ -4,7 +4,7 @@
 
 use steppe_net::ServerAddress;
 use steppe_net::tls::config::ServerTrust;
-use steppe_plane::config::{Listener, Plane, Queue, Workers};
+use steppe_plane::config::{Listener, Peers, Plane, Queue, Rule, Services, Workers};
 use steppe_plane::{ALPN, DialedWorker, Directory};
 
 use super::tls;
@@ -28,6 +28,7 @@ pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<
     let listeners = plane.list("listener").iter();
     Some(Plane {
         listeners: listeners.map(listener).collect::<Option<_>>()?,
+        rules: plane.list("rule").iter().map(rule).collect::<Option<_>>()?,
         budget: plane.optional("budget")?,
         response_permille: permille(plane.take("response_share")?),
         max_payload: plane.take("max_payload")?,
@@ -106,6 +107,23 @@ fn listener(node: &Node) -> Option<Listener> {
     Some(Listener {
         address: listener.take("listen")?,
         tls,
+    })
+}
+
+fn rule(node: &Node) -> Option<Rule> {
+    let rule = node.fields()?;
+    let peers = match rule.optional("client_cert")? {
+        Some(name) => Peers::ClientCert(name),
+        None => Peers::Network(rule.take("network")?),
+    };
+    let services = |key: &str| {
+        let texts: Vec<String> = rule.take(key)?;
+        Some(texts.iter().map(|text| Services::new(text)).collect())
+    };
+    Some(Rule {
+        peers,
+        offer: services("offer")?,
+        call: services("call")?,
     })
 }
 

@@ -4,7 +4,7 @@ use steppe_etcd::limits::ENDPOINTS_MAX;
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
-use super::tls;
+use super::{plane_rules, tls};
 use crate::config::grammar::size_text;
 use crate::config::mistake::{Mistake, shown};
 use crate::config::mistakes::Mistakes;
@@ -21,6 +21,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         }
         budget(file, plane, mistakes);
         response_share(plane, mistakes);
+        plane_rules::check(plane, mistakes);
     }
     if let Some(discovery) = file.table("discovery") {
         tls::identity(discovery, mistakes);

@@ -20,6 +20,18 @@ pub(in crate::config) fn service(text: &str) -> Read<String> {
     )))
 }
 
+/// The name of a service, or the beginning of names before a `*`.
+pub(in crate::config) fn services(text: &str) -> Read<String> {
+    let before = text.strip_suffix('*').unwrap_or(text);
+    if before.contains('*') {
+        let message = format!("`{}` has a `*` that is not at its end", shown(text));
+        return Err(Refusal::new(message).help(
+            "write a name such as \"embed\", or the beginning of names such as \"embed/*\"",
+        ));
+    }
+    service(text)
+}
+
 /// The URL of a member of etcd.
 pub(in crate::config) fn etcd_endpoint(text: &str) -> Read<Endpoint> {
     text.parse().map_err(|error: EndpointError| {
@@ -58,6 +70,16 @@ mod tests {
         }
         for text in ["", "two words", "größe", &"x".repeat(SERVICE_BYTES_MAX + 1)] {
             assert!(service(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_at_the_end() {
+        for text in ["embed", "embed/*", "*"] {
+            assert_eq!(services(text), Ok(text.to_owned()));
+        }
+        for text in ["", "*embed", "a*b*", "two words*"] {
+            assert!(services(text).is_err(), "{text:?}");
         }
     }
 

@@ -20,6 +20,7 @@ pub(super) static PLANE: Table = Table {
             LISTENER.doc,
         )
         .absent(Absent::Texts(&[])),
+        Key::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
         Key::new(
             "budget",
             Kind::Size(PLANE_BUDGET_MIN, MEMORY_BUDGET_MAX),
@@ -62,6 +63,47 @@ static LISTENER: Table = Table {
         ),
     ],
     needs: Needs::Nothing,
+};
+
+/// Items of both lists of a rule.
+const SERVICES: Kind = Kind::List(&Kind::Text(Form::Services), 0);
+
+static RULE: Table = Table {
+    name: "plane.rule",
+    doc: "Rights of the peers that connect. The first rule that matches a peer decides: what it does \
+          not list is denied. With rules, peers that none matches may do nothing; without any, \
+          every peer may offer and call every service. Workers of `discovery` offer what is listed \
+          there; routes of the gateway follow no rule. A reload resets calls that are no longer \
+          allowed, and closes connections of workers that offer what they no longer may.",
+    keys: &[
+        Key::new(
+            "client_cert",
+            Kind::Text(Form::AltName),
+            "Name in the peer's certificate: a subject alternative name, the common name that the \
+             subject begins with, or the whole subject such as \"CN=api,O=Example\". A listener \
+             must ask for client certificates.",
+        ),
+        Key::new(
+            "network",
+            Kind::Text(Form::Network),
+            "Network of the peer's address, such as \"10.0.0.0/8\".",
+        ),
+        Key::new(
+            "offer",
+            SERVICES,
+            "Services that the peer may register as a worker. A `*` at the end stands for any rest \
+             of the name. A worker that names another service is disconnected as denied.",
+        )
+        .absent(Absent::Texts(&[])),
+        Key::new(
+            "call",
+            SERVICES,
+            "Services that the peer may call. A `*` at the end stands for any rest of the name. \
+             Other calls are refused as denied.",
+        )
+        .absent(Absent::Texts(&[])),
+    ],
+    needs: Needs::One(&["client_cert", "network"]),
 };
 
 static QUEUE: Table = Table {

@@ -15,7 +15,9 @@ use steppe_net::tls::config::{
 };
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
-use steppe_plane::config::{Listener as PlaneListener, Plane, Queue, Workers as PlaneWorkers};
+use steppe_plane::config::{
+    Listener as PlaneListener, Peers, Plane, Queue, Rule, Services, Workers as PlaneWorkers,
+};
 use steppe_plane::{DialedWorker, Directory};
 use steppe_testkit::{NodeConfig, Section};
 
@@ -479,6 +481,21 @@ fn every_key_of_the_plane_arrives() {
                 alpn: vec![b"steppe-plane".to_vec()],
             }),
         }],
+        rules: vec![
+            Rule {
+                peers: Peers::ClientCert("embed.example".to_owned()),
+                offer: vec![
+                    Services::Named("embed".to_owned()),
+                    Services::Prefixed("rank/".to_owned()),
+                ],
+                call: Vec::new(),
+            },
+            Rule {
+                peers: Peers::Network("10.0.0.0/8".parse().expect("a network")),
+                offer: Vec::new(),
+                call: vec![Services::Prefixed(String::new())],
+            },
+        ],
         budget: Some(64 << 20),
         response_permille: 400,
         max_payload: 1 << 30,

@@ -1,11 +1,12 @@
 //! Routes of the gateway into the plane, of whose workers some refuse.
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steppe_plane::frame::Payment;
 use steppe_plane::{Failure, Processing, Request, Status};
-use steppe_testkit::{Scratch, eventually};
+use steppe_testkit::{Scratch, Steppe, eventually};
 
 use super::{MIB, Serving, body, node, post};
 
@@ -51,4 +52,23 @@ fn a_call_that_one_worker_refuses_is_asked_of_another() {
         assert_eq!((got.exit, got.head.status()), (0, 200), "{len}: {got:?}");
         assert_eq!(got.body.len(), len);
     }
+}
+
+/// A call that is open when the node's time to drain is over is told so, rather than cut.
+#[test]
+fn a_call_that_outlasts_the_drain_is_told_so() {
+    let (mut node, plane) = node(|config| config.set("node.drain_timeout", "300ms"));
+    let _worker = Serving::start(plane, 16 * MIB, |_| std::future::pending());
+    let mut command = Steppe::command();
+    command.args(["plane", "call", &plane.to_string(), "echo"]);
+    let call = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    eventually("it is open", || {
+        node.admin_json("/plane")["services"][0]["workers"][0]["calls"] == 1
+    });
+    node.terminate();
+    let ended = call.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(21), "{said}");
+    assert!(said.contains("time to drain"), "{said}");
+    node.wait();
 }
