@@ -33,6 +33,7 @@ use crate::top;
 use console::{complain, load, print, say};
 
 pub use code::Code;
+pub(crate) use console::announce;
 
 /// What `steppe run` is to run.
 #[derive(Debug)]
@@ -239,10 +240,12 @@ pub fn main_with(
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // A closed pipe takes nothing, and there is nobody left to tell.
+            if !error.use_stderr() {
+                return print(&error.render().to_string());
+            }
+            // Standard error may be closed: no other place is left to write to.
             _ = error.print();
-            let is_help = !error.use_stderr();
-            return if is_help { Code::Ok } else { Code::Usage }.into();
+            return Code::Usage.into();
         }
     };
     match cli.command {

@@ -24,7 +24,7 @@ use tokio::task::{JoinHandle, spawn_local};
 
 use crate::admin::{self, Readiness, State};
 use crate::allocator;
-use crate::cli::{Code, RunOptions};
+use crate::cli::{Code, RunOptions, announce};
 use crate::config::{self, Config, LogFormat, LogLevel};
 use crate::demo::{Certificate, Demo};
 use crate::memory::{self, MemoryCollector, StackMark, Uncharged};
@@ -155,7 +155,7 @@ impl Node {
         let watchdog = manager.clone().keep_watchdog(workers.heartbeats());
         background.push(AbortOnDrop(spawn_local(watchdog)));
         manager.ready(format_args!("serving with {count} workers"));
-        print!("{banner}");
+        announce(&banner);
         Ok(Self {
             workers,
             budget,
@@ -178,6 +178,11 @@ impl Node {
             let (reason, ask) = tokio::select! {
                 asked = signals.next() => match asked {
                     Asked::Stop => return,
+                    Asked::ReopenLogs => {
+                        self.services.reopen_logs();
+                        tracing::info!("logs reopened");
+                        continue;
+                    }
                     Asked::Reload => {
                         // Whoever moved the log away says so by the same signal.
                         self.services.reopen_logs();

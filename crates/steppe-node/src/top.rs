@@ -61,7 +61,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     let terminal = ratatui::try_init().context("the terminal")?;
     let outcome = show(terminal, &mut view, &feed.updates);
-    ratatui::restore();
+    // `ratatui::restore` panics where it cannot report its error.
+    _ = ratatui::try_restore();
     outcome
 }
 

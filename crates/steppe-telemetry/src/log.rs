@@ -61,6 +61,7 @@ where
 {
     let layer = match format {
         Format::Json => fmt::layer()
+            .log_internal_errors(REPORT_LOST_LINES)
             .json()
             .flatten_event(true)
             .with_current_span(false)
@@ -69,6 +70,7 @@ where
             .with_filter(filter(level))
             .boxed(),
         Format::Text => fmt::layer()
+            .log_internal_errors(REPORT_LOST_LINES)
             .with_ansi(false)
             .with_writer(writer)
             .with_filter(filter(level))
@@ -76,6 +78,9 @@ where
     };
     tracing_subscriber::registry().with(layer)
 }
+
+/// Off: the layer would report a line that standard error refused by `eprintln!`, which panics then.
+const REPORT_LOST_LINES: bool = false;
 
 fn filter(level: Level) -> Targets {
     let ours = match level {

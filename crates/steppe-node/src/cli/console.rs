@@ -39,9 +39,21 @@ pub(super) fn say(text: &str) {
     _ = io::stderr().write_all(text.as_bytes());
 }
 
+/// Writes what a running node says to standard output. A reader that has left, or a disk that is
+/// full, is no reason for the node to stop.
+pub(crate) fn announce(text: &str) {
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text.as_bytes());
+    if let Err(error) = written.and_then(|()| output.flush()) {
+        tracing::debug!(%error, "cannot write to standard output");
+    }
+}
+
 /// Writes the output of a command; its exit code says whether that worked.
 pub(super) fn print(text: &str) -> ExitCode {
-    match io::stdout().write_all(text.as_bytes()) {
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text.as_bytes());
+    match written.and_then(|()| output.flush()) {
         Ok(()) => Code::Ok.into(),
         // `steppe schema | head`: the reader has what it wanted.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Code::Ok.into(),

@@ -9,6 +9,8 @@ pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    user1: Signal,
+    user2: Signal,
 }
 
 impl Signals {
@@ -18,18 +20,28 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
-    /// Waits for SIGINT or SIGTERM (`Stop`), or SIGHUP (`Reload`).
+    /// Waits for SIGINT or SIGTERM (`Stop`), SIGHUP (`Reload`), or SIGUSR1 (`ReopenLogs`). SIGUSR2 is
+    /// reserved: it is logged and ignored.
     ///
     /// # Cancel safety
     /// Safe: a signal that was not returned is returned by the next call.
     pub(super) async fn next(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
+        loop {
+            return tokio::select! {
+                _ = self.interrupt.recv() => Asked::Stop,
+                _ = self.terminate.recv() => Asked::Stop,
+                _ = self.hangup.recv() => Asked::Reload,
+                _ = self.user1.recv() => Asked::ReopenLogs,
+                _ = self.user2.recv() => {
+                    tracing::warn!("SIGUSR2 ignored: it has no meaning yet");
+                    continue;
+                }
+            };
         }
     }
 
@@ -47,4 +59,5 @@ impl Signals {
 pub(super) enum Asked {
     Stop,
     Reload,
+    ReopenLogs,
 }

@@ -12,6 +12,7 @@ use steppe_net::{
 use tokio::time::{Instant, sleep};
 
 use crate::allocator;
+use crate::cli::announce;
 use crate::config::Config;
 use crate::memory::StackMark;
 
@@ -96,11 +97,11 @@ impl WorkerSet {
         let drained: Drained = self.drained.try_iter().sum();
         let Drained { open, dropped } = drained;
         let seconds = began_at.elapsed().as_secs_f64();
-        println!(
+        announce(&format!(
             "drained: {} of {open} open connections ended by themselves, {dropped} dropped, \
-             {seconds:.1} s",
+             {seconds:.1} s\n",
             open - dropped
-        );
+        ));
         drained
     }
 }

@@ -1,6 +1,7 @@
 //! The configuration and the commands that read it: what is accepted, what is refused, and how that is told.
 
 mod broken;
+mod broken_output;
 mod cli;
 mod dns_rules;
 mod dns_upstreams;

@@ -3,3 +3,4 @@
 mod changes;
 mod random;
 mod service_manager;
+mod signals;
