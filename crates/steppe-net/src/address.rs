@@ -1,7 +1,7 @@
 //! Addresses as a configuration writes them, and the keys of sockets there.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Where to listen. `[::]:PORT` is dual stack.
@@ -13,7 +13,7 @@ pub enum ListenAddress {
     Unix(PathBuf),
 }
 
-/// How bytes arrive at a socket.
+/// The way in which bytes arrive at a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SocketKind {
     /// Connections: TCP, or a Unix stream socket.
@@ -22,12 +22,12 @@ pub enum SocketKind {
     Datagram,
 }
 
-/// What a service asks for a socket by: as configured, so port 0 stays 0.
+/// The key by which a service asks for a socket: as configured, so port 0 stays 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SocketKey {
     /// Where it is bound.
     pub address: ListenAddress,
-    /// What it carries.
+    /// Its transport.
     pub kind: SocketKind,
 }
 
@@ -45,6 +45,32 @@ pub enum ServerAddress {
     },
     /// A Unix stream socket at this path (`unix:PATH`).
     Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// True if a socket at one of the addresses takes the other one: they are equal, or one has the
+    /// port of the other and the unspecified address. `[::]` takes IPv4 too. Port 0 is a new port
+    /// each time, and overlaps none.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), Self::Tcp(other)) => {
+                let is_same_port = one.port() == other.port() && one.port() != 0;
+                is_same_port && (covers(one.ip(), other.ip()) || covers(other.ip(), one.ip()))
+            }
+            (Self::Unix(one), Self::Unix(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// True if a socket at `ip` receives what is sent to `other`.
+fn covers(ip: IpAddr, other: IpAddr) -> bool {
+    match ip {
+        IpAddr::V6(ip) if ip.is_unspecified() => true,
+        IpAddr::V4(ip) if ip.is_unspecified() => other.to_canonical().is_ipv4(),
+        _ => ip.to_canonical() == other.to_canonical(),
+    }
 }
 
 impl SocketKey {
@@ -66,7 +92,12 @@ impl SocketKey {
         }
     }
 
-    /// Whether each socket of this key gets a port of its own.
+    /// True if the system refuses the other socket while this one is open.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.address.overlaps(&other.address)
+    }
+
+    /// True if each socket of this key gets a port of its own.
     pub(crate) fn is_any_port(&self) -> bool {
         matches!(self.address, ListenAddress::Tcp(address) if address.port() == 0)
     }
@@ -96,6 +127,31 @@ impl fmt::Display for ServerAddress {
             Self::Ip(address) => address.fmt(f),
             Self::Name { host, port } => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unspecified_addresses_overlap_those_that_they_take() {
+        for (one, other, expected) in [
+            ("[::]:53", "0.0.0.0:53", true),
+            ("[::]:53", "10.0.0.1:53", true),
+            ("[::]:53", "[::1]:53", true),
+            ("0.0.0.0:53", "127.0.0.1:53", true),
+            ("127.0.0.1:53", "[::ffff:127.0.0.1]:53", true),
+            ("0.0.0.0:53", "[::1]:53", false),
+            ("127.0.0.1:53", "127.0.0.2:53", false),
+            ("[::]:53", "0.0.0.0:54", false),
+            ("[::]:0", "0.0.0.0:0", false),
+        ] {
+            let [one, other] =
+                [one, other].map(|text| ListenAddress::Tcp(text.parse().expect("valid")));
+            assert_eq!(one.overlaps(&other), expected, "{one} {other}");
+            assert_eq!(other.overlaps(&one), expected, "{other} {one}");
         }
     }
 }

@@ -34,6 +34,12 @@ pub fn bind_datagram(address: SocketAddr, workers: usize) -> Result<Vec<BoundDat
     bound.map_err(|source| BindError::of(&ListenAddress::Tcp(address), source))
 }
 
+/// As [`probe`](crate::probe), for datagrams.
+pub(crate) fn probe_datagram(address: SocketAddr) -> Result<(), BindError> {
+    let probed = udp_socket(address, Sharing::Alone).map(drop);
+    probed.map_err(|source| BindError::of(&ListenAddress::Tcp(address), source))
+}
+
 fn bind_shared(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundDatagram>> {
     // As for TCP: without this probe a second node of the same user would take
     // half of the first one's datagrams.

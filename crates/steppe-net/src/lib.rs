@@ -19,6 +19,7 @@
 //! - `stream.rs`: connected stream socket
 //! - `transport.rs`, `transport/`: byte stream of a connection in charged buffers, and the trait `Driver` of a socket
 //!   or TLS session
+//! - `probe.rs`: check of an address without listening on it
 //! - `proxy_protocol.rs`, `proxy_protocol/`: parser of the PROXY protocol, versions 1 and 2
 //! - `tls.rs`: TLS on rustls, on either side
 //!   - `accept.rs`: server side of the handshake
@@ -62,6 +63,7 @@ mod folder;
 pub mod limits;
 mod listener;
 mod names;
+mod probe;
 pub mod proxy_protocol;
 mod service;
 mod sockets;
@@ -85,6 +87,7 @@ pub use file_limit::{FileLimit, raise_file_limit};
 pub use folder::{File, FileStatus, Folder, Opened, Reading, Root};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
+pub use probe::probe;
 pub use service::{
     Change, Changes, Drained, LocalFuture, PrepareError, Prepared, PreparedServices, ReadAhead,
     Service, ServiceSet, WorkerServices,

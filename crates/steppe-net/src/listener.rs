@@ -53,9 +53,9 @@ pub enum BindError {
     MoreInherited {
         /// Where.
         address: ListenAddress,
-        /// How many sockets.
+        /// Number of sockets.
         sockets: usize,
-        /// How many workers.
+        /// Number of workers.
         workers: usize,
     },
     /// Any other error of the system.
@@ -72,13 +72,21 @@ pub enum BindError {
     /// Another service listens there, and gives it up by this change at the earliest.
     #[error("{0} is in use by another service of this node; reload once without it first")]
     OfAnotherService(SocketKey),
+    /// This node listens at an address that takes the other one.
+    #[error("{key} overlaps {held}, where this node itself listens")]
+    Overlaps {
+        /// The socket that was asked for.
+        key: SocketKey,
+        /// The one that the node has.
+        held: SocketKey,
+    },
     /// Datagrams are received by UDP alone.
     #[error("{}: datagrams over a Unix socket are not supported", .0.display())]
     UnixDatagram(PathBuf),
 }
 
 impl BindError {
-    /// What the system's refusal to bind `address` means.
+    /// The meaning of the system's refusal to bind `address`.
     pub(crate) fn of(address: &ListenAddress, source: io::Error) -> Self {
         match source.kind() {
             ErrorKind::AddrInUse => Self::Taken(address.clone()),
@@ -100,6 +108,28 @@ pub fn bind(address: &ListenAddress, workers: usize) -> Result<Vec<BoundListener
         ListenAddress::Unix(path) => bind_unix(path, workers)?,
     };
     bound.map_err(|source| BindError::of(address, source))
+}
+
+/// Checks that `address` could be bound now. The socket is closed again.
+pub(crate) fn probe_stream(address: &ListenAddress) -> Result<(), BindError> {
+    match address {
+        ListenAddress::Tcp(tcp) => tcp_socket(*tcp, Port::Exclusive)
+            .map(drop)
+            .map_err(|source| BindError::of(address, source)),
+        ListenAddress::Unix(path) => probe_unix(path),
+    }
+}
+
+/// The folder of a socket is not looked at.
+fn probe_unix(path: &Path) -> Result<(), BindError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => Err(BindError::NotASocket(path.to_owned())),
+        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            Err(BindError::Taken(ListenAddress::Unix(path.to_owned())))
+        }
+        // A stale file, or none.
+        _ => Ok(()),
+    }
 }
 
 fn bind_tcp(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundListener>> {
@@ -124,7 +154,7 @@ fn bind_tcp(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundListener
     sockets.into_iter().map(listen).collect()
 }
 
-/// Whether other sockets may listen on the same port.
+/// Permission for other sockets to listen on the same port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Port {
     Shared,
@@ -155,17 +185,9 @@ fn tcp_socket(address: SocketAddr, port: Port) -> io::Result<Socket> {
 
 fn bind_unix(path: &Path, workers: usize) -> Result<io::Result<Vec<BoundListener>>, BindError> {
     let address = ListenAddress::Unix(path.to_owned());
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(BindError::NotASocket(path.to_owned()));
-        }
-        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-            return Err(BindError::Taken(address));
-        }
-        // A stale file of a process that was killed.
-        Ok(_) => drop(std::fs::remove_file(path)),
-        Err(_) => {}
-    }
+    probe_unix(path)?;
+    // A stale file of a process that was killed; or there is none.
+    _ = std::fs::remove_file(path);
     let bound = || {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;

@@ -126,7 +126,22 @@ impl<'a> SocketBinder<'a> {
         match self.in_force.get(key) {
             Some(owner) if *owner == self.service => Ok(()),
             Some(_) if !key.is_any_port() => Err(BindError::OfAnotherService(key.clone())),
-            _ => self.bind_new(key),
+            _ => self
+                .bind_new(key)
+                .map_err(|error| self.of_this_node(key, error)),
+        }
+    }
+
+    /// The system says that an address is taken, but not by which process: it may be this one.
+    fn of_this_node(&self, key: &SocketKey, error: BindError) -> BindError {
+        let mut held = self.next.keys().chain(self.in_force.keys());
+        let held = held.find(|held| *held != key && held.overlaps(key));
+        match (error, held) {
+            (BindError::Taken(_), Some(held)) => BindError::Overlaps {
+                key: key.clone(),
+                held: held.clone(),
+            },
+            (error, _) => error,
         }
     }
 
@@ -200,6 +215,30 @@ mod tests {
             assert_eq!(ports[2], None);
             assert!(worker.is_empty());
         }
+    }
+
+    #[test]
+    fn a_socket_that_takes_the_address_of_another_is_told_as_the_node_s() {
+        let inherited = Inherited::default();
+        let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let free = crate::listener::bind(&any, 1).expect("loopback")[0]
+            .address()
+            .clone();
+        let ListenAddress::Tcp(free) = free else {
+            panic!("not TCP")
+        };
+        let first = SocketKey::stream(ListenAddress::Tcp(free));
+        let second = ListenAddress::Tcp((Ipv4Addr::UNSPECIFIED, free.port()).into());
+        let second = SocketKey::stream(second);
+        let in_force = SocketOwners::new();
+        let mut binder = SocketBinder::new(&inherited, WORKERS, &in_force);
+        binder.begin(0);
+        binder.bind(&first).expect("it was free a moment ago");
+        let refused = binder
+            .bind(&second)
+            .expect_err("the first takes a part of it");
+        let told = format!("{second} overlaps {first}, where this node itself listens");
+        assert_eq!(refused.to_string(), told);
     }
 
     #[test]

@@ -3,16 +3,17 @@
 //! Invariant: what passes here can be built and served. Non-goals: single values, which `read`
 //! judges, and what only the machine can tell (whether an address can be bound).
 
+mod addresses;
 mod dns;
 mod error_pages;
 mod fields;
 mod filters;
+mod overlap;
 mod plane;
 mod plane_rules;
 mod routes;
 mod tls;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use steppe_net::ListenAddress;
@@ -27,7 +28,7 @@ use super::typed::{Fields, FromNode, Node, Typed};
 pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
     admin_token(file, mistakes);
     access_log(file, mistakes);
-    addresses(file, mistakes);
+    overlap::check(file, mistakes);
     if let Some(dns) = file.table("dns") {
         dns::check(dns, mistakes);
         for listener in dns.list("listener").iter().filter_map(Node::fields) {
@@ -53,10 +54,13 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
         routes::check(file, http, mistakes);
         // A key that was refused may have named what looks unused.
         if mistakes.is_empty() {
+            routes::none(http, mistakes);
             routes::unused(http, mistakes);
         }
     }
 }
+
+pub(super) use addresses::{datagrams, streams};
 
 /// Finds what is wrong with the folders that a file names, by looking at them.
 pub(super) fn check_folders(file: &Fields, mistakes: &mut Mistakes) {
@@ -126,77 +130,6 @@ fn is_local(address: &ListenAddress) -> bool {
             }
         },
     }
-}
-
-/// No two sockets at one address. Port 0 is a new one each time.
-fn addresses(file: &Fields, mistakes: &mut Mistakes) {
-    let admin = file.table("admin");
-    let of_admin = admin.into_iter().flat_map(|admin| {
-        let nodes = [admin.node("listen"), admin.node("probes")];
-        nodes.into_iter().flatten()
-    });
-    let listeners = file
-        .table("http")
-        .map_or(&[][..], |http| http.list("listener"));
-    let of_listeners = listeners
-        .iter()
-        .filter_map(|node| node.fields()?.node("listen"));
-    let streams = of_admin.chain(of_listeners).chain(plane::addresses(file));
-    let of_forwarder_streams = of_forwarder(file, &["tcp", "tls", "https"]);
-    let mut found = repeated(streams.chain(of_forwarder_streams));
-    for each in repeated(of_forwarder(file, &["udp"])) {
-        // Listeners that share both kinds of sockets are told of once.
-        if !found.contains(&each) {
-            found.push(each);
-        }
-    }
-    for (address, first, again) in found {
-        mistakes.push(
-            Mistake::new(again, format!("{address} is listened on twice"))
-                .label("again here")
-                .also(first, "first here"),
-        );
-    }
-}
-
-/// Addresses of the DNS forwarder's listeners that speak one of these.
-fn of_forwarder<'a>(file: &'a Fields, spoken: &'static [&str]) -> impl Iterator<Item = &'a Node> {
-    let listeners = file
-        .table("dns")
-        .map_or(&[][..], |dns| dns.list("listener"));
-    listeners.iter().filter_map(move |node| {
-        let listener = node.fields()?;
-        let mut protocols = listener.list("protocols").iter();
-        let speaks = protocols
-            .any(|node| <&str>::from_node(node).is_some_and(|name| spoken.contains(&name)));
-        listener.node("listen").filter(|_| speaks)
-    })
-}
-
-/// Addresses that stand a second time, with where they stand.
-fn repeated<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<(ListenAddress, Span, Span)> {
-    let mut seen: HashMap<ListenAddress, Span> = HashMap::new();
-    let mut found = Vec::new();
-    for node in nodes {
-        let Some(address) = ListenAddress::from_node(node) else {
-            continue;
-        };
-        if matches!(address, ListenAddress::Tcp(tcp) if tcp.port() == 0) {
-            continue;
-        }
-        match seen.get(&address).copied() {
-            None => _ = seen.insert(address, node.span),
-            Some(first) => {
-                // The file may have the listeners before `[admin]`.
-                let (first, again) = match first.start < node.span.start {
-                    true => (first, node.span),
-                    false => (node.span, first),
-                };
-                found.push((address, first, again));
-            }
-        }
-    }
-    found
 }
 
 /// A node that serves nothing is hardly meant, unless what it shall serve is not supported yet.

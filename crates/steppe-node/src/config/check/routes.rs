@@ -384,6 +384,26 @@ fn asked_by(filter: &Named) -> Option<&Node> {
     }
 }
 
+/// A gateway that answers every request with 404 is hardly meant.
+pub(super) fn none(http: &Fields, mistakes: &mut Mistakes) {
+    let listeners = http.list("listener").iter().filter_map(Node::fields);
+    // One that redirects needs no route.
+    let mut serving = listeners.filter(|listener| listener.given("redirect_https").is_none());
+    let Some(listener) = serving.next() else {
+        return;
+    };
+    if http.list("route").is_empty() {
+        mistakes.push(
+            Mistake::warning(
+                listener.span,
+                "every request gets 404: there is no `http.route`",
+            )
+            .label("no route")
+            .help("add one, with `path` set to \"/{rest*}\" and an upstream"),
+        );
+    }
+}
+
 /// Upstreams and filters that no route names.
 pub(super) fn unused(http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();
