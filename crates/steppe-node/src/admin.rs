@@ -25,6 +25,7 @@ mod endpoints;
 mod heap_profile;
 pub mod limits;
 mod live;
+mod metrics;
 mod page;
 mod plane;
 mod rate;

@@ -3,6 +3,8 @@
 //! A family is a name, a help text and one sample per label set. Names follow the
 //! encoder's rules: a counter gets its `_total`, a unit becomes part of the name.
 
+mod plain;
+
 use std::fmt;
 
 use prometheus_client::encoding::{
@@ -12,6 +14,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::HistogramSum;
+
+pub use plain::{PLAIN_CONTENT_TYPE, plain};
 
 /// The media type of [`exposition`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -7,12 +7,11 @@ use axum::Router;
 use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
-use steppe_telemetry::encode;
 use tokio::sync::oneshot;
 
 use super::access::{Access, guard, refuse_other_sites};
@@ -97,7 +96,7 @@ const INDEX: &str = "\
 Steppe
 
 /          the admin page, for browsers
-/metrics   OpenMetrics text for Prometheus
+/metrics   metrics for Prometheus: OpenMetrics text, or text/plain if Accept prefers it
 /memory    JSON: the memory budget by account, resident memory by category
            POST /memory/profile starts a heap profile, DELETE stops it
            GET /memory/profile returns it for jeprof and go tool pprof
@@ -122,11 +121,9 @@ const PROBES_INDEX: &str = "\
 /readyz    200 while the node is ready for traffic, otherwise 503
 ";
 
-async fn metrics(State(content): State<Arc<Content>>) -> Response {
-    match encode::exposition(&content.metrics) {
-        Ok(text) => ([(CONTENT_TYPE, encode::CONTENT_TYPE)], text).into_response(),
-        Err(error) => failed("metrics", &error),
-    }
+async fn metrics(State(content): State<Arc<Content>>, fields: HeaderMap) -> Response {
+    super::metrics::exposition(&content.metrics, &fields)
+        .unwrap_or_else(|error| failed("metrics", &error))
 }
 
 async fn memory_report(State(content): State<Arc<Content>>) -> Response {

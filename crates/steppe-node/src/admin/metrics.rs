@@ -1,0 +1,86 @@
+//! `/metrics`, in the format that a scraper prefers. Spec: RFC 9110 §12.5.1.
+
+use std::fmt;
+
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::response::{IntoResponse, Response};
+use steppe_telemetry::{Registry, encode};
+
+/// Quality in thousandths.
+type Quality = u16;
+
+/// The metrics, encoded.
+///
+/// # Errors
+/// When a collector fails.
+pub(super) fn exposition(registry: &Registry, fields: &HeaderMap) -> Result<Response, fmt::Error> {
+    let text = encode::exposition(registry)?;
+    let accepted = fields.get_all(ACCEPT).iter();
+    let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
+    let (media_type, text) = match prefers_plain(&accepted.join(",")) {
+        true => (encode::PLAIN_CONTENT_TYPE, encode::plain(&text)),
+        false => (encode::CONTENT_TYPE, text),
+    };
+    Ok(([(CONTENT_TYPE, media_type), (VARY, "accept")], text).into_response())
+}
+
+/// True if `text/plain` is accepted rather than OpenMetrics.
+fn prefers_plain(accept: &str) -> bool {
+    quality(accept, "text/plain") > quality(accept, "application/openmetrics-text")
+}
+
+/// The quality of a media type by the most specific range that has it; 0: it is not accepted.
+fn quality(accept: &str, media_type: &str) -> Quality {
+    let kind = media_type.split('/').next().unwrap_or_default();
+    let best = accept.split(',').filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let range = parts.next()?.to_ascii_lowercase();
+        let is_kind = range.strip_suffix("/*") == Some(kind);
+        let specific = match range.as_str() {
+            exact if exact == media_type => 2,
+            "*/*" => 0,
+            _ if is_kind => 1,
+            _ => return None,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+        Some((specific, thousandths(weight.unwrap_or(1.0))))
+    });
+    best.max().map_or(0, |(_, quality)| quality)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is between 0 and 1000"
+)]
+fn thousandths(weight: f32) -> Quality {
+    (weight.clamp(0.0, 1.0) * 1000.0) as Quality
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_the_one_that_is_preferred() {
+        for (accept, expected) in [
+            ("", false),
+            ("*/*", false),
+            ("text/plain", true),
+            ("text/*", true),
+            ("Text/Plain;version=0.0.4", true),
+            ("text/html,*/*;q=0.8", false),
+            ("text/plain;q=0.5, */*;q=0.1", true),
+            // As Prometheus sends it.
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+                false,
+            ),
+            ("application/openmetrics-text;q=0.2,text/plain;q=0.3", true),
+            ("text/plain;q=0", false),
+        ] {
+            assert_eq!(prefers_plain(accept), expected, "{accept}");
+        }
+    }
+}
