@@ -401,7 +401,8 @@ pub enum Scheme {
     Https,
 }
 
-/// The listener that a request by `scheme` comes to: the one of this port, else the first of its kind.
+/// The listener that a request by `scheme` comes to: the one of this port. Without a port, it is the one
+/// of the scheme's own port, else the first of its kind.
 #[must_use]
 pub fn listener_for(config: &config::Gateway, scheme: Scheme, port: Option<u16>) -> Option<usize> {
     let listeners = config.listeners.iter().enumerate();
@@ -415,12 +416,18 @@ pub fn listener_for(config: &config::Gateway, scheme: Scheme, port: Option<u16>)
         ListenAddress::Unix(_) => None,
     };
     let all: Vec<_> = of_kind.collect();
-    let is_named = |(_, listener): &&(usize, &config::Listener)| {
-        port.is_some() && port_of(&listener.address) == port
+    let usual = match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
     };
-    let found = all.iter().find(is_named).or(all.first());
+    let wanted = port.unwrap_or(usual);
+    let is_named =
+        |(_, listener): &&(usize, &config::Listener)| port_of(&listener.address) == Some(wanted);
+    let otherwise = all.first().filter(|_| port.is_none());
+    let found = all.iter().find(is_named).or(otherwise);
     found.map(|(index, _)| *index)
 }
+
 /// What a limit refuses.
 fn limits_of(limit: &config::RateLimit) -> String {
     let rate = limit.rate.as_ref().map(|rate| {

@@ -127,6 +127,8 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
 /// An answer that was not refused; its connection ends with it.
 pub(crate) struct Answer {
     pub(crate) body: Body,
+    /// The field `Content-Type`, empty if there is none.
+    pub(crate) content_type: String,
     connection: JoinHandle<hyper::Result<()>>,
 }
 
@@ -177,8 +179,15 @@ impl Target {
         let response = timeout(SILENCE, sender.send_request(request)).await;
         let response = response.context("no response in time")??;
         let status = response.status();
+        let content_type = response.headers().get("content-type");
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
         let body = Body::new(response.into_body());
-        let answer = Answer { body, connection };
+        let answer = Answer {
+            body,
+            content_type,
+            connection,
+        };
         match status {
             StatusCode::OK => Ok(answer),
             _ => Err(refused(status, answer).await),

@@ -99,7 +99,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
         }
     }
     let Some(listener) = listener(options, &config) else {
-        say(&format!("steppe: no listener matches {}\n", options.url));
+        say(&unmatched(options, &config));
         return Code::Usage.into();
     };
     let target = options.url.path_and_query();
@@ -147,6 +147,25 @@ fn listener(options: &Options, config: &Config) -> Option<usize> {
         _ => return None,
     };
     listener_for(&config.http, scheme, options.url.port_u16())
+}
+
+/// The error of a URL that no listener serves, and the listeners that there are.
+fn unmatched(options: &Options, config: &Config) -> String {
+    let listeners = config.http.listeners.iter().map(|listener| {
+        let scheme = if listener.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme} on {}", listener.address)
+    });
+    let listeners: Vec<_> = listeners.collect();
+    let listeners = match listeners.join(", ") {
+        none if none.is_empty() => "it has no listener of the gateway".to_owned(),
+        all => format!("its listeners are {all}"),
+    };
+    let (url, file) = (&options.url, options.source.config.display());
+    format!("steppe: no listener of {file} matches {url}\n  help: {listeners}\n")
 }
 
 /// What an explanation is shown by.

@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::code::Code;
 use super::console::{complain, load, print, say};
-use crate::admin::trust;
+use crate::admin::{State, trust};
 
 /// The whole exchange may take this long: less than probes of containers wait.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -56,7 +56,7 @@ struct Probed {
     tls: Option<Tls>,
 }
 
-/// What TLS to admin takes.
+/// The configuration of TLS to admin.
 #[derive(Debug)]
 struct Tls {
     config: Arc<ClientConfig>,
@@ -82,7 +82,16 @@ pub(super) fn run(options: Health) -> ExitCode {
         Err(code) => return code.into(),
     };
     match ask(&probed) {
-        Ok(answer) if answer.status == 200 => print(&format!("{}\n", answer.word)),
+        Ok(answer) if answer.status == 200 && answer.word == State::Ready.as_str() => {
+            print(&format!("{}\n", answer.word))
+        }
+        Ok(answer) if !answer.is_of_admin() => {
+            say(&format!(
+                "steppe: {probed}: not the admin server of a node: the response was {answer}\n  \
+                 help: name the address of `admin.listen` or `admin.probes`\n"
+            ));
+            ExitCode::FAILURE
+        }
         Ok(answer) => {
             say(&format!("steppe: {probed}: {answer}\n"));
             ExitCode::FAILURE
@@ -107,6 +116,10 @@ fn place(text: &str) -> Result<Place, String> {
             false => Err(FORMS.to_owned()),
         };
     }
+    let text = match text.strip_prefix("http://") {
+        Some(authority) => authority.trim_end_matches('/'),
+        None => text,
+    };
     let address = match text.strip_prefix("unix:") {
         Some(path) => ListenAddress::Unix(PathBuf::from(path)),
         None => ListenAddress::Tcp(text.parse().map_err(|_| FORMS.to_owned())?),
@@ -192,6 +205,15 @@ struct Answer {
     status: u16,
     /// The first line of the content.
     word: String,
+}
+
+impl Answer {
+    /// True if it is one of those that `/readyz` of a node gives.
+    fn is_of_admin(&self) -> bool {
+        let states = [State::Starting, State::Ready, State::Draining];
+        let is_status = matches!(self.status, 200 | 503);
+        is_status && states.iter().any(|state| state.as_str() == self.word)
+    }
 }
 
 impl fmt::Display for Answer {

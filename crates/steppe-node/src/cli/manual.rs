@@ -53,14 +53,21 @@ fn write(folder: &Path, command: Command) -> io::Result<Vec<String>> {
 /// Every page: its file and its text.
 fn pages(mut command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     command.build();
-    let subcommands: Vec<_> = command.get_subcommands().cloned().collect();
-    let mut pages = vec![("steppe.1".to_owned(), page(command, "steppe")?)];
-    for subcommand in subcommands {
-        let name = format!("steppe-{}", subcommand.get_name());
-        pages.push((format!("{name}.1"), page(subcommand, &name)?));
-    }
+    let mut pages = Vec::new();
+    of_command(command, "steppe", &mut pages)?;
     pages.push(("steppe.toml.5".to_owned(), config::manual().into_bytes()));
     Ok(pages)
+}
+
+/// The page of a command, and those of the commands below it, which it names.
+fn of_command(command: Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    let subcommands: Vec<_> = command.get_subcommands().cloned().collect();
+    pages.push((format!("{name}.1"), page(command, name)?));
+    for subcommand in subcommands {
+        let name = format!("{name}-{}", subcommand.get_name());
+        of_command(subcommand, &name, pages)?;
+    }
+    Ok(())
 }
 
 fn page(command: Command, name: &str) -> io::Result<Vec<u8>> {

@@ -4,7 +4,7 @@
 //! Lost connections are made again, ever more slowly, until the command ends.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use axum::body::Body;
@@ -20,6 +20,9 @@ const QUEUE: usize = 4;
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// A node's events are smaller.
 const EVENT_BYTES_MAX: usize = 4 << 20;
+
+/// A node sends its first two events at once.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One item of the feed.
 #[derive(Debug)]
@@ -50,11 +53,15 @@ impl Feed {
         }
     }
 
-    /// History and snapshot of the first connection, as one update each.
+    /// History and snapshot of the first connection, as one update each, within [`FIRST_TIMEOUT`].
+    #[expect(clippy::disallowed_methods, reason = "a command waits for people")]
     pub(super) fn first(&self) -> anyhow::Result<[Update; 2]> {
+        let ends_at = Instant::now() + FIRST_TIMEOUT;
         let next = || {
-            let update = self.updates.recv();
-            match update.context("the thread that reads events ended")? {
+            let left = ends_at.saturating_duration_since(Instant::now());
+            let update = self.updates.recv_timeout(left);
+            let update = update.map_err(|_| anyhow!("no event from {} in time", self.target));
+            match update? {
                 Update::Lost(why) => Err(anyhow!("no response from {}: {why}", self.target)),
                 update => Ok(update),
             }
@@ -95,6 +102,10 @@ fn read_for_ever(target: &Target, updates: &SyncSender<Update>) {
 /// One connection, until its stream ends.
 async fn read(target: &Target, updates: &SyncSender<Update>) -> anyhow::Result<()> {
     let mut answer = target.ask(Method::GET, "/events").await?;
+    ensure!(
+        answer.content_type.starts_with("text/event-stream"),
+        "the response is not a stream of events: this is not the admin server of a node"
+    );
     read_events(std::mem::take(&mut answer.body), updates).await
 }
 

@@ -209,9 +209,12 @@ fn what_no_route_or_listener_is_for_is_said() {
     assert!(text.contains("route api"), "{text}");
     let (code, text) = said(&["GET", "https://api.example.com/"]);
     assert!(
-        code == Some(2) && text.contains("no listener matches"),
+        code == Some(2) && text.contains("no listener of "),
         "{text}"
     );
+    // A port that none listens on is no other listener's.
+    let (code, text) = said(&["GET", "http://a:8082/"]);
+    assert!(code == Some(2) && text.contains("127.0.0.1:8081"), "{text}");
     let (code, _) = said(&["GET", URL, "-H", "no colon"]);
     assert_eq!(code, Some(2));
 }
