@@ -18,6 +18,7 @@ mod effective;
 mod grammar;
 mod keys;
 pub mod limits;
+mod machine;
 pub mod manual;
 mod mistake;
 mod mistakes;
@@ -51,6 +52,7 @@ pub use self::budget::{BudgetError, share_of};
 pub(crate) use self::grammar::duration_text;
 use self::grammar::{percent_text, size_text};
 use self::limits::FILE_BYTES_MAX;
+pub use self::machine::Machine;
 pub use self::manual::manual;
 pub use self::mistake::{Drawing, Mistake, Report, Span};
 use self::mistakes::Mistakes;
@@ -74,10 +76,10 @@ pub(crate) fn read_size(text: &str) -> Result<u64, String> {
     grammar::size(text).map_err(grammar::Refusal::told)
 }
 
-/// What `steppe run` starts with when it is given no file.
+/// The configuration of `steppe run` without a file.
 pub const DEFAULT: &str = include_str!("default.toml");
 
-/// What the file is called in reports.
+/// The name of [`DEFAULT`] in reports.
 pub const DEFAULT_NAME: &str = "default.toml";
 
 /// A whole configuration.
@@ -97,7 +99,7 @@ pub struct Config {
     pub dns: Forwarder,
     /// `[plane]` and `[discovery]`.
     pub plane: Plane,
-    /// What all of this was built from, and what `/config` prints.
+    /// The values that all of this was built from, which `/config` prints.
     file: Fields,
 }
 
@@ -106,13 +108,13 @@ pub struct Config {
 pub struct Node {
     /// Worker threads.
     pub workers: Workers,
-    /// What serving may take.
+    /// Memory for serving.
     pub memory_budget: MemoryBudget,
     /// The share of it that a client may hold while less than half is free, above 0 and at most 1; `None`: all.
     pub client_share: Option<f64>,
     /// Clients without a share.
     pub share_exempt: Vec<IpNet>,
-    /// How long exchanges may go on after the node is told to stop.
+    /// Time for which exchanges may go on after the node is told to stop.
     pub drain_timeout: Duration,
 }
 
@@ -125,7 +127,7 @@ pub enum Workers {
     Count(NonZeroUsize),
 }
 
-/// What serving may take of the memory.
+/// The part of the memory that serving may take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MemoryBudget {
     /// At least [`limits::MEMORY_BUDGET_MIN`].
@@ -152,7 +154,7 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     /// Where `/healthz` and `/readyz` stand alone.
     pub probes: Option<ListenAddress>,
-    /// What `listen` is served with. `None`: without TLS.
+    /// The certificate of `listen`. `None`: without TLS.
     pub tls: Option<CertificateFiles>,
 }
 
@@ -161,7 +163,7 @@ pub struct Admin {
 pub struct Log {
     /// The least severe level that is logged.
     pub level: LogLevel,
-    /// How a line is written.
+    /// Format of a line.
     pub format: LogFormat,
     /// A line for each exchange. `None`: off.
     pub access: Option<Access>,
@@ -172,7 +174,7 @@ pub struct Log {
 pub struct Access {
     /// Where lines go.
     pub destination: Destination,
-    /// What they have.
+    /// Their format.
     pub format: AccessFormat,
 }
 
@@ -192,13 +194,13 @@ pub enum LogLevel {
     Error,
     /// Something is not as it should be.
     Warn,
-    /// What the node does.
+    /// Actions of the node.
     Info,
-    /// How it does it.
+    /// Details of these actions.
     Debug,
 }
 
-/// How a line is written.
+/// Format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -279,12 +281,12 @@ fn refusal_text(refusal: grammar::Refusal) -> String {
     }
 }
 
-/// What reading a file gave.
+/// The result of reading a file.
 #[derive(Debug)]
 pub struct Outcome {
     /// `None` when the report has errors.
     pub config: Option<Config>,
-    /// What is wrong; warnings alone leave the configuration usable.
+    /// Its mistakes; warnings alone leave the configuration usable.
     pub report: Report,
 }
 
@@ -319,13 +321,17 @@ fn read_text(
         mistakes.push(Mistake::new(Span::at(0), message));
         return None;
     }
-    let tree = Value::parse(Syntax::of(name, text), text, mistakes)?;
+    let (tree, unsure) = Value::parse_part(Syntax::of(name, text), text, mistakes)?;
+    mistakes.drop_within(unsure);
     let base = Path::new(name).parent().unwrap_or(Path::new(""));
     let file = read::read(text, base, &tree, mistakes);
-    check::check(&tree, &file, mistakes);
+    // What keys say together is unsure where some of them can't be read.
+    if !mistakes.is_partial() {
+        check::check(&tree, &file, mistakes);
+    }
     drop(tree);
     look(&file, mistakes);
-    build::config(file)
+    build::config(file).filter(|_| !mistakes.is_partial())
 }
 
 /// Reads a duration as the configuration writes it, such as `250ms` or `5s`.
@@ -359,19 +365,50 @@ pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
 /// When it can't be read, is longer than [`FILE_BYTES_MAX`], or is not UTF-8. What is wrong with a
 /// file that could be read is in the outcome.
 pub fn load(path: &Path) -> io::Result<Outcome> {
-    // Where nobody knows the limit, `run` says so.
-    load_for(path, memory_limit().ok())
+    load_with(path, |file, mistakes| {
+        check::check_folders(file, mistakes);
+        // Where the limit is unknown, `run` says so.
+        if let Ok(limit) = memory_limit() {
+            budget::check(file, limit, mistakes);
+        }
+    })
 }
 
-/// The same for a machine with so much memory. `None`: the budget is not held against any.
+/// The inputs of `steppe check` beside the text.
+pub struct Checks<'a> {
+    /// The memory that the budget is held against. `None`: it is unknown.
+    pub limit: Option<MemoryLimit>,
+    /// Files, folders, addresses and ports. `None`: they belong to another machine.
+    pub machine: Option<Machine>,
+    /// Judges a configuration that is valid as far as its text goes.
+    pub judge: &'a dyn Fn(&Config) -> Option<Objection>,
+}
+
+/// A reason against the memory budget of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objection {
+    /// The problem.
+    pub message: String,
+    /// A way to mend it.
+    pub help: String,
+}
+
+/// Reads the file at `path` for `steppe check`.
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_for(path: &Path, limit: Option<MemoryLimit>) -> io::Result<Outcome> {
+pub fn load_checked(path: &Path, checks: &Checks<'_>) -> io::Result<Outcome> {
     load_with(path, |file, mistakes| {
-        check::check_folders(file, mistakes);
-        if let Some(limit) = limit {
+        if let Some(machine) = &checks.machine {
+            machine::check(file, machine, mistakes);
+        }
+        if let Some(limit) = checks.limit {
             budget::check(file, limit, mistakes);
+        }
+        if let Some(config) = build::config(file.clone())
+            && let Some(objection) = (checks.judge)(&config)
+        {
+            budget::object(file, objection, mistakes);
         }
     })
 }

@@ -6,6 +6,7 @@
 //! A folder has the submodules and tests of the file beside it; indented entries are in the folder of the file above
 //! them.
 //!
+//! - `bind_help.rs`: advice about addresses that can't be listened on
 //! - `cli.rs`: command line
 //!   - `cert.rs`, `cert/`: `steppe cert`: certificates of a file or a server
 //!   - `check.rs`: `steppe check`
@@ -29,6 +30,7 @@
 //!   - `defaults.rs`: default values
 //!   - `amend.rs`: changes by command line, file limit and embedded default
 //!   - `budget.rs`: memory budget in bytes
+//!   - `machine.rs`, `machine/`: checks of files, folders, addresses and ports
 //!   - `effective.rs`: effective configuration, for `/config`
 //!   - `schema.rs`: JSON Schema
 //!   - `manual.rs`: manual page `steppe.toml(5)`
@@ -37,7 +39,7 @@
 //!   - `limits.rs`: bounds of a configuration
 //! - `default.toml`: embedded default configuration
 //! - `node.rs`, `node/`: start, run and shutdown of the node: startup checks (`prepare.rs`), worker threads, signals,
-//!   banner
+//!   banner, sample request
 //! - `needs.rs`: what is reserved of the memory budget before the node serves
 //! - `services.rs`: list of services: gateway, forwarder, request plane
 //! - `reload.rs`, `reload/`: configuration reload, and its metrics
@@ -45,6 +47,7 @@
 //!   - `server.rs`, `connections.rs`, `stall.rs`: accept loop; connection limit; timeout of stalled peers
 //!   - `access.rs`, `token.rs`: access control; bearer token
 //!   - `endpoints.rs`: endpoints
+//!   - `metrics.rs`: `/metrics`, by the format that is accepted
 //!   - `readiness.rs`: `/readyz`
 //!   - `live.rs`, `live/`: `/events`: one snapshot a second
 //!   - `page.rs`, `page/`: admin page: HTML, style, scripts
@@ -76,6 +79,7 @@
 pub mod admin;
 mod admin_client;
 pub mod allocator;
+mod bind_help;
 pub mod cli;
 pub mod config;
 pub mod container;

@@ -79,6 +79,12 @@ impl Needs {
         }
     }
 
+    /// The budget.
+    #[must_use]
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
+    }
+
     /// Bytes in all.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -103,6 +109,21 @@ impl Needs {
     }
 }
 
+impl NotEnough {
+    /// The same, apart: what is wrong, and what to do.
+    #[must_use]
+    pub fn message_and_help(&self) -> (String, String) {
+        let (budget, workers) = (shown(self.needs.budget_bytes), count(self.needs.workers));
+        (
+            format!("`memory_budget`: {budget} is too little to start with {workers}"),
+            format!("{HELP}\n{}", self.needs),
+        )
+    }
+}
+
+const HELP: &str = "raise the budget, or lower `node.workers`, `dns.cache.bytes` or the number of \
+                    list rules";
+
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.rows {
@@ -120,8 +141,7 @@ impl fmt::Display for Needs {
 /// A budget that has no room for what is reserved before the node serves.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "node.memory_budget: {} is too little to start with {}\n{needs}\n  help: raise the budget, or lower \
-     `node.workers`, `dns.cache.bytes` or the number of list rules",
+    "node.memory_budget: {} is too little to start with {}\n{needs}\n  help: {HELP}",
     shown(.needs.budget_bytes), count(.needs.workers)
 )]
 pub struct NotEnough {

@@ -6,7 +6,9 @@
 //! Non-goals: what is served, which `services.rs` lists.
 
 mod banner;
+mod help;
 mod prepare;
+mod sample;
 mod signals;
 mod workers;
 

@@ -124,42 +124,43 @@ impl Reloader {
     /// # Errors
     /// Why everything stays as it was.
     pub async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
-        let reloaded = match self.prepare().await {
-            Ok((config, prepared)) => Ok(self.change(config, prepared).await),
-            Err(why) => Err(why),
-        };
-        match &reloaded {
-            Ok(generation) => tracing::info!(reason, generation, "configuration reloaded"),
-            Err(why) => {
-                self.status.refused(why);
-                tracing::error!(reason, %why, "configuration refused, nothing changed");
+        match self.prepare().await {
+            Ok((config, prepared)) => {
+                let generation = self.change(config, prepared).await;
+                tracing::info!(reason, generation, "configuration reloaded");
+                Ok(generation)
+            }
+            Err(Refusal { line, report }) => {
+                self.status.refused(&report);
+                tracing::error!(reason, why = %line, "configuration refused, nothing changed");
+                Err(report)
             }
         }
-        reloaded
     }
 
     /// Everything that can fail.
-    async fn prepare(&self) -> Result<(Config, PreparedServices), String> {
+    async fn prepare(&self) -> Result<(Config, PreparedServices), Refusal> {
         let Some(path) = self.status.known().file.clone() else {
-            return Err(
-                "the node runs its embedded default, which has no file to reload".to_owned(),
-            );
+            return Err("the node runs its embedded default, which has no file to reload".into());
         };
         let outcome = config::load_again(&path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            .map_err(|error| Refusal::from(format!("cannot read {}: {error}", path.display())))?;
         let Some(mut config) = outcome.config else {
-            return Err(outcome.report.to_string());
+            return Err(Refusal {
+                line: outcome.report.in_one_line(),
+                report: outcome.report.to_string(),
+            });
         };
         let fixed = fixed_keys(&self.config, &config);
         if !fixed.is_empty() {
             let keys = fixed.join(", ");
-            return Err(format!(
-                "{keys}: cannot change while the node runs; restart it"
-            ));
+            let why = format!("{keys}: cannot change while the node runs; restart it");
+            return Err(why.into());
         }
         services::fit(&mut config);
         let prepared = self.services.prepare_beside(&config).await;
-        Ok((config, prepared.map_err(|error| error.to_string())?))
+        let prepared = prepared.map_err(|error| Refusal::from(error.to_string()))?;
+        Ok((config, prepared))
     }
 
     async fn change(&mut self, config: Config, prepared: PreparedServices) -> u64 {
@@ -167,6 +168,22 @@ impl Reloader {
         let generation = self.status.loaded(config.effective());
         self.config = config;
         generation
+    }
+}
+
+/// Why a configuration is refused.
+struct Refusal {
+    /// In one line, for the log.
+    line: String,
+    /// With all that is wrong, for who asks.
+    report: String,
+}
+
+impl<T: Into<String>> From<T> for Refusal {
+    fn from(why: T) -> Self {
+        let line = why.into();
+        let report = line.clone();
+        Self { line, report }
     }
 }
 

@@ -1,9 +1,10 @@
-//! `steppe check`: everything that would keep a node from starting, but for ports.
+//! `steppe check`: everything that would keep a node from starting.
 //!
-//! Invariant: what `steppe run` refuses for memory is refused here, by the same sums, on this machine or for
-//! another one.
+//! Invariant: what `steppe run` refuses is refused here, on this machine or for another one: the text, what
+//! this machine lacks of what it names, and the memory, by the same sums. A port in use is a note: the node
+//! that runs may hold it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,8 +14,9 @@ use steppe_http::gateway::Tls;
 use steppe_mem::Budget;
 
 use super::code::Code;
-use super::console::{complain, load_for, print, say};
-use crate::config::{self, Config};
+use super::console::{complain, load_checked, print, say};
+use crate::admin::Token;
+use crate::config::{self, Checks, Config, Machine, Objection};
 use crate::container::{LimitSource, MemoryLimit, memory_limit};
 use crate::needs::{self, Needs};
 
@@ -23,6 +25,10 @@ pub(super) struct Check {
     /// Configuration, TOML or JSON
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Leaves out what belongs to the machine: files that are named, folders, addresses, ports, and
+    /// its memory
+    #[arg(long)]
+    offline: bool,
     /// Number of workers, instead of those that this machine would run: prints what is reserved
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -35,29 +41,28 @@ pub(super) struct Check {
 pub(super) const HELP: &str = "\
 Examples:
   steppe check steppe.toml && steppe run -c steppe.toml
+  steppe check steppe.toml --offline
   steppe check steppe.toml --workers 16 --memory 512MiB
 
-Certificates, keys, lists and error pages are read once the configuration itself has no error. The
-first one that can't be used is reported. A file whose node could not start for want of memory is
-refused with the sum of what it reserves before it serves.";
+All errors are reported at once, by line: of the text, and of what this machine lacks of it, such as
+files, folders and addresses. A port in use is a note, since the running node may hold it. A file
+whose node could not start for want of memory is refused with the sum of what it reserves before it
+serves.
+
+Exit codes: 0 if a node could start, warnings and notes included; 1 if there is an error, or the file
+can't be read; 2 if the command line is wrong.";
 
 /// The reason of a refusal, for people.
 type Refused = String;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "files of TLS are read as at a start"
-)]
 pub(super) fn run(options: &Check) -> ExitCode {
-    let limit = match options.memory {
-        Some(bytes) => Some(MemoryLimit {
-            bytes,
-            source: LimitSource::Given,
-        }),
-        // Where nobody knows the limit, `run` says so.
-        None => memory_limit().ok(),
+    let limit = limit(options);
+    let checks = Checks {
+        limit,
+        machine: (!options.offline).then_some(Machine { read_token }),
+        judge: &|config| objection(config, limit, options.workers),
     };
-    let outcome = match load_for(&options.file, limit) {
+    let outcome = match load_checked(&options.file, &checks) {
         Ok(outcome) => outcome,
         Err(code) => return code.into(),
     };
@@ -66,16 +71,10 @@ pub(super) fn run(options: &Check) -> ExitCode {
         return Code::Configuration.into();
     };
     let file = options.file.display();
-    // A certificate that can't be used is found here, not when it is too late.
-    let tls = Tls::check(&config.http, Instant::now());
-    let checked = tls
-        .map_err(|error| format!("{}: {error}", error.key))
-        .and_then(|outdated| {
-            for each in outdated {
-                say(&format!("{file}: warning: {each}\n"));
-            }
-            memory(&config, limit, options.workers)
-        });
+    let checked = match options.offline {
+        true => Ok(fixed(&config, limit, options.workers)),
+        false => files(options, &config, limit),
+    };
     match checked {
         Err(refused) => {
             say(&format!("{file}: {refused}\n"));
@@ -90,6 +89,61 @@ pub(super) fn run(options: &Check) -> ExitCode {
     }
 }
 
+/// The memory of the machine that the file is for; `None`: it is unknown, and `run` says so.
+fn limit(options: &Check) -> Option<MemoryLimit> {
+    match options.memory {
+        Some(bytes) => Some(MemoryLimit {
+            bytes,
+            source: LimitSource::Given,
+        }),
+        None if options.offline => None,
+        None => memory_limit().ok(),
+    }
+}
+
+fn read_token(path: &Path) -> Result<(), String> {
+    let token = Token::read(path).map_err(|error| error.to_string());
+    token.map(|_| ())
+}
+
+/// The memory that is reserved whatever is in files; `None`: the budget is unknown.
+fn fixed(config: &Config, limit: Option<MemoryLimit>, workers: Option<u16>) -> Option<Needs> {
+    let budget_bytes = config.node.memory_budget.bytes(limit?).ok()?;
+    let workers = match workers {
+        Some(count) => usize::from(count),
+        None => needs::workers(config, budget_bytes, needs::cpus()),
+    };
+    Some(Needs::fixed(config, budget_bytes, workers))
+}
+
+fn objection(
+    config: &Config,
+    limit: Option<MemoryLimit>,
+    workers: Option<u16>,
+) -> Option<Objection> {
+    let refused = fixed(config, limit, workers)?.fit().err()?;
+    let (message, help) = refused.message_and_help();
+    Some(Objection { message, help })
+}
+
+/// Reads the files of a valid configuration whole, as a start does.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files of TLS are read as at a start"
+)]
+fn files(
+    options: &Check,
+    config: &Config,
+    limit: Option<MemoryLimit>,
+) -> Result<Option<Needs>, Refused> {
+    // A certificate that can't be used is found here, not when it is too late.
+    let outdated = Tls::check(&config.http, Instant::now());
+    for each in outdated.map_err(|error| format!("{}: {error}", error.key))? {
+        say(&format!("{}: warning: {each}\n", options.file.display()));
+    }
+    memory(config, limit, options.workers)
+}
+
 /// Reads lists and hosts as a start does; what is reserved, unless nobody knows the budget.
 fn memory(
     config: &Config,
@@ -97,20 +151,14 @@ fn memory(
     workers: Option<u16>,
 ) -> Result<Option<Needs>, Refused> {
     let text = |(key, error): (&str, FilesError)| format!("{key}: {error}");
-    let Some(budget_bytes) = limit.and_then(|limit| config.node.memory_budget.bytes(limit).ok())
-    else {
+    let Some(needs) = fixed(config, limit, workers) else {
         return measure_files(&config.dns).map(|_| None).map_err(text);
     };
-    let workers = match workers {
-        Some(count) => usize::from(count),
-        None => needs::workers(config, budget_bytes, needs::cpus()),
-    };
-    let needs = Needs::fixed(config, budget_bytes, workers);
     let whole = |needs: Needs| match measure_files(&config.dns) {
         Ok(files) => needs.with_files(&files),
         Err(_) => needs,
     };
-    let budget = Budget::new(budget_bytes);
+    let budget = Budget::new(needs.budget_bytes());
     let fixed = usize::try_from(needs.bytes()).unwrap_or(usize::MAX);
     let Ok(_fixed) = budget.root().lease().try_reserve(fixed) else {
         return Err(whole(needs).refused().to_string());

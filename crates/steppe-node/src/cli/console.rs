@@ -5,17 +5,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::code::Code;
-use crate::config::{self, Drawing, Outcome, Report};
-use crate::container::MemoryLimit;
+use crate::config::{self, Checks, Drawing, Outcome, Report};
 
 /// Reads a configuration file, or says why it cannot be read.
 pub(super) fn load(path: &Path) -> Result<Outcome, Code> {
     config::load(path).map_err(|error| unreadable(path, &error))
 }
 
-/// The same for a machine with so much memory; `None`: it is not held against any.
-pub(super) fn load_for(path: &Path, limit: Option<MemoryLimit>) -> Result<Outcome, Code> {
-    config::load_for(path, limit).map_err(|error| unreadable(path, &error))
+/// The same for `steppe check`.
+pub(super) fn load_checked(path: &Path, checks: &Checks<'_>) -> Result<Outcome, Code> {
+    config::load_checked(path, checks).map_err(|error| unreadable(path, &error))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Code {

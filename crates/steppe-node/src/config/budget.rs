@@ -2,12 +2,12 @@
 //!
 //! Invariant: `steppe check` and `steppe run` decide alike, by [`MemoryBudget::bytes`].
 
-use super::MemoryBudget;
 use super::grammar::size_text;
 use super::limits::MEMORY_BUDGET_MIN;
-use super::mistake::Mistake;
+use super::mistake::{Mistake, Span};
 use super::mistakes::Mistakes;
 use super::typed::Fields;
+use super::{MemoryBudget, Objection};
 use crate::container::{LimitSource, MemoryLimit};
 
 /// Why a budget can't be had here.
@@ -76,12 +76,7 @@ pub(super) fn check(file: &Fields, limit: MemoryLimit, mistakes: &mut Mistakes) 
     let Some(Err(error)) = MemoryBudget::of(value).map(|budget| budget.bytes(limit)) else {
         return;
     };
-    // A default has no place of its own.
-    let is_given = node.is_some_and(|node| node.given("memory_budget").is_some());
-    let span = match is_given {
-        true => value.span,
-        false => file.given("node").unwrap_or(file.span),
-    };
+    let span = place(file).unwrap_or(value.span);
     let (label, help) = match error {
         BudgetError::AboveLimit { .. } => (
             "above the available memory",
@@ -91,6 +86,22 @@ pub(super) fn check(file: &Fields, limit: MemoryLimit, mistakes: &mut Mistakes) 
     };
     let mistake = Mistake::new(span, format!("`memory_budget`: {error}"));
     mistakes.push(mistake.label(label).help(help));
+}
+
+/// Reports an objection to the budget of a file.
+pub(super) fn object(file: &Fields, objection: Objection, mistakes: &mut Mistakes) {
+    let span = place(file).unwrap_or(file.span);
+    let mistake = Mistake::new(span, objection.message).label("too little");
+    mistakes.push(mistake.help(objection.help));
+}
+
+/// Where the budget stands; a default has no place of its own.
+fn place(file: &Fields) -> Option<Span> {
+    let node = file.table("node")?;
+    match node.given("memory_budget") {
+        Some(_) => Some(node.node("memory_budget")?.span),
+        None => file.given("node").or(Some(file.span)),
+    }
 }
 
 #[cfg(test)]

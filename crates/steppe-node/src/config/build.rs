@@ -4,12 +4,12 @@
 //! the test at the end names one that is not.
 
 mod dns;
-mod filters;
-mod logs;
+pub(super) mod filters;
+pub(super) mod logs;
 mod over_https;
 mod plane;
-mod tls;
-mod upstreams;
+pub(super) mod tls;
+pub(super) mod upstreams;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;

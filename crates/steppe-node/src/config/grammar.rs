@@ -1,4 +1,4 @@
-//! What stands inside the strings of a configuration: durations, sizes, shares, addresses, names.
+//! Strings of a configuration: durations, sizes, shares, addresses, names.
 //!
 //! Invariant: text that reads is within the grammar and its bounds; nothing is guessed. Non-goals:
 //! hosts and paths of routes, which `steppe-http` reads. Spec: RFC 9110 §5.1, §5.5, §9.1.
@@ -22,9 +22,9 @@ use crate::config::mistake::shown;
 /// Why a string is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// What is wrong with it.
+    /// The problem.
     pub(super) message: String,
-    /// What would be right.
+    /// A way to mend it.
     pub(super) help: Option<String>,
     /// The bytes of the string that are wrong; `None`: the whole of it.
     pub(super) range: Option<Range<usize>>,
@@ -204,7 +204,7 @@ pub(super) fn listen_address(text: &str, base: &Path) -> Read<ListenAddress> {
     }
     text.parse().map(ListenAddress::Tcp).map_err(|_| {
         let refusal = Refusal::new(format!("`{}` is not an address to listen on", shown(text)));
-        refusal.help(listen_help(text))
+        refusal.help(port_help(text).unwrap_or_else(|| listen_help(text)))
     })
 }
 
@@ -236,7 +236,7 @@ pub(super) fn server_address(text: &str, base: &Path) -> Read<ServerAddress> {
     }
     named_server(text).ok_or_else(|| {
         let refusal = Refusal::new(format!("`{}` is not a server's address", shown(text)));
-        refusal.help(server_help(text))
+        refusal.help(port_help(text).unwrap_or_else(|| server_help(text)))
     })
 }
 
@@ -249,12 +249,27 @@ fn named_server(text: &str) -> Option<ServerAddress> {
     })
 }
 
+/// Advice about a number that is no port.
+fn port_help(text: &str) -> Option<String> {
+    let port = text.rsplit(':').next()?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_too_large = is_number && port.len() > 4 && port.parse::<u16>().is_err();
+    is_too_large.then(|| format!("write a port up to 65535 instead of {}", shown(port)))
+}
+
 fn server_help(text: &str) -> String {
     if let Some((_, rest)) = text.split_once("://") {
         let authority = rest.split('/').next().unwrap_or(rest);
+        let has_port = authority.rsplit_once(':').is_some();
+        let port = match text.starts_with("https") {
+            _ if has_port => "",
+            true => ":443",
+            false => ":80",
+        };
+        let authority = format!("{authority}{port}");
         return format!(
             "write the address alone, without scheme and path: \"{}\"",
-            shown(authority)
+            shown(&authority)
         );
     }
     if is_host_name(text) || text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()) {
@@ -418,10 +433,14 @@ pub(super) fn field_value(text: &str) -> Read<String> {
         return Ok(text.to_owned());
     }
     let is_control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
-    Err(refusal(match text.bytes().any(is_control) {
-        true => "it contains a control character",
-        false => "it begins or ends with white space",
-    }))
+    let (why, help) = match text.bytes().any(is_control) {
+        true => ("it contains a control character", "write one line of text"),
+        false => (
+            "it begins or ends with white space",
+            "take the white space out",
+        ),
+    };
+    Err(refusal(why).help(help))
 }
 
 /// Fields that frame a message or end at the next hop (RFC 9110 §7.6.1, RFC 9112 §6): the gateway
@@ -433,6 +452,7 @@ pub(super) fn is_ours(name: &str) -> bool {
 
 mod dns;
 mod filter;
+mod host;
 mod plane;
 mod tls;
 mod trace;
@@ -444,6 +464,7 @@ pub(super) use filter::{
     json, media_range, member_path, origin, pattern, rate_key, rate_store, text_source,
     token_source,
 };
+pub(super) use host::host;
 pub(super) use plane::{etcd_endpoint, etcd_prefix, service, services};
 pub(super) use tls::{
     alt_name, fingerprint, pin, pin_text, server_name, subject, transport_security,

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what would be right.
+//! Mistakes of a configuration: the problem, its place, and a way to mend it.
 //!
 //! Invariant: a report shows its mistakes in the order of the file, and the same text for the same
 //! file whatever the terminal, but for color. It quotes no more of the file than [`limits`] allow,
@@ -29,21 +29,21 @@ pub struct Span {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Whether the configuration can be used all the same.
+    /// Decides whether the configuration can be used all the same.
     pub severity: Severity,
     /// Where.
     pub span: Span,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// Under the span; empty: nothing.
     pub label: String,
-    /// What would be right.
+    /// A way to mend it.
     pub help: Option<String>,
     /// Other places that have to do with it.
     pub also: Vec<(Span, String)>,
 }
 
-/// What is wrong with one file: the first mistakes in its order, and how many there are.
+/// The mistakes of one file: the first mistakes in its order, and how many there are.
 #[derive(Debug, Clone)]
 pub struct Report {
     source: NamedSource<String>,
@@ -51,7 +51,7 @@ pub struct Report {
     count: Count,
 }
 
-/// How a report is drawn.
+/// Style of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drawing {
     /// For a terminal.
@@ -93,6 +93,14 @@ impl Mistake {
     pub fn warning(span: Span, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
+            ..Self::new(span, message)
+        }
+    }
+
+    /// Something that is wrong for another process, or at another time, and is no reason to refuse.
+    pub fn note(span: Span, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Advice,
             ..Self::new(span, message)
         }
     }
@@ -164,6 +172,11 @@ impl Report {
         self.count.warnings
     }
 
+    /// Mistakes that are no reason to refuse the file.
+    pub fn notes(&self) -> usize {
+        self.count.notes
+    }
+
     /// Draws the mistakes, says how many more there are, and counts them on the last line. Empty when there is none.
     pub fn render(&self, drawing: Drawing) -> String {
         if self.mistakes.is_empty() {
@@ -187,6 +200,22 @@ impl Report {
         }
         _ = writeln!(drawn, "{}: {}", self.source.name(), self.counts());
         drawn
+    }
+
+    /// The first errors by line, and how many more there are, for a log.
+    pub fn in_one_line(&self) -> String {
+        let is_error = |mistake: &&Mistake| mistake.severity == Severity::Error;
+        let errors = self.mistakes.iter().filter(is_error);
+        let shown = errors.take(ERRORS_IN_LINE).map(|mistake| {
+            let (line, _) = position(self.source.inner(), mistake.span.start);
+            format!("line {line}: {}", mistake.message.replace('\n', " "))
+        });
+        let mut shown: Vec<_> = shown.collect();
+        let hidden = self.errors().saturating_sub(shown.len());
+        if hidden > 0 {
+            shown.push(format!("{hidden} more, see `steppe check`"));
+        }
+        format!("{}: {}", self.source.name(), shown.join("; "))
     }
 
     fn draw(&self, mistake: &Mistake, handler: &GraphicalReportHandler, drawn: &mut String) {
@@ -216,13 +245,15 @@ impl Report {
             1 => format!("1 {what}"),
             _ => format!("{number} {what}s"),
         };
-        match (self.errors(), self.warnings()) {
-            (errors, 0) => count(errors, "error"),
-            (0, warnings) => count(warnings, "warning"),
-            (errors, warnings) => {
-                format!("{}, {}", count(errors, "error"), count(warnings, "warning"))
-            }
-        }
+        let Count {
+            errors,
+            warnings,
+            notes,
+        } = self.count;
+        let counts = [(errors, "error"), (warnings, "warning"), (notes, "note")];
+        let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+        let counts: Vec<_> = counts.map(|(number, what)| count(number, what)).collect();
+        counts.join(", ")
     }
 }
 
@@ -322,7 +353,7 @@ fn is_blotted(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\r' | '\t')
 }
 
-/// What is quoted of a span: a value of many lines would be quoted whole.
+/// The part of a span that is quoted: a value of many lines would be quoted whole.
 fn first_lines(text: &str, span: Span) -> Span {
     let value = text.as_bytes().get(span.start..span.end);
     let mut bytes = value.unwrap_or_default().iter().enumerate();
@@ -336,7 +367,7 @@ fn first_lines(text: &str, span: Span) -> Span {
     }
 }
 
-/// Whether the lines of `span` and their neighbors, which are quoted too, are short.
+/// True if the lines of `span` and their neighbors, which are quoted too, are short.
 fn are_lines_short(text: &str, span: Span) -> bool {
     let is_newline = |byte: &u8| *byte == b'\n';
     let (before, rest) = text.as_bytes().split_at(span.start.min(text.len()));
@@ -367,3 +398,6 @@ fn position(text: &str, at: usize) -> (usize, usize) {
 
 /// Fixed, so that a report is the same text everywhere.
 const REPORT_COLUMNS: usize = 100;
+
+/// Errors that a line of the log has.
+const ERRORS_IN_LINE: usize = 3;

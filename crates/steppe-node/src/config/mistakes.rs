@@ -4,6 +4,8 @@
 //! not grow with what is wrong: a file of [`FILE_BYTES_MAX`](super::limits::FILE_BYTES_MAX) has
 //! room for some hundred thousand mistakes.
 
+use std::ops::Range;
+
 use miette::Severity;
 
 use super::limits::MISTAKES_SHOWN_MAX;
@@ -16,13 +18,16 @@ pub(super) struct Mistakes {
     /// A mistake that starts here or later would not be shown.
     horizon: usize,
     count: Count,
+    /// Bytes that mistakes of the syntax make unsure, in the order of the file.
+    unsure: Vec<Range<usize>>,
 }
 
-/// How many mistakes there are, those included that are not kept.
+/// Number of mistakes, those included that are not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Count {
     pub(super) errors: usize,
     pub(super) warnings: usize,
+    pub(super) notes: usize,
 }
 
 impl Default for Mistakes {
@@ -31,6 +36,7 @@ impl Default for Mistakes {
             kept: Vec::new(),
             horizon: usize::MAX,
             count: Count::default(),
+            unsure: Vec::new(),
         }
     }
 }
@@ -38,22 +44,50 @@ impl Default for Mistakes {
 impl Mistakes {
     /// Adds a mistake.
     pub(super) fn push(&mut self, mistake: Mistake) {
+        if self.is_unsure(mistake.span) {
+            return;
+        }
         match mistake.severity {
             Severity::Error => self.count.errors += 1,
-            _ => self.count.warnings += 1,
+            Severity::Warning => self.count.warnings += 1,
+            Severity::Advice => self.count.notes += 1,
         }
         self.keep(mistake);
     }
 
     /// Adds an error, which is made only where it is kept: to find what was meant takes long.
     pub(super) fn error_at(&mut self, span: Span, make: impl FnOnce() -> Mistake) {
+        if self.is_unsure(span) {
+            return;
+        }
         self.count.errors += 1;
         if span.start < self.horizon {
             self.keep(make());
         }
     }
 
-    /// Whether none was found.
+    /// Drops what is found from now on within these bytes, which are in the order of the file: it
+    /// would be a mistake of the syntax again.
+    pub(super) fn drop_within(&mut self, unsure: Vec<Range<usize>>) {
+        self.unsure = unsure;
+    }
+
+    /// True if the syntax has mistakes, so that what seems to be missing may be there.
+    pub(super) fn is_partial(&self) -> bool {
+        !self.unsure.is_empty()
+    }
+
+    fn is_unsure(&self, span: Span) -> bool {
+        let next = self
+            .unsure
+            .partition_point(|range| range.start <= span.start);
+        let range = next.checked_sub(1).and_then(|last| self.unsure.get(last));
+        // A value that the parser put in the place of a broken one stands nowhere.
+        let is_made_up = self.is_partial() && span == Span::at(0);
+        is_made_up || range.is_some_and(|range| range.contains(&span.start))
+    }
+
+    /// True if none was found.
     pub(super) fn is_empty(&self) -> bool {
         self.count == Count::default()
     }
@@ -88,9 +122,9 @@ impl Mistakes {
 }
 
 impl Count {
-    /// Errors and warnings.
+    /// Errors, warnings and notes.
     pub(super) fn all(self) -> usize {
-        self.errors + self.warnings
+        self.errors + self.warnings + self.notes
     }
 }
 

@@ -7,7 +7,6 @@ use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use steppe_http::config::HostPattern;
 use steppe_http::path::PathPattern;
 
 use super::grammar::{self, Refusal};
@@ -263,6 +262,9 @@ impl Reader<'_> {
 
     fn tagged(&mut self, tagged: &'static Tagged, span: Span, entries: &[Entry]) -> Option<Typed> {
         let Some(tag) = entries.iter().find(|entry| entry.name == tagged.tag) else {
+            if self.mistakes.is_partial() {
+                return None;
+            }
             let message = format!("`{}` lacks the key `{}`", tagged.name, tagged.tag);
             let names: Vec<_> = tagged.variants.iter().map(|variant| variant.name).collect();
             let mistake = Mistake::new(span, message).label("in this table");
@@ -370,6 +372,9 @@ impl Reader<'_> {
     }
 
     fn missing(&mut self, table: &Table, key: &Key, span: Span) {
+        if self.mistakes.is_partial() {
+            return;
+        }
         let message = format!("`{}` lacks the key `{}`", table.name, key.name);
         let mistake = Mistake::new(span, message).label("in this table");
         self.mistakes
@@ -377,6 +382,9 @@ impl Reader<'_> {
     }
 
     fn none_of(&mut self, table: &Table, span: Span) {
+        if self.mistakes.is_partial() {
+            return;
+        }
         let served: Vec<_> = table.served_of().map(|name| format!("`{name}`")).collect();
         let message = match &*served {
             [one] => format!("`{}` lacks the key {one}", table.name),
@@ -553,9 +561,9 @@ fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
         Form::EtcdEndpoint => grammar::etcd_endpoint(text).map(Typed::EtcdEndpoint),
         Form::EtcdPrefix => grammar::etcd_prefix(text).map(Typed::Text),
         Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),
-        Form::Host => HostPattern::parse(text)
+        Form::Host => grammar::host(text)
             .map(Typed::Host)
-            .map_err(|error| Refusal::new(error.to_string())),
+            .map_err(|(message, help)| Refusal::new(message).help(help)),
         Form::Path => PathPattern::parse(text).map(Typed::Path).map_err(|error| {
             let refusal = Refusal::new(format!("`{}` is not a path pattern", shown(text)));
             Refusal {

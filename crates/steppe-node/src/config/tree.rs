@@ -6,6 +6,8 @@
 mod json;
 mod toml;
 
+use std::ops::Range;
+
 use crate::config::limits::{NESTING_MAX, TOKENS_MAX};
 use crate::config::mistake::{Mistake, Span};
 use crate::config::mistakes::Mistakes;
@@ -79,10 +81,22 @@ impl Syntax {
 
 impl Value {
     /// Reads a file; `None` once what is wrong with its syntax is among the mistakes.
+    #[cfg(test)]
     pub(super) fn parse(syntax: Syntax, text: &str, mistakes: &mut Mistakes) -> Option<Self> {
+        let (tree, unsure) = Self::parse_part(syntax, text, mistakes)?;
+        unsure.is_empty().then_some(tree)
+    }
+
+    /// Reads as much of a file as its syntax allows, and the bytes that what is wrong with it makes
+    /// unsure: none where it is whole. `None`: nothing can be read.
+    pub(super) fn parse_part(
+        syntax: Syntax,
+        text: &str,
+        mistakes: &mut Mistakes,
+    ) -> Option<(Self, Vec<Range<usize>>)> {
         match syntax {
             Syntax::Toml => toml::parse(text, mistakes),
-            Syntax::Json => json::parse(text, mistakes),
+            Syntax::Json => json::parse(text, mistakes).map(|tree| (tree, Vec::new())),
         }
     }
 

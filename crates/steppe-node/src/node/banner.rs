@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use steppe_net::ListenAddress;
 
 use super::prepare::Prepared;
+use super::sample::Sample;
 use crate::demo::Certificate;
 use crate::services::{self, Endpoint};
 
@@ -57,6 +58,7 @@ fn row(text: &mut String, what: &str, address: &str, more: &str) {
 
 fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let is_demo = node.demo.is_some();
+    let sample = Sample::of(&node.config.http);
     let mut commands = Vec::new();
     let tried = if is_demo { endpoints.len() } else { 1 };
     let forwarder = endpoints
@@ -73,7 +75,7 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
             continue;
         }
         let origin = Origin::of(endpoint, node.certificate.as_ref());
-        commands.push(origin.curl("/"));
+        commands.extend(sample.as_ref().map(|sample| origin.curl_sample(sample)));
     }
     let web = endpoints
         .iter()
@@ -142,6 +144,28 @@ impl Origin {
             scheme: endpoint.scheme,
             address: reachable(&endpoint.address),
             trust,
+        }
+    }
+
+    /// A request that a route takes.
+    fn curl_sample(&self, sample: &Sample) -> String {
+        let Some(host) = &sample.host else {
+            return self.curl(&sample.path);
+        };
+        let Self {
+            scheme,
+            address,
+            trust,
+        } = self;
+        let path = &sample.path;
+        match address.rsplit_once(':') {
+            Some((ip, port)) if !address.starts_with("unix:") => {
+                format!("curl {trust}--resolve {host}:{port}:{ip} {scheme}://{host}:{port}{path}")
+            }
+            _ => {
+                let socket = address.trim_start_matches("unix:");
+                format!("curl {trust}--unix-socket {socket} {scheme}://{host}{path}")
+            }
         }
     }
 

@@ -1,11 +1,10 @@
 //! Everything of a start that can fail for want of a port, a file or memory.
 
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use steppe_mem::Budget;
-use steppe_net::{Inherited, PrepareError, PreparedServices, ServiceSet};
+use steppe_net::{Inherited, PreparedServices, ServiceSet};
 
 use crate::admin::{self, Admin};
 use crate::cli::RunOptions;
@@ -14,6 +13,8 @@ use crate::container::memory_limit;
 use crate::demo::{self, Certificate, Demo};
 use crate::needs::{self, Needs};
 use crate::services::{self, Services};
+
+use super::help;
 
 /// A node that has everything it needs, and serves nothing yet.
 pub(super) struct Prepared {
@@ -58,7 +59,7 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
         None => (Some(start_demo(&config)?), make_certificate(&mut config)),
     };
     let admin = bind_admin(&config, &inherited);
-    let admin = admin.map_err(|error| explain_port(&error, file.as_deref()))?;
+    let admin = admin.map_err(|error| help::of_admin(error, file.as_deref()))?;
     let services = Services::new(&config, &budget, workers)?;
     let set = services.set(inherited, workers);
     // So that lists take no memory that admin reserves after them.
@@ -67,10 +68,7 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     let first = set
         .prepare_beside(&config)
         .await
-        .map_err(|error| match error {
-            PrepareError::Bind { .. } => explain_port(&error, file.as_deref()),
-            PrepareError::Other { .. } => error.into(),
-        })?;
+        .map_err(|error| help::of_service(error, file.as_deref()))?;
     drop(later);
     for socket in set.unwanted_sockets() {
         tracing::warn!(socket, "no listener matches this inherited socket");
@@ -107,7 +105,7 @@ fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     let address = services::first_server(config);
     let address = address.context("the embedded default names its demo origin")?;
     let started = std::net::TcpListener::bind(address).and_then(demo::spawn);
-    started.map_err(|error| explain_port(&format_args!("demo origin: {address}: {error}"), None))
+    started.map_err(|error| help::of_demo(&format!("demo origin: {address}: {error}")))
 }
 
 /// Makes the certificate of the embedded default; where there is no place for one, it goes without
@@ -124,18 +122,4 @@ fn make_certificate(config: &mut Config) -> Option<Certificate> {
             None
         }
     }
-}
-
-/// Says what to do about a port that can't be had; `file`: of the configuration.
-fn explain_port(error: &dyn Display, file: Option<&Path>) -> anyhow::Error {
-    let help = match file {
-        None => {
-            "stop the process that listens there, or choose other ports with --listen, --listen-tls, \
-             --listen-dns, --admin and --demo, as in `steppe run --listen 127.0.0.1:8090` or `make run ARGS='--listen 127.0.0.1:8090'`"
-        }
-        Some(_) => {
-            "stop the process that listens there, or change the address in the configuration"
-        }
-    };
-    anyhow::anyhow!("{error}\n  help: {help}")
 }

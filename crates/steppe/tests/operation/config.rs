@@ -9,6 +9,7 @@ mod documents;
 mod embedded_default;
 mod examples;
 mod log_messages;
+mod machine;
 mod memory;
 mod observability;
 mod open_files;

@@ -12,7 +12,10 @@ use steppe_http::config::{
 use crate::config::grammar::{media_range, pattern, rate_key, text_source, token_source};
 use crate::config::typed::{Fields, Named, Node, Typed};
 
-pub(super) fn filter(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<Filter> {
+pub(in crate::config) fn filter(
+    entry: &Named,
+    upstream: &dyn Fn(&str) -> Option<usize>,
+) -> Option<Filter> {
     let Typed::Variant { name, fields, .. } = &entry.value.typed else {
         return None;
     };

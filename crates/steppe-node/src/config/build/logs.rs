@@ -8,7 +8,7 @@ use steppe_telemetry::Destination;
 const STDOUT: &str = "/dev/stdout";
 
 /// Where lines go that are written to this path.
-pub(super) fn destination(path: PathBuf) -> Destination {
+pub(in crate::config) fn destination(path: PathBuf) -> Destination {
     if path == Path::new(STDOUT) {
         Destination::Stdout
     } else {

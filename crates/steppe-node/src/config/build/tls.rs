@@ -35,7 +35,7 @@ pub(super) fn listener(listener: &Fields) -> Option<Option<ListenerTls>> {
 }
 
 /// TLS of a listener whose clients agree on one of `alpn`.
-pub(super) fn session(tls: &Fields, alpn: Vec<Vec<u8>>) -> Option<ListenerConfig> {
+pub(in crate::config) fn session(tls: &Fields, alpn: Vec<Vec<u8>>) -> Option<ListenerConfig> {
     let certificates = tls.list("certificates").iter();
     Some(ListenerConfig {
         certificates: certificates
@@ -115,7 +115,7 @@ pub(super) fn redirect_https(listener: &Fields) -> Option<Option<NonZeroU16>> {
 }
 
 /// TLS with servers that speak `alpn`.
-pub(super) fn upstream(tls: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
+pub(in crate::config) fn upstream(tls: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
     let has_identity = tls.node("cert").is_some();
     let identity = match has_identity {
         true => Some(certificate(tls)?),
@@ -133,7 +133,7 @@ pub(super) fn upstream(tls: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
 }
 
 #[expect(clippy::option_option, reason = "invalid and absent are two things")]
-pub(super) fn admin(admin: &Fields) -> Option<Option<CertificateFiles>> {
+pub(in crate::config) fn admin(admin: &Fields) -> Option<Option<CertificateFiles>> {
     match admin.node("tls") {
         None => Some(None),
         Some(tls) => certificate(tls.fields()?).map(Some),

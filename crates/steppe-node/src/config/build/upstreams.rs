@@ -24,7 +24,9 @@ macro_rules! table {
 }
 
 /// The codec's name, and what stands below it.
-pub(super) fn protocol(upstream: &Fields) -> Option<(ProtocolName, Option<ServerTrust>)> {
+pub(in crate::config) fn protocol(
+    upstream: &Fields,
+) -> Option<(ProtocolName, Option<ServerTrust>)> {
     match upstream.take("protocol")? {
         "h1" => Some((H1, None)),
         "h2c" => Some((H2, None)),

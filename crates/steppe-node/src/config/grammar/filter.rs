@@ -67,6 +67,7 @@ pub(in crate::config) fn pattern(text: &str) -> Read<Regex> {
             "`{}` is not a regular expression: {why}",
             shown(text)
         ))
+        .help("a character of \\.+*?()|[]{}^$ that is meant itself has a backslash before it")
     })
 }
 

@@ -52,7 +52,11 @@ pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
             .value
             .map_or(Span::at(0), |value| span(value.range()));
         let mistake = Mistake::new(found, "a configuration is a JSON object");
-        mistakes.push(mistake.label("not an object"));
+        mistakes.push(
+            mistake
+                .label("not an object")
+                .help("write `{ … }` around the keys"),
+        );
         return None;
     };
     let mut reader = Reader {

@@ -4,6 +4,8 @@
 //! keeps an error for each, so a long file first goes through `toml_parser`, the grammar below it,
 //! which hands errors out one by one; only what that finds well-formed is parsed.
 
+use std::ops::Range;
+
 use ::toml::Spanned;
 use ::toml::de::{DeInteger, DeTable, DeValue};
 use toml_parser::parser::{RecursionGuard, ValidateWhitespace, parse_document};
@@ -11,10 +13,12 @@ use toml_parser::{Expected, ParseError, Source};
 
 use super::{Entry, Value, ValueKind, too_deep, too_many_tokens};
 use crate::config::limits::{NESTING_MAX, RECOVERED_TOKENS_MAX, TOKENS_MAX};
-use crate::config::mistake::{Mistake, Span};
+use crate::config::mistake::{Mistake, Span, shown};
 use crate::config::mistakes::Mistakes;
 
-pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
+/// Reads as much as there is. The second part has the bytes that mistakes of the syntax make unsure:
+/// empty if there are none.
+pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<(Value, Vec<Range<usize>>)> {
     let tokens = Source::new(text).lex().take(TOKENS_MAX + 1).count();
     if tokens > TOKENS_MAX {
         let last = Source::new(text).lex().nth(TOKENS_MAX);
@@ -25,21 +29,22 @@ pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
         return None;
     }
     let (root, mut errors) = DeTable::parse_recoverable(text);
+    let mut unsure = Vec::new();
     if !errors.is_empty() {
         errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
         let mut lines = Lines::new(text);
         for error in &errors {
             let span = error.span().map_or(Span::at(0), Span::from);
             if lines.is_first_at(span) {
+                unsure.push(statement(text, span.start));
                 let message = error.message().split_once(", expected ");
                 let (what, expected) = message
                     .map_or((error.message(), None), |(what, expected)| {
                         (what, Some(expected))
                     });
-                mistakes.error_at(span, || mistake(span, what, expected));
+                mistakes.error_at(span, || mistake((text, span), what, expected));
             }
         }
-        return None;
     }
     let mut deep = Deep {
         mistakes,
@@ -49,7 +54,26 @@ pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
         span: Span::at(0),
         kind: ValueKind::Table(entries(root.into_inner(), 0, &mut deep)),
     };
-    (!deep.is_found).then_some(root)
+    (!deep.is_found).then_some((root, unsure))
+}
+
+/// The bytes of a key and its value around `at`; behind a header, also those of its table.
+fn statement(text: &str, at: usize) -> Range<usize> {
+    let before = text.get(..at).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let lines = text.get(start..).unwrap_or_default().split_inclusive('\n');
+    let mut lines = lines.enumerate();
+    let is_header = |line: &str| line.trim_start().starts_with('[');
+    let of_header = text.get(start..).is_some_and(is_header);
+    let mut end = start;
+    for (number, line) in &mut lines {
+        let begins = is_header(line) || (!of_header && line.contains('='));
+        if number > 0 && begins {
+            break;
+        }
+        end += line.len();
+    }
+    start..end
 }
 
 /// Whether the grammar accepts a text; if not, every error is among the mistakes.
@@ -66,7 +90,7 @@ fn is_well_formed(text: &str, mistakes: &mut Mistakes) -> bool {
         if lines.is_first_at(span) {
             mistakes.error_at(span, || {
                 let expected = error.expected().map(expected);
-                mistake(span, error.description(), expected.as_deref())
+                mistake((text, span), error.description(), expected.as_deref())
             });
         }
     };
@@ -80,12 +104,45 @@ fn is_well_formed(text: &str, mistakes: &mut Mistakes) -> bool {
 /// The depth at which `toml` stops.
 const DEPTH_MAX: u32 = 80;
 
-fn mistake(span: Span, what: &str, expected: Option<&str>) -> Mistake {
+fn mistake((text, span): (&str, Span), what: &str, expected: Option<&str>) -> Mistake {
+    if let Some((word, span)) = unquoted(text, span) {
+        return Mistake::new(span, "invalid TOML: a string without quotes")
+            .label("not in quotes")
+            .help(format!("write \"{}\"", shown(word)));
+    }
     let mistake = Mistake::new(span, format!("invalid TOML: {what}"));
     match expected {
         Some(expected) if expected != "nothing" => mistake.label(format!("expected {expected}")),
         _ => mistake.label("here"),
     }
+}
+
+/// A value around a span that can only be meant as a string: an address, a URL, a path, a word.
+fn unquoted(text: &str, span: Span) -> Option<(&str, Span)> {
+    let is_delimiter = |char: char| "=[]{},\"'#".contains(char) || char.is_whitespace();
+    let before = text.get(..span.start)?;
+    let start = before.rfind(is_delimiter).map_or(0, |at| {
+        at + before
+            .get(at..)
+            .and_then(|rest| rest.chars().next())
+            .map_or(1, char::len_utf8)
+    });
+    let rest = text.get(start..)?;
+    let word = rest.get(..rest.find(is_delimiter).unwrap_or(rest.len()))?;
+    let before = text.get(..start)?.trim_end_matches([' ', '\t']);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_header = line.trim_start().starts_with('[');
+    let is_value = before.ends_with(['=', '[', ',']) && !is_header;
+    let is_line_end = rest.get(word.len()..)?.trim_start_matches([' ', '\t']);
+    let is_alone =
+        is_line_end.is_empty() || is_line_end.starts_with(['\r', '\n', ',', ']', '}', '#']);
+    let is_number = word
+        .chars()
+        .all(|char| char.is_ascii_digit() || "+-_.eE".contains(char))
+        && word.matches('.').count() < 2;
+    let is_meant = is_value && is_alone && !is_number && !word.is_empty();
+    let end = start + word.len();
+    is_meant.then_some((word, Span { start, end }))
 }
 
 /// As `toml` writes it.
@@ -193,7 +250,9 @@ mod tests {
 
     fn mistakes(text: &str) -> Vec<Mistake> {
         let mut mistakes = Mistakes::default();
-        assert_eq!(parse(text, &mut mistakes), None, "{text}");
+        if let Some((_, unsure)) = parse(text, &mut mistakes) {
+            assert!(!unsure.is_empty(), "{text}");
+        }
         mistakes.finish().0
     }
 

@@ -6,10 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
-use steppe_node::config::{self, Drawing};
+use steppe_node::config::{self, Checks, Drawing, Machine, Objection, Outcome};
+use steppe_node::container::{LimitSource, MemoryLimit};
+use steppe_node::needs::Needs;
 
-/// What works all the same.
-const WARNINGS: [&str; 2] = ["method_case.toml", "unused.toml"];
+/// Files that work all the same.
+const WARNINGS: [&str; 3] = ["method_case.toml", "no_route.toml", "unused.toml"];
+
+/// Files whose mistakes only a machine can tell have names that begin like this.
+const OF_MACHINE: &str = "machine_";
 
 fn broken() -> BTreeMap<String, PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken");
@@ -29,13 +34,61 @@ fn broken() -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
+/// As `steppe check` reads it: on this machine, where 256 MiB are free, or the text alone.
+fn outcome(name: &str, text: &str) -> Outcome {
+    if !name.starts_with(OF_MACHINE) {
+        return config::read(name, text);
+    }
+    let limit = MemoryLimit {
+        bytes: 256 << 20,
+        source: LimitSource::Given,
+    };
+    let read_token = |_: &Path| Err("no file of these is a token".to_owned());
+    let checks = Checks {
+        limit: Some(limit),
+        machine: Some(Machine { read_token }),
+        judge: &|config| {
+            let needs = Needs::fixed(config, 16 << 20, 4);
+            let (message, help) = needs.fit().err()?.message_and_help();
+            Some(Objection { message, help })
+        },
+    };
+    // Cargo runs tests in the folder of their package.
+    let path = Path::new("tests/broken").join(name);
+    config::load_checked(&path, &checks).expect("it can be read")
+}
+
+/// A report says what is wrong and what to do: in the help, or by naming the other place.
+#[test]
+fn every_mistake_says_what_to_do() {
+    let mut silent = Vec::new();
+    for (name, path) in broken() {
+        let text = fs::read_to_string(&path).expect("a text");
+        let report = outcome(&name, &text).report;
+        for mistake in report.mistakes() {
+            if mistake.help.is_none() && mistake.also.is_empty() && !is_advice(&mistake.message) {
+                silent.push(format!("{name}: {}", mistake.message));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{silent:#?}");
+}
+
+/// True if a message itself says what would be right, or its label does, as for syntax.
+fn is_advice(message: &str) -> bool {
+    let syntax = ["invalid TOML: ", "invalid JSON: "];
+    let bounds = [" takes ", " at most ", " can't ", "nested deeper than "];
+    syntax.iter().any(|start| message.starts_with(start))
+        || bounds.iter().any(|words| message.contains(words))
+}
+
 #[test]
 fn every_mistake_is_reported() {
     let files = broken();
     assert!(files.len() >= 20, "{} files", files.len());
     for (name, path) in files {
         let text = fs::read_to_string(&path).expect("a text");
-        let outcome = config::read(&name, &text);
+        let outcome = outcome(&name, &text);
         let is_warning = WARNINGS.contains(&name.as_str());
         assert_eq!(outcome.config.is_some(), is_warning, "{name}");
         assert_eq!(outcome.report.errors() == 0, is_warning, "{name}");
@@ -48,7 +101,7 @@ fn every_mistake_is_reported() {
 fn reports_are_in_the_order_of_the_file_and_plain() {
     for (name, path) in broken() {
         let text = fs::read_to_string(&path).expect("a text");
-        let report = config::read(&name, &text).report;
+        let report = outcome(&name, &text).report;
         let starts: Vec<_> = report
             .mistakes()
             .iter()

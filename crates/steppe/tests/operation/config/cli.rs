@@ -37,13 +37,13 @@ fn a_certificate_that_is_not_there_is_a_mistake() {
     let output = steppe(&["check", file.to_str().expect("text")]);
     assert_eq!(output.status.code(), Some(1));
     let report = text(&output.stderr);
-    assert!(report.contains("http.listener.tls: "), "{report}");
+    assert!(report.contains("in `http.listener.tls`"), "{report}");
     assert!(report.contains("none.crt: No such file"), "{report}");
 }
 
 #[test]
 fn check_sums_up_a_valid_file() {
-    let output = steppe(&["check", "examples/first.toml"]);
+    let output = steppe(&["check", "examples/first.toml", "--offline"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stderr), "");
     expect![[r#"
@@ -54,12 +54,13 @@ fn check_sums_up_a_valid_file() {
 
 #[test]
 fn check_counts_mistakes_and_fails() {
-    let output = steppe(&["check", "examples/gateway.toml"]);
+    // The files that it names are not there.
+    let output = steppe(&["check", "examples/gateway.toml", "--offline"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "");
     let reports = text(&output.stderr);
     assert!(
-        reports.ends_with("examples/gateway.toml: 2 errors\n"),
+        reports.ends_with("examples/gateway.toml: 1 error\n"),
         "{reports}"
     );
     assert!(!reports.contains('\u{1b}'), "no color in a pipe");

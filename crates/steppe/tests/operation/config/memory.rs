@@ -58,15 +58,23 @@ fn what_run_would_refuse_for_memory_is_refused_with_the_sum() {
     let (code, said) = check(&forwarder("16MiB", "4"), &[]);
     assert_eq!(code, 1, "{said}");
     expect![[r#"
-        steppe.toml: node.memory_budget: 16.0 MiB is too little to start with 4 workers
-              52 KiB  admin: history and last errors
-            12.0 MiB  dns.cache.bytes
-             705 KiB  dns: tables that all workers share
-             3.2 MiB  dns: tables of workers, 813 KiB each
-             616 KiB  dns.listener: buffers of workers, 154 KiB each
-             5.2 MiB  dns.list: while the files are read
-            21.7 MiB  of 16.0 MiB is reserved before the node serves, with 4 workers
+          × `memory_budget`: 16.0 MiB is too little to start with 4 workers
+           ╭─[steppe.toml:3:17]
+         2 │ [node]
+         3 │ memory_budget = "16MiB"
+           ·                 ───┬───
+           ·                    ╰── too little
+         4 │ workers = 4
+           ╰────
           help: raise the budget, or lower `node.workers`, `dns.cache.bytes` or the number of list rules
+                      52 KiB  admin: history and last errors
+                    12.0 MiB  dns.cache.bytes
+                     705 KiB  dns: tables that all workers share
+                     3.2 MiB  dns: tables of workers, 813 KiB each
+                     616 KiB  dns.listener: buffers of workers, 154 KiB each
+                    16.5 MiB  of 16.0 MiB is reserved before the node serves, with 4 workers
+
+        steppe.toml: 1 error
     "#]].assert_eq(&said);
     // A list alone.
     let (code, said) = check(&forwarder("20MiB", "1"), &[]);

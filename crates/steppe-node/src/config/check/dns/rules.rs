@@ -61,7 +61,8 @@ fn store(list: &Fields, mistakes: &mut Mistakes) {
             for (key, span) in useless.filter_map(|key| Some((key, list.given(key)?))) {
                 mistakes.push(
                     Mistake::new(span, format!("`{key}` has no effect without `urls`"))
-                        .label("nothing is fetched"),
+                        .label("nothing is fetched")
+                        .help("add `urls`, or take it out"),
                 );
             }
         }

@@ -33,7 +33,7 @@ fn without_effect(upstream: &Fields, mistakes: &mut Mistakes) {
             span,
             "`tls` has no effect: no server uses \"tls://\" or \"https://\"",
         );
-        mistakes.push(mistake.label("without effect"));
+        mistakes.push(mistake.label("without effect").help("take it out"));
     }
     let is_named = |server: &Server| server.socket_address().is_none();
     if let (Some(span), true, false) = (upstream.given("bootstrap"), is_known, has(is_named)) {
@@ -41,7 +41,7 @@ fn without_effect(upstream: &Fields, mistakes: &mut Mistakes) {
             span,
             "`bootstrap` has no effect: no server is known by name",
         );
-        mistakes.push(mistake.label("each has an address"));
+        mistakes.push(mistake.label("each has an address").help("take it out"));
     }
 }
 

@@ -1,0 +1,71 @@
+//! The token of admin, lists, and hosts files.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::problems::Problems;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, FromNode, Typed};
+
+/// Readers of files that belong to other parts of the node.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// Reads a token of admin; the problem of a file that has none.
+    pub read_token: fn(&Path) -> Result<(), String>,
+}
+
+pub(super) fn check(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
+    token(file, machine, mistakes);
+    let Some(dns) = file.table("dns") else {
+        return;
+    };
+    if let Some(node) = dns.table("hosts").and_then(|hosts| hosts.node("files")) {
+        each(Problems::new(node, "`dns.hosts`".to_owned(), mistakes));
+    }
+    for list in dns.map("list") {
+        let files = list.value.fields().and_then(|list| list.node("files"));
+        if let Some(node) = files {
+            let name = format!("list `{}`", list.name);
+            each(Problems::new(node, name, mistakes));
+        }
+    }
+}
+
+fn token(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
+    let node = file
+        .table("admin")
+        .and_then(|admin| admin.node("token_file"));
+    let Some((node, path)) = node.and_then(|node| Some((node, PathBuf::from_node(node)?))) else {
+        return;
+    };
+    let help = "`openssl rand -hex 32` makes a token";
+    let mut problems = Problems::new(node, "`admin`".to_owned(), mistakes).with_help(help);
+    match open(&path) {
+        Err(error) => problems.unreadable(&path, &error),
+        Ok(()) => {
+            if let Err(problem) = (machine.read_token)(&path) {
+                problems.unusable(Some(&path), problem);
+            }
+        }
+    }
+}
+
+/// Each file of a list of files.
+fn each(mut problems: Problems<'_>) {
+    let Typed::List(files) = &problems.node.typed else {
+        return;
+    };
+    for path in files.iter().filter_map(PathBuf::from_node) {
+        if let Err(error) = open(&path) {
+            problems.unreadable(&path, &error);
+        }
+    }
+}
+
+/// A folder can be opened, and not read.
+fn open(path: &Path) -> std::io::Result<()> {
+    match File::open(path)?.metadata()?.is_dir() {
+        true => Err(std::io::ErrorKind::IsADirectory.into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,102 @@
+//! Files of filters: keys of tokens, users, error pages.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use steppe_http::config::{ErrorContent, ErrorPages, Filter, FilterKind, Gateway, Jwt};
+use steppe_http::gateway::Tls;
+use steppe_net::tls::read;
+
+use super::problems::Problems;
+use crate::config::build;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, Named};
+
+pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
+    let http = file.table("http");
+    for entry in http.map_or(&[][..], |http| http.map("filter")) {
+        // The number of an upstream makes no difference to files.
+        if let Some(filter) = build::filters::filter(entry, &|_| Some(0)) {
+            check_filter(entry, filter, mistakes);
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files of filters are read as at a start"
+)]
+fn check_filter(entry: &Named, filter: Filter, mistakes: &mut Mistakes) {
+    let help = match &filter.kind {
+        FilterKind::BasicAuth(_) => "`htpasswd -B FILE NAME` writes a line for a user",
+        FilterKind::ErrorPages(_) => "write the page, or take it out",
+        FilterKind::Jwt(_) => "name a file with the key of the algorithm that signs the tokens",
+        _ => return,
+    };
+    let name = format!("filter `{}`", entry.name);
+    let mut problems = Problems::new(&entry.value, name, mistakes).with_help(help);
+    if let Some(path) = read_later(&filter)
+        && let Err(error) = read(&path)
+    {
+        problems.tell(error);
+    }
+    for part in parts(filter) {
+        let gateway = Gateway {
+            filters: vec![part],
+            ..Gateway::default()
+        };
+        if let Err(error) = Tls::check(&gateway, Instant::now()) {
+            problems.tell(error.cause);
+        }
+    }
+}
+
+/// Files that are read when a node serves.
+fn read_later(filter: &Filter) -> Option<PathBuf> {
+    match &filter.kind {
+        FilterKind::Jwt(jwt) => jwt.remote.as_ref()?.ca.clone(),
+        _ => None,
+    }
+}
+
+/// The filter with one of its files at a time.
+fn parts(filter: Filter) -> Vec<Filter> {
+    let Filter { name, kind } = filter;
+    let kinds = match kind {
+        FilterKind::ErrorPages(pages) => of_pages(pages),
+        FilterKind::Jwt(jwt) => of_keys(jwt),
+        kind => vec![kind],
+    };
+    let part = |kind| Filter {
+        name: name.clone(),
+        kind,
+    };
+    kinds.into_iter().map(part).collect()
+}
+
+fn of_pages(ErrorPages { of, pages }: ErrorPages) -> Vec<FilterKind> {
+    let files = pages.into_iter();
+    let files = files.filter(|page| matches!(page.content, ErrorContent::File(_)));
+    let part = |page| {
+        let pages = vec![page];
+        FilterKind::ErrorPages(ErrorPages { of, pages })
+    };
+    files.map(part).collect()
+}
+
+fn of_keys(jwt: Jwt) -> Vec<FilterKind> {
+    let none = Jwt {
+        keys: Vec::new(),
+        sets: Vec::new(),
+        ..jwt
+    };
+    let keys = jwt.keys.into_iter().map(|key| Jwt {
+        keys: vec![key],
+        ..none.clone()
+    });
+    let sets = jwt.sets.into_iter().map(|set| Jwt {
+        sets: vec![set],
+        ..none.clone()
+    });
+    keys.chain(sets).map(FilterKind::Jwt).collect()
+}

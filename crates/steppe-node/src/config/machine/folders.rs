@@ -1,0 +1,116 @@
+//! Folders that a node writes to: of logs, of sockets, of the DNS cache file.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use steppe_net::ListenAddress;
+use steppe_telemetry::Destination;
+
+use crate::config::build;
+use crate::config::check;
+use crate::config::mistake::Mistake;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, FromNode, Node};
+
+pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
+    check::check_folders(file, mistakes);
+    let access_log = file.table("log").and_then(|log| log.table("access"));
+    let query_log = file.table("dns").and_then(|dns| dns.table("log"));
+    let query_log = query_log.and_then(|log| log.table("queries"));
+    for log in [access_log, query_log].into_iter().flatten() {
+        log_file(log, mistakes);
+    }
+    for node in check::streams(file) {
+        if let Some(ListenAddress::Unix(path)) = ListenAddress::from_node(node) {
+            let help = "create the folder of the socket; a unit does it with `RuntimeDirectory=`";
+            let problem = problem_of(&path, help);
+            problem.into_iter().for_each(|it| it.tell(node, mistakes));
+        }
+    }
+    snapshot(file, mistakes);
+}
+
+fn log_file(log: &Fields, mistakes: &mut Mistakes) {
+    let Some((node, path)) = path_of(log, "file") else {
+        return;
+    };
+    if let Destination::File(path) = build::logs::destination(path) {
+        let help = "create the folder of the log; a unit does it with `LogsDirectory=`";
+        let problem = problem_of(&path, help);
+        problem.into_iter().for_each(|it| it.tell(node, mistakes));
+    }
+}
+
+/// A start goes on without it.
+fn snapshot(file: &Fields, mistakes: &mut Mistakes) {
+    let cache = file.table("dns").and_then(|dns| dns.table("cache"));
+    let Some((node, path)) = cache.and_then(|cache| path_of(cache, "snapshot")) else {
+        return;
+    };
+    let help = "create the folder of the file; a unit does it with `StateDirectory=`";
+    if let Some(problem) = problem_of(&path, help) {
+        let message = format!("the DNS cache will not be kept: {}", problem.message);
+        let mistake = Mistake::warning(node.span, message).label("not written");
+        mistakes.push(mistake.help(problem.help));
+    }
+}
+
+fn path_of<'a>(table: &'a Fields, key: &str) -> Option<(&'a Node, PathBuf)> {
+    let node = table.node(key)?;
+    Some((node, PathBuf::from_node(node)?))
+}
+
+/// Why a file can't be written.
+struct Problem {
+    message: String,
+    help: &'static str,
+    /// Another user may have the permission.
+    is_of_user: bool,
+}
+
+impl Problem {
+    fn tell(self, node: &Node, mistakes: &mut Mistakes) {
+        let mistake = match self.is_of_user {
+            true => Mistake::note(node.span, self.message).label("not by this user"),
+            false => Mistake::new(node.span, self.message).label("not there"),
+        };
+        mistakes.push(mistake.help(self.help));
+    }
+}
+
+fn problem_of(path: &Path, help: &'static str) -> Option<Problem> {
+    let folder = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => Path::new("/"),
+    };
+    let error = look(path, folder).err()?;
+    let message = format!("cannot write {}: {error}", path.display());
+    Some(match error.kind() {
+        ErrorKind::PermissionDenied => Problem {
+            message,
+            help: "the user that runs the node needs write access to the folder",
+            is_of_user: true,
+        },
+        ErrorKind::IsADirectory => Problem {
+            message,
+            help: "name a file",
+            is_of_user: false,
+        },
+        _ => Problem {
+            message,
+            help,
+            is_of_user: false,
+        },
+    })
+}
+
+fn look(path: &Path, folder: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
+        Err(_) if !folder.metadata()?.is_dir() => Err(ErrorKind::NotADirectory.into()),
+        Err(_) => Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?),
+    }
+}

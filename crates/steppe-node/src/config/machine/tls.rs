@@ -1,0 +1,194 @@
+//! Certificates, keys and authorities: of listeners, of servers, of admin.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use steppe_net::tls::config::{
+    CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, ServerTrust,
+};
+use steppe_net::tls::{ListenerTls, ServerTls, read};
+use steppe_plane::ALPN;
+
+use super::problems::{Problems, tables};
+use crate::config::build;
+use crate::config::mistakes::Mistakes;
+use crate::config::typed::{Fields, Node};
+
+const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
+
+pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
+    for section in ["http", "dns", "plane"] {
+        for fields in tables(file.table(section), "listener") {
+            if let Some(node) = fields.node("tls") {
+                let name = format!("`{section}.listener.tls`");
+                listener(Problems::new(node, name, mistakes).with_help(HELP));
+            }
+        }
+    }
+    admin(file, mistakes);
+    servers(file, mistakes);
+}
+
+fn listener(mut problems: Problems<'_>) {
+    let tls = problems.node.fields();
+    let Some(config) = tls.and_then(|tls| build::tls::session(tls, Vec::new())) else {
+        return;
+    };
+    let mut usable = None;
+    for files in &config.certificates {
+        let part = of_certificate(files.clone());
+        if are_readable(&mut problems, paths(files)) && is_loaded(&mut problems, &part) {
+            usable.get_or_insert(part);
+        }
+    }
+    for (rest, paths) in clients(&config) {
+        if let (true, Some(part)) = (are_readable(&mut problems, paths), &usable) {
+            let certificates = part.certificates.clone();
+            is_loaded(
+                &mut problems,
+                &ListenerConfig {
+                    certificates,
+                    ..rest
+                },
+            );
+        }
+    }
+}
+
+/// The parts of a listener beside its certificates, a file at a time, and the files of each part.
+fn clients(config: &ListenerConfig) -> Vec<(ListenerConfig, Vec<PathBuf>)> {
+    let mut parts = Vec::new();
+    let without = |client: ClientAuth, ticket_keys: Option<PathBuf>| ListenerConfig {
+        certificates: Vec::new(),
+        min_version: config.min_version,
+        client,
+        ticket_keys,
+        alpn: Vec::new(),
+    };
+    if let ClientAuth::Optional(trust) | ClientAuth::Required(trust) = &config.client {
+        let lists = trust.crls.iter().map(|list| vec![list.clone()]);
+        for crls in [Vec::new()].into_iter().chain(lists) {
+            let paths = [vec![trust.ca.clone()], crls.clone()].concat();
+            let trust = ClientTrust {
+                crls,
+                ..trust.clone()
+            };
+            parts.push((without(ClientAuth::Required(trust), None), paths));
+        }
+    }
+    if let Some(keys) = &config.ticket_keys {
+        parts.push((
+            without(ClientAuth::None, Some(keys.clone())),
+            vec![keys.clone()],
+        ));
+    }
+    parts
+}
+
+fn of_certificate(files: CertificateFiles) -> ListenerConfig {
+    ListenerConfig {
+        certificates: vec![files],
+        min_version: MinVersion::default(),
+        client: ClientAuth::None,
+        ticket_keys: None,
+        alpn: Vec::new(),
+    }
+}
+
+fn paths(files: &CertificateFiles) -> Vec<PathBuf> {
+    let CertificateFiles { cert, key, ocsp } = files;
+    [cert, key].into_iter().chain(ocsp).cloned().collect()
+}
+
+/// True if all of the files can be read; the others are reported.
+fn are_readable(problems: &mut Problems<'_>, paths: Vec<PathBuf>) -> bool {
+    let mut are_readable = true;
+    for path in paths {
+        if let Err(error) = read(&path) {
+            problems.tell(error);
+            are_readable = false;
+        }
+    }
+    are_readable
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files of TLS are read as at a start"
+)]
+fn is_loaded(problems: &mut Problems<'_>, config: &ListenerConfig) -> bool {
+    let loaded = ListenerTls::load(config, "check", (None, Instant::now()));
+    loaded.map_err(|error| problems.tell(error)).is_ok()
+}
+
+fn admin(file: &Fields, mistakes: &mut Mistakes) {
+    let Some(admin) = file.table("admin") else {
+        return;
+    };
+    let (Some(node), Some(Some(files))) = (admin.node("tls"), build::tls::admin(admin)) else {
+        return;
+    };
+    let mut problems = Problems::new(node, "`admin.tls`".to_owned(), mistakes).with_help(HELP);
+    if are_readable(&mut problems, paths(&files)) {
+        is_loaded(&mut problems, &of_certificate(files));
+    }
+}
+
+/// TLS to servers of the gateway and the forwarder, and to workers.
+fn servers(file: &Fields, mistakes: &mut Mistakes) {
+    let upstreams = |section| {
+        let section = file.table(section);
+        section.map_or(&[][..], |section| section.map("upstream"))
+    };
+    for upstream in upstreams("http") {
+        let fields = upstream.value.fields();
+        let trust = fields.and_then(build::upstreams::protocol);
+        if let (Some(fields), Some((_, Some(trust)))) = (fields, trust) {
+            server((fields, &upstream.name), &trust, mistakes);
+        }
+    }
+    for upstream in upstreams("dns") {
+        let fields = upstream.value.fields();
+        let tls = fields.and_then(|fields| fields.table("tls"));
+        if let (Some(fields), Some(Some(ca))) = (fields, tls.map(|tls| tls.optional("ca"))) {
+            server((fields, &upstream.name), &authorities(ca), mistakes);
+        }
+    }
+    let discovery = file.node("discovery").and_then(Node::fields);
+    let tls = discovery.and_then(|discovery| discovery.table("tls"));
+    let trust = tls.and_then(|tls| build::tls::upstream(tls, ALPN));
+    if let (Some(discovery), Some(trust)) = (discovery, trust) {
+        server((discovery, "discovery"), &trust, mistakes);
+    }
+}
+
+fn server((fields, name): (&Fields, &str), trust: &ServerTrust, mistakes: &mut Mistakes) {
+    let Some(node) = fields.node("tls") else {
+        return;
+    };
+    let name = match name {
+        "discovery" => "`discovery.tls`".to_owned(),
+        name => format!("`tls` of upstream `{name}`"),
+    };
+    let mut problems = Problems::new(node, name, mistakes).with_help(HELP);
+    let identity = trust.identity.as_ref().map(paths).unwrap_or_default();
+    let all = trust.ca.iter().cloned().chain(identity);
+    if are_readable(&mut problems, all.collect())
+        && let Err(error) = ServerTls::load(trust)
+    {
+        problems.tell(error);
+    }
+}
+
+fn authorities(ca: Option<PathBuf>) -> ServerTrust {
+    ServerTrust {
+        // Those of the system are judged when a server is asked.
+        verify: ca.is_some(),
+        ca,
+        server_name: None,
+        identity: None,
+        pins: Vec::new(),
+        min_version: MinVersion::default(),
+        alpn: Vec::new(),
+    }
+}
