@@ -101,7 +101,7 @@ impl WorkerState {
         let Some(exchange) = self.exchanges.get_mut(at.0) else {
             return false;
         };
-        match exchange.drop_edns(at.1, &self.attempts, now) {
+        match exchange.drop_edns(at.1, &self.attempts) {
             AfterRefusal::AskAgain => self.ask_again(at, now),
             AfterRefusal::Wait => {}
             AfterRefusal::Fail => return false,

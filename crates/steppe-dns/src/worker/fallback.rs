@@ -44,12 +44,6 @@ impl Fallback {
     pub(super) fn break_row(&self) {
         self.seen.set(0);
     }
-
-    /// It was not what the server did not know.
-    pub(super) fn withdraw(&self) {
-        self.seen.set(0);
-        self.until.set(None);
-    }
 }
 
 #[cfg(test)]
@@ -69,7 +63,6 @@ mod tests {
         assert!(!fallback.is_in_force(later), "it is tried again");
         assert_eq!(fallback.see(later), Seen::Seldom);
         assert_eq!(fallback.see(later), Seen::TooOften);
-        fallback.withdraw();
-        assert!(!fallback.is_in_force(later));
+        assert!(fallback.is_in_force(later));
     }
 }

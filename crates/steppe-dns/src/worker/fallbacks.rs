@@ -29,32 +29,26 @@ pub(super) enum AfterRefusal {
 
 impl Exchange {
     /// Has a server asked without EDNS that did not understand a query: RFC 6891 §7.
-    pub(super) fn drop_edns(
-        &mut self,
-        server: usize,
-        attempts: &Attempts,
-        now: Instant,
-    ) -> AfterRefusal {
-        let upstream = std::rc::Rc::clone(&self.upstream);
-        let (known, bit) = (&upstream.servers[server], 1 << server);
-        if known.config.is_secure() {
+    pub(super) fn drop_edns(&mut self, server: usize, attempts: &Attempts) -> AfterRefusal {
+        let bit = 1 << server;
+        if self.upstream.servers[server].config.is_secure() {
             return AfterRefusal::Fail;
         }
         if self.plain & bit != 0 {
             // A query that was sent before, with EDNS, may be what is answered.
-            if self.pending(attempts) & bit != 0 {
-                return AfterRefusal::Wait;
-            }
-            known.without_edns.withdraw();
-            return AfterRefusal::Fail;
+            return match self.pending(attempts) & bit {
+                0 => AfterRefusal::Fail,
+                _ => AfterRefusal::Wait,
+            };
         }
         self.plain |= bit;
         self.ask_anew(server);
-        if known.without_edns.see(now) == Seen::TooOften && known.cells.tell(Told::Edns) {
-            let name = upstream.config.name.as_str();
-            tracing::warn!(upstream = name, server = %known.config, "DNS server does not understand EDNS: further queries are without it");
-        }
         AfterRefusal::AskAgain
+    }
+
+    /// Notes that a response has EDNS. Its server knows it: the refusal before was of something else, or forged.
+    pub(super) fn has_seen_edns(&mut self, server: usize) {
+        self.plain &= !(1 << server);
     }
 
     /// Notes that a response has not repeated the case of its query's name: its server changes it, or somebody
@@ -115,11 +109,19 @@ impl Exchange {
 }
 
 impl Server {
-    /// It has answered a query of an exchange.
-    pub(super) fn settle_fallbacks(&self, exchange: &Exchange, server: usize) {
+    /// It has answered a query of an exchange. An answer without EDNS, after a refusal, shows that EDNS was what it
+    /// did not understand: a refusal alone may be of the question, and clients choose these.
+    pub(super) fn settle_fallbacks(&self, exchange: &Exchange, server: usize, now: Instant) {
         let bit = 1 << server;
+        let edns = &self.without_edns;
         if exchange.plain & bit == 0 {
-            self.without_edns.break_row();
+            edns.break_row();
+        } else if !edns.is_in_force(now)
+            && edns.see(now) == Seen::TooOften
+            && self.cells.tell(Told::Edns)
+        {
+            let name = exchange.upstream.config.name.as_str();
+            tracing::warn!(upstream = name, server = %self.config, "DNS server does not understand EDNS: further queries are without it");
         }
         if (exchange.lower | exchange.lost_case) & bit == 0 {
             self.in_lower_case.break_row();

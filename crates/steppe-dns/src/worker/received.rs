@@ -19,6 +19,14 @@ use crate::rebinding::private_address;
 use crate::snapshot::Keeps;
 use crate::wire::{Asked, Denial, ExtendedError, Message, Outcome, Rcode, Response, Subnet};
 
+/// A response to a client's question.
+struct Arrived<'a> {
+    /// The exchange, and which of its servers has responded.
+    at: (u32, usize),
+    transport: Transport,
+    response: Response<'a>,
+}
+
 impl WorkerState {
     /// Looks at bytes that came on a carrier.
     pub(super) fn message(
@@ -167,19 +175,37 @@ impl WorkerState {
         if has_no_edns(&message) && self.ask_without_edns((place, server), now) {
             return;
         }
-        let Some(exchange) = self.exchanges.get(place) else {
+        let Some(exchange) = self.exchanges.get_mut(place) else {
             return;
         };
+        if message.opt().is_some() {
+            exchange.has_seen_edns(server);
+        }
         let asked = Asked {
             cname_depth: exchange.current.snapshot.config.limits.cname_depth,
             is_dnssec_ok: exchange.flags & Key::DNSSEC_OK != 0,
         };
-        let truncated = exchange.upstream.config.truncated;
-        let Ok(response) = Response::read(message, asked) else {
-            self.bad(place, server, (Rcode::SERVFAIL, INVALID), now);
+        match Response::read(message, asked) {
+            Ok(response) => {
+                let arrived = Arrived {
+                    at: (place, server),
+                    transport,
+                    response,
+                };
+                self.read(&arrived, now);
+            }
+            Err(_) => self.bad(place, server, (Rcode::SERVFAIL, INVALID), now),
+        }
+    }
+
+    /// Follows what a response to a client's question says.
+    fn read(&mut self, arrived: &Arrived<'_>, now: Instant) {
+        let (place, server) = arrived.at;
+        let Some(exchange) = self.exchanges.get(place) else {
             return;
         };
-        match (response.outcome(), transport) {
+        let truncated = exchange.upstream.config.truncated;
+        match (arrived.response.outcome(), arrived.transport) {
             (Outcome::Truncated, Transport::Udp) => match truncated {
                 Truncated::AskByTcp => self.ask_by_stream(place, server, now),
                 Truncated::Pass => self.finish(place, Answer::Truncated, now),
@@ -197,7 +223,7 @@ impl WorkerState {
                 self.keep_back((place, server), denial);
             }
             (Outcome::Answer | Outcome::Negative { .. }, _) => {
-                self.good((place, server), &response, now);
+                self.good((place, server), &arrived.response, now);
             }
         }
     }
@@ -273,7 +299,7 @@ impl WorkerState {
             tracing::info!(upstream = name, server = %address, "DNS server responds again");
             exchange.current.snapshot.cache.cache.void_failures(now);
         }
-        known.settle_fallbacks(exchange, server);
+        known.settle_fallbacks(exchange, server, now);
     }
 
     /// Ends an exchange that has no answer.

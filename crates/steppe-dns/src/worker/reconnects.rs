@@ -9,8 +9,8 @@ use super::exchanges::{Exchange, Purpose};
 use crate::limits::ATTEMPTS_PER_EXCHANGE_MAX;
 
 impl Exchange {
-    /// Has the next connection to a server waited for, now that there is none. False: the server has gone, or is
-    /// not to be asked again.
+    /// Lets the question wait for the next connection to a server whose last one came to nothing. False: the server
+    /// has gone, or is not to be asked again.
     pub(super) fn awaits_connection(&mut self, server: usize, now: Instant) -> bool {
         let may_be_asked = (self.failed | self.exhausted) & (1 << server) == 0
             && self.sent < ATTEMPTS_PER_EXCHANGE_MAX
@@ -31,7 +31,11 @@ impl Exchange {
 
     /// When the first of the connections may be tried that it waits for.
     pub(super) fn connects_at(&self, now: Instant) -> Option<Instant> {
-        let gone = self.failed | self.exhausted;
+        // One that may not be asked again is not waited for.
+        let gone = match self.sent < ATTEMPTS_PER_EXCHANGE_MAX {
+            true => self.failed | self.exhausted,
+            false => u64::MAX,
+        };
         let servers = self.unreached_servers();
         let awaited = servers.filter(|(bit, _)| gone & bit == 0);
         awaited.map(|(_, at)| at.unwrap_or(now)).min()

@@ -1,10 +1,10 @@
 //! Servers as home routers have them: without EDNS, without TCP, with names in lower case. And connections that
 //! are reset.
 
-use steppe_dns::config::Transport;
-use steppe_testkit::Port;
+use steppe_dns::config::{Policy, Transport};
+use steppe_testkit::{Port, eventually};
 
-use super::{A, assert_good, good};
+use super::{A, SERVFAIL, assert_good, good};
 use crate::client::{Client, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{Asked, By, Server, answered};
@@ -123,6 +123,75 @@ fn a_server_that_understands_no_question_of_a_kind_keeps_edns() {
     assert_eq!(server.asked_count(), 8, "with EDNS, and without");
     assert_good(&client.ask_for("4.example.org"));
     assert!(server.asked().last().is_some_and(has_opt));
+}
+
+#[test]
+fn a_refusal_of_a_question_is_none_of_edns_whoever_asks_it() {
+    const TXT: u16 = 16;
+    // It refuses one type with EDNS, and has no answer for it without: nothing shows the reason.
+    let server = Server::start(|asked| match asked.bytes[NAME.end + 1] {
+        16 if has_opt(asked) => vec![answered(&asked.bytes, 4, &[])],
+        16 => Vec::new(),
+        _ => vec![good(asked)],
+    });
+    let listen = Port::free().keep();
+    let _node = Node::start(forwarder(listen, &[server.address]), 1);
+    let client = Client::of(listen);
+    for number in 0..4 {
+        client.send(&query(&format!("{number}.example.org"), TXT));
+    }
+    eventually("all are asked without EDNS", || {
+        let asked = server.asked();
+        asked.iter().filter(|asked| !has_opt(asked)).count() >= 4
+    });
+    assert_good(&client.ask_for("4.example.org"));
+    let asked = server.asked();
+    let last = asked.iter().rfind(|asked| asked.bytes[NAME.end + 1] == 1);
+    assert!(last.is_some_and(has_opt));
+}
+
+#[test]
+fn a_router_that_refuses_a_type_is_asked_without_edns_all_the_same() {
+    const HTTPS: u16 = 65;
+    let router = router(Edns::Code(1), Case::Kept);
+    let server = Server::start(move |asked| match asked.bytes[NAME.end + 1] {
+        65 => vec![answered(&asked.bytes, 4, &[])],
+        _ => router(asked),
+    });
+    let listen = Port::free().keep();
+    let _node = Node::start(forwarder(listen, &[server.address]), 1);
+    let client = Client::of(listen);
+    for number in 0..2 {
+        assert_good(&client.ask_for(&format!("{number}.example.org")));
+    }
+    let before = server.asked_count();
+    for number in 2..6 {
+        let response = client.ask(&query(&format!("{number}.example.org"), HTTPS));
+        assert_eq!(rcode(&response), 4);
+        assert_good(&client.ask_for(&format!("{number}.example.org")));
+    }
+    assert_eq!(server.asked_count(), before + 8, "each is asked once");
+}
+
+#[test]
+fn a_question_that_may_not_be_asked_again_waits_for_no_connection() {
+    // Each of them is asked twice, which together are more queries than a question may have.
+    let routers: Vec<_> = (0..40)
+        .map(|_| {
+            Server::start(|asked| vec![answered(&asked.bytes, 2 - u16::from(has_opt(asked)), &[])])
+        })
+        .collect();
+    let listen = Port::free().keep();
+    let mut addresses = vec![Port::free().keep()];
+    addresses.extend(routers.iter().map(|router| router.address));
+    let mut config = forwarder(listen, &addresses);
+    config.upstreams[0].policy = Policy::Failover;
+    config.upstreams[0].servers[0].transport = Transport::Tcp;
+    let _node = Node::start(config, 1);
+    let client = Client::of(listen);
+    // Its worker comes to the end of it, and to other questions.
+    assert_eq!(rcode(&client.ask_for("0.example.org")), SERVFAIL);
+    assert_eq!(rcode(&client.ask_for("localhost")), 0);
 }
 
 #[test]
