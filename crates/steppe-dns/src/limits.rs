@@ -8,6 +8,9 @@ pub const MESSAGE_BYTES_MAX: usize = 65_535;
 /// Bytes of a name on the wire, the root's zero included. RFC 1035 §2.3.4.
 pub const NAME_BYTES_MAX: usize = 255;
 
+/// Bytes of a name's text in Unicode: four for each byte of the name. To encode more takes quadratic time.
+pub const UNICODE_NAME_BYTES_MAX: usize = 4 * NAME_BYTES_MAX;
+
 /// Bytes of a label. RFC 1035 §2.3.4.
 pub const LABEL_BYTES_MAX: usize = 63;
 
@@ -34,6 +37,9 @@ pub const UDP_PAYLOAD_BYTES_MIN: usize = 512;
 /// Names of a chain of aliases (CNAME, DNAME) that are followed in one response, the first included.
 /// Real chains have up to about eight; `cname_depth` may ask for fewer.
 pub const CNAME_CHAIN_MAX: usize = 17;
+
+/// Names that a response leads to which are looked for on lists: a chain, and the targets of its HTTPS records.
+pub const ALIASES_PER_RESPONSE_MAX: usize = 32;
 
 /// Records of a response that is cached: an offset of two bytes is kept for the TTL of each. The
 /// largest RRsets in use (blocked networks by DNS, large TXT sets) have some hundreds.

@@ -105,6 +105,11 @@ const OF_THE_HOST: [&str; 11] = [
     "ip6-allhosts",
 ];
 
+/// Types of records that an RPZ has as local data. Others are not told from words of a text.
+const LOCAL_DATA: [&str; 12] = [
+    "A", "AAAA", "TXT", "MX", "SRV", "PTR", "NAPTR", "CAA", "HTTPS", "SVCB", "TLSA", "DNAME",
+];
+
 /// Modifiers of AdBlock's rules that name what a name server can't see.
 const MODIFIERS_IGNORED: [&str; 5] = ["all", "document", "third-party", "popup", "doc"];
 
@@ -188,26 +193,9 @@ impl Reader {
         if is_of_zone || owner == "@" {
             return Line::Nothing;
         }
-        if !rtype.eq_ignore_ascii_case("CNAME") {
-            let is_record = ["A", "AAAA", "TXT", "MX"]
-                .iter()
-                .any(|known| rtype.eq_ignore_ascii_case(known));
-            return if is_record {
-                Line::Refused("local data of RPZ")
-            } else {
-                Line::Malformed
-            };
-        }
-        let Some(target) = rest.next() else {
-            return Line::Malformed;
-        };
-        let verdict = match target.to_ascii_lowercase().as_str() {
-            "." => Verdict::Block,
-            "*." => Verdict::NoData,
-            "rpz-drop" | "rpz-drop." => Verdict::Block,
-            "rpz-passthru" | "rpz-passthru." => Verdict::Allow,
-            "rpz-tcp-only" | "rpz-tcp-only." => return Line::Refused("TCP-only of RPZ"),
-            _ => return Line::Refused("local data of RPZ"),
+        let verdict = match action(rtype, rest.next()) {
+            Ok(verdict) => verdict,
+            Err(line) => return line,
         };
         let (name, scope) = match owner.strip_prefix("*.") {
             Some(name) => (name, Scope::Below),
@@ -242,6 +230,27 @@ impl Reader {
         let mut wire = [0; crate::limits::NAME_BYTES_MAX];
         wire[..len].copy_from_slice(&name.wire()[..len]);
         Name::from_wire(&wire[..=len]).ok().map(Name::to_lower)
+    }
+}
+
+/// The action of a record of an RPZ; the error is what becomes of its line.
+fn action(rtype: &str, data: Option<&str>) -> Result<Verdict, Line> {
+    let Some(data) = data else {
+        return Err(Line::Malformed);
+    };
+    if !rtype.eq_ignore_ascii_case("CNAME") {
+        let mut known = LOCAL_DATA.iter();
+        return Err(match known.any(|known| rtype.eq_ignore_ascii_case(known)) {
+            true => Line::Refused("local data of RPZ"),
+            false => Line::Malformed,
+        });
+    }
+    match data.to_ascii_lowercase().as_str() {
+        "." | "rpz-drop" | "rpz-drop." => Ok(Verdict::Block),
+        "*." => Ok(Verdict::NoData),
+        "rpz-passthru" | "rpz-passthru." => Ok(Verdict::Allow),
+        "rpz-tcp-only" | "rpz-tcp-only." => Err(Line::Refused("TCP-only of RPZ")),
+        _ => Err(Line::Refused("local data of RPZ")),
     }
 }
 
@@ -415,6 +424,7 @@ mod tests {
             ),
             ("||例え.テスト^", Rules, "Suffix xn--r8jz45g.xn--zckzah."),
             ("bü/cher.example", Unsupported, ""),
+            ("bü\u{ff0f}cher.example", Malformed, ""),
             ("bücher..example", Malformed, ""),
             (&long, Malformed, ""),
             ("ads*.example", Unsupported, ""),
@@ -457,6 +467,12 @@ mod tests {
                 Refused("local data of RPZ"),
                 "",
             ),
+            (
+                "local.example HTTPS 1 . alpn=h2",
+                Refused("local data of RPZ"),
+                "",
+            ),
+            ("local.example 60 IN A", Malformed, ""),
             (
                 "slow.example CNAME rpz-tcp-only.",
                 Refused("TCP-only of RPZ"),

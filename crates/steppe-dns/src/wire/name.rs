@@ -7,7 +7,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX, NAME_POINTERS_MAX, NAME_STEPS_PER_BYTE};
+use crate::limits::{
+    LABEL_BYTES_MAX, NAME_BYTES_MAX, NAME_POINTERS_MAX, NAME_STEPS_PER_BYTE, UNICODE_NAME_BYTES_MAX,
+};
 
 use super::error::WireError;
 use super::header::HEADER_BYTES;
@@ -199,8 +201,12 @@ impl FromStr for Name {
     /// 5891 §5, by the mapping of Unicode's UTS #46.
     fn from_str(text: &str) -> Result<Self, NameError> {
         if !text.is_ascii() {
-            let ascii = idna::domain_to_ascii(text).map_err(|_| NameError::Character)?;
-            return Self::from_ascii(&ascii);
+            if text.len() > UNICODE_NAME_BYTES_MAX {
+                return Err(NameError::TooLong);
+            }
+            // Letters that are mapped to a backslash, a slash or a space make no escape and no other name.
+            let ascii = idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL);
+            return Self::from_ascii(&ascii.map_err(|_| NameError::Character)?);
         }
         Self::from_ascii(text)
     }

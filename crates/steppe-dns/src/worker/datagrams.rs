@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::{Rc, Weak};
 
-use steppe_net::{DatagramBatch, Fits};
+use steppe_net::DatagramBatch;
 use tokio::net::UdpSocket;
 
 use super::clients::Destination;
@@ -40,7 +40,8 @@ pub(super) fn serve_rest(state: &Handle, listener: &DatagramListener, number: u3
 
 fn answer(state: &Handle, batch: &DatagramBatch, number: u32) {
     turn(state, |state, now| {
-        for datagram in batch.iter().filter(|datagram| datagram.fits == Fits::Whole) {
+        // One that was cut is malformed, and gets FORMERR.
+        for datagram in batch.iter() {
             let destination = Destination::Datagram {
                 listener: number,
                 peer: datagram.peer,

@@ -18,6 +18,7 @@ use crate::node::Node;
 use crate::server::{Asked, By, Server, answered};
 
 const A: u16 = 1;
+const FORMERR: u8 = 1;
 const SERVFAIL: u8 = 2;
 const REFUSED: u8 = 5;
 

@@ -130,6 +130,7 @@ fn text_is_read_and_written() {
     }
     let long_label = "a".repeat(64);
     let long_name = "a.".repeat(128);
+    let long_unicode = format!("ü{}.example", "\u{ad}".repeat(600));
     for (text, error) in [
         ("", NameError::EmptyLabel),
         (".a", NameError::EmptyLabel),
@@ -141,6 +142,10 @@ fn text_is_read_and_written() {
         (r"\1x", NameError::Escape),
         ("a b", NameError::Character),
         ("ü b", NameError::Character),
+        ("ü\u{ff3c}.example", NameError::Character),
+        ("ü\u{ff0f}x.example", NameError::Character),
+        // Soft hyphens are mapped to nothing.
+        (&long_unicode, NameError::TooLong),
         ("\u{fffd}.example", NameError::Character),
     ] {
         assert_eq!(text.parse::<Name>(), Err(error), "{text:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use steppe_dns::config::{Action, Policy, Rule};
 use steppe_testkit::{Peer, Port, eventually};
 
-use super::{A, SERVFAIL, assert_good, good, response_of};
+use super::{A, FORMERR, SERVFAIL, assert_good, good, response_of};
 use crate::client::{Client, PATIENCE, extended_error, forwarder, query, rcode};
 use crate::messages::{message, name, with_opt};
 use crate::node::Node;
@@ -33,10 +33,14 @@ fn a_long_query_is_answered_whether_its_answer_is_cached_or_not() {
                 false => ask(&mut Peer::connect(listen), &long),
             };
             assert_eq!(rcode(&response), 0, "{} bytes", long.len());
-            assert_good(&response[..response.len()]);
+            assert_good(&response);
         }
     }
     assert_eq!(server.asked_count(), 3);
+    // A datagram has room for no more than 1,232 bytes.
+    let plain = message(7, 0x0100, ("a.example.org", A), [&[], &[], &[]]);
+    let response = client.ask(&with_opt(plain, 1232, 0, &[(12, &[0; 1400])]));
+    assert_eq!(rcode(&response), FORMERR);
 }
 
 #[test]
