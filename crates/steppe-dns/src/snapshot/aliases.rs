@@ -1,15 +1,16 @@
 //! Aliases of responses that lead to names of lists.
 //!
-//! A tracker hides behind a name of the site that uses it, by a CNAME record. So each name that a response leads
+//! A tracker hides behind a name of the site that uses it, by a CNAME record, or as the target of an HTTPS or SVCB
+//! record (RFC 9460 §2.4). So each name that a response leads
 //! to is looked for as if it were asked for, and the rules above the one that decides about the client's name
 //! have their say. Sources: AdGuard Home and Pi-hole do the same ("CNAME cloaking").
 
 use super::Snapshot;
 use crate::client::Client;
 use crate::config::{Action, Block};
-use crate::limits::CNAME_CHAIN_MAX;
+use crate::limits::ALIASES_PER_RESPONSE_MAX;
 use crate::rules::{Asked, ListSet, Rewriting, Why};
-use crate::wire::{Message, Name, Rtype, Section, Steps, read_name};
+use crate::wire::{Message, Name, Record, Rtype, Section, Steps, read_name};
 
 /// A response that is not passed on.
 #[derive(Debug, Clone, Copy)]
@@ -34,24 +35,25 @@ impl Snapshot {
             return None;
         }
         let message = Message::parse(body).ok()?;
-        let answers = message.records(Section::Answer);
-        let aliases = answers.filter(|record| record.rtype == Rtype::CNAME);
+        let targets = message.records(Section::Answer).filter_map(target_at);
         let mut decides = None;
-        aliases.take(CNAME_CHAIN_MAX).find_map(|alias| {
-            let mut steps = Steps::of_message(body.len());
-            let (target, _) = read_name(body, alias.rdata_at, &mut steps).ok()?;
-            let before = match decides {
-                Some(number) => number,
-                None => *decides.insert(self.deciding_rule(client, rewriting, &message)?),
-            };
-            let asked = Asked {
-                client,
-                qname: &target,
-                qtype: message.question().qtype,
-                rewriting: Rewriting::Done,
-            };
-            self.blocks_target(asked, before)
-        })
+        targets
+            .take(ALIASES_PER_RESPONSE_MAX)
+            .find_map(|target_at| {
+                let mut steps = Steps::of_message(body.len());
+                let (target, _) = read_name(body, target_at, &mut steps).ok()?;
+                let before = match decides {
+                    Some(number) => number,
+                    None => *decides.insert(self.deciding_rule(client, rewriting, &message)?),
+                };
+                let asked = Asked {
+                    client,
+                    qname: &target,
+                    qtype: message.question().qtype,
+                    rewriting: Rewriting::Done,
+                };
+                self.blocks_target(asked, before)
+            })
     }
 
     /// The number of the rule that decides about the name of a response's question.
@@ -80,5 +82,15 @@ impl Snapshot {
         let lists = ListSet(lists.0 & self.alias_lists.0);
         let is_blocked = decision.number < before && lists != ListSet::default();
         is_blocked.then_some(BlockedAlias { block, lists })
+    }
+}
+
+/// The place of the name that a record leads to. The target `.` of an HTTPS or SVCB record is its owner, and on no list.
+fn target_at(record: Record<'_>) -> Option<usize> {
+    match record.rtype {
+        Rtype::CNAME => Some(record.rdata_at),
+        // Behind the priority: RFC 9460 §2.2.
+        Rtype::SVCB | Rtype::HTTPS => Some(record.rdata_at + 2),
+        _ => None,
     }
 }

@@ -55,18 +55,11 @@ impl WorkerState {
             return;
         };
         let destination = waited.destination;
+        let client = self.client_at(destination);
         let answer = AnswerBytes {
             answer,
             name: waited.name,
             bytes: answer.bytes(&self.body),
-        };
-        let client = match destination {
-            Destination::Datagram { peer, .. } => Some(Client::at(peer.ip())),
-            Destination::Stream { connection, .. } => {
-                let connection = self.connections.get(connection);
-                connection.map(|connection| connection.peer.client)
-            }
-            Destination::InProcess { asker } => self.askers.get(asker).map(|place| *place.client()),
         };
         let snapshot = &self.current.snapshot;
         let is_body = matches!(answer.answer, Answer::Body(..));
@@ -106,5 +99,14 @@ impl WorkerState {
             self.metrics.response(rcode_of(&self.reply[..len]));
             self.deliver(destination, len);
         }
+    }
+
+    /// The client at a destination; `None`: its connection has ended.
+    fn client_at(&self, destination: Destination) -> Option<Client> {
+        Some(match destination {
+            Destination::Datagram { peer, .. } => Client::at(peer.ip()),
+            Destination::Stream { connection, .. } => self.connections.get(connection)?.peer.client,
+            Destination::InProcess { asker } => *self.askers.get(asker)?.client(),
+        })
     }
 }

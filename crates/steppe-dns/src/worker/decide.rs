@@ -434,28 +434,43 @@ impl WorkerState {
         }
     }
 
-    /// Answers from the cache: the body lies in `reply`, that of an alias' target in `body`.
+    /// Answers from the cache, or has clients wait for a fresh answer, and has refreshed what is due.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn hit(
         &mut self,
         sought: Sought<'_>,
         way: Way<'_>,
         key: &Key<'_>,
+        found: (&Hit, Audience),
+    ) -> Result<usize, Unanswered> {
+        let (hit, after) = (found.0, way.plan.stale_after);
+        let is_due = hit.refresh == Refresh::Due;
+        if hit.freshness == Freshness::Stale && is_due && !after.is_zero() {
+            self.metrics.cache_misses.increment();
+            let stale_at = Some(sought.from.now + after);
+            return self.wait(sought, way, key, stale_at);
+        }
+        let answered = self.cached(sought, found);
+        if is_due {
+            self.metrics.refreshes.increment();
+            self.join(sought, way, key, (NOBODY, None));
+        }
+        answered
+    }
+
+    /// Answers from the cache: the body lies in `reply`, that of an alias' target in `body`.
+    fn cached(
+        &mut self,
+        sought: Sought<'_>,
         (hit, audience): (&Hit, Audience),
     ) -> Result<usize, Unanswered> {
         let from = sought.from;
-        let after = way.plan.stale_after;
         let is_stale = hit.freshness == Freshness::Stale;
-        if is_stale && hit.refresh == Refresh::Due && !after.is_zero() {
-            self.metrics.cache_misses.increment();
-            let stale_at = Some(from.now + after);
-            return self.wait(sought, way, key, stale_at);
-        }
         let body = match sought.is {
             AnswerName::Asked => &self.reply[..hit.body.len],
             AnswerName::Alias => &self.body[..hit.body.len],
         };
-        let snapshot = &way.current.snapshot;
+        let snapshot = &self.current.snapshot;
         if let Some(blocked) = snapshot.blocked_alias(from.client, sought.is.rewriting(), body) {
             self.count_lists(snapshot, blocked.lists);
             return self.block(from, blocked.block);
@@ -474,15 +489,10 @@ impl WorkerState {
             self.metrics.cache_hits.increment();
             self.log_decision(Decision::Hit);
         }
-        let len = match sought.is {
-            AnswerName::Asked => reply.finish(&mut self.reply, hit.body)?,
-            AnswerName::Alias => write_alias(reply, &self.body[..hit.body.len], &mut self.reply)?,
-        };
-        if hit.refresh == Refresh::Due {
-            self.metrics.refreshes.increment();
-            self.join(sought, way, key, (NOBODY, None));
-        }
-        Ok(len)
+        Ok(match sought.is {
+            AnswerName::Asked => reply.finish(&mut self.reply, hit.body),
+            AnswerName::Alias => write_alias(reply, &self.body[..hit.body.len], &mut self.reply),
+        }?)
     }
 
     fn remembered(&mut self, from: From<'_>, failure: &Failure) -> Result<usize, Unanswered> {

@@ -1,6 +1,8 @@
 //! Names whose answer has an alias that leads to a name of a list.
 
-use steppe_dns::config::{Action, Block, Forwarder, Rule};
+use std::time::Duration;
+
+use steppe_dns::config::{Action, Block, Forwarder, Rule, ServeStale, Stale};
 use steppe_testkit::{Port, Scratch, eventually};
 
 use super::{A, AAAA, BLOCKED, FORWARDED, blocks, got, list};
@@ -19,15 +21,24 @@ fn cloaked(asked: &Asked) -> Vec<Vec<u8>> {
     let first = std::str::from_utf8(&asked.bytes[13..13 + len]).expect("ASCII");
     let qname = format!("{first}.site.example");
     let end = 12 + name(&qname).len();
-    let records = match first.eq_ignore_ascii_case("own") {
-        true => vec![Rr(&qname, A, 60, vec![192, 0, 2, 7])],
-        false => vec![
+    let qtype = u16::from_be_bytes([asked.bytes[end], asked.bytes[end + 1]]);
+    let https = |priority, target: &[u8]| {
+        let rdata = [&[0, priority], target].concat();
+        vec![Rr(&qname, qtype, 60, rdata)]
+    };
+    let records = match &*first.to_ascii_lowercase() {
+        "alias" => https(0, &name("x.tracker.example")),
+        "service" => https(1, &name("x.tracker.example")),
+        "short" => https(1, &[]),
+        "own" if qtype != A => https(1, &name(".")),
+        "own" => vec![Rr(&qname, A, 60, vec![192, 0, 2, 7])],
+        _ => vec![
             Rr(&qname, 5, 60, name("edge.cdn.example")),
             Rr("edge.cdn.example", 5, 60, name("x.tracker.example")),
             Rr("x.tracker.example", A, 60, vec![192, 0, 2, 7]),
         ],
     };
-    let mut response = message(id, 0x8180, (&qname, A), [&records, &[], &[]]);
+    let mut response = message(id, 0x8180, (&qname, qtype), [&records, &[], &[]]);
     response[12..end].copy_from_slice(&asked.bytes[12..end]);
     vec![response]
 }
@@ -68,6 +79,41 @@ fn an_alias_that_leads_to_a_listed_name_is_blocked_and_counted() {
     }
     assert_eq!(got(&client, "own.site.example"), FORWARDED);
     assert_eq!(server.asked_count(), 2);
+}
+
+#[test]
+fn a_blocked_answer_is_refreshed_as_others_are() {
+    let scratch = Scratch::new("aliases-stale");
+    let (_node, client, server) = started(&scratch, |config| {
+        config.cache.max_ttl = Duration::from_secs(1);
+        config.cache.serve_stale = Some(ServeStale {
+            up_to: Duration::from_secs(3600),
+            after: Duration::ZERO,
+            only: Stale::Positive,
+        });
+    });
+    eventually("its server is asked again", || {
+        assert_eq!(got(&client, "www.site.example"), BLOCKED);
+        server.asked_count() >= 2
+    });
+}
+
+#[test]
+fn targets_of_https_records_are_aliases_too() {
+    const HTTPS: u16 = 65;
+    let scratch = Scratch::new("aliases-https");
+    let (_node, client, _server) = started(&scratch, |_| ());
+    for (name, expected) in [
+        ("alias.site.example", NXDOMAIN),
+        ("service.site.example", NXDOMAIN),
+        ("own.site.example", 0),
+        ("short.site.example", 0),
+    ] {
+        for _ in 0..2 {
+            let response = client.ask(&query(name, HTTPS));
+            assert_eq!(rcode(&response), expected, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -53,8 +53,9 @@ pub(super) static LIST: Table = Table {
             "aliases",
             Kind::Boolean,
             "Where a rule blocks names of this list, a name is blocked too whose response has an \
-             alias (CNAME) that leads to a name of the list, unless a rule above that one decides \
-             about the name. `false` blocks by the name in the query alone.",
+             alias (CNAME, or the target of an HTTPS or SVCB record) that leads to a name of the \
+             list, unless a rule above that one decides about the name. `false` blocks by the name \
+             in the query alone.",
         )
         .absent(Absent::Yes),
     ],
