@@ -417,6 +417,11 @@ impl Steppe {
         self.process.signal(Signal::HUP);
     }
 
+    /// Asks it to open its log files again (SIGUSR1), and doesn't wait.
+    pub fn reopen_logs(&self) {
+        self.process.signal(Signal::USR1);
+    }
+
     /// Asks it to stop (SIGTERM) and doesn't wait.
     pub fn terminate(&self) {
         self.process.signal(Signal::TERM);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use steppe_testkit::{NodeConfig, Peer, Port, RawOrigin, Scratch, Steppe};
+use steppe_testkit::{NodeConfig, Peer, Port, RawOrigin, Scratch, Steppe, eventually};
 
 fn steppe(args: &[&str]) -> Output {
     Steppe::command().args(args).output().expect("it runs")
@@ -163,6 +163,9 @@ fn a_refused_reload_is_one_line_of_the_log() {
     let answer = node.admin_post("/reload");
     assert_eq!(answer.status(), 422);
     assert!(answer.text().lines().count() > 5, "{}", answer.text());
+    eventually("it is logged", || {
+        node.said().contains("configuration refused")
+    });
     let said = node.said();
     let lines: Vec<_> = said
         .lines()

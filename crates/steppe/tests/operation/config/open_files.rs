@@ -1,7 +1,7 @@
 //! `limits.connections` and the limit on open files: a start says what it lowers, and warns only of what somebody asked
 //! for.
 
-use steppe_testkit::{NodeConfig, Steppe};
+use steppe_testkit::{NodeConfig, Steppe, eventually};
 
 const OF_DEFAULT: &str = "the default of limits.connections is lowered to";
 const OF_CONFIGURED: &str = "limits.connections lowered to";
@@ -9,7 +9,11 @@ const OF_CONFIGURED: &str = "limits.connections lowered to";
 /// Lines of a node at its start that may open 1,000 files.
 fn said(config: &NodeConfig) -> String {
     let builder = Steppe::builder().with_open_files(1_000);
-    builder.with("origin", "127.0.0.1:1").start(config).said()
+    let node = builder.with("origin", "127.0.0.1:1").start(config);
+    node.reopen_logs();
+    // A line behind those of the start.
+    eventually("it is told", || node.said().contains("logs reopened"));
+    node.said()
 }
 
 fn lines<'a>(said: &'a str, text: &str) -> Vec<&'a str> {

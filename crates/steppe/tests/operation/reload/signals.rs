@@ -20,7 +20,7 @@ fn usr1_reopens_the_log_and_usr2_is_ignored() {
         node.scratch().path().join("access.log.1"),
     );
     std::fs::rename(&log, &moved).expect("it is there");
-    signal(&node, Signal::USR1);
+    node.reopen_logs();
     eventually("a new file", || log.exists());
     eventually("it is told", || node.said().contains("logs reopened"));
     signal(&node, Signal::USR2);
