@@ -9,6 +9,10 @@ use steppe_malloc::raw;
 
 use crate::errno;
 
+/// Flags that `unshare` refuses to a process of several threads; the others are for one thread (unshare(2)).
+const OF_ONE_THREAD: c_int =
+    libc::CLONE_NEWUSER | libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM;
+
 /// Times that a refused call is made again: the kernel counts a thread that has been joined for a moment.
 const RETRIES_MAX: usize = 1_000;
 
@@ -17,7 +21,11 @@ const RETRIES_MAX: usize = 1_000;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     // SAFETY: the caller promises what the call asks for.
-    call(|| unsafe { libc::syscall(libc::SYS_unshare, flags) })
+    let unshare = || unsafe { libc::syscall(libc::SYS_unshare, flags) };
+    match flags & OF_ONE_THREAD {
+        0 => result(unshare()),
+        _ => alone(unshare),
+    }
 }
 
 /// # Safety
@@ -25,10 +33,11 @@ pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
     // SAFETY: the caller promises what the call asks for.
-    call(|| unsafe { libc::syscall(libc::SYS_setns, descriptor, kind) })
+    alone(|| unsafe { libc::syscall(libc::SYS_setns, descriptor, kind) })
 }
 
-fn call(call: impl Fn() -> libc::c_long) -> c_int {
+/// Makes a call without our thread.
+fn alone(call: impl Fn() -> libc::c_long) -> c_int {
     let retries = if raw::stop_thread() { RETRIES_MAX } else { 0 };
     for _ in 0..retries {
         if call() == 0 {
@@ -40,5 +49,9 @@ fn call(call: impl Fn() -> libc::c_long) -> c_int {
         // SAFETY: cannot fail.
         unsafe { libc::sched_yield() };
     }
-    if call() == 0 { 0 } else { -1 }
+    result(call())
+}
+
+fn result(returned: libc::c_long) -> c_int {
+    if returned == 0 { 0 } else { -1 }
 }

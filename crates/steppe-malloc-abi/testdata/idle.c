@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -128,6 +130,22 @@ static void child(void) {
   CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+/* The child of a bare clone, which runs no handlers of a fork, has no thread to wait for. */
+static void bare_clone(void) {
+  allocate(BLOCKS_MAX, 2000);
+  free_from(0, BLOCKS_MAX, 1);
+  long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    alarm(60);
+    CHECK(unshare(CLONE_NEWUSER) == 0);
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid((pid_t)pid, &status, 0) == pid && status == 0);
+  CHECK(unshare(CLONE_NEWUSER) == 0);
+}
+
 /* A program of one thread does what a program of several may not. */
 static void namespaced(void) {
   allocate(BLOCKS_MAX, 2000);
@@ -148,6 +166,7 @@ int main(int argc, char **argv) {
       {"sleeping_thread", sleeping_thread},
       {"child", child},
       {"namespaced", namespaced},
+      {"bare_clone", bare_clone},
       {NULL, NULL},
   };
   return run_case(cases, argc, argv);

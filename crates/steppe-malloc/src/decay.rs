@@ -9,7 +9,7 @@
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::deadline::{
     DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, is_past, set as set_deadline,
@@ -29,6 +29,8 @@ const THREAD_BYTES: usize = 4 << 20;
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The thread, once it runs.
 static HANDLE: AtomicUsize = AtomicUsize::new(0);
+/// It does nothing any more, or could not be started.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// The thread sleeps for a time while this is 0.
 static SLEEP: AtomicU32 = AtomicU32::new(0);
 
@@ -150,18 +152,23 @@ pub(crate) fn after_fork() {
 /// Ends our thread, and has none started from now on. True when there was one: the kernel may count it for a moment
 /// after this.
 pub(crate) fn stop() -> bool {
-    if THREAD.swap(NEVER, Ordering::SeqCst) != STARTED {
+    // In the child of a vfork, or of a call of clone without the handlers, it is the parent's.
+    let is_ours = PROCESS.load(Ordering::Relaxed) == sys::process_id();
+    if !is_ours || THREAD.swap(NEVER, Ordering::SeqCst) != STARTED {
         return false;
     }
     SLEEP.store(1, Ordering::SeqCst);
     sys::futex_wake(&SLEEP, 1);
-    // What waits now is left to `tick`.
-    set_deadline(sys::now_ms());
-    sys::futex_wake(&DEADLINE, 1);
-    while HANDLE.load(Ordering::Acquire) == 0 {
+    while !HAS_ENDED.load(Ordering::Acquire) {
+        // A `tick` may take the deadline away again. What waits then is left to others.
+        set_deadline(sys::now_ms());
+        sys::futex_wake(&DEADLINE, 1);
         sys::yield_now();
     }
-    sys::join_thread(HANDLE.swap(0, Ordering::Relaxed));
+    let handle = HANDLE.swap(0, Ordering::Relaxed);
+    if handle != 0 {
+        sys::join_thread(handle);
+    }
     true
 }
 
@@ -173,6 +180,7 @@ fn start() {
     let claim = THREAD.compare_exchange(NOT_STARTED, STARTED, Ordering::SeqCst, Ordering::SeqCst);
     if claim.is_ok() && !sys::start_thread(run) {
         THREAD.store(NEVER, Ordering::Relaxed);
+        HAS_ENDED.store(true, Ordering::Release);
     }
 }
 
@@ -193,6 +201,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             sys::futex_wait(&SLEEP, 0, Some(deadline.wrapping_sub(now)));
         }
     }
+    HAS_ENDED.store(true, Ordering::Release);
     ptr::null_mut()
 }
 

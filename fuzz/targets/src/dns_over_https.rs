@@ -3,7 +3,7 @@
 
 use steppe_dns::doh::{Form, Request, Response, client_id};
 use steppe_dns::limits::{DOH_JSON_BYTES_MAX, DOH_QUERY_BYTES_MAX};
-use steppe_dns::wire::{ClientQuery, Message};
+use steppe_dns::wire::{ClientQuery, Header};
 
 /// Checks one input; panics where a property fails.
 pub fn run(bytes: &[u8]) {
@@ -35,7 +35,8 @@ pub fn run(bytes: &[u8]) {
     }
     if let Some(response) = Response::new(Form::Json, bytes.to_vec()) {
         let Response { content, .. } = response;
-        assert!(Message::parse(bytes).is_ok());
+        // One that does not read is told by its code.
+        assert!(Header::read(bytes).is_ok());
         assert!(content.starts_with(b"{") && content.ends_with(b"}"));
         assert!(std::str::from_utf8(&content).is_ok());
         // Quotes and backslashes of what is counted are escaped once more.

@@ -113,6 +113,11 @@ impl Running {
 
     /// Bytes that the worker has allocated, once that stays as it is.
     pub fn taken(&self) -> i64 {
+        self.taken_after(10)
+    }
+
+    /// The same, once so many looks have found it as it is.
+    fn taken_after(&self, looks: u32) -> i64 {
         let ask = || {
             let (answer, answered) = oneshot::channel();
             self.ask.blocking_send(answer).expect("the worker runs");
@@ -122,7 +127,7 @@ impl Running {
         let noise = 16 * self.count as u64;
         let until = Instant::now() + Duration::from_secs(60);
         let (mut last, mut quiet) = (ask(), 0);
-        while quiet < 10 {
+        while quiet < looks {
             assert!(Instant::now() < until, "it does not settle");
             thread::sleep(Duration::from_millis(20));
             let now = ask();
@@ -179,6 +184,9 @@ pub struct Sizes {
     pub charged: i64,
 }
 
+/// Looks of 20 ms: a worker frees buffers that were idle for two seconds.
+const IDLE_LOOKS: u32 = 120;
+
 /// A worker's figures when a measurement began.
 pub struct Before<'a> {
     running: &'a Running,
@@ -193,7 +201,7 @@ impl<'a> Before<'a> {
         observe_until("connections have ended", reserved, |&bytes| bytes == 0);
         Self {
             running,
-            taken: running.taken(),
+            taken: running.taken_after(IDLE_LOOKS),
             reserved: running.reserved(),
         }
     }

@@ -62,8 +62,10 @@ fn a_program_of_one_thread_stays_one() {
         return skip(NAME, "the kernel allows no user namespaces");
     }
     for profile in PROFILES {
-        let mut command = program.preloaded();
-        command.env("STEPPE_MALLOC_PROFILE", profile);
-        run(command.arg("namespaced")).succeeded();
+        for case in ["namespaced", "bare_clone"] {
+            let mut command = program.preloaded();
+            command.env("STEPPE_MALLOC_PROFILE", profile);
+            run(command.arg(case)).succeeded();
+        }
     }
 }

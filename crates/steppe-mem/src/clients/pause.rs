@@ -1,7 +1,7 @@
 //! Tasks of connections stand still while the budget is in debt: none takes more, until those that were told to close
 //! have given back what they held.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::Waker;
 
 use super::queue::Queue;
@@ -20,6 +20,8 @@ impl Pause {
 
     pub(super) fn end(&self) {
         self.is_on.store(false, Ordering::SeqCst);
+        // With the one of `holds`: a task that has its place too late for this wake sees the end.
+        fence(Ordering::SeqCst);
         self.wake();
     }
 
@@ -38,6 +40,7 @@ impl Pause {
             *ticket = Some(self.tasks.push(task));
         }
         // The end may have come before the task had its place.
+        fence(Ordering::SeqCst);
         self.is_on.load(Ordering::SeqCst)
     }
 }

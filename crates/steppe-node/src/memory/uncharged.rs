@@ -42,7 +42,10 @@ const EVERY_IN_DEBT: Duration = Duration::from_millis(1);
 /// Tasks whose client held its share are woken so often.
 const WAKE_EVERY: Duration = Duration::from_millis(20);
 
-/// Debt of this age is paid by connections. Before that, exchanges end and free pages are purged.
+/// Connections stand still in debt for so long at the most: what owes may be held by none of them.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Debt of this age is paid by connections. Before that, free pages are purged.
 const SHED_AFTER: Duration = Duration::from_millis(2);
 
 /// Each time that connections are told to close within a debt, twice as much is asked for, so many times.
@@ -322,7 +325,12 @@ impl Watch {
             self.figures.debts.fetch_add(1, Ordering::Relaxed);
             now
         });
-        self.budget.clients().pause();
+        // Connections that could pay have done so by then.
+        if now < since + PAUSE_MAX {
+            self.budget.clients().pause();
+        } else {
+            self.budget.clients().resume();
+        }
         let is_told = self.told_at.is_some_and(|at| now < at + SHED_EVERY);
         if now < since + SHED_AFTER || is_told {
             return;

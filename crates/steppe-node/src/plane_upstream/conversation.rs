@@ -107,7 +107,10 @@ async fn call(
         }
         let noted = calls.refused(&mut tries, &response, failure);
         noted.map_err(|failure| (failure, By::Worker))?;
-        small = asked.is_small().then(Bytes::new);
+        // It is still there where the answer came before it was sent.
+        small = asked
+            .is_small()
+            .then(|| body.small.take().unwrap_or_default());
     }
 }
 

@@ -57,7 +57,7 @@ impl Rules {
         *lock(&self.0) = rules.into();
     }
 
-    fn current(&self) -> Arc<[Rule]> {
+    pub(super) fn current(&self) -> Arc<[Rule]> {
         Arc::clone(&lock(&self.0))
     }
 }
@@ -88,13 +88,15 @@ impl Access {
 
     /// Reads the rules that are in force. Calls that are open look at them when they are polled.
     pub(super) fn update(&self, rules: &Rules) {
+        // Held while the rules are read, so that older ones never take the place of newer ones.
+        let mut rights = lock(&self.rights);
         let rules = rules.current();
         let cert = self.cert.as_deref();
         let at = rules
             .iter()
             .position(|rule| rule.is_about(self.address, cert));
         let is_open = rules.is_empty();
-        *lock(&self.rights) = Rights { rules, at };
+        *rights = Rights { rules, at };
         self.is_open.store(is_open, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);
     }

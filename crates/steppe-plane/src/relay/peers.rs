@@ -73,7 +73,11 @@ impl Peers {
             Side::Dialer => (Arc::clone(&self.memory), None),
         };
         let link = Link::new(side, &memory, now).map_err(no_room)?;
-        let cert = transport.client_cert()?;
+        let cert = match transport.client_cert() {
+            Err(error) if !self.passage.rules.current().is_empty() => return Err(error),
+            // Nothing asks for it.
+            cert => cert.unwrap_or_default(),
+        };
         let access = Access::new(side, (address.ip(), cert), &memory).map_err(no_room)?;
         let mut links = lock(&self.links);
         links.retain(|one| one.link.strong_count() > 0);
