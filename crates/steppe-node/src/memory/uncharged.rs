@@ -42,7 +42,7 @@ const EVERY_IN_DEBT: Duration = Duration::from_millis(1);
 /// Tasks whose client held its share are woken so often.
 const WAKE_EVERY: Duration = Duration::from_millis(20);
 
-/// Connections stand still in debt for so long at the most: what owes may be held by none of them.
+/// Connections stand still in debt until none was left to close for so long: what owes may be held by none of them.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Debt of this age is paid by connections. Before that, free pages are purged.
@@ -140,6 +140,7 @@ impl Uncharged {
             rounds: 0,
             purged_at: None,
             told_at: None,
+            paid_at: None,
             held_back_total: 0,
         };
         figures.is_baseline_wanted.store(true, Ordering::Relaxed);
@@ -190,6 +191,8 @@ struct Watch {
     purged_at: Option<Instant>,
     /// When connections were told to close last.
     told_at: Option<Instant>,
+    /// When there was a connection to tell last.
+    paid_at: Option<Instant>,
     /// Reservations that had been held back by the last look at them.
     held_back_total: u64,
 }
@@ -325,8 +328,9 @@ impl Watch {
             self.figures.debts.fetch_add(1, Ordering::Relaxed);
             now
         });
-        // Connections that could pay have done so by then.
-        if now < since + PAUSE_MAX {
+        // Connections that can pay go on doing so.
+        let paid_at = self.paid_at.map_or(since, |at| at.max(since));
+        if now < paid_at + PAUSE_MAX {
             self.budget.clients().pause();
         } else {
             self.budget.clients().resume();
@@ -341,7 +345,11 @@ impl Watch {
         self.rounds = (rounds + 1).min(ROUNDS_MAX);
         // Twice the room, so that what grows on does not owe at once again.
         let room = self.budget.root().limit_bytes() / ROOM_PART;
-        tell_shed(owed, &self.budget.clients().shed((owed + room) << rounds));
+        let told = self.budget.clients().shed((owed + room) << rounds);
+        if !told.is_empty() {
+            self.paid_at = Some(now);
+        }
+        tell_shed(owed, &told);
     }
 
     /// The debt, and what lacks of the room for others.
