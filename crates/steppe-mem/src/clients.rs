@@ -158,6 +158,15 @@ impl Clients {
         self.0.shares.pause.end();
     }
 
+    /// True while a connection holds something that comes back when it is closed, those included that were told to close.
+    #[must_use]
+    pub fn can_pay(&self) -> bool {
+        let entries = self.entries();
+        let mut holders = entries.holders.iter();
+        holders
+            .any(|(_, holder)| holder.held_bytes() > 0 && (holder.is_shed() || holder.can_shed()))
+    }
+
     /// Tells connections that hold most to close, until those hold `bytes`, with those that were told before and are still
     /// there. Returns those that were told now, most first.
     #[must_use]

@@ -20,6 +20,7 @@ pin_project! {
 }
 
 /// State of a task between its polls.
+#[derive(Default)]
 struct Turns {
     /// It is the task of the connection, and has not been polled.
     is_new: bool,
@@ -68,14 +69,11 @@ impl Holder {
     /// # Cancel safety
     /// That of `future`.
     pub fn run<F: Future>(self: Arc<Self>, future: F) -> impl Future<Output = Option<F::Output>> {
-        Task::new(
-            self,
-            future,
-            Turns {
-                is_new: true,
-                ticket: None,
-            },
-        )
+        let turns = Turns {
+            is_new: true,
+            ..Turns::default()
+        };
+        Task::new(self, future, turns)
     }
 
     /// The same for a further task, beside that of the connection, which ends it.
@@ -86,14 +84,7 @@ impl Holder {
         self: Arc<Self>,
         future: F,
     ) -> impl Future<Output = Option<F::Output>> {
-        Task::new(
-            self,
-            future,
-            Turns {
-                is_new: false,
-                ticket: None,
-            },
-        )
+        Task::new(self, future, Turns::default())
     }
 }
 

@@ -33,6 +33,16 @@ impl World {
         }
     }
 
+    /// The task of a connection, which reserves so many MiB at its first poll and never ends.
+    fn task(&self, holding: &Holding, mib: usize) -> Pin<Box<dyn Future<Output = Option<()>>>> {
+        let lease = self.lease.clone();
+        let work = async move {
+            let _held = lease.try_reserve(mib * MIB).expect("room");
+            std::future::pending::<()>().await;
+        };
+        Box::pin(Arc::clone(holding.holder()).run(work))
+    }
+
     fn open(&self, address: &str) -> Holding {
         self.clients.open(shared(address), "http")
     }
@@ -225,12 +235,7 @@ fn connections_that_hold_most_are_shed() {
     let waker = Waker::from(Arc::clone(&wakes));
     let mut cx = Context::from_waker(&waker);
     for (holding, mib) in holdings.iter().zip([3, 9, 6]) {
-        let lease = world.lease.clone();
-        let work = async move {
-            let _held = lease.try_reserve(mib * MIB).expect("room");
-            std::future::pending::<()>().await;
-        };
-        let mut task = Box::pin(Arc::clone(holding.holder()).run(work));
+        let mut task = world.task(holding, mib);
         assert!(task.as_mut().poll(&mut cx).is_pending());
         tasks.push(task);
     }
@@ -321,12 +326,7 @@ fn connections_that_were_told_to_close_pay_before_others_are() {
     let mut cx = Context::from_waker(Waker::noop());
     let mut tasks = Vec::new();
     for (holding, mib) in holdings.iter().zip([9, 3]) {
-        let lease = world.lease.clone();
-        let work = async move {
-            let _held = lease.try_reserve(mib * MIB).expect("room");
-            std::future::pending::<()>().await;
-        };
-        let mut task = Box::pin(Arc::clone(holding.holder()).run(work));
+        let mut task = world.task(holding, mib);
         assert!(task.as_mut().poll(&mut cx).is_pending());
         tasks.push(task);
     }
@@ -338,6 +338,9 @@ fn connections_that_were_told_to_close_pay_before_others_are() {
     );
     assert!(tasks[0].as_mut().poll(&mut cx).is_ready());
     assert_eq!(world.clients.shed(8 * MIB as u64).len(), 1);
+    assert!(world.clients.can_pay(), "it has not ended yet");
+    assert!(tasks[1].as_mut().poll(&mut cx).is_ready());
+    assert!(!world.clients.can_pay());
 }
 
 #[test]

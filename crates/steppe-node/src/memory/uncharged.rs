@@ -42,7 +42,7 @@ const EVERY_IN_DEBT: Duration = Duration::from_millis(1);
 /// Tasks whose client held its share are woken so often.
 const WAKE_EVERY: Duration = Duration::from_millis(20);
 
-/// Connections stand still in debt until none was left to close for so long: what owes may be held by none of them.
+/// Connections stand still in debt until none has held anything for so long: others may hold what is owed.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Debt of this age is paid by connections. Before that, free pages are purged.
@@ -136,11 +136,9 @@ impl Uncharged {
             },
             charge: ForcedCharge::new(budget.root().child(ACCOUNT, None)),
             figures: Arc::clone(&figures),
-            debt_since: None,
-            rounds: 0,
+            debt: None,
             purged_at: None,
             told_at: None,
-            paid_at: None,
             held_back_total: 0,
         };
         figures.is_baseline_wanted.store(true, Ordering::Relaxed);
@@ -177,6 +175,25 @@ impl Drop for Uncharged {
     }
 }
 
+/// A debt that is not paid yet.
+struct Debt {
+    since: Instant,
+    /// Times that connections were told to close.
+    rounds: u32,
+    /// When there was a connection left last that can pay, or when it began.
+    paid_at: Instant,
+}
+
+impl Debt {
+    fn since(now: Instant) -> Self {
+        Self {
+            since: now,
+            rounds: 0,
+            paid_at: now,
+        }
+    }
+}
+
 /// The state of the thread.
 struct Watch {
     budget: Budget,
@@ -184,15 +201,11 @@ struct Watch {
     resident: Option<Resident>,
     charge: ForcedCharge,
     figures: Arc<UnchargedFigures>,
-    debt_since: Option<Instant>,
-    /// Times that connections were told to close in this debt.
-    rounds: u32,
+    debt: Option<Debt>,
     /// When free pages were purged last.
     purged_at: Option<Instant>,
     /// When connections were told to close last.
     told_at: Option<Instant>,
-    /// When there was a connection to tell last.
-    paid_at: Option<Instant>,
     /// Reservations that had been held back by the last look at them.
     held_back_total: u64,
 }
@@ -224,7 +237,7 @@ impl Watch {
             }
             // However much is asked for, looks leave the processor to others.
             thread::sleep(EVERY_IN_DEBT.max(now.elapsed() * LOOK_SHARE));
-            if self.debt_since.is_none() {
+            if self.debt.is_none() {
                 thread::park_timeout(match waiting {
                     HeldBack::None => EVERY,
                     HeldBack::Some => WAKE_EVERY,
@@ -316,40 +329,39 @@ impl Watch {
     fn pay(&mut self, now: Instant) {
         let owed = self.owed_bytes();
         if owed == 0 {
-            if let Some(since) = self.debt_since.take() {
-                self.rounds = 0;
+            if let Some(Debt { since, .. }) = self.debt.take() {
                 self.budget.clients().resume();
                 let millis = now.duration_since(since).as_millis();
                 tracing::info!(millis, "the memory budget is out of debt");
             }
             return;
         }
-        let since = *self.debt_since.get_or_insert_with(|| {
+        let debt = self.debt.get_or_insert_with(|| {
             self.figures.debts.fetch_add(1, Ordering::Relaxed);
-            now
+            Debt::since(now)
         });
         // Connections that can pay go on doing so.
-        let paid_at = self.paid_at.map_or(since, |at| at.max(since));
-        if now < paid_at + PAUSE_MAX {
+        if now < debt.paid_at + PAUSE_MAX {
             self.budget.clients().pause();
         } else {
             self.budget.clients().resume();
         }
         let is_told = self.told_at.is_some_and(|at| now < at + SHED_EVERY);
-        if now < since + SHED_AFTER || is_told {
+        if now < debt.since + SHED_AFTER || is_told {
             return;
         }
         self.told_at = Some(now);
         // An amount that did not help was too little, whatever those held that were told.
-        let rounds = self.rounds;
-        self.rounds = (rounds + 1).min(ROUNDS_MAX);
+        let rounds = debt.rounds;
+        debt.rounds = (rounds + 1).min(ROUNDS_MAX);
         // Twice the room, so that what grows on does not owe at once again.
         let room = self.budget.root().limit_bytes() / ROOM_PART;
-        let told = self.budget.clients().shed((owed + room) << rounds);
-        if !told.is_empty() {
-            self.paid_at = Some(now);
+        let clients = self.budget.clients();
+        tell_shed(owed, &clients.shed((owed + room) << rounds));
+        // Those that were told may take a while to end.
+        if clients.can_pay() {
+            debt.paid_at = now;
         }
-        tell_shed(owed, &told);
     }
 
     /// The debt, and what lacks of the room for others.
