@@ -8,7 +8,7 @@ use super::code::{Class, Rtype};
 use super::edns::Opt;
 use super::error::WireError;
 use super::header::{HEADER_BYTES, Header};
-use super::name::skip_name;
+use super::name::{Name, Steps, read_name_below, skip_name};
 use super::record::{Record, Section};
 use crate::limits::MESSAGE_BYTES_MAX;
 
@@ -77,6 +77,16 @@ fn ends_in_pointer(name: &[u8]) -> bool {
 }
 
 impl<'a> Message<'a> {
+    /// The name at `at`, and where it ends, with labels of the question in lower case: those letters have the case that
+    /// the server was asked in.
+    ///
+    /// # Errors
+    /// [`WireError`] of names.
+    pub(super) fn name_at(&self, at: usize) -> Result<(Name, usize), WireError> {
+        let mut steps = Steps::of_message(self.bytes.len());
+        read_name_below((self.bytes, self.question.end()), at, &mut steps)
+    }
+
     /// Reads a message.
     ///
     /// # Errors

@@ -5,7 +5,8 @@
 
 use super::code::{Class, Rtype};
 use super::error::WireError;
-use super::name::{Steps, check_name, read_name_below};
+use super::message::Message;
+use super::name::{Steps, check_name};
 use super::record::Record;
 use super::write::{Full, Writer};
 
@@ -77,16 +78,16 @@ pub(super) fn check(bytes: &[u8], record: &Record<'_>, steps: &mut Steps) -> Res
 }
 
 /// Writes a record's data with the names inside of it decompressed, labels of the question in lower case.
-/// `bytes` is the record's message, which was checked and whose question ends at `question_end`.
+/// `message` is the record's, which was checked.
 ///
 /// # Errors
 /// [`Full`].
 pub(super) fn write(
-    (bytes, question_end): (&[u8], usize),
+    message: &Message<'_>,
     record: &Record<'_>,
     out: &mut Writer<'_>,
 ) -> Result<(), Full> {
-    let length_at = out.len();
+    let (bytes, length_at) = (message.bytes(), out.len());
     out.numbers([0])?;
     let mut at = record.rdata_at;
     if let Some(layout) = layout(record) {
@@ -94,9 +95,7 @@ pub(super) fn write(
         out.bytes(bytes.get(at..names_at).ok_or(Full)?)?;
         at = names_at;
         for _ in 0..layout.names {
-            let mut steps = Steps::of_message(bytes.len());
-            let name = read_name_below((bytes, question_end), at, &mut steps);
-            let (name, end) = name.map_err(|_| Full)?;
+            let (name, end) = message.name_at(at).map_err(|_| Full)?;
             out.bytes(name.wire())?;
             at = end;
         }

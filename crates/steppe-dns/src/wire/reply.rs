@@ -10,7 +10,7 @@ use super::code::{ExtendedError, Rcode, Rtype};
 use super::edns::{Opt, OptWriter, OptionCode, write_option};
 use super::header::{Flags, HEADER_BYTES};
 use super::message::Message;
-use super::name::{Name, Steps, read_name_below};
+use super::name::Name;
 use super::query::ClientQuery;
 use super::rdata;
 use super::record::{Record, Section};
@@ -216,16 +216,13 @@ impl<'a> Reply<'a> {
         message: &Message<'_>,
         out: &mut Writer<'_>,
     ) -> Result<(), Full> {
-        let (bytes, question_end) = (message.bytes(), message.question().end());
-        let mut steps = Steps::of_message(bytes.len());
-        let owner = read_name_below((bytes, question_end), record.owner_at, &mut steps);
-        let (owner, _) = owner.map_err(|_| Full)?;
+        let (owner, _) = message.name_at(record.owner_at).map_err(|_| Full)?;
         let target = self.alias.map(|alias| alias.target);
         let owner = target.filter(|target| **target == owner).unwrap_or(&owner);
         out.bytes(owner.wire())?;
         out.numbers([record.rtype.0, record.class.0])?;
         out.bytes(&record.ttl.to_be_bytes())?;
-        rdata::write((bytes, question_end), record, out)
+        rdata::write(message, record, out)
     }
 
     /// Header and question, and the alias.

@@ -15,7 +15,7 @@ use super::code::{Rcode, Rtype};
 use super::error::WireError;
 use super::header::{Flags, HEADER_BYTES};
 use super::message::Message;
-use super::name::{Name, Steps, check_name, read_name, read_name_below};
+use super::name::{Name, Steps, check_name, read_name};
 use super::rdata;
 use super::record::{Record, Section};
 use super::write::{Full, Writer, set_number};
@@ -300,10 +300,7 @@ impl<'a> Response<'a> {
         last_owner: &mut (Name, usize),
         out: &mut Writer<'_>,
     ) -> Result<(), Full> {
-        let (bytes, question_end) = (self.message.bytes(), self.message.question().end());
-        let mut steps = Steps::of_message(bytes.len());
-        let owner = read_name_below((bytes, question_end), record.owner_at, &mut steps);
-        let (owner, _) = owner.map_err(|_| Full)?;
+        let (owner, _) = self.message.name_at(record.owner_at).map_err(|_| Full)?;
         let is_question = owner == self.chain.names[0];
         let known_at = match *last_owner {
             _ if is_question => HEADER_BYTES,
@@ -319,7 +316,7 @@ impl<'a> Response<'a> {
         }
         out.numbers([record.rtype.0, record.class.0])?;
         out.bytes(&record.ttl.to_be_bytes())?;
-        rdata::write((bytes, question_end), record, out)
+        rdata::write(&self.message, record, out)
     }
 
     fn set_header(&self, counts: [u16; 2], out: &mut [u8]) {
