@@ -1,6 +1,6 @@
 //! One of those that are asked: its connection, and what is in flight there.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::caller::Caller;
 use crate::dial::{Backoff, Target};
 use crate::io::{Kept, Memory};
 use crate::random::mix;
-use crate::rest::Rest;
+use crate::rest::{Refusal, Rest};
 
 /// One of those that are asked.
 #[derive(Debug)]
@@ -32,8 +32,7 @@ pub(super) struct Seat {
 pub(super) struct Taken {
     seat: Arc<Seat>,
     bytes: u64,
-    /// The peer had no room for it: its end makes none.
-    was_refused: AtomicBool,
+    refusal: Refusal,
 }
 
 impl Seat {
@@ -91,7 +90,7 @@ impl Seat {
         Taken {
             seat: Arc::clone(self),
             bytes,
-            was_refused: AtomicBool::new(false),
+            refusal: Refusal::default(),
         }
     }
 }
@@ -133,16 +132,13 @@ impl Drop for Seat {
 
 impl Kept for Taken {
     fn refused(&self) {
-        self.was_refused.store(true, Ordering::Relaxed);
-        self.seat.rest.begin();
+        self.refusal.begin(&self.seat.rest);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if !*self.was_refused.get_mut() {
-            self.seat.rest.end();
-        }
+        self.refusal.end(&self.seat.rest);
         self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.seat.calls.fetch_sub(1, Ordering::Relaxed);
     }

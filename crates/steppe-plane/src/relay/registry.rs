@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use steppe_mem::{OverBudget, Reservation};
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::report::{ServiceReport, WorkerReport};
 use crate::io::{Kept, Link, NamedService};
 use crate::limits::{FORGOTTEN_SERVICES_MAX, seat_bytes};
-use crate::rest::Rest;
+use crate::rest::{Refusal, Rest};
 
 /// Services that were named, and who serves them now.
 #[derive(Debug, Default)]
@@ -51,8 +51,7 @@ pub(crate) struct Taken {
     service: Arc<Service>,
     seat: Arc<Seat>,
     bytes: u64,
-    /// The worker had no room for it: its end makes none.
-    was_refused: AtomicBool,
+    refusal: Refusal,
 }
 
 /// One that waits for a worker.
@@ -164,7 +163,7 @@ impl Service {
             service: Arc::clone(self),
             seat: Arc::clone(seat),
             bytes,
-            was_refused: AtomicBool::new(false),
+            refusal: Refusal::default(),
         };
         Some((link, taken))
     }
@@ -227,16 +226,13 @@ fn less_loaded<'a>(mut seats: impl Iterator<Item = &'a Arc<Seat>>) -> Option<&'a
 
 impl Kept for Taken {
     fn refused(&self) {
-        self.was_refused.store(true, Ordering::Relaxed);
-        self.seat.rest.begin();
+        self.refusal.begin(&self.seat.rest);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if !*self.was_refused.get_mut() {
-            self.seat.rest.end();
-        }
+        self.refusal.end(&self.seat.rest);
         self.seat.calls.fetch_sub(1, Ordering::Relaxed);
         self.seat.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if self.service.has_waiting() {
