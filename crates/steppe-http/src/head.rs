@@ -341,6 +341,14 @@ impl ResponseHead {
         })
     }
 
+    /// The head that has a client go on with its content: 100 (RFC 9110 §10.1.1).
+    ///
+    /// # Errors
+    /// Where the budget has no room.
+    pub fn go_on(lease: &Lease) -> Result<Self, OverBudget> {
+        Self::new(100, ContentLength::Empty, lease)
+    }
+
     /// The reason phrase, which may be empty.
     #[must_use]
     pub fn reason(&self) -> &[u8] {

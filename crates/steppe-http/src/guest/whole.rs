@@ -180,8 +180,7 @@ impl Upstream for Visit {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         match &mut self.state {
             State::Collecting(_) if std::mem::take(&mut self.expects_continue) => {
-                let go_on = ResponseHead::new(100, ContentLength::Empty, &self.lease);
-                Poll::Ready(go_on.map_err(GatewayError::from))
+                Poll::Ready(ResponseHead::go_on(&self.lease).map_err(GatewayError::from))
             }
             // The end of the request is put before this is asked again.
             State::Collecting(_) => Poll::Pending,

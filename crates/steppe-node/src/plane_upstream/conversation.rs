@@ -72,9 +72,14 @@ async fn call(
     lease: &Lease,
 ) -> Result<(), (Failure, By)> {
     // A small body is one message. Whoever is slow to send it keeps no worker waiting.
-    let mut small = match asked.is_small() {
+    let small = match asked.is_small() {
         true => Some(collect(hall, asked, lease).await.map_err(of_node)?),
         false => None,
+    };
+    let mut body = Body {
+        asked,
+        small,
+        has_passed: false,
     };
     let mut tries = None;
     loop {
@@ -86,11 +91,6 @@ async fn call(
             let is_refusal = tries.as_ref().is_some_and(Tries::is_refused);
             (failure, if is_refusal { By::Worker } else { By::Node })
         })?;
-        let mut body = Body {
-            asked,
-            small: small.take(),
-            has_passed: false,
-        };
         let sending = send(request, &mut body, hall, calls);
         let answered = tokio::select! {
             biased;
@@ -107,10 +107,6 @@ async fn call(
         }
         let noted = calls.refused(&mut tries, &response, failure);
         noted.map_err(|failure| (failure, By::Worker))?;
-        // It is still there where the answer came before it was sent.
-        small = asked
-            .is_small()
-            .then(|| body.small.take().unwrap_or_default());
     }
 }
 
@@ -121,7 +117,7 @@ fn of_node(failure: Failure) -> (Failure, By) {
 /// The body of a request on its way to a worker.
 struct Body<'a> {
     asked: &'a Asked,
-    /// A small one, whole.
+    /// A small one: whole until it is sent, empty from then on.
     small: Option<Bytes>,
     /// Something of it was passed on, and is not kept.
     has_passed: bool,
@@ -134,7 +130,7 @@ async fn send(
     hall: &Hall,
     calls: &dyn Calling,
 ) -> (Failure, By) {
-    let sent = match body.small.take() {
+    let sent = match body.small.as_mut().map(std::mem::take) {
         Some(message) => {
             body.has_passed = !message.is_empty();
             request.send_whole(message).await.map_err(Unsent::Worker)

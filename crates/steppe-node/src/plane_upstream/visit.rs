@@ -94,8 +94,7 @@ impl Visit {
             return None;
         }
         self.expects_continue = false;
-        let head = ResponseHead::new(100, ContentLength::Empty, &self.lease);
-        Some(head.map_err(GatewayError::from))
+        Some(ResponseHead::go_on(&self.lease).map_err(GatewayError::from))
     }
 
     /// The same, where the other direction was polled already: it is polled again if it may go on.

@@ -17,7 +17,7 @@ use crate::filter::{About, Author, Ready, Serve, Step, WholeContent};
 use crate::gateway::attempt::Attempt;
 use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::RouteFilter;
-use crate::head::{ContentLength, ResponseHead};
+use crate::head::ResponseHead;
 use crate::local::Local;
 use crate::metrics::CloseReason;
 
@@ -192,7 +192,7 @@ impl Core {
             return Ok(());
         }
         head.fields.remove_where(|id| id == FieldId::Expect);
-        let go_on = ResponseHead::new(100, ContentLength::Empty, &route.lease)?;
+        let go_on = ResponseHead::go_on(&route.lease)?;
         down.put_interim(go_on)
     }
 
