@@ -4,6 +4,13 @@ use std::io::ErrorKind;
 
 use steppe_net::{BindError, ListenAddress};
 
+/// Advice about two addresses of which one socket takes both.
+pub(crate) const ONE_OF_THEM: &str =
+    "leave one of them out, or give it another port or a specific address";
+/// Advice about a socket without its folder.
+pub(crate) const SOCKET_FOLDER: &str =
+    "create the folder of the socket; a unit does it with `RuntimeDirectory=`";
+
 /// Advice about an error; `None`: the error itself has it.
 pub(crate) fn bind_help(error: &BindError) -> Option<&'static str> {
     match error {
@@ -14,9 +21,7 @@ pub(crate) fn bind_help(error: &BindError) -> Option<&'static str> {
         BindError::MoreInherited { .. } => {
             Some("lower the number of sockets of the unit, or raise `node.workers`")
         }
-        BindError::Overlaps { .. } | BindError::Duplicate(_) => {
-            Some("leave one of them out, or give it another port or a specific address")
-        }
+        BindError::Overlaps { .. } | BindError::Duplicate(_) => Some(ONE_OF_THEM),
         BindError::System { address, source } => system_help(address, source.kind()),
         BindError::OfAnotherService(_) | BindError::UnixDatagram(_) => None,
     }
@@ -33,9 +38,7 @@ fn system_help(address: &ListenAddress, kind: ErrorKind) -> Option<&'static str>
             "no interface of this machine has this address: `ip address` shows those that there \
              are; 0.0.0.0 and [::] take all of them",
         ),
-        (ListenAddress::Unix(_), ErrorKind::NotFound) => {
-            Some("create the folder of the socket; a unit does it with `RuntimeDirectory=`")
-        }
+        (ListenAddress::Unix(_), ErrorKind::NotFound) => Some(SOCKET_FOLDER),
         (ListenAddress::Unix(_), ErrorKind::PermissionDenied) => {
             Some("give the user that runs the node write access to the folder")
         }

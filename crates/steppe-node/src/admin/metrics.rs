@@ -5,10 +5,8 @@ use std::fmt;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
+use steppe_http::files::weight;
 use steppe_telemetry::{Registry, encode};
-
-/// Quality in thousandths.
-type Quality = u16;
 
 /// The metrics, encoded.
 ///
@@ -30,8 +28,8 @@ fn prefers_plain(accept: &str) -> bool {
     quality(accept, "text/plain") > quality(accept, "application/openmetrics-text")
 }
 
-/// The quality of a media type by the most specific range that has it; 0: it is not accepted.
-fn quality(accept: &str, media_type: &str) -> Quality {
+/// The quality of a media type, in thousandths, by the most specific range that has it; 0: it is not accepted.
+fn quality(accept: &str, media_type: &str) -> u16 {
     let kind = media_type.split('/').next().unwrap_or_default();
     let best = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
@@ -43,19 +41,10 @@ fn quality(accept: &str, media_type: &str) -> Quality {
             _ if is_kind => 1,
             _ => return None,
         };
-        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
-        Some((specific, thousandths(weight.unwrap_or(1.0))))
+        let of_quality = parts.find(|part| part.starts_with("q="));
+        Some((specific, weight(of_quality.unwrap_or_default().as_bytes())))
     });
     best.max().map_or(0, |(_, quality)| quality)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it is between 0 and 1000"
-)]
-fn thousandths(weight: f32) -> Quality {
-    (weight.clamp(0.0, 1.0) * 1000.0) as Quality
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use steppe_net::ListenAddress;
 
 use super::addresses;
+use crate::bind_help::ONE_OF_THEM;
 use crate::config::mistake::{Mistake, Span};
 use crate::config::mistakes::Mistakes;
 use crate::config::typed::{Fields, FromNode, Node};
@@ -23,8 +24,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         let (address, span) = again;
         let mistake = match held.0 == address {
             true => Mistake::new(span, format!("{address} is listened on twice")),
-            false => Mistake::new(span, format!("{address} overlaps {}", held.0))
-                .help("leave one of them out, or give it another port or a specific address"),
+            false => Mistake::new(span, format!("{address} overlaps {}", held.0)).help(ONE_OF_THEM),
         };
         mistakes.push(mistake.label("again here").also(held.1, "first here"));
     }

@@ -7,6 +7,7 @@ use rustix::fs::{Access, access};
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
+use crate::bind_help::SOCKET_FOLDER;
 use crate::config::build;
 use crate::config::check;
 use crate::config::mistake::Mistake;
@@ -23,8 +24,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     }
     for node in check::streams(file) {
         if let Some(ListenAddress::Unix(path)) = ListenAddress::from_node(node) {
-            let help = "create the folder of the socket; a unit does it with `RuntimeDirectory=`";
-            let problem = problem_of(&path, help);
+            let problem = problem_of(&path, SOCKET_FOLDER);
             problem.into_iter().for_each(|it| it.tell(node, mistakes));
         }
     }

@@ -2,7 +2,7 @@
 
 use steppe_plane::frame::Payment;
 use steppe_plane::{Failure, Request};
-use steppe_testkit::{Curl, Peer, eventually};
+use steppe_testkit::{Curl, CurlRun, Peer, Steppe, eventually};
 use tokio::sync::watch;
 
 use super::{MIB, Scratch, Serving, body, echo, node, stream_back};
@@ -73,6 +73,15 @@ fn an_upgrade_is_not_implemented() {
     assert_eq!(got.head.status(), 200, "{got:?}");
 }
 
+/// A request whose response has begun.
+fn once_begun(node: &Steppe) -> CurlRun {
+    let run = Curl::new(&node.url("/infer/x")).args(["-N"]).start();
+    eventually("the head is there", || {
+        run.so_far().head.start.lines().next().is_some()
+    });
+    run
+}
+
 /// The head of a stream of events is there before its first event.
 #[test]
 fn the_head_goes_out_with_the_services_own() {
@@ -87,10 +96,7 @@ fn the_head_goes_out_with_the_services_own() {
             request.response.end()
         }
     });
-    let run = Curl::new(&node.url("/infer/x")).args(["-N"]).start();
-    eventually("the head is there", || {
-        run.so_far().head.start.lines().next().is_some()
-    });
+    let run = once_begun(&node);
     let so_far = run.so_far();
     assert_eq!((so_far.head.status(), &*so_far.body), (200, &b""[..]));
     tell.send_replace(true);
@@ -114,10 +120,7 @@ fn what_fails_behind_the_head_is_seen_to_be_incomplete() {
             ))
         }
     });
-    let run = Curl::new(&node.url("/infer/x")).args(["-N"]).start();
-    eventually("the head is there", || {
-        run.so_far().head.start.lines().next().is_some()
-    });
+    let run = once_begun(&node);
     tell.send_replace(true);
     let got = run.finish();
     assert_eq!(got.head.status(), 200, "{got:?}");
