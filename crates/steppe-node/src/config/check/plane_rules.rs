@@ -56,12 +56,12 @@ fn unasked(plane: &Fields, rules: &[&Fields], mistakes: &mut Mistakes) {
 fn covered(rule: &Fields, earlier: &[&Fields], mistakes: &mut Mistakes) {
     let name = rule
         .node("client_cert")
-        .zip(rule.take::<&str>("client_cert"));
+        .zip(rule.take::<String>("client_cert"));
     let network = rule.node("network").zip(rule.take::<IpNet>("network"));
     for before in earlier {
         let found = match (&name, &network) {
             (Some((node, name)), _) => {
-                let is_same = before.take::<&str>("client_cert") == Some(name);
+                let is_same = before.take::<String>("client_cert").as_ref() == Some(name);
                 let text = format!(
                     "an earlier rule decides for the certificate `{}`",
                     shown(name)
@@ -84,7 +84,11 @@ fn covered(rule: &Fields, earlier: &[&Fields], mistakes: &mut Mistakes) {
             Some(first) => mistake.also(first.span, "the first that matches decides"),
             None => mistake,
         };
-        mistakes.push(mistake.help("put the rule of the smaller network first, or take it out"));
+        let help = match name {
+            Some(_) => "write all that this certificate may offer and call into one rule",
+            None => "put the rule of the smaller network first, or take it out",
+        };
+        mistakes.push(mistake.help(help));
         return;
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use expect_test::expect_file;
+use expect_test::{Expect, expect, expect_file};
+use steppe_dns::limits::{LISTS_MAX, RULES_PER_PROGRAM_MAX};
 use steppe_node::config::{self, Checks, Drawing, Machine, Objection, Outcome};
 use steppe_node::container::{LimitSource, MemoryLimit};
 use steppe_node::needs::Needs;
@@ -113,4 +114,69 @@ fn reports_are_in_the_order_of_the_file_and_plain() {
         assert!(drawn.chars().all(is_plain), "{name}: {drawn:?}");
         assert!(report.render(Drawing::Color).contains('\u{1b}'), "{name}");
     }
+}
+
+/// The forwarder's tables have bounds: each file is too long for the folder of mistakes.
+#[test]
+fn tables_that_are_too_long_are_reported() {
+    let cases: [(String, Expect); 3] = [
+        (
+            repeated(RULES_PER_PROGRAM_MAX + 1, rule),
+            expect!["`dns.rule` has 1025 entries: at most 1024"],
+        ),
+        (
+            repeated(usize::from(LISTS_MAX) + 1, list),
+            expect!["`dns.list` has 65 entries: at most 64"],
+        ),
+        (
+            repeated(16, upstream) + &repeated(RULES_PER_PROGRAM_MAX, cached),
+            expect![
+                "17 upstreams and 1024 rules with `cache` make 17425 parts of the cache, more than 16384"
+            ],
+        ),
+    ];
+    for (lines, expected) in cases {
+        let text = format!("{FORWARDER}{lines}");
+        let outcome = config::read("long.toml", &text);
+        assert!(outcome.config.is_none());
+        let too_long =
+            |message: &str| message.contains(" at most ") || message.contains(" more than ");
+        let mistakes = outcome.report.mistakes().iter();
+        let told: Vec<&str> = mistakes
+            .map(|mistake| mistake.message.as_str())
+            .filter(|message| too_long(message))
+            .collect();
+        expected.assert_eq(&told.join("\n"));
+    }
+}
+
+const FORWARDER: &str = r#"
+[[dns.listener]]
+listen = "127.0.0.1:5300"
+[dns.upstream.public]
+servers = ["udp://9.9.9.9"]
+"#;
+
+fn repeated(count: usize, line: fn(usize) -> String) -> String {
+    (0..count).map(line).collect()
+}
+
+fn rule(number: usize) -> String {
+    format!("[[dns.rule]]\nsuffix = \"{number}.example\"\nforward = \"public\"\n")
+}
+
+fn upstream(number: usize) -> String {
+    format!("[dns.upstream.u{number}]\nservers = [\"udp://192.0.2.{number}\"]\n")
+}
+
+fn list(number: usize) -> String {
+    format!("[dns.list.l{number}]\nfiles = [\"{number}.txt\"]\n")
+}
+
+fn cached(number: usize) -> String {
+    format!(
+        "{}cache = {{ max_ttl = \"{}s\" }}\n",
+        rule(number),
+        number + 1
+    )
 }

@@ -73,7 +73,8 @@ fn too_many(dns: &Fields, (key, count): (&str, usize), most: usize, mistakes: &m
     if count > most {
         let message = format!("`dns.{key}` has {count} entries: at most {most}");
         let span = dns.given(key).unwrap_or(dns.span);
-        mistakes.push(Mistake::new(span, message).label("too many"));
+        let mistake = Mistake::new(span, message).label("too many");
+        mistakes.push(mistake.help("use fewer, with more names each"));
     }
 }
 

@@ -18,7 +18,8 @@ pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
             "an upstream has at most {most} servers, not {}",
             servers.len()
         );
-        mistakes.push(Mistake::new(node.span, message).label("too many"));
+        let mistake = Mistake::new(node.span, message).label("too many");
+        mistakes.push(mistake.help("give the others an upstream of their own"));
     }
     without_effect(upstream, mistakes);
     unknown_address(upstream, mistakes);
