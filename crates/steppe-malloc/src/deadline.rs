@@ -18,10 +18,18 @@ pub(crate) const STARTED: u8 = 1;
 /// Not wanted, or not possible.
 pub(crate) const NEVER: u8 = 2;
 
-/// Notes that memory came back: it decays from now on.
+/// Notes that memory came back: it decays from now on. The first look comes before it has, to see
+/// which threads sleep by the second.
 pub(crate) fn note(now: u32) {
     if DEADLINE.load(Ordering::Relaxed) == 0 {
-        set(now.wrapping_add(profile::decay_ms()));
+        set(now.wrapping_add(profile::decay_ms() / 2));
+    }
+}
+
+/// Notes that a thread filled a bin: what is in it goes back if the thread then sleeps.
+pub(crate) fn note_refill() {
+    if is_idle() && THREAD.load(Ordering::Relaxed) == STARTED {
+        note(sys::now_ms());
     }
 }
 

@@ -3,6 +3,7 @@
 //! Three notice: a thread that brings blocks back after the time has come (`tick`), a thread of our
 //! own that is started once the heap grows beyond 4 MiB (`start_if_wanted`) and sleeps for as long as
 //! nothing waits, and the program (`trim`). So what is freed goes back, whatever the program does next.
+//! Our thread also sweeps the bins of threads that sleep (`heap/sweep.rs`).
 //! A child of a fork has no such thread until its own requests start one.
 //!
 //! Invariant: while something waits, the deadline is set or a purge is under way.
@@ -15,6 +16,7 @@ use crate::deadline::{
     DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, is_past, set as set_deadline,
 };
 use crate::depot;
+use crate::heap::{sweep, threads};
 use crate::large::LARGE;
 use crate::pool::POOL;
 use crate::profile;
@@ -99,7 +101,8 @@ fn purge(now: u32, decay_ms: u32) -> usize {
     PURGES.fetch_add(1, Ordering::Relaxed);
     let is_done = POOL.dirty_bytes() == 0
         && LARGE.retained_bytes() == 0
-        && depot::all().all(|(_, depot)| !depot.has_aging());
+        && depot::all().all(|(_, depot)| !depot.has_aging())
+        && !(has_thread() && sweep::is_wanted());
     if !is_done {
         let is_refused = purged == 0 && sys::refusals() != refusals;
         let looks = match is_refused {
@@ -145,6 +148,7 @@ pub(crate) fn register() {
 /// In the child of a fork: the thread is not there.
 pub(crate) fn after_fork() {
     register();
+    sweep::after_fork(threads::current());
     HANDLE.store(0, Ordering::Relaxed);
     let _ = THREAD.compare_exchange(STARTED, NOT_STARTED, Ordering::SeqCst, Ordering::SeqCst);
 }
@@ -195,8 +199,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         }
         let now = sys::now_ms();
         if is_past(deadline, now) {
+            let decay_ms = profile::decay_ms();
+            sweep::sweep(&PURGE, now, decay_ms);
             let _guard = PURGE.lock();
-            purge(now, profile::decay_ms());
+            purge(now, decay_ms);
         } else {
             sys::futex_wait(&SLEEP, 0, Some(deadline.wrapping_sub(now)));
         }

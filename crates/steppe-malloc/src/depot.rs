@@ -160,6 +160,8 @@ pub(crate) enum Place {
     Store,
     /// Into their slabs: whoever brings them does not go on.
     Slabs,
+    /// Into their slabs, and they have been free for the decay time already.
+    Aged,
 }
 
 /// Brings blocks of a class to the depots they belong to. Their order changes.
@@ -229,7 +231,7 @@ impl Depot {
         let guard = self.lock.lock();
         let capacity = match place {
             Place::Store => self.store_capacity(class),
-            Place::Slabs => 0,
+            Place::Slabs | Place::Aged => 0,
         };
         self.taken.set(self.taken.get() + blocks.len() as u64);
         self.is_touched.store(true, Ordering::Relaxed);
@@ -248,8 +250,12 @@ impl Depot {
             return;
         }
         let now = sys::now_ms();
+        let age = match place {
+            Place::Aged => Age::Past,
+            Place::Store | Place::Slabs => Age::Since(now),
+        };
         for block in blocks {
-            self.put_back(class, block, Age::Since(now));
+            self.put_back(class, block, age);
         }
         drop(guard);
         deadline::note(now);

@@ -1,16 +1,16 @@
 //! Forks: a child can allocate at once, whatever other threads were doing.
 //!
 //! Before a fork every lock is taken, in the order in which they are nested; parent and child open
-//! them. Bins of threads that the child does not have stay as they are: what they hold is lost to the
-//! child (at most a bin a class and thread), since a copy made in the middle of a push can't be told
-//! from a whole one on every machine.
+//! them. Bins of threads that the child does not have are like those of threads that sleep: they are
+//! swept once the child has a thread for that, but for the top block of each, since a copy made in the
+//! middle of a push can't be told from a whole one on every machine.
 //!
 //! Invariant: this is the order of all locks. Who holds one may take those after it.
 
 use crate::chunk_map::CHUNK_MAP;
 use crate::decay::{self, PURGE};
 use crate::depot;
-use crate::heap::HEAPS;
+use crate::heap::threads::HEAPS;
 use crate::heap_profile;
 use crate::large::LARGE;
 use crate::meta::META;

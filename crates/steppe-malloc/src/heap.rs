@@ -11,37 +11,36 @@
 //! an array, not links in the blocks: a block that is freed is not touched, and what a program does
 //! to it afterwards harms no books.
 //!
-//! Invariant: slots from the bottom to `tops` hold free blocks of the class. Only the owner touches
-//! slots; others may read `tops`, for statistics. Heaps are never unmapped: when its thread ends a
-//! heap's bins go to the depots, and the next thread gets it.
+//! Invariant: slots from the bottom to `tops` hold free blocks of the class, but for `hollow` of them
+//! above the bottom, which are null: `sweep` took their blocks while the owner slept. Only the owner
+//! and `sweep` write slots; others may read `tops`, for statistics. A thread that moves more than one block has
+//! the heap's lock. Heaps are never unmapped: when its thread ends a heap's bins go to the depots, and
+//! the next thread gets it.
 
 use core::cell::Cell;
-use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence};
 
-use crate::depot::{self, Place};
-use crate::heap_profile::{self, Sampler};
+use crate::heap_profile::Sampler;
 use crate::meta::META;
 use crate::profile::{self, Numbers, Profile};
 use crate::size_class::{CLASS_OF_GRANULES, CLASSES, GRANULE_BYTES, GRANULES, TABLE_BYTES_MAX};
-use crate::sync::Lock;
-use crate::{sys, tls};
+use crate::sync::{AtomicPtr, Lock};
+
+mod batches;
+pub(crate) mod sweep;
+pub(crate) mod threads;
 
 /// Blocks that a bin gets the first time; each further batch is twice as large, up to half the bin.
 const FIRST_BATCH: u16 = 2;
-/// Blocks that a thread gives back before it gets a heap for that.
-const FREES_WITHOUT_HEAP: usize = 32;
 
-type Slot = *mut u8;
+/// A place for a block; null: it has none.
+type Slot = AtomicPtr<u8>;
 
 /// What a thread without a heap points to: bins that are empty and full at once.
 pub(crate) static EMPTY: Heap = Heap::empty();
-static NO_SLOT: NoSlot = NoSlot(ptr::null_mut());
-
-struct NoSlot(Slot);
-// SAFETY: always null, never written.
-unsafe impl Sync for NoSlot {}
+/// Never written.
+static NO_SLOT: Slot = AtomicPtr::new(ptr::null_mut());
 
 /// A thread's bins.
 #[repr(C, align(64))]
@@ -49,6 +48,14 @@ pub(crate) struct Heap {
     tops: [AtomicPtr<Slot>; CLASSES],
     limits: [AtomicPtr<Slot>; CLASSES],
     classes: [u8; GRANULES],
+    /// The owner takes a block out of a bin of the larger classes.
+    is_popping: AtomicBool,
+    /// Slots above the bottom that are null.
+    hollow: [AtomicU8; CLASSES],
+    /// Held while more than one block is moved.
+    lock: Lock,
+    /// State at the last look of `sweep`.
+    watch: Cell<Watch>,
     bottoms: [Cell<*mut Slot>; CLASSES],
     batches: [Cell<u16>; CLASSES],
     profile: Cell<Profile>,
@@ -64,49 +71,42 @@ pub(crate) struct Heap {
     next_free: Cell<Option<&'static Heap>>,
 }
 
+/// A heap at the last look.
+#[derive(Clone, Copy)]
+struct Watch {
+    /// Tops of all bins, added up.
+    tops: usize,
+    /// When they changed, as far as looks tell.
+    since: u32,
+    /// Its thread does not exist in this process: the copy of a fork may have a top without its block.
+    is_copy: bool,
+}
+
+impl Watch {
+    pub const fn new() -> Self {
+        Self {
+            tops: 0,
+            since: 0,
+            is_copy: false,
+        }
+    }
+}
+
 // SAFETY: cells are touched by the owner, or under `HEAPS`' lock while there is none.
 unsafe impl Sync for Heap {}
-
-pub(crate) static HEAPS: Heaps = Heaps {
-    lock: Lock::new(),
-    first: AtomicPtr::new(ptr::null_mut()),
-    free: Cell::new(None),
-    count: AtomicUsize::new(0),
-    key: Cell::new(None),
-    frees: Cell::new(None),
-};
-
-/// All heaps.
-pub(crate) struct Heaps {
-    pub lock: Lock,
-    first: AtomicPtr<Heap>,
-    free: Cell<Option<&'static Heap>>,
-    count: AtomicUsize,
-    key: Cell<Option<libc::pthread_key_t>>,
-    /// Where a thread without a heap counts its frees.
-    frees: Cell<Option<libc::pthread_key_t>>,
-}
-
-// SAFETY: cells are touched under the lock only (the key is written once, before it is read).
-unsafe impl Sync for Heaps {}
-
-/// Figures of a heap.
-#[derive(Debug, Clone, Copy)]
-pub struct HeapStats {
-    /// The kernel's number of the thread.
-    pub thread: u32,
-    /// Bytes of free blocks in its bins.
-    pub binned_bytes: usize,
-}
 
 impl Heap {
     /// Bins that are empty and full at once.
     pub const fn empty() -> Self {
         Self {
-            tops: [const { AtomicPtr::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
-            limits: [const { AtomicPtr::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
+            tops: [const { AtomicPtr::new((&raw const NO_SLOT).cast_mut()) }; CLASSES],
+            limits: [const { AtomicPtr::new((&raw const NO_SLOT).cast_mut()) }; CLASSES],
             classes: [0; GRANULES],
-            bottoms: [const { Cell::new((&raw const NO_SLOT.0).cast_mut()) }; CLASSES],
+            is_popping: AtomicBool::new(false),
+            hollow: [const { AtomicU8::new(0) }; CLASSES],
+            lock: Lock::new(),
+            watch: Cell::new(Watch::new()),
+            bottoms: [const { Cell::new((&raw const NO_SLOT).cast_mut()) }; CLASSES],
             batches: [const { Cell::new(FIRST_BATCH) }; CLASSES],
             profile: Cell::new(Profile::Balanced),
             sampler: Cell::new(None),
@@ -136,11 +136,22 @@ impl Heap {
         let top_of = unsafe { self.tops.get_unchecked(class) };
         let top = top_of.load(Ordering::Relaxed);
         // SAFETY: a top is a slot of this heap, or the static null.
-        let block = unsafe { *top };
+        let block = unsafe { &*top }.load(Ordering::Relaxed);
         if !block.is_null() {
             // SAFETY: not null, so not the bottom: there is a slot below.
             top_of.store(unsafe { top.sub(1) }, Ordering::Relaxed);
         }
+        block
+    }
+
+    /// The same, and `sweep` can tell that it is under way: of the larger classes no block has to
+    /// stay in the bin of a thread that sleeps.
+    #[inline(always)]
+    pub fn pop_announced(&self, class: usize) -> *mut u8 {
+        self.is_popping.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let block = self.pop(class);
+        self.is_popping.store(false, Ordering::Release);
         block
     }
 
@@ -159,73 +170,29 @@ impl Heap {
         // SAFETY: below the limit there is a slot above the top, of this heap alone.
         let above = unsafe { top.add(1) };
         // SAFETY: as above; the static heap's limit is its top.
-        unsafe { above.write(block) };
+        unsafe { &*above }.store(block, Ordering::Relaxed);
         top_of.store(above, Ordering::Relaxed);
         true
     }
 
-    /// Takes a block out of a bin, which is filled if it is empty. Null: no memory.
-    pub fn take(&self, class: usize) -> *mut u8 {
-        let block = self.pop(class);
-        if block.is_null() {
-            return self.refill(class);
-        }
-        block
-    }
-
-    /// Fills an empty bin with a batch, and takes a block out. Null: no memory.
-    fn refill(&self, class: usize) -> *mut u8 {
-        let batch = usize::from(self.batches[class % CLASSES].get());
-        let half = (self.capacity(class) / 2).clamp(1, usize::from(u16::MAX));
-        let wanted = batch.min(half);
-        let grown = (wanted * 2).min(half);
-        self.batches[class % CLASSES].set(u16::try_from(grown).unwrap_or(FIRST_BATCH));
-        let shard = self.shard.get();
-        depot::of(shard, class).give((shard, class), wanted, |block| {
-            self.push(class, block);
-        });
-        self.pop(class)
-    }
-
-    /// Brings the older half of a full bin to its depot, and puts a block in.
-    pub fn overflow(&self, class: usize, block: *mut u8) {
-        let count = self.capacity(class).div_ceil(2);
-        self.flush(class, count, Place::Store);
-        self.push(class, block);
-    }
-
-    /// Brings the `count` oldest blocks of a bin to its depot.
-    fn flush(&self, class: usize, count: usize, place: Place) {
-        let bottom = self.bottoms[class % CLASSES].get();
-        let held = self.held(class);
-        let count = count.min(held);
-        if count == 0 {
-            return;
-        }
-        // SAFETY: `count` slots above the bottom are initialized and this thread's.
-        let slots = unsafe { core::slice::from_raw_parts_mut(bottom.add(1), count) };
-        depot::take_all(class, slots, place);
-        // SAFETY: within the same slots; they may overlap.
-        unsafe { ptr::copy(bottom.add(1 + count), bottom.add(1), held - count) };
-        // SAFETY: `held - count` slots above the bottom are left.
-        let top = unsafe { bottom.add(held - count) };
-        self.tops[class % CLASSES].store(top, Ordering::Relaxed);
-    }
-
-    /// Brings all blocks back to their slabs. Not into stores: the next thread takes what lies
-    /// lowest, and twenty thousand short threads need no more pages than twenty.
-    pub fn flush_all(&self) {
-        for class in 1..CLASSES {
-            self.flush(class, usize::MAX, Place::Slabs);
-        }
+    /// A slot of a bin: 0 is the one above the bottom, and `index` is below the bin's capacity.
+    fn slot(&self, class: usize, index: usize) -> &Slot {
+        debug_assert!(index < self.capacity(class));
+        // SAFETY: as many slots as the capacity lie above the bottom.
+        unsafe { &*self.bottoms[class % CLASSES].get().add(1 + index) }
     }
 
     /// Blocks in a bin. Of another thread's heap: about.
     pub fn held(&self, class: usize) -> usize {
+        let hollow = self.hollow[class % CLASSES].load(Ordering::Relaxed);
+        self.height(class).saturating_sub(usize::from(hollow))
+    }
+
+    /// Slots from the bottom to the top, those that are null too. Of another thread's heap: about.
+    fn height(&self, class: usize) -> usize {
         let top = self.tops[class % CLASSES].load(Ordering::Relaxed);
-        top.addr()
-            .saturating_sub(self.bottoms[class % CLASSES].get().addr())
-            / size_of::<Slot>()
+        let bottom = self.bottoms[class % CLASSES].get();
+        top.addr().saturating_sub(bottom.addr()) / size_of::<Slot>()
     }
 
     fn capacity(&self, class: usize) -> usize {
@@ -264,154 +231,6 @@ impl Heap {
             // SAFETY: as above; the last one ends where the record does.
             bottom = unsafe { limit.add(1) };
         }
-    }
-}
-
-/// The calling thread's heap; it gets one if it has none. `None`: no memory, or the thread is at its
-/// end and gave its heap back.
-#[cold]
-pub(crate) fn attach() -> Option<&'static Heap> {
-    if tls::has_heap() {
-        let heap = tls::heap();
-        return (!is_ended(heap)).then(|| heap_profile::look(heap));
-    }
-    // Without a key nobody says when a thread ends, and its heap would be lost.
-    HEAPS.key.get()?;
-    let heap = HEAPS.take()?;
-    tls::set_heap(heap);
-    // From here on this thread may allocate, and the following does.
-    HEAPS.register(heap);
-    Some(heap_profile::look(heap))
-}
-
-/// Before the first heap: keys of threads.
-pub(crate) fn prepare() {
-    HEAPS.key.set(sys::thread_key(Some(end_of_thread)));
-    HEAPS.frees.set(sys::thread_key(None));
-}
-
-/// Counts a block that a thread without a heap gives back. True: it was one of many, and a heap is
-/// worth its while. The C library frees a few when a thread is past its destructors, and a heap that it
-/// got then would be nobody's for ever.
-pub(crate) fn is_one_of_many_frees() -> bool {
-    let Some(key) = HEAPS.frees.get() else {
-        return false;
-    };
-    let frees = sys::thread_number(key) + 1;
-    sys::set_thread_value(key, ptr::without_provenance(frees));
-    frees >= FREES_WITHOUT_HEAP
-}
-
-/// A second heap like [`EMPTY`]: of threads that gave theirs back and won't get another.
-static ENDED: Heap = Heap::empty();
-
-fn is_ended(heap: &Heap) -> bool {
-    ptr::eq(heap, &raw const ENDED)
-}
-
-/// The calling thread's heap, if it has one.
-pub(crate) fn current() -> Option<&'static Heap> {
-    let heap = tls::heap();
-    (tls::has_heap() && !is_ended(heap)).then(|| heap_profile::behind(heap))
-}
-
-unsafe extern "C" fn end_of_thread(_: *mut c_void) {
-    let Some(heap) = current() else { return };
-    // What other destructors free after this one goes straight to the depots.
-    tls::set_heap(&ENDED);
-    sys::keeping_errno(|| {
-        heap.flush_all();
-        HEAPS.put(heap);
-    });
-}
-
-impl Heaps {
-    fn take(&self) -> Option<&'static Heap> {
-        let _guard = self.lock.lock();
-        let profile = profile::current();
-        let heap = match self.take_free(profile) {
-            Some(heap) => heap,
-            None => self.add(Heap::new(profile)?),
-        };
-        for batch in &heap.batches {
-            batch.set(FIRST_BATCH);
-        }
-        heap.has_thread.store(true, Ordering::Relaxed);
-        Some(heap)
-    }
-
-    /// The heap that was put back last and has this profile's bins.
-    fn take_free(&self, profile: Profile) -> Option<&'static Heap> {
-        let mut before: Option<&'static Heap> = None;
-        let mut next = self.free.get();
-        while let Some(heap) = next {
-            if heap.profile.get() == profile {
-                match before {
-                    Some(before) => before.next_free.set(heap.next_free.get()),
-                    None => self.free.set(heap.next_free.get()),
-                }
-                heap.next_free.set(None);
-                return Some(heap);
-            }
-            before = Some(heap);
-            next = heap.next_free.get();
-        }
-        None
-    }
-
-    fn add(&self, heap: &'static Heap) -> &'static Heap {
-        let shards = match heap.profile.get().numbers().is_sharded {
-            true => depot::shards(),
-            false => 1,
-        };
-        heap.shard.set(self.count() % shards);
-        heap.next
-            .store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.first
-            .store(ptr::from_ref(heap).cast_mut(), Ordering::Release);
-        self.count.fetch_add(1, Ordering::Relaxed);
-        heap
-    }
-
-    fn put(&self, heap: &'static Heap) {
-        let _guard = self.lock.lock();
-        heap.has_thread.store(false, Ordering::Relaxed);
-        heap.next_free.set(self.free.replace(Some(heap)));
-    }
-
-    fn register(&self, heap: &'static Heap) {
-        heap.thread.store(sys::thread_id(), Ordering::Relaxed);
-        if let Some(key) = self.key.get() {
-            sys::set_thread_value(key, ptr::from_ref(heap).cast());
-        }
-    }
-
-    /// Heaps there are, with and without a thread.
-    pub fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// All heaps.
-    pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
-        let mut next = self.first.load(Ordering::Acquire);
-        core::iter::from_fn(move || {
-            // SAFETY: null, or a heap: never unmapped.
-            let heap = unsafe { next.as_ref::<'static>() }?;
-            next = heap.next.load(Ordering::Acquire);
-            Some(heap)
-        })
-    }
-}
-
-impl Heap {
-    /// Figures, if it has a thread. Read while the thread goes on: about.
-    pub fn stats(&self) -> Option<HeapStats> {
-        self.has_thread.load(Ordering::Relaxed).then(|| HeapStats {
-            thread: self.thread.load(Ordering::Relaxed),
-            binned_bytes: (1..CLASSES)
-                .map(|class| self.held(class) * crate::size_class::BLOCK_BYTES[class])
-                .sum(),
-        })
     }
 }
 

@@ -34,6 +34,7 @@ use crate::large::LARGE;
 use crate::meta::META;
 use crate::{sys, tls};
 
+pub(crate) use stack::Skipped;
 pub(crate) use table::lock;
 pub use table::lost;
 pub(crate) use write::write_at_exit;
@@ -122,36 +123,36 @@ fn change(heap: &'static Heap, sampler: Option<&'static Sampler>) -> &'static He
 
 /// A small block, if this request is a sample; `None`: it is not, or there is no memory.
 #[inline]
-pub(crate) fn on_small(size: usize) -> Option<*mut u8> {
+pub(crate) fn on_small(size: usize, skipped: Skipped) -> Option<*mut u8> {
     match is_on() {
-        true => sample_small(size),
+        true => sample_small(size, skipped),
         false => None,
     }
 }
 
 #[cold]
 #[inline(never)]
-fn sample_small(size: usize) -> Option<*mut u8> {
+fn sample_small(size: usize, skipped: Skipped) -> Option<*mut u8> {
     let sampler = due(size)?;
     let block = LARGE.allocate_run(size.div_ceil(UNIT_BYTES).max(1), 1)?;
     let unit = Chunk::holding(block.pointer).unit_at(block.pointer.addr());
-    unit.sample.set(sampler.record(size));
+    unit.sample.set(sampler.record(size, skipped));
     Some(block.pointer)
 }
 
 /// A large block that was handed out.
 #[inline]
-pub(crate) fn on_large(block: *mut u8, size: usize) {
+pub(crate) fn on_large(block: *mut u8, size: usize, skipped: Skipped) {
     if is_on() {
-        sample_large(block, size);
+        sample_large(block, size, skipped);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn sample_large(block: *mut u8, size: usize) {
+fn sample_large(block: *mut u8, size: usize, skipped: Skipped) {
     let Some(sampler) = due(size) else { return };
-    let number = sampler.record(size);
+    let number = sampler.record(size, skipped);
     match chunk_map::owner(block.addr()) {
         Owner::Chunk(chunk) => chunk.unit_at(block.addr()).sample.set(number),
         Owner::Huge(huge) => huge.sample.set(number),
@@ -160,23 +161,23 @@ fn sample_large(block: *mut u8, size: usize) {
 }
 
 /// A large block got another size where it stands, or with its mapping. `mark` is its record's
-/// number. What it grew by may be a sample as if it were a block of its own.
+/// number, `sizes` are the old one and the new one. What it grew by may be a sample as if it were a block of its own.
 #[inline]
-pub(crate) fn on_resize(mark: &Cell<u32>, old: usize, new: usize) {
+pub(crate) fn on_resize(mark: &Cell<u32>, sizes: (usize, usize), skipped: Skipped) {
     if mark.get() != 0 || is_on() {
-        resize(mark, old, new);
+        resize(mark, sizes, skipped);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn resize(mark: &Cell<u32>, old: usize, new: usize) {
+fn resize(mark: &Cell<u32>, (old, new): (usize, usize), skipped: Skipped) {
     if mark.get() != 0 {
         table::resize(mark.get(), new);
     } else if new > old
         && let Some(sampler) = due(new - old)
     {
-        mark.set(sampler.record(new));
+        mark.set(sampler.record(new, skipped));
     }
 }
 
@@ -241,11 +242,11 @@ impl Sampler {
 
     /// Makes the record of a block. Its number; 0: there is no room for it.
     #[inline(never)]
-    fn record(&'static self, size: usize) -> u32 {
+    fn record(&'static self, size: usize, skipped: Skipped) -> u32 {
         self.is_busy.set(true);
         tls::set_heap(self.real);
         let number = sys::keeping_errno(|| {
-            let stack = stack::Stack::here();
+            let stack = stack::Stack::here(skipped);
             table::enter(stack.frames(), size)
         });
         tls::set_heap(&self.empty);

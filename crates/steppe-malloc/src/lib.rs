@@ -23,7 +23,9 @@
 //!
 //! - `size_class.rs`: size classes; request size to class, class to block size
 //! - `tls.rs`: thread-local pointer to the thread's heap
-//! - `heap.rs`, `heap/`: heap of a thread, a bin for each size class; the fast paths of `malloc` and `free`
+//! - `heap.rs`, `heap/`: heap of a thread, a bin for each size class; the fast paths of `malloc` and `free`; batches
+//!   between bins and depots (`batches.rs`), the heaps of all threads (`threads.rs`), sweeping the bins of threads that
+//!   sleep (`sweep.rs`)
 //! - `depot.rs`, `depot/`: depot of a size class and shard: its store of blocks, its slabs, purging of pages
 //!   (`pages.rs`)
 //! - `chunk.rs`: chunk metadata: the units of a 4 MiB chunk, the bitmap of each slab
@@ -46,6 +48,7 @@
 //! - `report.rs`: messages on standard error: misuse, invalid settings
 //! - `file.rs`: file output without allocation
 //! - `sys.rs`: system calls and libc: mappings, sleep, clock, threads
+//! - `global.rs`: `#[global_allocator]` of Rust programs
 //! - `raw.rs`: the entry points: `allocate`, `free` and `reallocate` on raw pointers
 //!
 //! # Example: 100 bytes that another thread frees
@@ -84,8 +87,8 @@
 //! - The fast paths read no clock, take no lock and touch no cache line that another thread writes.
 //!
 //! # Limits
-//! A sleeping thread keeps its bins (at most 16 KiB a class in the default profile, see [`profile`]; `raw::on_idle`
-//! empties them). In the child of a fork, the bins of the threads that did not survive the fork are lost. The normal
+//! A sleeping thread keeps a block of each class up to 1 KiB once its bins are swept, and without the background thread
+//! all of its bins (at most 16 KiB a class in the default profile, see [`profile`]; `raw::on_idle` empties them). The normal
 //! build does not detect a program that writes to freed memory, or frees a block that was allocated again.
 #![cfg_attr(not(any(miri, loom, test)), no_std)]
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]
@@ -97,6 +100,7 @@ mod decay;
 mod depot;
 mod file;
 mod fork;
+mod global;
 #[cfg(feature = "hardened")]
 mod hardened;
 mod heap;
@@ -117,55 +121,4 @@ mod sync;
 mod sys;
 mod tls;
 
-use core::alloc::{GlobalAlloc, Layout};
-
-/// The allocator as a `#[global_allocator]`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SteppeMalloc;
-
-// SAFETY: blocks have at least the size and alignment asked for and are nobody else's until they are
-// given back; nothing here unwinds.
-unsafe impl GlobalAlloc for SteppeMalloc {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= raw::ALIGN {
-            raw::allocate(layout.size())
-        } else {
-            raw::allocate_aligned(layout.align(), layout.size())
-        }
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        // SAFETY: promised by the caller.
-        unsafe { raw::free(block) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= raw::ALIGN {
-            return raw::allocate_zeroed(layout.size());
-        }
-        let block = raw::allocate_aligned(layout.align(), layout.size());
-        if !block.is_null() {
-            // SAFETY: just handed out, with as many bytes.
-            unsafe { core::ptr::write_bytes(block, 0, layout.size()) };
-        }
-        block
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        if layout.align() <= raw::ALIGN {
-            // SAFETY: promised by the caller.
-            return unsafe { raw::reallocate(block, new_size) };
-        }
-        let new = raw::allocate_aligned(layout.align(), new_size);
-        if !new.is_null() {
-            let bytes = layout.size().min(new_size);
-            // SAFETY: both blocks have as many bytes, and the new one is nobody else's.
-            unsafe { core::ptr::copy_nonoverlapping(block, new, bytes) };
-            // SAFETY: promised by the caller.
-            unsafe { raw::free(block) };
-        }
-        new
-    }
-}
+pub use global::SteppeMalloc;

@@ -12,7 +12,7 @@ use crate::chunk::{CHUNK_BYTES, Kind, UNIT_BYTES};
 use crate::chunk_map::{self, CHUNK_MAP, Owner, class_at, class_in_window};
 use crate::decay;
 use crate::depot::{self, Place};
-use crate::heap::{self, Heap};
+use crate::heap::threads;
 use crate::heap_profile;
 use crate::large::{BYTES_MAX, Block, LARGE};
 use crate::report;
@@ -36,7 +36,8 @@ pub fn allocate(size: usize) -> *mut u8 {
         return allocate_medium(size);
     }
     let heap = tls::heap();
-    allocate_small(heap, heap.class_of(size + FENCE_BYTES), size)
+    let class = heap.class_of(size + FENCE_BYTES);
+    hand_out(heap.pop(class), class, size)
 }
 
 #[inline(never)]
@@ -44,12 +45,17 @@ fn allocate_medium(size: usize) -> *mut u8 {
     if size > SMALL_REQUEST_MAX {
         return allocate_large(size, ALIGN).map_or(ptr::null_mut(), |block| block.pointer);
     }
-    allocate_small(tls::heap(), class_of(size + FENCE_BYTES), size)
+    let class = class_of(size + FENCE_BYTES);
+    hand_out(tls::heap().pop_announced(class), class, size)
 }
 
+/// A block that came out of a bin, or else one of the slow path.
 #[inline(always)]
-fn allocate_small(heap: &Heap, class: usize, size: usize) -> *mut u8 {
-    let block = heap.pop(class);
+#[cfg_attr(
+    not(feature = "hardened"),
+    expect(unused_variables, reason = "the class is for marks")
+)]
+fn hand_out(block: *mut u8, class: usize, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate_slowly(size);
     }
@@ -63,7 +69,7 @@ fn allocate_small(heap: &Heap, class: usize, size: usize) -> *mut u8 {
 fn allocate_slowly(size: usize) -> *mut u8 {
     let class = class_of(size + FENCE_BYTES);
     let heap = start::heap();
-    if let Some(block) = heap_profile::on_small(size) {
+    if let Some(block) = heap_profile::on_small(size, long_ways) {
         return block;
     }
     let take = || match heap {
@@ -110,7 +116,7 @@ fn allocate_large(size: usize, align: usize) -> Option<Block> {
     decay::tick();
     decay::start_if_wanted();
     match block {
-        Some(block) => heap_profile::on_large(block.pointer, size),
+        Some(block) => heap_profile::on_large(block.pointer, size, long_ways),
         None => _ = refuse(),
     }
     block
@@ -301,7 +307,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
             // A small block that is a sample belongs among the small ones again.
             let stays = is_run && unit.sample.get() == 0 && LARGE.resize_run(unit, size);
             stays.then(|| {
-                heap_profile::on_resize(&unit.sample, old, size);
+                heap_profile::on_resize(&unit.sample, (old, size), long_ways);
                 pointer
             })
         }
@@ -316,7 +322,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
                 return Some(pointer);
             }
             let resized = LARGE.resize_huge(huge, size)?;
-            heap_profile::on_resize(&huge.sample, usable, size);
+            heap_profile::on_resize(&huge.sample, (usable, size), long_ways);
             Some(resized)
         }
         Owner::Nobody => None,
@@ -370,7 +376,7 @@ pub fn owns_any(mapping: Range<usize>) -> bool {
 /// Gives free memory back to the system now, that of the calling thread's bins too. True when any
 /// went back.
 pub fn trim() -> bool {
-    if let Some(heap) = heap::current() {
+    if let Some(heap) = threads::current() {
         heap.flush_all();
     }
     decay::purge_all() > 0
@@ -379,7 +385,7 @@ pub fn trim() -> bool {
 /// For an event loop that is about to sleep: brings what this thread keeps to the depots, so that it
 /// decays while the thread sleeps, and gives back what is due. Cheap when there is nothing to do.
 pub fn on_idle() {
-    if let Some(heap) = heap::current() {
+    if let Some(heap) = threads::current() {
         heap.flush_all();
     }
     decay::tick();
@@ -394,7 +400,7 @@ pub fn stop_thread() -> bool {
 }
 
 /// Functions between a request and the heap profile.
-pub(crate) fn long_ways() -> [usize; 7] {
+fn long_ways() -> [usize; 7] {
     [
         allocate_slowly as *const () as usize,
         allocate_medium as *const () as usize,

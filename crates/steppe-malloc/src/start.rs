@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork::{self, START};
-use crate::heap::{self, Heap};
+use crate::heap::{Heap, threads};
 use crate::heap_profile;
 use crate::settings::{self, bytes, take};
 use crate::{depot, sys, tls};
@@ -24,7 +24,7 @@ pub(crate) fn heap() -> Option<&'static Heap> {
     if !tls::has_heap() {
         prepare();
     }
-    let heap = heap::attach()?;
+    let heap = threads::attach()?;
     if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
         fork::register();
         settings::read_late();
@@ -34,7 +34,7 @@ pub(crate) fn heap() -> Option<&'static Heap> {
 
 /// The same for a block that the thread gives back.
 pub(crate) fn heap_to_free() -> Option<&'static Heap> {
-    match tls::has_heap() || heap::is_one_of_many_frees() {
+    match tls::has_heap() || threads::is_one_of_many_frees() {
         true => heap(),
         false => None,
     }
@@ -48,7 +48,7 @@ fn prepare() {
     if !IS_READY.load(Ordering::Relaxed) {
         settings::read();
         depot::set_processors(sys::processors());
-        heap::prepare();
+        threads::prepare();
         IS_READY.store(true, Ordering::Release);
     }
 }

@@ -7,13 +7,27 @@
 pub mod modeled;
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::AtomicU32;
+pub use core::sync::atomic::{AtomicPtr, AtomicU32};
 #[cfg(loom)]
-pub use modeled::{AtomicU32, futex_wait, futex_wake};
+pub use modeled::{AtomicPtr, AtomicU32, barrier, futex_wait, futex_wake};
 
 use core::sync::atomic::Ordering;
 
 use crate::sys;
+
+/// A barrier in all threads of the process: stores that another thread made before it are visible to the
+/// caller after it, and loads that another thread makes after it see what the caller stored before. It
+/// waits; see `heap/sweep.rs`.
+#[cfg(not(loom))]
+pub fn barrier() {
+    core::sync::atomic::fence(Ordering::SeqCst);
+    sys::rest(BARRIER_US);
+    core::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// A wait in microseconds after which every processor's stores are visible.
+#[cfg(not(loom))]
+const BARRIER_US: u64 = 1_000;
 
 const OPEN: u32 = 0;
 const HELD: u32 = 1;

@@ -274,6 +274,29 @@ pub fn now_ms() -> u32 {
     (time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000) as u32
 }
 
+/// Sleeps for at least `us` microseconds, by calls that the library's thread makes anyway.
+#[cfg(not(loom))]
+pub fn rest(us: u64) {
+    static NEVER_WOKEN: AtomicU32 = AtomicU32::new(0);
+    let start = now_us();
+    while now_us().wrapping_sub(start) < us {
+        futex_wait(&NEVER_WOKEN, 0, Some(1));
+    }
+}
+
+/// Microseconds since some point.
+#[cfg(not(loom))]
+#[expect(clippy::cast_sign_loss, reason = "the clock is not negative")]
+fn now_us() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is written and outlives the call.
+    keeping_errno(|| unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) });
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
 /// Sleeps while `word` holds `value`, until woken or for `timeout_ms`.
 #[cfg(not(loom))]
 pub fn futex_wait(word: &AtomicU32, value: u32, timeout_ms: Option<u32>) {

@@ -12,5 +12,6 @@ mod misuse;
 mod preload;
 mod refusals;
 mod servers;
+mod sleeping;
 mod support;
 mod targets;

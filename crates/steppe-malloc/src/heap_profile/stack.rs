@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{raw, sys};
+use crate::sys;
 
 /// Deeper callers are left out.
 pub const DEPTH_MAX: usize = 64;
@@ -28,12 +28,16 @@ const GO_ON: c_int = 0;
 /// `_URC_NORMAL_STOP` of the Itanium C++ ABI's unwinder: any other value ends the walk as well.
 const ENOUGH: c_int = 4;
 
+/// Addresses of functions between a request and the profile.
+pub type Skipped = fn() -> [usize; 7];
+
 /// A walked stack.
 pub struct Stack {
     frames: [usize; DEPTH_MAX],
     depth: usize,
     address: Ask,
     function: Ask,
+    skipped: Skipped,
 }
 
 /// Finds the unwinder. Allocates, so never while something of the allocator is going on. False:
@@ -49,14 +53,15 @@ pub fn prepare() -> bool {
     FUNCTION.store(function, Ordering::Relaxed);
     BACKTRACE.store(backtrace, Ordering::Release);
     // The first walk may set something up.
-    Stack::here();
+    Stack::here(|| [0; 7]);
     true
 }
 
 impl Stack {
-    /// The calling thread's stack, without this crate's own functions at its end.
+    /// The calling thread's stack, without this crate's own functions at its end: those of the profile,
+    /// and `skipped`.
     #[inline(never)]
-    pub fn here() -> Self {
+    pub fn here(skipped: Skipped) -> Self {
         let backtrace = BACKTRACE.load(Ordering::Acquire);
         let (address, function) = (
             ADDRESS.load(Ordering::Relaxed),
@@ -74,6 +79,7 @@ impl Stack {
             depth: 0,
             address,
             function,
+            skipped,
         };
         // SAFETY: as above.
         let backtrace = unsafe { transmute::<usize, Backtrace>(backtrace) };
@@ -86,6 +92,15 @@ impl Stack {
     pub fn frames(&self) -> &[usize] {
         self.frames.get(..self.depth).unwrap_or(&[])
     }
+
+    /// True if a function is one of those on the way from a request to here. Where they were inlined
+    /// into each other some don't occur.
+    fn is_ours(&self, function: usize) -> bool {
+        let here = Self::here as *const () as usize;
+        let of_profile = super::long_ways();
+        let of_request = (self.skipped)();
+        function == here || of_profile.contains(&function) || of_request.contains(&function)
+    }
 }
 
 extern "C" fn visit(context: *mut c_void, stack: *mut c_void) -> c_int {
@@ -95,7 +110,7 @@ extern "C" fn visit(context: *mut c_void, stack: *mut c_void) -> c_int {
     let address = unsafe { (stack.address)(context) };
     // SAFETY: as above.
     let function = unsafe { (stack.function)(context) };
-    if address == 0 || (stack.depth == 0 && is_ours(function)) {
+    if address == 0 || (stack.depth == 0 && stack.is_ours(function)) {
         return GO_ON;
     }
     match stack.frames.get_mut(stack.depth) {
@@ -104,12 +119,4 @@ extern "C" fn visit(context: *mut c_void, stack: *mut c_void) -> c_int {
     }
     stack.depth += 1;
     GO_ON
-}
-
-/// Whether a function is one of those on the way from a request to here. Where they were inlined
-/// into each other some don't occur.
-fn is_ours(function: usize) -> bool {
-    let here = Stack::here as *const () as usize;
-    let of_profile = super::long_ways();
-    function == here || of_profile.contains(&function) || raw::long_ways().contains(&function)
 }

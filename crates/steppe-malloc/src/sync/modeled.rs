@@ -89,6 +89,68 @@ impl AtomicU32 {
     }
 }
 
+/// A pointer that threads share; ordinary as above, unless a test asks for a modeled one.
+///
+/// Accesses of a modeled one are steps in one order for all threads: what a [`barrier`] promises to who
+/// relies on it, and nothing else does. (Loom has no order of all stores to a place that stands beside
+/// fences of another thread.)
+#[derive(Debug)]
+pub struct AtomicPtr<T> {
+    plain: atomic::AtomicPtr<T>,
+    modeled: Option<Box<Mutex<()>>>,
+}
+
+impl<T> AtomicPtr<T> {
+    /// An ordinary one.
+    pub const fn new(pointer: *mut T) -> Self {
+        Self {
+            plain: atomic::AtomicPtr::new(pointer),
+            modeled: None,
+        }
+    }
+
+    /// One whose every access is a step, within `loom::model`.
+    #[cfg(test)]
+    pub fn modeled(pointer: *mut T) -> Self {
+        Self {
+            modeled: Some(Box::new(Mutex::new(()))),
+            ..Self::new(pointer)
+        }
+    }
+
+    fn step<R>(&self, access: impl FnOnce(&atomic::AtomicPtr<T>) -> R) -> R {
+        let step = self.modeled.as_ref().map(|step| step.lock());
+        let result = access(&self.plain);
+        drop(step);
+        result
+    }
+
+    pub fn load(&self, order: Ordering) -> *mut T {
+        self.step(|it| it.load(order))
+    }
+
+    pub fn store(&self, pointer: *mut T, order: Ordering) {
+        self.step(|it| it.store(pointer, order));
+    }
+
+    pub fn swap(&self, pointer: *mut T, order: Ordering) -> *mut T {
+        self.step(|it| it.swap(pointer, order))
+    }
+
+    pub fn compare_exchange(
+        &self,
+        current: *mut T,
+        new: *mut T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        self.step(|it| it.compare_exchange(current, new, success, failure))
+    }
+}
+
+/// A barrier in all threads: modeled accesses are in one order anyway.
+pub fn barrier() {}
+
 /// Sleeps while `word` holds `value`, until woken; there is no time under loom.
 pub fn futex_wait(word: &AtomicU32, value: u32, _timeout_ms: Option<u32>) {
     let modeled = word.modeled.as_ref();
