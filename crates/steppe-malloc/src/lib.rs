@@ -88,7 +88,7 @@
 //!
 //! # Limits
 //! A sleeping thread keeps a block of each class up to 1 KiB once its bins are swept, and without the background thread
-//! all of its bins (at most 16 KiB a class in the default profile, see [`profile`]; `raw::on_idle` empties them). The normal
+//! all of its bins (at most 64 KiB a class in the default profile, see [`profile`]; `raw::on_idle` empties them). The normal
 //! build does not detect a program that writes to freed memory, or frees a block that was allocated again.
 #![cfg_attr(not(any(miri, loom, test)), no_std)]
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]

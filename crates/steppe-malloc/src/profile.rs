@@ -6,10 +6,10 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::size_class::{BLOCK_BYTES, CLASSES};
+use crate::size_class::{BLOCK_BYTES, CLASSES, TABLE_BYTES_MAX};
 
 /// Blocks that a depot keeps of a class at the most, whatever the profile.
-const DEPOT_BLOCKS_MAX: usize = 256;
+const DEPOT_BLOCKS_MAX: usize = 512;
 
 /// What the allocator trades memory for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Numbers {
     pub bin_bytes: usize,
     /// … and at most this many blocks; 1 to 255.
     pub bin_blocks: usize,
+    /// The same limit in bytes for blocks above [`TABLE_BYTES_MAX`], of which a sweep leaves none.
+    pub medium_bin_bytes: usize,
     /// What a depot keeps of a class, in bytes.
     pub depot_bytes: usize,
     /// How long free memory stays resident, in milliseconds.
@@ -81,6 +83,7 @@ static SPEED: Numbers = Numbers {
     name: "speed",
     bin_bytes: 64 << 10,
     bin_blocks: 255,
+    medium_bin_bytes: 128 << 10,
     depot_bytes: 256 << 10,
     decay_ms: 10_000,
     huge_retained_bytes: 1 << 30,
@@ -93,7 +96,8 @@ static BALANCED: Numbers = Numbers {
     name: "balanced",
     bin_bytes: 16 << 10,
     bin_blocks: 128,
-    depot_bytes: 16 << 10,
+    medium_bin_bytes: 64 << 10,
+    depot_bytes: 64 << 10,
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
     free_bytes_max: usize::MAX,
@@ -105,6 +109,7 @@ static LEAN: Numbers = Numbers {
     name: "lean",
     bin_bytes: 2 << 10,
     bin_blocks: 32,
+    medium_bin_bytes: 2 << 10,
     depot_bytes: 2 << 10,
     decay_ms: 100,
     huge_retained_bytes: 0,
@@ -168,7 +173,11 @@ impl Numbers {
     /// How many blocks of a class a bin holds.
     #[must_use]
     pub fn bin_capacity(&self, class: usize) -> usize {
-        capacity(class, self.bin_bytes, self.bin_blocks)
+        let bytes = match BLOCK_BYTES.get(class) {
+            Some(&block) if block > TABLE_BYTES_MAX => self.medium_bin_bytes,
+            _ => self.bin_bytes,
+        };
+        capacity(class, bytes, self.bin_blocks)
     }
 
     /// How many blocks of a class a depot keeps.

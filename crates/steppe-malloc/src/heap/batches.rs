@@ -12,7 +12,7 @@ use crate::depot::{self, Place};
 use crate::size_class::CLASSES;
 
 /// Blocks that go to the depots at once.
-pub(super) const BATCH_MAX: usize = 128;
+pub(super) const BATCH_MAX: usize = 32;
 
 impl Heap {
     /// Takes a block out of a bin, which is filled if it is empty. Null: no memory.
