@@ -12,6 +12,8 @@ use crate::sys;
 pub(crate) static DEADLINE: AtomicU32 = AtomicU32::new(0);
 /// The state of the thread that waits for the deadline.
 pub(crate) static THREAD: AtomicU8 = AtomicU8::new(NOT_STARTED);
+/// The thread sleeps for a time while this is 0.
+pub(crate) static SLEEP: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) const NOT_STARTED: u8 = 0;
 pub(crate) const STARTED: u8 = 1;
@@ -39,6 +41,14 @@ pub(crate) fn set(at: u32) {
     let was = DEADLINE.compare_exchange(0, at | 1, Ordering::SeqCst, Ordering::SeqCst);
     if was.is_ok() && THREAD.load(Ordering::SeqCst) == STARTED {
         sys::futex_wake(&DEADLINE, 1);
+    }
+}
+
+/// Has the thread look at what is due, if it runs. Safe in a handler of signals.
+pub(crate) fn wake() {
+    if THREAD.load(Ordering::SeqCst) == STARTED {
+        set(sys::now_ms());
+        sys::futex_wake(&SLEEP, 1);
     }
 }
 

@@ -13,10 +13,11 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::deadline::{
-    DEADLINE, NEVER, NOT_STARTED, STARTED, THREAD, is_past, set as set_deadline,
+    DEADLINE, NEVER, NOT_STARTED, SLEEP, STARTED, THREAD, is_past, set as set_deadline,
 };
 use crate::depot;
 use crate::heap::{sweep, threads};
+use crate::heap_profile;
 use crate::large::LARGE;
 use crate::pool::POOL;
 use crate::profile;
@@ -33,8 +34,6 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 static HANDLE: AtomicUsize = AtomicUsize::new(0);
 /// It does nothing any more, or could not be started.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-/// The thread sleeps for a time while this is 0.
-static SLEEP: AtomicU32 = AtomicU32::new(0);
 
 /// Held while memory is given back: two at once would only wait for each other.
 pub(crate) static PURGE: Lock = Lock::new();
@@ -50,6 +49,9 @@ const LOOK_MS_MAX: u32 = 60_000;
 
 /// At the end of a slow path, with no lock held: gives back what is due, if nobody else does.
 pub(crate) fn tick() {
+    if !has_thread() {
+        heap_profile::write_if_due();
+    }
     let deadline = DEADLINE.load(Ordering::Relaxed);
     if deadline == 0 || THREAD.load(Ordering::Relaxed) == STARTED {
         return;
@@ -176,8 +178,9 @@ pub(crate) fn stop() -> bool {
     true
 }
 
+/// Starts our thread, if there is none and it may be.
 #[cold]
-fn start() {
+pub(crate) fn start() {
     if PROCESS.load(Ordering::Relaxed) != sys::process_id() {
         return;
     }
@@ -192,9 +195,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     HANDLE.store(sys::this_thread(), Ordering::Release);
     sys::name_thread(c"steppe-malloc");
     while THREAD.load(Ordering::SeqCst) == STARTED {
+        heap_profile::write_if_due();
         let deadline = DEADLINE.load(Ordering::SeqCst);
         if deadline == 0 {
-            sys::futex_wait(&DEADLINE, 0, None);
+            sys::futex_wait(&DEADLINE, 0, heap_profile::sleep_ms(None));
             continue;
         }
         let now = sys::now_ms();
@@ -204,7 +208,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             let _guard = PURGE.lock();
             purge(now, decay_ms);
         } else {
-            sys::futex_wait(&SLEEP, 0, Some(deadline.wrapping_sub(now)));
+            let wait = Some(deadline.wrapping_sub(now));
+            sys::futex_wait(&SLEEP, 0, heap_profile::sleep_ms(wait));
         }
     }
     HAS_ENDED.store(true, Ordering::Release);

@@ -17,13 +17,12 @@
 //!
 //! Leaves out: threads that a profile finds running count from their next long way on.
 
+mod due;
 mod stack;
 mod table;
 mod write;
 
 use core::cell::Cell;
-use core::fmt;
-use core::fmt::Write;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -34,11 +33,12 @@ use crate::large::LARGE;
 use crate::meta::META;
 use crate::{sys, tls};
 
+pub(crate) use due::{is_set as is_ever_due, sleep_ms};
 pub(crate) use stack::Skipped;
 pub(crate) use table::lock;
 pub use table::lost;
-pub(crate) use write::write_at_exit;
 pub use write::{write, write_file};
+pub(crate) use write::{write_at_exit, write_every, write_if_due, write_on_signal};
 
 /// How many bytes a sample stands for, on the average, unless told otherwise: tcmalloc's and
 /// jemalloc's number.
@@ -292,35 +292,6 @@ fn log2_of(x: u64) -> u64 {
         log2 = log2 << 1 | bit;
     }
     log2
-}
-
-/// Text to a sink, gathered so that a line is not a system call.
-struct Gathered<'sink> {
-    sink: &'sink mut dyn Write,
-    bytes: [u8; 4096],
-    len: usize,
-}
-
-impl Gathered<'_> {
-    fn flush(&mut self) -> fmt::Result {
-        let text = core::str::from_utf8(&self.bytes[..self.len]).map_err(|_| fmt::Error)?;
-        self.len = 0;
-        self.sink.write_str(text)
-    }
-}
-
-impl Write for Gathered<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.len() > self.bytes.len() - self.len {
-            self.flush()?;
-        }
-        if text.len() > self.bytes.len() {
-            return self.sink.write_str(text);
-        }
-        self.bytes[self.len..self.len + text.len()].copy_from_slice(text.as_bytes());
-        self.len += text.len();
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -46,8 +46,9 @@
 //! - `meta.rs`: memory for the allocator's own records, never unmapped
 //! - `sync.rs`, `sync/`: atomics and the futex lock; loom's under `--cfg loom`
 //! - `report.rs`: messages on standard error: misuse, invalid settings
-//! - `file.rs`: file output without allocation
-//! - `sys.rs`: system calls and libc: mappings, sleep, clock, threads
+//! - `file.rs`: files that settings name: paths, and which process writes them
+//! - `sys.rs`, `sys/`: system calls and libc: mappings, sleep, clock, threads, files
+//! - `errno.rs`: the calling thread's error number
 //! - `global.rs`: `#[global_allocator]` of Rust programs
 //! - `raw.rs`: the entry points: `allocate`, `free` and `reallocate` on raw pointers
 //!
@@ -98,6 +99,7 @@ mod chunk_map;
 mod deadline;
 mod decay;
 mod depot;
+mod errno;
 mod file;
 mod fork;
 mod global;

@@ -3,6 +3,7 @@
 //! Invariant: one write a message, no allocation, and no more than [`REPORTS_MAX`] of them: a program
 //! that goes on with its mistake fills no disk.
 
+use core::ffi::CStr;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,19 +61,33 @@ pub(crate) fn misuse(what: &str, pointer: *const u8, class: usize) {
 }
 
 /// Says that a setting is not understood, and that it is ignored.
-pub(crate) fn setting(name: &core::ffi::CStr, value: &[u8], known: &str) {
+pub(crate) fn setting(name: &CStr, value: &[u8], known: &str) {
     let mut line = Line::new();
     let name = name.to_str().unwrap_or("?");
     let _ = write!(line, "steppe-malloc: {name}=");
-    for &byte in value.iter().take(64) {
-        let _ = write!(line, "{}", core::ascii::escape_default(byte));
-    }
+    escape(&mut line, value);
     let _ = writeln!(line, " is ignored; expected: {known}");
     say(&line);
 }
 
+/// Says that a file could not be written.
+pub(crate) fn unwritten(path: &CStr) {
+    let mut line = Line::new();
+    let _ = line.write_str("steppe-malloc: can't write ");
+    escape(&mut line, path.to_bytes());
+    let _ = line.write_str("\n");
+    say(&line);
+}
+
+/// Appends the beginning of what is not known to be text.
+fn escape(line: &mut Line, bytes: &[u8]) {
+    for &byte in bytes.iter().take(64) {
+        let _ = write!(line, "{}", core::ascii::escape_default(byte));
+    }
+}
+
 fn say(line: &Line) {
     if REPORTS.fetch_add(1, Ordering::Relaxed) < REPORTS_MAX {
-        sys::write_error(line.as_bytes());
+        sys::file::write_error(line.as_bytes());
     }
 }

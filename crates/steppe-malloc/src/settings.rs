@@ -7,24 +7,27 @@
 //! | `STEPPE_MALLOC_BACKGROUND` | `0`: no thread of our own, `1` | `1` |
 //! | `STEPPE_MALLOC_THP` | `0`: no huge pages, `1`: asked for wherever they fit | the profile's |
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
-//! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file | none |
-//! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p`: the process's number | none |
+//! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file; `%p`: the process's number | none |
+//! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p` as above | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP_BYTES` | bytes that a sample stands for, with `K`, `M` or `G` | `512K` |
+//! | `STEPPE_MALLOC_PROFILE_HEAP_SIGNAL` | the signal for a further profile | none |
+//! | `STEPPE_MALLOC_PROFILE_HEAP_EVERY` | seconds between further profiles | none |
 //!
 //! Invariant: a value that is not understood is said once and ignored. Programs that run with
 //! another's rights read none of these (`secure_getenv`).
 
 use core::ffi::CStr;
-use core::fmt::Write;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::decay;
-use crate::file::{self, File};
+use crate::file::{Gathered, Output};
 use crate::pool::POOL;
 use crate::profile::{self, Profile};
 use crate::report;
 use crate::stats;
 use crate::sys;
+use crate::sys::file::{File, Witness};
 
 const PROFILE: &CStr = c"STEPPE_MALLOC_PROFILE";
 const PURGE_MS: &CStr = c"STEPPE_MALLOC_PURGE_MS";
@@ -33,8 +36,13 @@ const THP: &CStr = c"STEPPE_MALLOC_THP";
 const RESERVE: &CStr = c"STEPPE_MALLOC_RESERVE";
 const STATS: &CStr = c"STEPPE_MALLOC_STATS";
 
-/// Where statistics go at exit.
-static STATS_FILE: AtomicI32 = AtomicI32::new(-1);
+/// The two places for statistics at exit …
+static STATS_FILE: Output = Output::none();
+static STATS_ERROR: Witness = Witness::none();
+/// … and the process that writes to the second.
+static STATS_PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Text that comes in one piece, so that lines of several processes stay whole; more comes in several.
+const STATS_BYTES: usize = 256 << 10;
 
 /// Reads the environment. Allocates nothing.
 pub(crate) fn read() {
@@ -65,14 +73,14 @@ pub(crate) fn read() {
 /// The part that may allocate: what happens at exit.
 pub(crate) fn read_late() {
     take(STATS, "1, or a writable file", |value| {
-        let file = match value {
-            b"1" => sys::duplicate_error()?,
-            b"0" | b"" => return None,
-            _ => file::create(value)?,
+        let process = sys::process_id();
+        let is_kept = match value {
+            b"0" => false,
+            b"1" => STATS_ERROR.keep(),
+            path => STATS_FILE.keep(path, process),
         };
-        STATS_FILE.store(file, Ordering::Relaxed);
-        sys::at_exit(write_stats);
-        Some(())
+        STATS_PROCESS.store(process, Ordering::Relaxed);
+        is_kept.then(|| sys::at_exit(write_stats))
     });
 }
 
@@ -93,7 +101,8 @@ fn switch(value: &[u8]) -> Option<bool> {
     }
 }
 
-fn number(digits: &[u8]) -> Option<usize> {
+/// A decimal number.
+pub(crate) fn number(digits: &[u8]) -> Option<usize> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -109,9 +118,27 @@ pub(crate) fn bytes(value: &[u8]) -> Option<usize> {
 }
 
 extern "C" fn write_stats() {
-    let file = STATS_FILE.load(Ordering::Relaxed);
-    let _ = stats::write_json(&mut File(file));
-    let _ = File(file).write_str("\n");
+    let process = sys::process_id();
+    let _ = if let Some(path) = STATS_FILE.path(process) {
+        File::append(path.as_c_str()).map(|mut file| write_line(&mut file))
+    } else if process == STATS_PROCESS.load(Ordering::Relaxed) {
+        STATS_ERROR.file().map(|mut error| write_line(&mut error))
+    } else {
+        None
+    };
+}
+
+fn write_line(sink: &mut dyn Write) -> fmt::Result {
+    let Some(base) = sys::map(0, STATS_BYTES) else {
+        stats::write_json(sink)?;
+        return sink.write_str("\n");
+    };
+    // SAFETY: mapped above, zeroed, and never unmapped: the process ends.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(base, STATS_BYTES) };
+    let mut text = Gathered::new(sink, bytes);
+    stats::write_json(&mut text)?;
+    text.write_str("\n")?;
+    text.flush()
 }
 
 #[cfg(test)]

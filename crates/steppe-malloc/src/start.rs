@@ -9,11 +9,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::fork::{self, START};
 use crate::heap::{Heap, threads};
 use crate::heap_profile;
-use crate::settings::{self, bytes, take};
-use crate::{depot, sys, tls};
+use crate::settings::{self, bytes, number, take};
+use crate::{decay, depot, sys, tls};
 
 const PROFILE_HEAP: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP";
 const PROFILE_HEAP_BYTES: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_BYTES";
+const PROFILE_HEAP_SIGNAL: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_SIGNAL";
+const PROFILE_HEAP_EVERY: &CStr = c"STEPPE_MALLOC_PROFILE_HEAP_EVERY";
 
 static IS_READY: AtomicBool = AtomicBool::new(false);
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -74,7 +76,21 @@ extern "C" fn at_load() {
             mean_bytes = bytes(value).filter(|&bytes| bytes > 0)?;
             Some(())
         });
-        let is_path = !path.is_empty() && heap_profile::write_at_exit(path);
+        let is_path = heap_profile::write_at_exit(path);
         (is_path && heap_profile::start(mean_bytes)).then_some(())
     });
+    take(
+        PROFILE_HEAP_SIGNAL,
+        "HUP, USR1 or USR2, beside STEPPE_MALLOC_PROFILE_HEAP",
+        heap_profile::write_on_signal,
+    );
+    take(
+        PROFILE_HEAP_EVERY,
+        "seconds, 1 to 2000000, beside STEPPE_MALLOC_PROFILE_HEAP",
+        |seconds| heap_profile::write_every(number(seconds)?),
+    );
+    if heap_profile::is_ever_due() {
+        // A program that sleeps writes profiles as well.
+        decay::start();
+    }
 }

@@ -6,10 +6,13 @@
 //! Under Miri mappings come from the host's allocator, and giving back is writing zeros: what is
 //! checked there is what the core does with memory, not the kernel.
 
+pub mod file;
+
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+pub use crate::errno::{keeping_errno, set_errno};
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
 
@@ -47,29 +50,6 @@ pub fn processors() -> usize {
     keeping_errno(|| unsafe { libc::sched_getaffinity(0, bytes, set.as_mut_ptr().cast()) });
     let processors: u32 = set.iter().map(|word| word.count_ones()).sum();
     processors.max(1) as usize
-}
-
-/// The calling thread's error number.
-#[must_use]
-pub fn errno() -> c_int {
-    // SAFETY: points to the thread's own number for as long as it runs.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Sets the calling thread's error number.
-pub fn set_errno(number: c_int) {
-    // SAFETY: as in `errno`.
-    unsafe { *libc::__errno_location() = number }
-}
-
-/// Runs `work` and puts `errno` back: `free` must not change it (POSIX.1-2024).
-// Always: a profile would name it instead of who allocates, were it a frame of its own.
-#[inline(always)]
-pub fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
-    let before = errno();
-    let result = work();
-    set_errno(before);
-    result
 }
 
 /// Zeroed memory of `bytes`, near `hint` if that is free (null: anywhere). `None`: no memory.
@@ -417,6 +397,17 @@ pub fn start_thread(_body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
     false
 }
 
+/// Has a function called when a signal comes, on whatever thread. False: refused.
+pub fn on_signal(signal: c_int, handler: extern "C" fn(c_int)) -> bool {
+    // SAFETY: zeros are a value of it.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    // Calls of the program go on, and programs with small stacks have another for handlers.
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: a function of this library, which is never unloaded; it does what handlers may do.
+    unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
+}
+
 /// The calling thread, for [`join_thread`]; not 0.
 #[expect(clippy::cast_possible_truncation, reason = "as wide as a pointer")]
 pub fn this_thread() -> usize {
@@ -465,73 +456,6 @@ pub fn environment(name: &'static core::ffi::CStr) -> Option<&'static [u8]> {
     // SAFETY: a string of the environment ends with a nul; it is read before main changes it.
     let value = unsafe { core::ffi::CStr::from_ptr(value) };
     Some(value.to_bytes())
-}
-
-/// Writes to standard error, as much as the system takes at once.
-pub fn write_error(text: &[u8]) {
-    write(libc::STDERR_FILENO, text);
-}
-
-/// Writes to a file, all of it. False: it could not be.
-pub fn write(file: c_int, mut text: &[u8]) -> bool {
-    while !text.is_empty() {
-        match usize::try_from(write_some(file, text)) {
-            Ok(bytes @ 1..) => text = text.get(bytes..).unwrap_or_default(),
-            _ => return false,
-        }
-    }
-    true
-}
-
-/// By number, since the C library's `write` is a place where a thread may be cancelled, and `free` is
-/// none.
-fn write_some(file: c_int, text: &[u8]) -> libc::c_long {
-    // SAFETY: the bytes outlive the call.
-    keeping_errno(|| unsafe { libc::syscall(libc::SYS_write, file, text.as_ptr(), text.len()) })
-}
-
-/// Opens a file for writing, emptied. `path` ends with a nul.
-#[must_use]
-pub fn create(path: &[u8]) -> Option<c_int> {
-    debug_assert!(path.last() == Some(&0));
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a nul, as the caller promises and debug builds check.
-    let file = unsafe { libc::open(path.as_ptr().cast(), flags, 0o644) };
-    (file >= 0).then_some(file)
-}
-
-/// Closes what [`create`] opened.
-pub fn close(file: c_int) {
-    // SAFETY: a number.
-    keeping_errno(|| unsafe { libc::close(file) });
-}
-
-/// Reads a file of text part by part. What is no text, or can't be read, ends it.
-///
-/// # Errors
-/// What `take` returns.
-pub fn read_file(
-    path: &core::ffi::CStr,
-    mut take: impl FnMut(&str) -> core::fmt::Result,
-) -> core::fmt::Result {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a nul.
-    let file = unsafe { libc::open(path.as_ptr(), flags) };
-    let mut part = [0_u8; 4096];
-    let mut result = Ok(());
-    while file >= 0 && result.is_ok() {
-        // SAFETY: the bytes are there and outlive the call.
-        let count = unsafe { libc::read(file, part.as_mut_ptr().cast(), part.len()) };
-        let count = usize::try_from(count).unwrap_or(0);
-        match core::str::from_utf8(&part[..count]) {
-            Ok("") | Err(_) => break,
-            Ok(text) => result = take(text),
-        }
-    }
-    if file >= 0 {
-        close(file);
-    }
-    result
 }
 
 /// The process's number.
@@ -622,14 +546,6 @@ pub fn random() -> u64 {
 pub fn abort() -> ! {
     // SAFETY: does not return.
     unsafe { libc::abort() }
-}
-
-/// A copy of standard error: programs close theirs before they end.
-#[must_use]
-pub fn duplicate_error() -> Option<c_int> {
-    // SAFETY: numbers only.
-    let file = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, 3) };
-    (file >= 0).then_some(file)
 }
 
 /// The kernel's number of the calling thread.

@@ -5,6 +5,7 @@
 
 mod abi;
 mod exhaustion;
+mod files;
 mod idle;
 mod install;
 mod large_programs;

@@ -9,33 +9,30 @@
 //! ```
 //! Counts are of the sample; `heap_v2` tells readers to scale them, each stack by its mean size.
 
+use core::ffi::c_int;
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::table::{self, StackRecord};
-use super::{Gathered, mean_bytes};
-use crate::file::{File, PATH_BYTES_MAX};
-use crate::meta::META;
-use crate::sys;
+use super::{due, mean_bytes};
+use crate::file::{Gathered, Output, Path};
+use crate::sys::file::File;
+use crate::{deadline, report, sys};
 
-/// Where the profile goes at exit, and whose exit it is.
-static PATH: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
-static PATH_BYTES: AtomicUsize = AtomicUsize::new(0);
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-
-/// Stands for the process's number in a path.
-const NUMBER: &[u8] = b"%p";
+/// The file at exit; a number follows its name before that.
+static OUTPUT: Output = Output::none();
+/// The number of the next file.
+static NUMBER: AtomicU32 = AtomicU32::new(1);
+/// Files that are there already, after which a profile is given up.
+const TRIES_MAX: u32 = 10_000;
 
 /// Writes the profile, without allocating.
 ///
 /// # Errors
 /// What `sink` returns.
 pub fn write(sink: &mut dyn Write) -> fmt::Result {
-    let mut text = Gathered {
-        sink,
-        bytes: [0; 4096],
-        len: 0,
-    };
+    let mut bytes = [0; 4096];
+    let mut text = Gathered::new(sink, &mut bytes);
     let sum = |count: fn(&StackRecord) -> &AtomicU64| {
         let each = |stack: &StackRecord| count(stack).load(Ordering::Relaxed);
         table::stacks().map(each).sum::<u64>()
@@ -53,7 +50,7 @@ pub fn write(sink: &mut dyn Write) -> fmt::Result {
         write_stack(&mut text, stack)?;
     }
     text.write_str("\nMAPPED_LIBRARIES:\n")?;
-    sys::read_file(c"/proc/self/maps", |part| text.write_str(part))?;
+    sys::file::read_text(c"/proc/self/maps", |part| text.write_str(part))?;
     text.flush()
 }
 
@@ -73,28 +70,80 @@ fn write_stack(text: &mut Gathered<'_>, stack: &StackRecord) -> fmt::Result {
     text.write_str("\n")
 }
 
-/// Has the profile written to a file when the process ends by `exit`. Allocates. False: no memory.
+/// Has the profile written to a file when the process ends by `exit`. Allocates. False: it can't be
+/// written.
 pub(crate) fn write_at_exit(path: &[u8]) -> bool {
-    let Some(copy) = META.allocate(path.len()) else {
-        return false;
-    };
-    // SAFETY: a fresh record with as many bytes.
-    unsafe { core::ptr::copy_nonoverlapping(path.as_ptr(), copy, path.len()) };
-    PATH.store(copy, Ordering::Relaxed);
-    PATH_BYTES.store(path.len(), Ordering::Relaxed);
-    PROCESS.store(sys::process_id(), Ordering::Relaxed);
-    sys::at_exit(at_exit);
-    true
+    let is_kept = OUTPUT.keep(path, sys::process_id());
+    if is_kept {
+        sys::at_exit(at_exit);
+    }
+    is_kept
 }
 
-/// A child of a fork has another number: it writes where the path tells them apart, else not at all.
 extern "C" fn at_exit() {
-    let path = PATH.load(Ordering::Relaxed);
-    // SAFETY: written by `write_at_exit`, which ran before; a record is never unmapped.
-    let path = unsafe { core::slice::from_raw_parts(path, PATH_BYTES.load(Ordering::Relaxed)) };
-    let tells_apart = path.windows(NUMBER.len()).any(|part| part == NUMBER);
-    if tells_apart || sys::process_id() == PROCESS.load(Ordering::Relaxed) {
-        let _ = write_file(path);
+    if let Some(path) = OUTPUT.path(sys::process_id()) {
+        write_or_tell(File::create(path.as_c_str()), &path);
+    }
+}
+
+fn write_or_tell(file: Option<File>, path: &Path) {
+    if !write_to(file) {
+        report::unwritten(path.as_c_str());
+    }
+}
+
+/// Has profiles written to numbered files when a signal comes. `None`: it is no signal that programs
+/// are free to use, or there is no file.
+pub(crate) fn write_on_signal(name: &[u8]) -> Option<()> {
+    let signal = match name.strip_prefix(b"SIG").unwrap_or(name) {
+        b"HUP" => libc::SIGHUP,
+        b"USR1" => libc::SIGUSR1,
+        b"USR2" => libc::SIGUSR2,
+        _ => return None,
+    };
+    OUTPUT.path(sys::process_id())?;
+    due::expect_requests();
+    sys::on_signal(signal, on_signal).then_some(())
+}
+
+/// The same whenever as many seconds have passed. `None`: too many or too few, or there is no file.
+pub(crate) fn write_every(seconds: usize) -> Option<()> {
+    let seconds = u32::try_from(seconds).ok()?;
+    OUTPUT.path(sys::process_id())?;
+    let is_interval = (1..=due::INTERVAL_S_MAX).contains(&seconds);
+    is_interval.then(|| due::set_interval(seconds, sys::now_ms()))
+}
+
+extern "C" fn on_signal(_: c_int) {
+    due::request();
+    deadline::wake();
+}
+
+/// Writes a profile to a numbered file if one is due. With no lock held.
+#[inline]
+pub(crate) fn write_if_due() {
+    if due::is_set() && due::take(sys::now_ms()) {
+        write_numbered();
+    }
+}
+
+/// A file that exists stays as it is, whichever process wrote it.
+#[cold]
+#[inline(never)]
+fn write_numbered() {
+    for _ in 0..TRIES_MAX {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let Some(mut path) = OUTPUT.path(sys::process_id()) else {
+            return;
+        };
+        let file = match write!(path, ".{number}") {
+            Ok(()) => File::create_new(path.as_c_str()),
+            Err(_) => Err(libc::ENAMETOOLONG),
+        };
+        match file {
+            Err(libc::EEXIST) => {}
+            file => return write_or_tell(file.ok(), &path),
+        }
     }
 }
 
@@ -102,59 +151,10 @@ extern "C" fn at_exit() {
 /// written.
 #[must_use]
 pub fn write_file(path: &[u8]) -> bool {
-    let mut full = Path {
-        bytes: [0; PATH_BYTES_MAX],
-        len: 0,
-    };
-    let mut rest = path;
-    let expanded = loop {
-        match rest {
-            [b'%', b'p', after @ ..] => {
-                if write!(full, "{}", sys::process_id()).is_err() {
-                    break false;
-                }
-                rest = after;
-            }
-            [byte, after @ ..] => {
-                if full.push(&[*byte]).is_err() {
-                    break false;
-                }
-                rest = after;
-            }
-            [] => break true,
-        }
-    };
-    let Some(file) = expanded
-        .then(|| sys::create(&full.bytes[..=full.len]))
-        .flatten()
-    else {
-        return false;
-    };
-    let written = write(&mut File(file)).is_ok();
-    sys::close(file);
-    written
+    let path = Path::of(path, sys::process_id());
+    write_to(path.and_then(|path| File::create(path.as_c_str())))
 }
 
-/// A path in the making; a nul follows it.
-struct Path {
-    bytes: [u8; PATH_BYTES_MAX],
-    len: usize,
-}
-
-impl Path {
-    fn push(&mut self, part: &[u8]) -> fmt::Result {
-        let end = self.len + part.len();
-        if end >= self.bytes.len() {
-            return Err(fmt::Error);
-        }
-        self.bytes[self.len..end].copy_from_slice(part);
-        self.len = end;
-        Ok(())
-    }
-}
-
-impl Write for Path {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        self.push(part.as_bytes())
-    }
+fn write_to(file: Option<File>) -> bool {
+    file.is_some_and(|mut file| write(&mut file).is_ok())
 }
