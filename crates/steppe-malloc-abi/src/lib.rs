@@ -21,6 +21,7 @@
 //!   `malloc_stats`, `mallopt`
 //! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
 //! - `single_threaded.rs`: `unshare` and `setns`, which a process of several threads is refused
+//! - `glibc.rs`: functions of glibc under versions that glibc 2.28 has
 //! - `errno.rs`: `errno` of the calling thread
 //! - `text.rs`: text formatting into a fixed buffer, without allocation
 //! - `runtime.rs`: panic handler for the build without the standard library
@@ -30,6 +31,8 @@
 mod allocation;
 mod cxx;
 mod errno;
+#[cfg(target_env = "gnu")]
+mod glibc;
 mod introspection;
 mod own;
 mod runtime;

@@ -6,6 +6,7 @@
 mod abi;
 mod exhaustion;
 mod files;
+mod glibc;
 mod idle;
 mod install;
 mod large_programs;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::glibc::is_at_most_the_floor;
 use crate::support::{run, target_directory, testdata};
 use steppe_testkit::{Scratch, is_left_to_long_tier, skip};
 
@@ -76,6 +77,7 @@ fn aarch64_under_qemu() {
     }
     let built = build(AARCH64, &["--profile", "release-malloc"]);
     let library = built.join("release-malloc/libsteppe_malloc.so");
+    is_at_most_the_floor("aarch64-linux-gnu-objdump", &library);
     let scratch = Scratch::new("malloc-aarch64");
     let compile = |source: &str| {
         let program = scratch.join(source.trim_end_matches(".c"));
