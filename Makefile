@@ -97,14 +97,21 @@ lab-image: ## build the container image `steppe-lab`, which has only the static 
 malloc_abi := crates/steppe-malloc-abi
 malloc_version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 CARGO_TARGET_DIR ?= target
-install: ## install libsteppe_malloc, its header and its .pc; PREFIX=/usr/local DESTDIR=
+# Another target than this machine's, e.g. TARGET=x86_64-unknown-linux-musl: musl's library is shared
+# too, and linked by musl-gcc where the compiler of this machine is not musl's own.
+TARGET ?=
+malloc_built = $(CARGO_TARGET_DIR)/$(if $(TARGET),$(TARGET)/)release-malloc
+malloc_rustflags = $(if $(findstring -musl,$(TARGET)),RUSTFLAGS="-C target-feature=-crt-static \
+  $(if $(shell command -v musl-gcc),-C linker=musl-gcc)")
+install: ## install libsteppe_malloc, its header and its .pc; PREFIX=/usr/local DESTDIR= TARGET=
 	@scripts/setup.sh run
-	@cargo build --locked --profile release-malloc --package steppe-malloc-abi
+	@$(malloc_rustflags) cargo build --locked --profile release-malloc --package steppe-malloc-abi \
+	  $(if $(TARGET),--target "$(TARGET)")
 	@install -d "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)"
-	@install -m 755 "$(CARGO_TARGET_DIR)/release-malloc/libsteppe_malloc.so" \
+	@install -m 755 "$(malloc_built)/libsteppe_malloc.so" \
 	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so.0"
 	@ln -sf libsteppe_malloc.so.0 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so"
-	@objcopy --wildcard --weaken-symbol='_Z*' "$(CARGO_TARGET_DIR)/release-malloc/libsteppe_malloc.a" \
+	@objcopy --wildcard --weaken-symbol='_Z*' "$(malloc_built)/libsteppe_malloc.a" \
 	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
 	@chmod 644 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
 	@install -m 644 $(malloc_abi)/include/steppe_malloc.h "$(DESTDIR)$(INCLUDEDIR)/"

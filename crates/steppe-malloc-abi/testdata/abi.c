@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "check.h"
+#include "malloc_of_musl.h"
 #include "steppe_malloc.h"
 
 /* C23; not in the headers of older C libraries. */

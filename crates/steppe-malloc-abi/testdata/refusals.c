@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "check.h"
+#include "malloc_of_musl.h"
 
 enum { SLOTS = 300, STEPS = 2500 };
 

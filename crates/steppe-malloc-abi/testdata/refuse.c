@@ -43,9 +43,11 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int file, off_t of
   return (void *)syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
 }
 
+#ifdef __GLIBC__
 void *mmap64(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   return mmap(at, bytes, protection, flags, file, offset);
 }
+#endif
 
 void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
   va_list rest;

@@ -281,7 +281,7 @@ fn now_us() -> u64 {
 #[cfg(not(loom))]
 pub fn futex_wait(word: &AtomicU32, value: u32, timeout_ms: Option<u32>) {
     let time = timeout_ms.map(|ms| libc::timespec {
-        tv_sec: libc::time_t::from(ms / 1000),
+        tv_sec: (ms / 1000).into(),
         tv_nsec: libc::c_long::from(ms % 1000) * 1_000_000,
     });
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
@@ -483,10 +483,16 @@ core::arch::global_asm!(
 );
 
 /// Addresses of the unwinder's `_Unwind_Backtrace`, `_Unwind_GetIP` and `_Unwind_GetRegionStart`.
-/// `None`: the program was linked without one.
-#[cfg(all(target_env = "musl", not(miri)))]
+/// Allocates, and may load a library. `None`: there is none.
+#[cfg(not(miri))]
 #[must_use]
 pub fn unwinder() -> Option<[usize; 3]> {
+    linked_unwinder().or_else(loaded_unwinder)
+}
+
+/// The one that the program's linker found.
+#[cfg(all(target_env = "musl", not(miri)))]
+fn linked_unwinder() -> Option<[usize; 3]> {
     unsafe extern "C" {
         static steppe_malloc_unwinder: [usize; 3];
     }
@@ -495,11 +501,13 @@ pub fn unwinder() -> Option<[usize; 3]> {
     (!found.contains(&0)).then_some(found)
 }
 
-/// Addresses of the unwinder's `_Unwind_Backtrace`, `_Unwind_GetIP` and `_Unwind_GetRegionStart`.
-/// Allocates, and may load a library. `None`: there is none.
 #[cfg(not(any(target_env = "musl", miri)))]
-#[must_use]
-pub fn unwinder() -> Option<[usize; 3]> {
+fn linked_unwinder() -> Option<[usize; 3]> {
+    None
+}
+
+#[cfg(not(miri))]
+fn loaded_unwinder() -> Option<[usize; 3]> {
     let find = |library: *mut c_void| {
         let names = [
             c"_Unwind_Backtrace",

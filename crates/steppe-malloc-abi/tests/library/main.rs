@@ -11,6 +11,7 @@ mod idle;
 mod install;
 mod large_programs;
 mod misuse;
+mod musl;
 mod preload;
 mod refusals;
 mod servers;

@@ -9,12 +9,12 @@ use crate::support::{run, target_directory, testdata};
 use steppe_testkit::{Scratch, is_left_to_long_tier, skip};
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
-const MUSL: &str = "x86_64-unknown-linux-musl";
+pub const MUSL: &str = "x86_64-unknown-linux-musl";
 /// Where Debian has the C library of aarch64.
 const AARCH64_ROOT: &str = "/usr/aarch64-linux-gnu";
 
 /// Whether the test runs: in the long tier, where the target and its programs are.
-fn runs(test: &str, target: &str, programs: &[&str]) -> bool {
+pub fn runs(test: &str, target: &str, programs: &[&str]) -> bool {
     if is_left_to_long_tier(test) {
         return false;
     }
@@ -38,7 +38,28 @@ fn runs(test: &str, target: &str, programs: &[&str]) -> bool {
 
 /// Builds for a target with the compiler of C that links for it; returns the target's folder.
 fn build(target: &str, arguments: &[&str]) -> PathBuf {
-    let folder = target_directory().join("malloc-targets");
+    build_linked(target, arguments, Linked::AsUsual)
+}
+
+/// The C library in what is built for musl.
+pub enum Linked {
+    /// As the target has it: inside.
+    AsUsual,
+    /// Shared, so that there is a shared library.
+    Shared,
+}
+
+/// The same in a way of linking.
+pub fn build_linked(target: &str, arguments: &[&str], linked: Linked) -> PathBuf {
+    let (name, flags) = match linked {
+        Linked::AsUsual => ("malloc-targets", ""),
+        Linked::Shared => ("malloc-musl", "-C target-feature=-crt-static"),
+    };
+    let is_shared = !flags.is_empty();
+    // Each combination of features has a place of its own: tests build at the same time.
+    let features = arguments.iter().skip_while(|word| **word != "--features");
+    let folder = features.fold(name.to_owned(), |name, word| name + word);
+    let folder = target_directory().join(folder);
     let mut command = Command::new(env!("CARGO"));
     command
         .args([
@@ -55,7 +76,8 @@ fn build(target: &str, arguments: &[&str]) -> PathBuf {
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
             "aarch64-linux-gnu-gcc",
         )
-        .env_remove("RUSTFLAGS")
+        .envs(is_shared.then_some(("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER", "musl-gcc")))
+        .env("RUSTFLAGS", flags)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     run(&mut command).succeeded();
@@ -108,7 +130,7 @@ fn aarch64_under_qemu() {
     run(qemu().args(["-E", &preload]).arg(threads).arg("threads")).succeeded();
 }
 
-const CASES: &str =
+pub const CASES: &str =
     "malloc every_size too_large products_that_overflow calloc realloc realloc_to_nothing
     posix_memalign aligned_alloc memalign whole_pages usable_size free_keeps_errno sized_frees trim
     figures info stats options profiles json whose the_c_library";
