@@ -103,11 +103,12 @@ TARGET ?=
 malloc_built = $(CARGO_TARGET_DIR)/$(if $(TARGET),$(TARGET)/)release-malloc
 malloc_rustflags = $(if $(findstring -musl,$(TARGET)),RUSTFLAGS="-C target-feature=-crt-static \
   $(if $(shell command -v musl-gcc),-C linker=musl-gcc)")
-install: ## install libsteppe_malloc, its header and its .pc; PREFIX=/usr/local DESTDIR= TARGET=
+install: ## install libsteppe_malloc with header, .pc and CMake package; PREFIX=/usr/local DESTDIR= TARGET=
 	@scripts/setup.sh run
 	@$(malloc_rustflags) cargo build --locked --profile release-malloc --package steppe-malloc-abi \
 	  $(if $(TARGET),--target "$(TARGET)")
-	@install -d "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(INCLUDEDIR)"
+	@install -d "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(LIBDIR)/cmake/steppe-malloc" \
+	  "$(DESTDIR)$(INCLUDEDIR)"
 	@install -m 755 "$(malloc_built)/libsteppe_malloc.so" \
 	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so.0"
 	@ln -sf libsteppe_malloc.so.0 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so"
@@ -115,9 +116,13 @@ install: ## install libsteppe_malloc, its header and its .pc; PREFIX=/usr/local 
 	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
 	@chmod 644 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
 	@install -m 644 $(malloc_abi)/include/steppe_malloc.h "$(DESTDIR)$(INCLUDEDIR)/"
-	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-	  -e 's|@VERSION@|$(malloc_version)|' $(malloc_abi)/steppe_malloc.pc.in \
-	  > "$(DESTDIR)$(LIBDIR)/pkgconfig/steppe_malloc.pc"
+	@for file in steppe_malloc.pc:pkgconfig steppe-malloc-config.cmake:cmake/steppe-malloc \
+	  steppe-malloc-config-version.cmake:cmake/steppe-malloc; do \
+	  sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+	    -e "s|@INCLUDEDIR_FROM_LIBDIR@|$$(realpath -ms --relative-to="$(LIBDIR)" "$(INCLUDEDIR)")|" \
+	    -e 's|@VERSION@|$(malloc_version)|' "$(malloc_abi)/$${file%%:*}.in" \
+	    > "$(DESTDIR)$(LIBDIR)/$${file#*:}/$${file%%:*}" || exit 1; \
+	done
 
 fmt: ## format everything
 	@scripts/setup.sh run

@@ -65,6 +65,8 @@ packages() {
       echo redis-tools:redis-benchmark sqlite3:sqlite3
       echo libpython3.11-testsuite:/usr/lib/python3.11/test/test_dict.py
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
+      # Programs that find the installed library by these.
+      echo cmake:cmake pkgconf:pkg-config
       # Another cache, to be held against the suite that ours is held against.
       echo varnish:varnishd
       # An authority server with a signed zone, and a stub resolver that asks over TLS.
