@@ -15,7 +15,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane bench-audio soak-audio docs man deb image lab lab-image install fmt
+.PHONY: help run test test-all soak bench-http bench-malloc bench-dns bench-plane bench-audio soak-audio docs man deb image lab lab-image install wheel fmt
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -123,6 +123,10 @@ install: ## install libsteppe_malloc with header, .pc and CMake package; PREFIX=
 	    -e 's|@VERSION@|$(malloc_version)|' "$(malloc_abi)/$${file%%:*}.in" \
 	    > "$(DESTDIR)$(LIBDIR)/$${file#*:}/$${file%%:*}" || exit 1; \
 	done
+
+wheel: ## build the Python wheel `steppe-malloc` in target/packaging/wheel
+	@scripts/setup.sh run
+	@python3 -m pip wheel --quiet --no-deps --no-index --wheel-dir target/packaging/wheel packaging/python
 
 fmt: ## format everything
 	@scripts/setup.sh run

@@ -18,3 +18,4 @@ mod servers;
 mod sleeping;
 mod support;
 mod targets;
+mod wheel;

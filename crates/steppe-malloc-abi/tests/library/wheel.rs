@@ -1,0 +1,162 @@
+//! The Python wheel: built by one command, installed into an environment of its own without a network.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{run, target_directory};
+use steppe_testkit::{Scratch, skip};
+
+/// Python's module that the wheel has.
+const MODULE: [&str; 2] = ["-m", "steppe_malloc"];
+
+struct Installed {
+    scratch: Scratch,
+    python: PathBuf,
+}
+
+impl Installed {
+    /// `None`: this machine's Python builds no wheels, or has no environments.
+    fn make(test: &str) -> Option<Self> {
+        let needed = "import ensurepip, pip, tomllib, venv";
+        let has_all = Command::new("python3").args(["-c", needed]).output();
+        if !has_all.is_ok_and(|output| output.status.success()) {
+            skip(
+                test,
+                "python3 with pip, venv and tomllib (3.11) is not installed",
+            );
+            return None;
+        }
+        let scratch = Scratch::new("malloc-wheel");
+        let mut build = Command::new("python3");
+        build
+            .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"])
+            .arg("--wheel-dir")
+            .arg(scratch.path())
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/python"))
+            .env("CARGO_TARGET_DIR", target_directory())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env_remove("RUSTFLAGS");
+        run(&mut build).succeeded();
+        let version = env!("CARGO_PKG_VERSION");
+        let machine = std::env::consts::ARCH;
+        let name = format!("steppe_malloc-{version}-py3-none-manylinux_2_28_{machine}.whl");
+        let environment = scratch.join("environment");
+        // Its own pip would take most of the test's time.
+        let make = ["-m", "venv", "--without-pip"];
+        run(Command::new("python3").args(make).arg(&environment)).succeeded();
+        let python = environment.join("bin/python");
+        let mut install = Command::new("python3");
+        install
+            .args(["-m", "pip", "--python"])
+            .arg(&python)
+            .args(["install", "--quiet", "--no-index", "--no-deps"])
+            .arg(scratch.join(&name));
+        run(&mut install).succeeded();
+        Some(Self { scratch, python })
+    }
+
+    fn module(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.python);
+        command
+            .args(MODULE)
+            .args(arguments)
+            .current_dir(self.scratch.path());
+        command
+    }
+}
+
+/// Prints the library that the process has loaded, its profile, and the arguments.
+const LOADED: &str = "
+import ctypes, sys
+profile = ctypes.CDLL(None).steppe_malloc_profile
+profile.restype = ctypes.c_char_p
+loaded = {line.split()[-1] for line in open('/proc/self/maps') if 'libsteppe_malloc' in line}
+print(*loaded, profile().decode(), *sys.argv[1:])
+";
+
+/// Each file of the wheel is as its list of files has it.
+const AS_RECORDED: &str = "
+import base64, hashlib, importlib.metadata as metadata
+package = metadata.distribution('steppe-malloc')
+files = [file for file in package.files if file.hash is not None]
+for file in files:
+    content = file.read_binary()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b'=').decode()
+    assert (file.hash.mode, file.hash.value, file.size) == ('sha256', digest, len(content)), file
+print(len(files), package.version, package.metadata['License-Expression'])
+";
+
+#[test]
+fn a_wheel_preloads_the_library() {
+    let Some(installed) = Installed::make("a_wheel_preloads_the_library") else {
+        return;
+    };
+    let path = run(&mut installed.module(&["path"])).succeeded().out;
+    let path = path.trim_end();
+    assert!(
+        Path::new(path).is_absolute() && Path::new(path).exists(),
+        "{path}"
+    );
+
+    let recorded = run(Command::new(&installed.python).args(["-c", AS_RECORDED])).succeeded();
+    let (count, rest) = recorded
+        .out
+        .trim_end()
+        .split_once(' ')
+        .expect("three words");
+    assert_eq!(
+        rest,
+        concat!(env!("CARGO_PKG_VERSION"), " MIT OR Apache-2.0")
+    );
+    assert!(
+        count.parse::<u32>().is_ok_and(|count| count >= 7),
+        "{recorded:#?}"
+    );
+
+    // Python of the environment, which is not activated.
+    let program = ["--", "python", "-c", LOADED, "--profile", "x y"];
+    let lean = [&["run", "--profile", "lean"], &program[..]].concat();
+    for (arguments, profile) in [
+        (lean, "lean"),
+        ([&["run"], &program[..]].concat(), "balanced"),
+    ] {
+        let ended = run(&mut installed.module(&arguments)).succeeded();
+        assert_eq!(ended.out, format!("{path} {profile} --profile x y\n"));
+    }
+
+    // A console script; what is preloaded already stays so.
+    let text = format!("#!{}\nprint('hello')\n", installed.python.display());
+    let hello = installed.scratch.write("environment/bin/hello", &text);
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(hello, executable).expect("it is ours");
+    let mut script = installed.module(&["run", "hello"]);
+    script
+        .env("STEPPE_MALLOC_STATS", "1")
+        .env("LD_PRELOAD", "libm.so.6");
+    let ended = run(&mut script).succeeded();
+    assert_eq!(ended.out, "hello\n", "{ended:#?}");
+    assert!(
+        ended.errors.contains("{\"profile\":\"balanced\""),
+        "{ended:#?}"
+    );
+    let mut variable = installed.module(&["run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    let ended = run(variable.env("LD_PRELOAD", "libm.so.6")).succeeded();
+    assert_eq!(ended.out, format!("{path}:libm.so.6\n"));
+    keeps_exit_codes(&installed);
+}
+
+/// Exit codes are the program's own, or those of a shell that does not find it.
+fn keeps_exit_codes(installed: &Installed) {
+    let endings: [(&[&str], i32); 4] = [
+        (&["run", "--", "sh", "-c", "exit 7"], 7),
+        (&["run", "--", "no-such-program"], 127),
+        (&["run", "--", "/proc/self/status"], 126),
+        (&["run", "--"], 2),
+    ];
+    for (arguments, code) in endings {
+        let ended = run(&mut installed.module(arguments));
+        assert_eq!(ended.code, Some(code), "{ended:#?}");
+        assert_eq!(ended.errors.is_empty(), code == 7, "{ended:#?}");
+    }
+}
