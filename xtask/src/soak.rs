@@ -20,7 +20,7 @@ struct Soak {
 }
 
 /// Quick ones first.
-const SOAKS: [Soak; 34] = [
+const SOAKS: [Soak; 35] = [
     soak("gateway-baseline", 0),
     soak("gateway-tls-baseline", 0),
     soak("gateway-h2-baseline", 0),
@@ -59,6 +59,7 @@ const SOAKS: [Soak; 34] = [
     named("malloc-redis"),
     named("malloc-node"),
     named("malloc-balanced"),
+    named("malloc-idle"),
     named("audio"),
 ];
 

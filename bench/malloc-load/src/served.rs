@@ -1,6 +1,6 @@
-//! Random mixed behind a socket, so that the lab can drive it: each request is a burst of steps.
+//! A case behind a socket, so that the lab can drive it: each request is a burst of operations.
 //!
-//! Invariant: one thread, a fixed number of connections, heads read into arrays: serving allocates
+//! Invariant: one thread serves, a fixed number of connections, heads read into arrays: serving allocates
 //! nothing, and what grows is the allocator's. Leaves out most of HTTP/1.1 (RFC 9112): a request is
 //! a head without content, and only its path is looked at.
 
@@ -9,7 +9,37 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::cases::mixed::Mixed;
+use crate::cases::server::Crew;
 use crate::sys::{self, POLLED_MAX};
+
+/// A case that goes on for as long as it is asked to.
+pub trait Served {
+    /// Does so many operations.
+    fn burst(&mut self, operations: u64);
+
+    /// Bytes of blocks that live, as the allocator counts them.
+    fn live_bytes(&self) -> usize;
+}
+
+impl Served for Mixed {
+    fn burst(&mut self, operations: u64) {
+        self.step(operations);
+    }
+
+    fn live_bytes(&self) -> usize {
+        self.live_bytes()
+    }
+}
+
+impl Served for Crew {
+    fn burst(&mut self, operations: u64) {
+        self.wave(operations);
+    }
+
+    fn live_bytes(&self) -> usize {
+        self.live_bytes()
+    }
+}
 
 /// A connection and what it has sent of its next request.
 struct Connection {
@@ -22,11 +52,11 @@ const HEAD_BYTES: usize = 4_096;
 const CONNECTIONS_MAX: usize = POLLED_MAX - 1;
 
 /// Serves until it is killed: `/memory` tells live bytes as JSON, every other path runs `burst`
-/// steps first.
+/// operations first.
 ///
 /// # Errors
 /// When the listener fails.
-pub fn serve(listener: &TcpListener, mixed: &mut Mixed, burst: u64) -> io::Result<()> {
+pub fn serve(listener: &TcpListener, served: &mut impl Served, burst: u64) -> io::Result<()> {
     let mut connections = [const { None::<Connection> }; CONNECTIONS_MAX];
     loop {
         let ready = wait(listener, &connections)?;
@@ -34,7 +64,7 @@ pub fn serve(listener: &TcpListener, mixed: &mut Mixed, burst: u64) -> io::Resul
             let Some(connection) = slot.as_mut().filter(|_| *is_ready) else {
                 continue;
             };
-            if connection.answer(mixed, burst).is_err() {
+            if connection.answer(served, burst).is_err() {
                 *slot = None;
             }
         }
@@ -84,7 +114,7 @@ impl Connection {
     }
 
     /// Reads what there is, and answers if that completes a request. An error: it is over.
-    fn answer(&mut self, mixed: &mut Mixed, burst: u64) -> io::Result<()> {
+    fn answer(&mut self, served: &mut impl Served, burst: u64) -> io::Result<()> {
         let read = self.stream.read(&mut self.head[self.filled..])?;
         // Its end, or a head that is too long.
         if read == 0 {
@@ -97,9 +127,9 @@ impl Connection {
         let asks_for_memory = self.head.starts_with(b"GET /memory ");
         self.filled = 0;
         if !asks_for_memory {
-            mixed.step(burst);
+            served.burst(burst);
         }
-        self.respond(mixed.live_bytes())
+        self.respond(served.live_bytes())
     }
 
     fn respond(&mut self, live_bytes: usize) -> io::Result<()> {

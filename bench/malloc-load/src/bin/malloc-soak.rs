@@ -1,6 +1,8 @@
-//! `malloc-soak`: random mixed with 400 slots in one process, for as long as somebody watches.
+//! `malloc-soak`: a case in one process, for as long as somebody watches.
 //!
-//! `malloc-soak serve ADDRESS:PORT STEPS` runs so many steps for each request: for the lab.
+//! `malloc-soak serve ADDRESS:PORT STEPS` runs so many steps of random mixed with 400 slots for each
+//! request: for the lab. `malloc-soak crew ADDRESS:PORT REQUESTS` does the same with 96 threads, which
+//! serve so many requests and then sleep until the next one comes.
 //! `malloc-soak turns` reads a line with a number of seconds, works for so long, says what it did,
 //! and waits for the next: for `steppe-bench malloc --soak`.
 
@@ -11,7 +13,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use steppe_malloc_load::cases::mixed::Mixed;
-use steppe_malloc_load::served;
+use steppe_malloc_load::cases::server::Crew;
+use steppe_malloc_load::served::{self, Served};
 use steppe_malloc_load::{status, sys};
 
 fn main() -> ExitCode {
@@ -20,9 +23,10 @@ fn main() -> ExitCode {
     let mut mixed = Mixed::new(WORKING_SET);
     let outcome = match arguments[..] {
         ["serve", address, steps] => serve(&mut mixed, address, steps),
+        ["crew", address, requests] => serve(&mut Crew::new(), address, requests),
         ["turns"] => take_turns(&mut mixed),
         _ => Err(io::Error::other(
-            "usage: malloc-soak serve ADDRESS:PORT STEPS | malloc-soak turns",
+            "usage: malloc-soak serve ADDRESS:PORT STEPS | malloc-soak crew ADDRESS:PORT REQUESTS | malloc-soak turns",
         )),
     };
     match outcome {
@@ -36,9 +40,9 @@ fn main() -> ExitCode {
 
 const WORKING_SET: usize = 400;
 
-fn serve(mixed: &mut Mixed, address: &str, steps: &str) -> io::Result<()> {
+fn serve(served: &mut impl Served, address: &str, steps: &str) -> io::Result<()> {
     let steps = steps.parse().map_err(io::Error::other)?;
-    served::serve(&TcpListener::bind(address)?, mixed, steps)
+    served::serve(&TcpListener::bind(address)?, served, steps)
 }
 
 /// A line a turn: operations, CPU time in microseconds, resident KiB.

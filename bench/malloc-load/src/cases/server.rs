@@ -4,7 +4,8 @@
 //! leaves objects in a table that all threads share: what it finds there it frees, whoever made it.
 //! Bodies are held for 5 ms, as while an upstream answers, so that many live at once.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -40,6 +41,73 @@ pub fn run(meter: &mut Meter, units: u64) {
     retained.clear();
     meter.mark_after_pause("freed");
     meter.stop(u64::from(WAVES) * u64::from(THREADS) * u64::from(requests));
+}
+
+/// Threads that stay: all of them sleep between two waves.
+pub struct Crew {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    retained: Retained,
+    /// Of each thread, in the next wave.
+    requests: AtomicU32,
+    begin: Barrier,
+    end: Barrier,
+}
+
+impl Crew {
+    /// Threads that sleep.
+    pub fn new() -> Self {
+        let together = THREADS as usize + 1;
+        let shared = Arc::new(Shared {
+            retained: Retained::new(),
+            requests: AtomicU32::new(0),
+            begin: Barrier::new(together),
+            end: Barrier::new(together),
+        });
+        for number in 0..THREADS {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.work(Random::new(number + 1)));
+        }
+        Self { shared }
+    }
+
+    /// A wave of so many requests, the same number for each thread.
+    pub fn wave(&self, requests: u64) {
+        let each = u32::try_from(requests).unwrap_or(u32::MAX) / THREADS;
+        self.shared.requests.store(each.max(1), Ordering::Relaxed);
+        self.shared.begin.wait();
+        self.shared.end.wait();
+    }
+
+    /// Bytes of the objects that are left, as the allocator counts them.
+    pub fn live_bytes(&self) -> usize {
+        self.shared.retained.live_bytes()
+    }
+}
+
+impl Default for Crew {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Shared {
+    fn work(&self, mut random: Random) {
+        loop {
+            self.begin.wait();
+            let requests = self.requests.load(Ordering::Relaxed);
+            let seed = random.draw();
+            serve(
+                &self.retained,
+                Random::new(seed | 1),
+                requests,
+                BODY_BYTES_MAX,
+            );
+            self.end.wait();
+        }
+    }
 }
 
 fn serve(retained: &Retained, mut random: Random, requests: u32, body_bytes_max: usize) {
@@ -84,6 +152,18 @@ impl Retained {
             // Freed outside of the lock, by a thread that seldom made it.
             drop(found);
         }
+    }
+
+    fn live_bytes(&self) -> usize {
+        let bytes = |shard: &Mutex<&'static mut [Option<Block>]>| {
+            let slots = shard.lock().expect("no holder panics");
+            slots
+                .iter()
+                .flatten()
+                .map(Block::usable_bytes)
+                .sum::<usize>()
+        };
+        self.shards.iter().map(bytes).sum()
     }
 
     fn clear(&self) {
