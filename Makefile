@@ -124,9 +124,10 @@ install: ## install libsteppe_malloc with header, .pc and CMake package; PREFIX=
 	    > "$(DESTDIR)$(LIBDIR)/$${file#*:}/$${file%%:*}" || exit 1; \
 	done
 
-wheel: ## build the Python wheel `steppe-malloc` in target/packaging/wheel
+wheel: ## build the Python wheel `steppe-malloc` in target/packaging/wheel; TARGET=
 	@scripts/setup.sh run
-	@python3 -m pip wheel --quiet --no-deps --no-index --wheel-dir target/packaging/wheel packaging/python
+	@python3 -m pip wheel --quiet --no-deps --no-index --wheel-dir target/packaging/wheel \
+	  $(if $(TARGET),--config-settings target="$(TARGET)") packaging/python
 
 fmt: ## format everything
 	@scripts/setup.sh run

@@ -1,7 +1,8 @@
 """Builds the wheel (PEP 517): has cargo build the library, and packs it with the Python module.
 
 Of the standard library alone. The wheel is the same, byte for byte, whenever the library is. Its tag
-says which systems take it: the library runs with glibc 2.28, which a test of the library checks.
+says which systems take it: the library runs with glibc 2.28, which a test of the library checks. With
+the setting `target=x86_64-unknown-linux-musl`, and on Alpine without it, it is for musl.
 """
 
 import base64
@@ -10,7 +11,9 @@ import hashlib
 import io
 import os
 import platform
+import shutil
 import subprocess
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -29,10 +32,13 @@ def get_requires_for_build_wheel(config_settings=None):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with open(ROOT / "Cargo.toml", "rb") as file:
         version = tomllib.load(file)["workspace"]["package"]["version"]
-    tag = f"py3-none-manylinux_2_28_{platform.machine()}"
+    target = (config_settings or {}).get("target", own_target())
+    machine = target.partition("-")[0]
+    system = "musllinux_1_2" if target.endswith("-musl") else "manylinux_2_28"
+    tag = f"py3-none-{system}_{machine}"
     information = f"{MODULE}-{version}.dist-info"
     files = {f"{MODULE}/{source.name}": source.read_bytes() for source in sorted((HERE / MODULE).glob("*.py"))}
-    files[f"{MODULE}/libsteppe_malloc.so"] = build_library().read_bytes()
+    files[f"{MODULE}/libsteppe_malloc.so"] = build_library(target).read_bytes()
     licenses = ["LICENSE-APACHE", "LICENSE-MIT"]
     for name in licenses:
         files[f"{information}/licenses/{name}"] = (ROOT / name).read_bytes()
@@ -53,11 +59,29 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return name
 
 
-def build_library():
+def own_target():
+    """The target of cargo that this Python runs on."""
+    is_musl = "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
+    return f"{platform.machine()}-unknown-linux-{'musl' if is_musl else 'gnu'}"
+
+
+def build_library(target):
     build = ["cargo", "build", "--locked", "--profile", "release-malloc", "--package", "steppe-malloc-abi"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    target = Path(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"))
-    return target / "release-malloc" / "libsteppe_malloc.so"
+    environment = dict(os.environ)
+    folder = Path(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"))
+    if target.endswith("-musl"):
+        # Rust has musl inside otherwise, and no shared library.
+        environment["RUSTFLAGS"] = "-C target-feature=-crt-static"
+        # Where the compiler of the machine is not musl's own.
+        if shutil.which("musl-gcc"):
+            environment["RUSTFLAGS"] += " -C linker=musl-gcc"
+    elif target == own_target():
+        # The place of every other build.
+        target = ""
+    if target:
+        build += ["--target", target]
+    subprocess.run(build, cwd=ROOT, env=environment, check=True)
+    return folder / target / "release-malloc" / "libsteppe_malloc.so"
 
 
 def metadata(version, licenses):

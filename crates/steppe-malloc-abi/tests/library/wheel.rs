@@ -4,11 +4,45 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{run, target_directory};
+use crate::support::{run, target_directory, testdata};
+use crate::targets::{MUSL, runs};
 use steppe_testkit::{Scratch, skip};
 
 /// Python's module that the wheel has.
 const MODULE: [&str; 2] = ["-m", "steppe_malloc"];
+
+/// True if this machine's Python builds wheels and has environments.
+fn can_build(test: &str) -> bool {
+    let needed = "import ensurepip, pip, tomllib, venv";
+    let has_all = Command::new("python3").args(["-c", needed]).output();
+    let can = has_all.is_ok_and(|output| output.status.success());
+    if !can {
+        skip(
+            test,
+            "python3 with pip, venv and tomllib (3.11) is not installed",
+        );
+    }
+    can
+}
+
+/// Builds the wheel of a platform into a folder; returns where it is.
+fn build(folder: &Scratch, platform: &str, settings: &[&str]) -> PathBuf {
+    let mut build = Command::new("python3");
+    build
+        .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"])
+        .arg("--wheel-dir")
+        .arg(folder.path())
+        .args(settings)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/python"))
+        .env("CARGO_TARGET_DIR", target_directory())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("RUSTFLAGS");
+    run(&mut build).succeeded();
+    let version = env!("CARGO_PKG_VERSION");
+    let wheel = folder.join(&format!("steppe_malloc-{version}-py3-none-{platform}.whl"));
+    assert!(wheel.exists(), "{}", wheel.display());
+    wheel
+}
 
 struct Installed {
     scratch: Scratch,
@@ -16,31 +50,14 @@ struct Installed {
 }
 
 impl Installed {
-    /// `None`: this machine's Python builds no wheels, or has no environments.
+    /// `None`: it can't be.
     fn make(test: &str) -> Option<Self> {
-        let needed = "import ensurepip, pip, tomllib, venv";
-        let has_all = Command::new("python3").args(["-c", needed]).output();
-        if !has_all.is_ok_and(|output| output.status.success()) {
-            skip(
-                test,
-                "python3 with pip, venv and tomllib (3.11) is not installed",
-            );
+        if !can_build(test) {
             return None;
         }
         let scratch = Scratch::new("malloc-wheel");
-        let mut build = Command::new("python3");
-        build
-            .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"])
-            .arg("--wheel-dir")
-            .arg(scratch.path())
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/python"))
-            .env("CARGO_TARGET_DIR", target_directory())
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env_remove("RUSTFLAGS");
-        run(&mut build).succeeded();
-        let version = env!("CARGO_PKG_VERSION");
-        let machine = std::env::consts::ARCH;
-        let name = format!("steppe_malloc-{version}-py3-none-manylinux_2_28_{machine}.whl");
+        let platform = format!("manylinux_2_28_{}", std::env::consts::ARCH);
+        let wheel = build(&scratch, &platform, &[]);
         let environment = scratch.join("environment");
         // Its own pip would take most of the test's time.
         let make = ["-m", "venv", "--without-pip"];
@@ -51,7 +68,7 @@ impl Installed {
             .args(["-m", "pip", "--python"])
             .arg(&python)
             .args(["install", "--quiet", "--no-index", "--no-deps"])
-            .arg(scratch.join(&name));
+            .arg(wheel);
         run(&mut install).succeeded();
         Some(Self { scratch, python })
     }
@@ -159,4 +176,37 @@ fn keeps_exit_codes(installed: &Installed) {
         assert_eq!(ended.code, Some(code), "{ended:#?}");
         assert_eq!(ended.errors.is_empty(), code == 7, "{ended:#?}");
     }
+}
+
+/// For Alpine: its Python is not here, but pip, and programs of musl.
+#[test]
+fn a_wheel_for_musl() {
+    const NAME: &str = "a_wheel_for_musl";
+    if !runs(NAME, MUSL, &["musl-gcc"]) || !can_build(NAME) {
+        return;
+    }
+    let folder = Scratch::new("malloc-wheel");
+    let target = format!("target={MUSL}");
+    let platform = "musllinux_1_2_x86_64";
+    let wheel = build(&folder, platform, &["--config-settings", &target]);
+    let installed = folder.join("installed");
+    let mut install = Command::new("python3");
+    install
+        .args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"])
+        .args(["--only-binary", ":all:", "--platform", platform, "--target"])
+        .args([&installed, &wheel]);
+    run(&mut install).succeeded();
+    let program = folder.join("silent");
+    let mut compile = Command::new("musl-gcc");
+    compile.arg(testdata("silent.c")).arg("-o").arg(&program);
+    run(&mut compile).succeeded();
+    let mut silent = Command::new(&program);
+    silent
+        .env(
+            "LD_PRELOAD",
+            installed.join("steppe_malloc/libsteppe_malloc.so"),
+        )
+        .env("STEPPE_MALLOC_STATS", "1");
+    let ended = run(&mut silent).succeeded();
+    assert!(ended.errors.starts_with("{\"profile\":"), "{ended:#?}");
 }
