@@ -12,7 +12,8 @@
 //! Invariant: a unit is free in `Chunk::free` or belongs to exactly one slab or run. While memory is
 //! given back its unit is not free, so the system call needs no lock.
 
-use core::cell::Cell;
+mod buckets;
+
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::chunk::{
@@ -20,10 +21,11 @@ use crate::chunk::{
 };
 use crate::chunk_map::CHUNK_MAP;
 use crate::deadline;
-use crate::list::{Linked, List};
+use crate::list::List;
 use crate::profile;
 use crate::sync::Lock;
 use crate::sys;
+use buckets::{Buckets, first_run, longest_run, multiples};
 
 /// What a chunk is cut down to where 4 MiB at once can't be had.
 const MAPPED_BYTES: [usize; 3] = [CHUNK_BYTES, CHUNK_BYTES / 4, CHUNK_BYTES / 16];
@@ -39,13 +41,6 @@ pub(crate) static POOL: Pool = Pool {
     chunks: AtomicUsize::new(0),
     reserved_chunks: AtomicUsize::new(0),
 };
-
-/// Chunks by the length of a run that they have.
-struct Buckets<const L: usize> {
-    lists: [List<Chunk, L>; UNITS],
-    /// Which lists have a chunk.
-    filled: Cell<u64>,
-}
 
 pub(crate) struct Pool {
     pub lock: Lock,
@@ -322,103 +317,4 @@ fn new_chunk() -> Option<&'static Chunk> {
     chunk.usable.set(span(BOOK_UNITS, units - BOOK_UNITS));
     chunk.free.set(chunk.usable.get());
     Some(chunk)
-}
-
-/// The lowest bit of `starts` from which `units` bits of `among` are set.
-fn first_run(starts: u64, among: u64, units: usize) -> Option<usize> {
-    let mut runs = among;
-    let (mut step, mut left) = (1, units - 1);
-    while left > 0 {
-        let shift = step.min(left);
-        runs &= runs >> shift;
-        left -= shift;
-        step *= 2;
-    }
-    let found = runs & starts;
-    (found != 0).then(|| found.trailing_zeros() as usize)
-}
-
-/// The length of the longest run of set bits.
-fn longest_run(mut bits: u64) -> u8 {
-    let mut length = 0;
-    while bits != 0 {
-        bits &= bits << 1;
-        length += 1;
-    }
-    length
-}
-
-/// A bit at each multiple of `align`, a power of two.
-fn multiples(align: usize) -> u64 {
-    (0..UNITS)
-        .step_by(align)
-        .fold(0, |bits, unit| bits | 1 << unit)
-}
-
-impl<const L: usize> Buckets<L>
-where
-    Chunk: Linked<L>,
-{
-    const fn new() -> Self {
-        Self {
-            lists: [const { List::new() }; UNITS],
-            filled: Cell::new(0),
-        }
-    }
-
-    /// The chunk with the shortest run of at least `length`.
-    fn at_least(&self, length: usize) -> Option<&'static Chunk> {
-        if length >= UNITS {
-            return None;
-        }
-        let enough = self.filled.get() >> length << length;
-        if enough == 0 {
-            return None;
-        }
-        self.lists[enough.trailing_zeros() as usize % UNITS].first()
-    }
-
-    fn push(&self, chunk: &'static Chunk, length: u8) {
-        if length > 0 {
-            self.lists[usize::from(length) % UNITS].push_front(chunk);
-            self.filled.set(self.filled.get() | 1 << length);
-        }
-    }
-
-    fn remove(&self, chunk: &'static Chunk, length: u8) {
-        if length > 0 {
-            let list = &self.lists[usize::from(length) % UNITS];
-            list.remove(chunk);
-            if list.is_empty() {
-                self.filled.set(self.filled.get() & !(1 << length));
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_are_found() {
-        assert_eq!(first_run(u64::MAX, 0b0111_0110, 1), Some(1));
-        assert_eq!(first_run(u64::MAX, 0b0111_0110, 3), Some(4));
-        assert_eq!(first_run(multiples(4), 0b0111_1110, 2), Some(4));
-        assert_eq!(first_run(u64::MAX, 0b0111_0110, 4), None);
-        assert_eq!(first_run(u64::MAX, !1, 63), Some(1));
-    }
-
-    #[test]
-    fn the_longest_run_is_counted() {
-        assert_eq!(longest_run(0), 0);
-        assert_eq!(longest_run(0b1011_1011), 3);
-        assert_eq!(longest_run(!1), 63);
-    }
-
-    #[test]
-    fn spans_are_of_the_length_asked_for() {
-        assert_eq!(span(1, 63), !1);
-        assert_eq!(span(4, 2), 0b11_0000);
-    }
 }
