@@ -203,23 +203,20 @@ impl ChunkMap {
             .cast()
     }
 
-    /// Forgets and unmaps what [`ChunkMap::map`] mapped.
+    /// Forgets and unmaps what [`ChunkMap::map`] mapped. False: the process has as many mappings as it
+    /// may, this would cut one in two, and everything is as it was.
     ///
     /// # Safety
     /// It is that mapping, whole, and nobody uses it any more.
-    pub unsafe fn unmap(&self, base: *mut u8, bytes: usize) {
+    pub unsafe fn unmap(&self, base: *mut u8, bytes: usize) -> bool {
         let _guard = self.lock.lock();
         // SAFETY: promised by the caller. Under the lock: nobody maps there in between.
-        if unsafe { sys::unmap(base, bytes) } {
+        let is_gone = unsafe { sys::unmap(base, bytes) };
+        if is_gone {
             self.leave(base.addr(), bytes);
             self.count(0, bytes);
-            return;
         }
-        // The process has as many mappings as it may, and this would cut one in two: the place
-        // stays taken, its memory goes.
-        enter(base.addr(), BLOCKED);
-        // SAFETY: promised by the caller.
-        unsafe { sys::purge(base, bytes) };
+        is_gone
     }
 
     /// Makes a single block's mapping `new` bytes long, where it stands or, if it has to, elsewhere
@@ -267,7 +264,7 @@ impl ChunkMap {
         }
         let bytes = match owner(start) {
             Owner::Chunk(chunk) => chunk.mapped_bytes.get(),
-            Owner::Huge(huge) => huge.mapped_bytes.get(),
+            Owner::Huge(huge) => huge.mapped_bytes(),
             Owner::Nobody => 0,
         };
         address - start < bytes

@@ -1,7 +1,13 @@
 //! The record of a mapping that is one block.
 //!
-//! Invariant: it is live (one block), retained (in `large`'s list, nobody's) or spare (no mapping), and
-//! a record is never unmapped: whoever finds one in the map of chunks may read it.
+//! ```text
+//!   base          block_bytes                    padding_bytes
+//!   │ block ────────────────────────────────── │ untouched ─────── │ the next mapping
+//!   └ a multiple of 4 MiB                                          └ where it shares, another one
+//! ```
+//! Invariant: it is live (one block), retained (in `large`'s list, nobody's), a place (mapped, without
+//! memory, in `places`' lists) or spare (no mapping), and a record is never unmapped: whoever finds one
+//! in the map of chunks may read it.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -11,12 +17,17 @@ use crate::list::{Link, Linked};
 pub(crate) const SPARE: u8 = 0;
 pub(crate) const LIVE: u8 = 1;
 pub(crate) const RETAINED: u8 = 2;
+pub(crate) const PLACE: u8 = 3;
 
 /// The record of a mapping that is one block.
 pub(crate) struct Huge {
     pub base: Cell<*mut u8>,
-    /// Bytes of its mapping.
-    pub mapped_bytes: Cell<usize>,
+    /// Bytes of its block, in whole pages.
+    pub block_bytes: Cell<usize>,
+    /// Bytes of its mapping behind the block.
+    pub padding_bytes: Cell<usize>,
+    /// True when it may be part of a mapping of the kernel's with its neighbours; see `places`.
+    pub shares: Cell<bool>,
     pub state: AtomicU8,
     pub stamp: Cell<u32>,
     /// Whether it reads as zeros.
@@ -38,9 +49,21 @@ impl Huge {
         let is_live = self.state.load(Ordering::Relaxed) == LIVE;
         let is_start = core::ptr::eq(pointer, self.base.get());
         if is_live && is_start {
-            self.mapped_bytes.get()
+            self.block_bytes.get()
         } else {
             0
         }
+    }
+
+    /// Bytes of its mapping.
+    pub fn mapped_bytes(&self) -> usize {
+        self.block_bytes.get() + self.padding_bytes.get()
+    }
+
+    /// Makes its block `bytes` long within its mapping.
+    pub fn set_block_bytes(&self, bytes: usize) {
+        let mapped = self.mapped_bytes();
+        self.block_bytes.set(bytes);
+        self.padding_bytes.set(mapped.saturating_sub(bytes));
     }
 }

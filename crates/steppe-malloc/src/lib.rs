@@ -29,10 +29,11 @@
 //! - `depot.rs`, `depot/`: depot of a size class and shard: its store of blocks, its slabs, purging of pages
 //!   (`pages.rs`)
 //! - `chunk.rs`: chunk metadata: the units of a 4 MiB chunk, the bitmap of each slab
-//! - `pool.rs`: free units of the process and their decay
+//! - `pool.rs`, `pool/`: free units of the process and their decay
 //! - `chunk_map.rs`: address to chunk, and address to size class
-//! - `large.rs`: blocks above 32 KiB: runs of units up to 1 MiB, mappings above that
+//! - `large.rs`, `large/`: blocks above 32 KiB: runs of units up to 1 MiB, mappings above that
 //! - `huge.rs`: record of a mapping that is one block
+//! - `places.rs`: mappings of thousands of large blocks, which share the kernel's
 //! - `decay.rs`: purging of free memory after the decay time, and the background thread
 //! - `deadline.rs`: time of the next purge
 //! - `profile.rs`: profiles (`speed`, `balanced`, `lean`) as numbers: sizes of bins and depots, decay time
@@ -111,6 +112,7 @@ mod huge;
 mod large;
 mod list;
 mod meta;
+mod places;
 mod pool;
 pub mod profile;
 pub mod raw;

@@ -160,12 +160,21 @@ impl Pool {
             self.enter(chunk);
         }
         drop(guard);
+        self.unmap_empty();
+        purged
+    }
+
+    fn unmap_empty(&self) {
         while let Some(chunk) = self.take_empty() {
             // SAFETY: all of its units are free and it is in no list any more: nobody has a pointer
             // into it. The books say how much was mapped.
-            unsafe { CHUNK_MAP.unmap(chunk.start(), chunk.mapped_bytes.get()) };
+            if !unsafe { CHUNK_MAP.unmap(chunk.start(), chunk.mapped_bytes.get()) } {
+                let _guard = self.lock.lock();
+                self.chunks.fetch_add(1, Ordering::Relaxed);
+                self.enter(chunk);
+                return;
+            }
         }
-        purged
     }
 
     /// Maps chunks until `bytes` are free, or there is no memory.

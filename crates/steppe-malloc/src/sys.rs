@@ -6,7 +6,10 @@
 //! Under Miri mappings come from the host's allocator, and giving back is writing zeros: what is
 //! checked there is what the core does with memory, not the kernel.
 
+mod address_space;
 pub mod file;
+#[cfg(miri)]
+mod in_miri;
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -15,6 +18,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 pub use crate::errno::{keeping_errno, set_errno};
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
+pub use address_space::has_endless_addresses;
+#[cfg(not(miri))]
+pub use address_space::map_aligned;
 
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 
@@ -76,23 +82,6 @@ fn map_with(hint: usize, bytes: usize, protection: c_int) -> Option<*mut u8> {
 pub unsafe fn unmap(base: *mut u8, bytes: usize) -> bool {
     // SAFETY: promised by the caller.
     keeping_errno(|| unsafe { libc::munmap(base.cast(), bytes) == 0 })
-}
-
-/// Zeroed memory of `bytes` at a multiple of `align`, anywhere.
-#[cfg(not(miri))]
-pub fn map_aligned(bytes: usize, align: usize) -> Option<*mut u8> {
-    let len = bytes.checked_add(align)?;
-    let base = map(0, len)?;
-    let start = base.addr().next_multiple_of(align) - base.addr();
-    // SAFETY: `start` is below `align`, so within the mapping.
-    let aligned = unsafe { base.add(start) };
-    if start > 0 {
-        // SAFETY: the part before what is returned.
-        unsafe { unmap(base, start) };
-    }
-    // SAFETY: the part behind it, which ends where the mapping does.
-    unsafe { unmap(aligned.add(bytes), len - start - bytes) };
-    Some(aligned)
 }
 
 /// Gives the memory of whole pages back; they read as zeros afterwards. False: the kernel refused.
@@ -185,51 +174,6 @@ pub unsafe fn relocate(base: *mut u8, old: usize, new: usize, target: usize) -> 
     true
 }
 
-#[cfg(miri)]
-mod in_miri {
-    use super::{PAGE_BYTES, c_void, ptr};
-
-    pub fn map(_hint: usize, bytes: usize) -> Option<*mut u8> {
-        map_aligned(bytes, PAGE_BYTES)
-    }
-
-    pub fn map_aligned(bytes: usize, align: usize) -> Option<*mut u8> {
-        let mut base = ptr::null_mut::<c_void>();
-        // SAFETY: `base` is written only on success.
-        let refused = unsafe { libc::posix_memalign(&raw mut base, align, bytes) };
-        if refused != 0 {
-            return None;
-        }
-        // SAFETY: just allocated with this size.
-        unsafe { ptr::write_bytes(base.cast::<u8>(), 0, bytes) };
-        Some(base.cast())
-    }
-
-    pub unsafe fn unmap(base: *mut u8, _bytes: usize) -> bool {
-        // SAFETY: from `map_aligned`, whole: nothing is unmapped in parts here.
-        unsafe { libc::free(base.cast()) };
-        true
-    }
-
-    pub unsafe fn purge(base: *mut u8, bytes: usize) -> bool {
-        // SAFETY: promised by the caller.
-        unsafe { ptr::write_bytes(base, 0, bytes) };
-        true
-    }
-
-    pub fn advise_huge_pages(_base: *mut u8, _bytes: usize, _wanted: bool) {}
-
-    #[cfg(feature = "hardened")]
-    pub unsafe fn protect(_base: *mut u8, _bytes: usize, _accessible: bool) {}
-
-    pub unsafe fn resize(_base: *mut u8, _old: usize, _new: usize) -> bool {
-        false
-    }
-
-    pub unsafe fn relocate(_base: *mut u8, _old: usize, _new: usize, _target: usize) -> bool {
-        false
-    }
-}
 #[cfg(miri)]
 pub use in_miri::*;
 

@@ -129,6 +129,26 @@ pub fn read_text(path: &CStr, mut take: impl FnMut(&str) -> fmt::Result) -> fmt:
     }
 }
 
+/// The start of a file, as much as `room` takes. `None`: it can't be opened.
+pub fn read_start<'room>(path: &CStr, room: &'room mut [u8]) -> Option<&'room [u8]> {
+    // Miri has no files of the kernel's.
+    if cfg!(miri) {
+        return None;
+    }
+    let file = open(path, libc::O_RDONLY).ok()?;
+    let mut read = 0;
+    while let Some(rest) = room.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        let (to, len) = (rest.as_mut_ptr(), rest.len());
+        // SAFETY: the bytes are there and outlive the call.
+        let count = keeping_errno(|| unsafe { libc::syscall(libc::SYS_read, file.0, to, len) });
+        match usize::try_from(count) {
+            Ok(count @ 1..) => read += count,
+            _ => break,
+        }
+    }
+    room.get(..read)
+}
+
 /// Writes to standard error, as much as the system takes.
 pub fn write_error(text: &[u8]) {
     let _ = write(libc::STDERR_FILENO, text);

@@ -1,0 +1,295 @@
+//! Blocks above 1 MiB: a mapping each, and what becomes of it when the block is freed.
+
+use core::sync::atomic::Ordering;
+
+use super::{BYTES_MAX, Block, Large, RUN_BYTES_MAX};
+use crate::chunk::{CHUNK_BYTES, UNIT_BYTES};
+use crate::chunk_map::{CHUNK_MAP, ChunkMap};
+use crate::deadline;
+use crate::huge::{Huge, LIVE, PLACE, RETAINED, SPARE};
+use crate::list::List;
+use crate::meta::META;
+use crate::places::{self, SHARING_BYTES_MAX};
+use crate::profile;
+use crate::report;
+use crate::sys;
+
+/// Retained mappings that are looked at for a request.
+const LOOKS_MAX: usize = 64;
+
+impl Large {
+    /// A block of `bytes` at a multiple of `align`, a power of two. `None`: no memory.
+    pub fn allocate(&self, bytes: usize, align: usize) -> Option<Block> {
+        if bytes > BYTES_MAX || align > BYTES_MAX / 2 {
+            return None;
+        }
+        if bytes <= RUN_BYTES_MAX && align <= RUN_BYTES_MAX {
+            let units = bytes.div_ceil(UNIT_BYTES).max(1);
+            if let Some(block) = self.allocate_run(units, align.div_ceil(UNIT_BYTES).max(1)) {
+                return Some(block);
+            }
+        }
+        self.allocate_huge(bytes, align)
+    }
+
+    fn allocate_huge(&self, bytes: usize, align: usize) -> Option<Block> {
+        let bytes = bytes.max(1).checked_next_multiple_of(sys::page_bytes())?;
+        if let Some(huge) = self.take_retained(bytes, align) {
+            if huge.block_bytes.get() >= bytes || self.remap(huge, bytes) {
+                return Some(self.hand_out(huge));
+            }
+            self.give_up(huge);
+        }
+        let huge = self
+            .take_place(bytes, align)
+            .or_else(|| self.map(bytes, align))
+            .or_else(|| self.unmap_places().then(|| self.map(bytes, align))?)?;
+        self.mappings.fetch_add(1, Ordering::Relaxed);
+        Some(self.hand_out(huge))
+    }
+
+    fn map(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
+        let huge = self.spare_record()?;
+        let padding = places::padding(bytes, self.mappings.load(Ordering::Relaxed));
+        huge.shares.set(padding.is_some());
+        let is_mapped = Self::map_as(huge, align, (bytes, padding.unwrap_or(0)))
+            || padding.is_some() && Self::map_as(huge, align, (bytes, 0));
+        if !is_mapped {
+            let _guard = self.lock.lock();
+            self.spare.push_front(huge);
+            return None;
+        }
+        // A huge page of a short block would reach into its padding.
+        let wants_huge_pages = profile::huge_pages() && !huge.shares.get();
+        sys::advise_huge_pages(huge.base.get(), huge.mapped_bytes(), wants_huge_pages);
+        huge.is_clean.set(true);
+        Some(huge)
+    }
+
+    /// Maps a block of `bytes` and as much `padding`. False: refused.
+    fn map_as(huge: &'static Huge, align: usize, (bytes, padding): (usize, usize)) -> bool {
+        huge.block_bytes.set(bytes);
+        huge.padding_bytes.set(padding);
+        let mapped = CHUNK_MAP.map(bytes + padding, align, |base| {
+            huge.base.set(base);
+            ChunkMap::huge_entry(huge)
+        });
+        mapped.is_some()
+    }
+
+    /// A mapping whose memory went back and whose place did not.
+    fn take_place(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
+        if bytes > SHARING_BYTES_MAX || align > CHUNK_BYTES {
+            return None;
+        }
+        let guard = self.lock.lock();
+        let huge = self.places.take(bytes)?;
+        drop(guard);
+        huge.set_block_bytes(bytes);
+        Some(huge)
+    }
+
+    fn hand_out(&self, huge: &'static Huge) -> Block {
+        huge.state.store(LIVE, Ordering::Relaxed);
+        self.huge_bytes
+            .fetch_add(huge.block_bytes.get(), Ordering::Relaxed);
+        Block {
+            pointer: huge.base.get(),
+            is_clean: huge.is_clean.replace(false),
+        }
+    }
+
+    /// The retained mapping that fits best: the smallest that is large enough and not too large, or
+    /// else the largest that is at least a quarter as large, to be grown. Its pages are resident already.
+    fn take_retained(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
+        let slack = (bytes / 16).saturating_mul(profile::current().numbers().huge_slack_16ths);
+        let _guard = self.lock.lock();
+        let mut best: Option<&'static Huge> = None;
+        let mut next = self.retained.first();
+        for _ in 0..LOOKS_MAX {
+            let Some(huge) = next else { break };
+            next = <List<Huge, 0>>::next(huge);
+            let mapped = huge.block_bytes.get();
+            let fits = mapped >= bytes / 4 && mapped <= bytes.saturating_add(slack);
+            // All lie at multiples of a chunk's size, and where one grows to is no more than that.
+            let is_aligned = align <= CHUNK_BYTES
+                || mapped >= bytes && huge.base.get().addr().is_multiple_of(align);
+            let is_better = best.is_none_or(|best| {
+                let best = best.block_bytes.get();
+                match mapped >= bytes {
+                    true => best < bytes || mapped < best,
+                    false => best < bytes && mapped > best,
+                }
+            });
+            if fits && is_aligned && is_better {
+                best = Some(huge);
+            }
+        }
+        let best = best?;
+        self.retained.remove(best);
+        self.retained_bytes
+            .fetch_sub(best.block_bytes.get(), Ordering::Relaxed);
+        Some(best)
+    }
+
+    /// Makes a block `bytes` long, in whole pages. False: nothing changed.
+    fn remap(&self, huge: &'static Huge, bytes: usize) -> bool {
+        let mapped = huge.mapped_bytes();
+        // What is moved shares no mapping of the kernel's any more: copying costs less.
+        if !huge.shares.get() || bytes > SHARING_BYTES_MAX {
+            // SAFETY: the record's own mapping; whoever had its block gave it up for the result.
+            let base = unsafe { CHUNK_MAP.resize(huge.base.get(), mapped, bytes, huge) };
+            if let Some(base) = base {
+                huge.base.set(base);
+                huge.block_bytes.set(bytes);
+                huge.padding_bytes.set(0);
+                huge.shares.set(false);
+                return true;
+            }
+        }
+        bytes <= mapped && Self::resize_within(huge, bytes)
+    }
+
+    /// Makes a block `bytes` long, no longer than its mapping.
+    fn resize_within(huge: &'static Huge, bytes: usize) -> bool {
+        let old = huge.block_bytes.get();
+        if bytes < old {
+            let end = huge.base.get().wrapping_add(bytes);
+            // SAFETY: the end of the block, which who resizes it no longer uses.
+            unsafe { sys::purge(end, old - bytes) };
+        }
+        huge.set_block_bytes(bytes);
+        true
+    }
+
+    fn spare_record(&self) -> Option<&'static Huge> {
+        let guard = self.lock.lock();
+        if let Some(huge) = self.spare.pop_front() {
+            return Some(huge);
+        }
+        drop(guard);
+        let record = META.allocate(size_of::<Huge>())?;
+        // SAFETY: zeroed, large enough, never unmapped; all-zero is a spare record.
+        Some(unsafe { &*record.cast::<Huge>() })
+    }
+
+    /// Takes a mapping back. `pointer` is what the program calls it.
+    pub fn free_huge(&self, huge: &'static Huge, pointer: *mut u8) {
+        if pointer != huge.base.get() {
+            report::misuse("free of a pointer into a block", pointer, 0);
+            return;
+        }
+        let claim =
+            huge.state
+                .compare_exchange(LIVE, RETAINED, Ordering::AcqRel, Ordering::Relaxed);
+        if claim.is_err() {
+            report::misuse("double free", pointer, 0);
+            return;
+        }
+        let bytes = huge.block_bytes.get();
+        self.huge_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let limit = profile::current().numbers().huge_retained_bytes;
+        let now = sys::now_ms();
+        let guard = self.lock.lock();
+        if self.retained_bytes.load(Ordering::Relaxed) + bytes > limit {
+            drop(guard);
+            self.give_up(huge);
+            return;
+        }
+        huge.stamp.set(now);
+        self.retained.push_front(huge);
+        self.retained_bytes.fetch_add(bytes, Ordering::Relaxed);
+        drop(guard);
+        deadline::note(now);
+    }
+
+    /// Makes a mapping `bytes` long. Its place then; `None`: nothing changed.
+    pub fn resize_huge(&self, huge: &'static Huge, bytes: usize) -> Option<*mut u8> {
+        let page = sys::page_bytes();
+        let old = huge.block_bytes.get();
+        let exact = bytes.checked_next_multiple_of(page)?;
+        // Whoever grows a block grows it again: an eighth more costs address space, and
+        // memory only where the last huge page is.
+        let generous = (bytes + bytes / 8).checked_next_multiple_of(page)?;
+        let wanted = if exact > old { generous } else { exact };
+        if !self.remap(huge, wanted) && !self.remap(huge, exact) {
+            return None;
+        }
+        let new = huge.block_bytes.get();
+        self.huge_bytes.fetch_add(new, Ordering::Relaxed);
+        self.huge_bytes.fetch_sub(old, Ordering::Relaxed);
+        Some(huge.base.get())
+    }
+
+    /// Gives back what has been retained for `decay_ms`. Returns the bytes.
+    pub fn purge(&self, now: u32, decay_ms: u32) -> usize {
+        let purged = self.purge_retained(now, decay_ms);
+        if !places::is_crowded(self.mappings.load(Ordering::Relaxed)) {
+            self.unmap_places();
+        }
+        purged
+    }
+
+    fn purge_retained(&self, now: u32, decay_ms: u32) -> usize {
+        let mut purged = 0;
+        loop {
+            let guard = self.lock.lock();
+            let Some(oldest) = self.retained.last() else {
+                return purged;
+            };
+            if !deadline::has_passed(oldest.stamp.get(), now, decay_ms) {
+                return purged;
+            }
+            self.retained.remove(oldest);
+            let bytes = oldest.block_bytes.get();
+            self.retained_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            drop(guard);
+            self.give_up(oldest);
+            purged += bytes;
+        }
+    }
+
+    /// Gives a mapping back. Its place stays where there are many, or where it can't be had otherwise.
+    fn give_up(&self, huge: &'static Huge) {
+        let mappings = self.mappings.fetch_sub(1, Ordering::Relaxed) - 1;
+        let stays = huge.shares.get() && places::is_crowded(mappings);
+        if stays || !self.unmap(huge) {
+            // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.
+            let is_gone = unsafe { sys::purge(huge.base.get(), huge.mapped_bytes()) };
+            huge.is_clean.set(is_gone);
+            huge.state.store(PLACE, Ordering::Relaxed);
+            let _guard = self.lock.lock();
+            self.places.put(huge);
+        }
+        if self.places.count() > 0 {
+            deadline::note(sys::now_ms());
+        }
+    }
+
+    /// False: the process has as many mappings as it may, and this would cut one in two.
+    fn unmap(&self, huge: &'static Huge) -> bool {
+        // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.
+        let is_gone = unsafe { CHUNK_MAP.unmap(huge.base.get(), huge.mapped_bytes()) };
+        if is_gone {
+            huge.state.store(SPARE, Ordering::Relaxed);
+            let _guard = self.lock.lock();
+            self.spare.push_front(huge);
+        }
+        is_gone
+    }
+
+    /// Unmaps places that wait for a block. True when there were any.
+    pub fn unmap_places(&self) -> bool {
+        let count = self.places.count();
+        for _ in 0..count {
+            let guard = self.lock.lock();
+            let Some(huge) = self.places.pop() else { break };
+            drop(guard);
+            if !self.unmap(huge) {
+                let _guard = self.lock.lock();
+                self.places.put(huge);
+            }
+        }
+        count > 0
+    }
+}
