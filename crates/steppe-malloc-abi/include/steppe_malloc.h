@@ -31,6 +31,21 @@ int steppe_malloc_trim(void);
  * whose decay time has passed to the system. Cheap if there is nothing to do. */
 void steppe_malloc_on_idle(void);
 
+/* Sets the most bytes that the allocator may hold; 0 removes the limit. A request that would pass it purges free
+ * memory first, and then fails with ENOMEM. Held are 64 KiB for each started unit of small and medium blocks, whole
+ * blocks above 1 MiB (touched or not), free memory until it is purged, and the allocator's records: held_bytes below.
+ * Stacks, libraries and mappings of the program are not counted. */
+void steppe_malloc_set_limit(size_t bytes);
+
+/* Sets the number of held bytes above which all free memory is returned to the system at once; 0 removes it. Above it,
+ * this happens again after growth by an eighth. */
+void steppe_malloc_set_soft_limit(size_t bytes);
+
+/* Sets a watermark: once more than `bytes` are held, 1 is written to the eventfd(2), once. Set it again to hear of it
+ * again; 0 bytes removes it. The library keeps a copy of the descriptor until then. The child of a fork has no
+ * watermark. Returns 0, or -1 with errno = EBADF. */
+int steppe_malloc_set_watermark(size_t bytes, int eventfd);
+
 /* Returns 1 if the pointer points into memory of this allocator, else 0. */
 int steppe_malloc_owns(const void *pointer);
 
@@ -42,6 +57,7 @@ struct steppe_malloc_stats {
   size_t mapped_bytes;      /* address space mapped from the system */
   size_t huge_bytes;        /* part of live_bytes: blocks with their own mapping */
   size_t mapped_bytes_peak; /* maximum of mapped_bytes so far */
+  size_t held_bytes;        /* resident, or may become so without a further request: what limits count */
 };
 
 /* Fills in at most stats_bytes (the sizeof) of *stats, and returns the number of bytes filled in:

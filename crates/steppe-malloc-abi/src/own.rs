@@ -5,7 +5,7 @@ use core::fmt::Write;
 
 use steppe_malloc::profile::{self, Profile};
 use steppe_malloc::stats::{self, Stats};
-use steppe_malloc::{heap_profile, raw};
+use steppe_malloc::{heap_profile, pressure, raw};
 
 use crate::errno;
 use crate::text::{Descriptor, Stream};
@@ -22,6 +22,7 @@ pub struct CStats {
     mapped_bytes: usize,
     huge_bytes: usize,
     mapped_bytes_peak: usize,
+    held_bytes: usize,
 }
 
 impl From<Stats> for CStats {
@@ -33,6 +34,7 @@ impl From<Stats> for CStats {
             mapped_bytes: stats.mapped_bytes,
             huge_bytes: stats.huge_bytes,
             mapped_bytes_peak: stats.mapped_bytes_peak,
+            held_bytes: stats.held_bytes,
         }
     }
 }
@@ -79,6 +81,28 @@ pub unsafe extern "C" fn steppe_malloc_set_profile(name: *const c_char) -> c_int
 #[unsafe(no_mangle)]
 pub extern "C" fn steppe_malloc_trim() -> c_int {
     c_int::from(raw::trim())
+}
+
+/// Sets the most bytes that the allocator may hold; 0 takes the limit away.
+#[unsafe(no_mangle)]
+pub extern "C" fn steppe_malloc_set_limit(bytes: usize) {
+    pressure::set_limit(bytes);
+}
+
+/// Sets how many bytes it may hold before what is free is purged at once; 0 takes that away.
+#[unsafe(no_mangle)]
+pub extern "C" fn steppe_malloc_set_soft_limit(bytes: usize) {
+    pressure::set_soft_limit(bytes);
+}
+
+/// Has an eventfd written to, once more than `bytes` are held; 0 takes that away. 0, or -1 with `errno` = `EBADF`.
+#[unsafe(no_mangle)]
+pub extern "C" fn steppe_malloc_set_watermark(bytes: usize, eventfd: c_int) -> c_int {
+    if pressure::set_watermark(bytes, eventfd) {
+        return 0;
+    }
+    errno::set(libc::EBADF);
+    -1
 }
 
 /// For an event loop that is about to sleep. Cheap when there is nothing to do.

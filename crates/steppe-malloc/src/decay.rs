@@ -18,6 +18,7 @@ use crate::deadline::{
 use crate::depot;
 use crate::heap::{sweep, threads};
 use crate::heap_profile;
+use crate::held;
 use crate::large::LARGE;
 use crate::pool::POOL;
 use crate::profile;
@@ -89,8 +90,14 @@ pub(crate) fn purge_all() -> usize {
     purge(sys::now_ms(), 0)
 }
 
+/// Counts a purge.
+pub(crate) fn count(bytes: usize) {
+    PURGED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+    PURGES.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
-fn purge(now: u32, decay_ms: u32) -> usize {
+pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
     let refusals = sys::refusals();
     DEADLINE.store(0, Ordering::Relaxed);
     let mut purged: usize = depot::all()
@@ -99,8 +106,8 @@ fn purge(now: u32, decay_ms: u32) -> usize {
     // After the slabs: those that became empty are in the pool now.
     purged += POOL.purge(now, decay_ms);
     purged += LARGE.purge(now, decay_ms);
-    PURGED_BYTES.fetch_add(purged as u64, Ordering::Relaxed);
-    PURGES.fetch_add(1, Ordering::Relaxed);
+    count(purged);
+    held::forget_peak();
     let is_done = POOL.dirty_bytes() == 0
         && LARGE.retained_bytes() == 0
         && depot::all().all(|(_, depot)| !depot.has_aging())

@@ -15,6 +15,7 @@ use crate::heap_profile;
 use crate::large::LARGE;
 use crate::meta::META;
 use crate::pool::POOL;
+use crate::pressure::{self, WATERMARK};
 use crate::sync::Lock;
 use crate::sys;
 
@@ -22,7 +23,7 @@ use crate::sys;
 pub(crate) static START: Lock = Lock::new();
 
 fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
-    [&PURGE, &START, &HEAPS.lock]
+    [&WATERMARK.lock, &PURGE, &START, &HEAPS.lock]
         .into_iter()
         .chain(depot::all().map(|(_, depot)| &depot.lock))
         .chain([&POOL.lock, &LARGE.lock, &CHUNK_MAP.lock])
@@ -46,6 +47,7 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     locks().rev().for_each(Lock::reset);
     decay::after_fork();
+    pressure::after_fork();
 }
 
 #[cfg(all(test, not(any(miri, loom))))]

@@ -15,6 +15,7 @@ mod mappings;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::chunk::{Chunk, Kind, UNIT_BYTES, Unit};
+use crate::held::RETAINED_BYTES;
 use crate::huge::Huge;
 use crate::list::List;
 use crate::places::Places;
@@ -37,7 +38,6 @@ pub(crate) static LARGE: Large = Large {
     spare: List::new(),
     places: Places::new(),
     mappings: AtomicUsize::new(0),
-    retained_bytes: AtomicUsize::new(0),
     huge_bytes: AtomicUsize::new(0),
     run_bytes: AtomicUsize::new(0),
 };
@@ -56,7 +56,6 @@ pub(crate) struct Large {
     places: Places,
     /// Live and retained ones.
     mappings: AtomicUsize,
-    retained_bytes: AtomicUsize,
     huge_bytes: AtomicUsize,
     run_bytes: AtomicUsize,
 }
@@ -117,7 +116,7 @@ impl Large {
 
     /// Bytes of freed mappings that are kept.
     pub fn retained_bytes(&self) -> usize {
-        self.retained_bytes.load(Ordering::Relaxed)
+        RETAINED_BYTES.load(Ordering::Relaxed)
     }
 
     /// Bytes of live mappings, and of live runs.

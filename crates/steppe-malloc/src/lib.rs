@@ -36,6 +36,8 @@
 //! - `places.rs`: mappings of thousands of large blocks, which share the kernel's
 //! - `decay.rs`: purging of free memory after the decay time, and the background thread
 //! - `deadline.rs`: time of the next purge
+//! - `held.rs`: bytes held from the system, and the bounds on them
+//! - `pressure.rs`: answers where a bound is passed: soft limit, watermark, too much free memory
 //! - `profile.rs`: profiles (`speed`, `balanced`, `lean`) as numbers: sizes of bins and depots, decay time
 //! - `start.rs`: initialization at the first allocation of the process
 //! - `settings.rs`: settings from environment variables
@@ -108,12 +110,14 @@ mod global;
 mod hardened;
 mod heap;
 pub mod heap_profile;
+mod held;
 mod huge;
 mod large;
 mod list;
 mod meta;
 mod places;
 mod pool;
+pub mod pressure;
 pub mod profile;
 pub mod raw;
 mod report;

@@ -21,6 +21,7 @@ use crate::chunk::{
 };
 use crate::chunk_map::CHUNK_MAP;
 use crate::deadline;
+use crate::held::{self, DIRTY_UNITS};
 use crate::list::List;
 use crate::profile;
 use crate::sync::Lock;
@@ -29,6 +30,8 @@ use buckets::{Buckets, first_run, longest_run, multiples};
 
 /// What a chunk is cut down to where 4 MiB at once can't be had.
 const MAPPED_BYTES: [usize; 3] = [CHUNK_BYTES, CHUNK_BYTES / 4, CHUNK_BYTES / 16];
+/// Bytes of a chunk's books.
+const BOOK_BYTES: usize = BOOK_UNITS * UNIT_BYTES;
 /// Empty chunks that are kept, so that a program at the edge of one does not map and unmap.
 const SPARE_CHUNKS: usize = 1;
 
@@ -37,7 +40,6 @@ pub(crate) static POOL: Pool = Pool {
     by_free: Buckets::new(),
     by_dirty: Buckets::new(),
     dirty_chunks: List::new(),
-    dirty_units: AtomicUsize::new(0),
     chunks: AtomicUsize::new(0),
     reserved_chunks: AtomicUsize::new(0),
 };
@@ -47,7 +49,6 @@ pub(crate) struct Pool {
     by_free: Buckets<BY_FREE>,
     by_dirty: Buckets<BY_DIRTY>,
     dirty_chunks: List<Chunk, DIRTY>,
-    dirty_units: AtomicUsize,
     chunks: AtomicUsize,
     reserved_chunks: AtomicUsize,
 }
@@ -65,6 +66,12 @@ pub(crate) struct Run {
     pub is_clean: bool,
 }
 
+/// The result of a look for free units.
+enum Found {
+    Run(Run),
+    Nothing,
+}
+
 impl Run {
     pub fn base(&self) -> *mut u8 {
         self.chunk.base_of(self.first)
@@ -80,7 +87,7 @@ impl Pool {
     pub fn take(&self, units: usize, align: usize) -> Option<Run> {
         loop {
             let guard = self.lock.lock();
-            if let Some(run) = self.take_free(units, align) {
+            if let Found::Run(run) = self.take_free(units, align)? {
                 return Some(run);
             }
             drop(guard);
@@ -102,7 +109,7 @@ impl Pool {
         }
         let _guard = self.lock.lock();
         let wanted = span(first, units);
-        if chunk.free.get() & wanted != wanted {
+        if chunk.free.get() & wanted != wanted || !held::take(clean_bytes(chunk, wanted)) {
             return false;
         }
         self.remove(chunk);
@@ -125,19 +132,31 @@ impl Pool {
         }
         self.enter(run.chunk);
         drop(guard);
-        if !run.is_clean {
+        let bytes = run.units * UNIT_BYTES;
+        if run.is_clean {
+            held::give(bytes);
+        } else {
             deadline::note(now);
+            held::note_free(bytes);
         }
     }
 
     /// Gives back what has been free for `decay_ms`, and chunks that are empty. Returns the bytes
     /// that went back.
     pub fn purge(&self, now: u32, decay_ms: u32) -> usize {
+        let purged = self.purge_some(now, decay_ms, usize::MAX);
+        self.unmap_empty();
+        purged
+    }
+
+    /// Gives back `enough` bytes, or a chunk's more, of what has been free for `decay_ms`. Returns the bytes that
+    /// went back.
+    pub fn purge_some(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
         let mut purged = 0;
         let mut guard = self.lock.lock();
         let mut left = self.chunks.load(Ordering::Relaxed);
         while let Some(chunk) = self.dirty_chunks.first() {
-            if left == 0 {
+            if left == 0 || purged >= enough {
                 break;
             }
             left -= 1;
@@ -151,7 +170,9 @@ impl Pool {
             }
             drop(guard);
             let gone = purge_units(chunk, old);
-            purged += gone.count_ones() as usize * UNIT_BYTES;
+            let gone_bytes = gone.count_ones() as usize * UNIT_BYTES;
+            held::give(gone_bytes);
+            purged += gone_bytes;
             guard = self.lock.lock();
             self.remove(chunk);
             // Whoever took other units meanwhile has dropped these from `dirty`.
@@ -160,7 +181,6 @@ impl Pool {
             self.enter(chunk);
         }
         drop(guard);
-        self.unmap_empty();
         purged
     }
 
@@ -174,6 +194,7 @@ impl Pool {
                 self.enter(chunk);
                 return;
             }
+            held::give(BOOK_BYTES);
         }
     }
 
@@ -191,7 +212,7 @@ impl Pool {
 
     /// Bytes of free units with resident pages.
     pub fn dirty_bytes(&self) -> usize {
-        self.dirty_units.load(Ordering::Relaxed) * UNIT_BYTES
+        DIRTY_UNITS.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
     /// True when it has more than one chunk, and more than were mapped beforehand.
@@ -204,29 +225,35 @@ impl Pool {
         self.chunks.load(Ordering::Relaxed)
     }
 
-    fn take_free(&self, units: usize, align: usize) -> Option<Run> {
+    /// `None`: the limit on what is held does not allow it.
+    fn take_free(&self, units: usize, align: usize) -> Option<Found> {
         // A run of this length has an aligned place for the units wherever it starts.
         let length = units + align - 1;
         let by_dirty = self.by_dirty.at_least(length);
         let (chunk, among) = match by_dirty {
             Some(chunk) => (chunk, chunk.free.get() & chunk.dirty.get()),
-            None => {
-                let chunk = self.by_free.at_least(length)?;
-                (chunk, chunk.free.get())
-            }
+            None => match self.by_free.at_least(length) {
+                Some(chunk) => (chunk, chunk.free.get()),
+                None => return Some(Found::Nothing),
+            },
         };
-        let first = first_run(among & multiples(align), among, units)?;
-        self.remove(chunk);
+        let Some(first) = first_run(among & multiples(align), among, units) else {
+            return Some(Found::Nothing);
+        };
         let mask = span(first, units);
+        if !held::take(clean_bytes(chunk, mask)) {
+            return None;
+        }
+        self.remove(chunk);
         let is_clean = chunk.dirty.get() & mask == 0;
         self.set_free(chunk, chunk.free.get() & !mask);
         self.enter(chunk);
-        Some(Run {
+        Some(Found::Run(Run {
             chunk,
             first,
             units,
             is_clean,
-        })
+        }))
     }
 
     /// Units that are not free are not dirty in the pool's eyes either.
@@ -242,7 +269,7 @@ impl Pool {
             self.by_dirty.remove(chunk, chunk.longest_dirty.get());
             self.dirty_chunks.remove(chunk);
             let units = (chunk.free.get() & chunk.dirty.get()).count_ones() as usize;
-            self.dirty_units.fetch_sub(units, Ordering::Relaxed);
+            DIRTY_UNITS.fetch_sub(units, Ordering::Relaxed);
         }
     }
 
@@ -255,8 +282,7 @@ impl Pool {
         if dirty != 0 {
             self.by_dirty.push(chunk, chunk.longest_dirty.get());
             self.dirty_chunks.push_back(chunk);
-            self.dirty_units
-                .fetch_add(dirty.count_ones() as usize, Ordering::Relaxed);
+            DIRTY_UNITS.fetch_add(dirty.count_ones() as usize, Ordering::Relaxed);
         }
     }
 
@@ -283,6 +309,11 @@ impl Pool {
         }
         None
     }
+}
+
+/// Bytes of those of a chunk's free `units` that are not resident.
+fn clean_bytes(chunk: &Chunk, units: u64) -> usize {
+    (units & !chunk.dirty.get()).count_ones() as usize * UNIT_BYTES
 }
 
 /// Free dirty units that have been so for `decay_ms`.
@@ -315,10 +346,17 @@ fn purge_units(chunk: &Chunk, mut units: u64) -> u64 {
 }
 
 fn new_chunk() -> Option<&'static Chunk> {
-    let (chunk, bytes) = MAPPED_BYTES.into_iter().find_map(|bytes| {
+    if !held::take(BOOK_BYTES) {
+        return None;
+    }
+    let mapped = MAPPED_BYTES.into_iter().find_map(|bytes| {
         let base = CHUNK_MAP.map(bytes, CHUNK_BYTES, |base| base.cast())?;
         Some((Chunk::holding(base), bytes))
-    })?;
+    });
+    let Some((chunk, bytes)) = mapped else {
+        held::give(BOOK_BYTES);
+        return None;
+    };
     // Where the kernel gives huge pages unasked, a chunk's first use would make 2 MiB resident.
     sys::advise_huge_pages(chunk.start(), bytes, profile::huge_pages());
     let units = bytes / UNIT_BYTES;

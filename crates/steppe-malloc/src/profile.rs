@@ -42,6 +42,10 @@ pub struct Numbers {
     /// A run goes back to the system when it is freed if more than this would be free and resident,
     /// in bytes, and a tenth of what runs are in use.
     pub free_bytes_max: usize,
+    /// Free and resident memory beyond this goes back at once, the oldest first, in bytes …
+    pub free_floor_bytes: usize,
+    /// … and this many parts of 16 of what was live not long ago.
+    pub free_share_16ths: usize,
     /// How much larger than asked for a kept mapping may be, as a part of 16 of the request.
     pub huge_slack_16ths: usize,
     /// Whether huge pages are asked for, or none wanted.
@@ -88,6 +92,8 @@ static SPEED: Numbers = Numbers {
     decay_ms: 10_000,
     huge_retained_bytes: 1 << 30,
     free_bytes_max: usize::MAX,
+    free_floor_bytes: 64 << 20,
+    free_share_16ths: 64,
     huge_slack_16ths: 256,
     huge_pages: true,
     is_sharded: true,
@@ -101,6 +107,8 @@ static BALANCED: Numbers = Numbers {
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
     free_bytes_max: usize::MAX,
+    free_floor_bytes: 8 << 20,
+    free_share_16ths: 16,
     huge_slack_16ths: 8,
     huge_pages: false,
     is_sharded: true,
@@ -114,6 +122,8 @@ static LEAN: Numbers = Numbers {
     decay_ms: 100,
     huge_retained_bytes: 0,
     free_bytes_max: 64 << 10,
+    free_floor_bytes: 4 << 20,
+    free_share_16ths: 4,
     huge_slack_16ths: 2,
     huge_pages: false,
     is_sharded: false,

@@ -15,6 +15,7 @@ use crate::depot::{self, Place};
 use crate::heap::threads;
 use crate::heap_profile;
 use crate::large::{BYTES_MAX, Block, LARGE};
+use crate::pressure;
 use crate::report;
 use crate::size_class::{BLOCK_BYTES, CLASSES, SMALL_BYTES_MAX, TABLE_BYTES_MAX, class_of};
 use crate::{start, sys, tls};
@@ -77,9 +78,9 @@ fn allocate_slowly(size: usize) -> *mut u8 {
         None => give_one(class),
     };
     let mut block = take();
-    decay::start_if_wanted();
+    pressure::start_if_wanted();
     if block.is_null() {
-        decay::purge_all();
+        pressure::make_room();
         block = take();
     }
     if block.is_null() {
@@ -109,12 +110,11 @@ fn allocate_large(size: usize, align: usize) -> Option<Block> {
     // So that the environment was read, and a thread's first block may be a large one.
     start::heap();
     let block = LARGE.allocate(size, align).or_else(|| {
-        // What was kept for later is enough, perhaps.
-        decay::purge_all();
+        pressure::make_room();
         LARGE.allocate(size, align)
     });
-    decay::tick();
-    decay::start_if_wanted();
+    pressure::tick();
+    pressure::start_if_wanted();
     match block {
         Some(block) => heap_profile::on_large(block.pointer, size, long_ways),
         None => _ = refuse(),
@@ -200,7 +200,7 @@ fn free_slowly(pointer: *mut u8) {
         } else {
             free_other(pointer);
         }
-        decay::tick();
+        pressure::tick();
     });
 }
 
@@ -321,7 +321,7 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
             if size <= usable && size > usable - usable / 8 {
                 return Some(pointer);
             }
-            let resized = LARGE.resize_huge(huge, size)?;
+            let resized = pressure::with_room(|| LARGE.resize_huge(huge, size))?;
             heap_profile::on_resize(&huge.sample, (usable, size), long_ways);
             Some(resized)
         }
@@ -388,8 +388,8 @@ pub fn on_idle() {
     if let Some(heap) = threads::current() {
         heap.flush_all();
     }
-    decay::tick();
-    decay::start_if_wanted();
+    pressure::tick();
+    pressure::start_if_wanted();
 }
 
 /// Ends the library's own thread, and has none started from now on, for a program that has to be of one thread. True

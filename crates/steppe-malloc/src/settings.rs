@@ -7,6 +7,8 @@
 //! | `STEPPE_MALLOC_BACKGROUND` | `0`: no thread of our own, `1` | `1` |
 //! | `STEPPE_MALLOC_THP` | `0`: no huge pages, `1`: asked for wherever they fit | the profile's |
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
+//! | `STEPPE_MALLOC_LIMIT` | the most bytes to hold, with `K`, `M` or `G`; see `pressure` | none |
+//! | `STEPPE_MALLOC_SOFT_LIMIT` | bytes beyond which what is free is purged at once | none |
 //! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file; `%p`: the process's number | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p` as above | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP_BYTES` | bytes that a sample stands for, with `K`, `M` or `G` | `512K` |
@@ -22,7 +24,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::decay;
 use crate::file::{Gathered, Output};
+use crate::held;
 use crate::pool::POOL;
+use crate::pressure;
 use crate::profile::{self, Profile};
 use crate::report;
 use crate::stats;
@@ -34,6 +38,8 @@ const PURGE_MS: &CStr = c"STEPPE_MALLOC_PURGE_MS";
 const BACKGROUND: &CStr = c"STEPPE_MALLOC_BACKGROUND";
 const THP: &CStr = c"STEPPE_MALLOC_THP";
 const RESERVE: &CStr = c"STEPPE_MALLOC_RESERVE";
+const LIMIT: &CStr = c"STEPPE_MALLOC_LIMIT";
+const SOFT_LIMIT: &CStr = c"STEPPE_MALLOC_SOFT_LIMIT";
 const STATS: &CStr = c"STEPPE_MALLOC_STATS";
 
 /// The two places for statistics at exit …
@@ -66,6 +72,14 @@ pub(crate) fn read() {
     });
     take(RESERVE, "bytes, with K, M or G", |value| {
         POOL.reserve(bytes(value)?);
+        Some(())
+    });
+    take(LIMIT, "bytes, with K, M or G", |value| {
+        held::set_limit(bytes(value)?);
+        Some(())
+    });
+    take(SOFT_LIMIT, "bytes, with K, M or G", |value| {
+        pressure::note_soft_limit(bytes(value)?);
         Some(())
     });
 }

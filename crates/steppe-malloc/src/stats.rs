@@ -12,6 +12,7 @@ use crate::depot;
 pub use crate::depot::ClassStats;
 use crate::heap::threads::HEAPS;
 pub use crate::heap::threads::HeapStats;
+use crate::held;
 use crate::large::LARGE;
 use crate::meta::META;
 use crate::pool::POOL;
@@ -39,6 +40,8 @@ pub struct Stats {
     pub huge_bytes: usize,
     /// A part of `live_bytes`: blocks that are runs of units.
     pub run_bytes: usize,
+    /// Units and mappings that are or may be resident, and records: what limits bound, see `pressure`.
+    pub held_bytes: usize,
     /// The allocator's own records.
     pub meta_bytes: usize,
     /// Given back to the system so far.
@@ -65,6 +68,7 @@ pub fn read() -> Stats {
         mapped_bytes_peak: mapped_bytes_peak + META.mapped_bytes(),
         huge_bytes,
         run_bytes,
+        held_bytes: held::bytes() + META.mapped_bytes(),
         meta_bytes: META.mapped_bytes(),
         purged_bytes,
         purges,
@@ -135,6 +139,7 @@ pub fn write_json(sink: &mut dyn Write) -> fmt::Result {
         ("mapped_bytes_peak", stats.mapped_bytes_peak as u64),
         ("huge_bytes", stats.huge_bytes as u64),
         ("run_bytes", stats.run_bytes as u64),
+        ("held_bytes", stats.held_bytes as u64),
         ("meta_bytes", stats.meta_bytes as u64),
         ("purged_bytes", stats.purged_bytes),
         ("purges", stats.purges),

@@ -10,6 +10,7 @@ mod glibc;
 mod idle;
 mod install;
 mod large_programs;
+mod limits;
 mod many;
 mod misuse;
 mod musl;

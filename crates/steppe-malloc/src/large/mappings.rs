@@ -6,6 +6,7 @@ use super::{BYTES_MAX, Block, Large, RUN_BYTES_MAX};
 use crate::chunk::{CHUNK_BYTES, UNIT_BYTES};
 use crate::chunk_map::{CHUNK_MAP, ChunkMap};
 use crate::deadline;
+use crate::held::{self, RETAINED_BYTES};
 use crate::huge::{Huge, LIVE, PLACE, RETAINED, SPARE};
 use crate::list::List;
 use crate::meta::META;
@@ -40,10 +41,17 @@ impl Large {
             }
             self.give_up(huge);
         }
+        if !held::take(bytes) {
+            return None;
+        }
         let huge = self
             .take_place(bytes, align)
             .or_else(|| self.map(bytes, align))
-            .or_else(|| self.unmap_places().then(|| self.map(bytes, align))?)?;
+            .or_else(|| self.unmap_places().then(|| self.map(bytes, align))?);
+        let Some(huge) = huge else {
+            held::give(bytes);
+            return None;
+        };
         self.mappings.fetch_add(1, Ordering::Relaxed);
         Some(self.hand_out(huge))
     }
@@ -127,13 +135,26 @@ impl Large {
         }
         let best = best?;
         self.retained.remove(best);
-        self.retained_bytes
-            .fetch_sub(best.block_bytes.get(), Ordering::Relaxed);
+        RETAINED_BYTES.fetch_sub(best.block_bytes.get(), Ordering::Relaxed);
         Some(best)
     }
 
     /// Makes a block `bytes` long, in whole pages. False: nothing changed.
     fn remap(&self, huge: &'static Huge, bytes: usize) -> bool {
+        let old = huge.block_bytes.get();
+        let growth = bytes.saturating_sub(old);
+        if !held::take(growth) {
+            return false;
+        }
+        let is_resized = Self::remap_counted(huge, bytes);
+        held::give(match is_resized {
+            true => old.saturating_sub(bytes),
+            false => growth,
+        });
+        is_resized
+    }
+
+    fn remap_counted(huge: &'static Huge, bytes: usize) -> bool {
         let mapped = huge.mapped_bytes();
         // What is moved shares no mapping of the kernel's any more: copying costs less.
         if !huge.shares.get() || bytes > SHARING_BYTES_MAX {
@@ -191,16 +212,17 @@ impl Large {
         let limit = profile::current().numbers().huge_retained_bytes;
         let now = sys::now_ms();
         let guard = self.lock.lock();
-        if self.retained_bytes.load(Ordering::Relaxed) + bytes > limit {
+        if RETAINED_BYTES.load(Ordering::Relaxed) + bytes > limit {
             drop(guard);
             self.give_up(huge);
             return;
         }
         huge.stamp.set(now);
         self.retained.push_front(huge);
-        self.retained_bytes.fetch_add(bytes, Ordering::Relaxed);
+        RETAINED_BYTES.fetch_add(bytes, Ordering::Relaxed);
         drop(guard);
         deadline::note(now);
+        held::note_free(bytes);
     }
 
     /// Makes a mapping `bytes` long. Its place then; `None`: nothing changed.
@@ -223,34 +245,37 @@ impl Large {
 
     /// Gives back what has been retained for `decay_ms`. Returns the bytes.
     pub fn purge(&self, now: u32, decay_ms: u32) -> usize {
-        let purged = self.purge_retained(now, decay_ms);
+        let purged = self.purge_some(now, decay_ms, usize::MAX);
         if !places::is_crowded(self.mappings.load(Ordering::Relaxed)) {
             self.unmap_places();
         }
         purged
     }
 
-    fn purge_retained(&self, now: u32, decay_ms: u32) -> usize {
+    /// Gives back `enough` bytes, or a mapping's more, of what has been retained for `decay_ms`. Returns the bytes.
+    pub fn purge_some(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
         let mut purged = 0;
-        loop {
+        while purged < enough {
             let guard = self.lock.lock();
             let Some(oldest) = self.retained.last() else {
-                return purged;
+                break;
             };
             if !deadline::has_passed(oldest.stamp.get(), now, decay_ms) {
-                return purged;
+                break;
             }
             self.retained.remove(oldest);
             let bytes = oldest.block_bytes.get();
-            self.retained_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            RETAINED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
             drop(guard);
             self.give_up(oldest);
             purged += bytes;
         }
+        purged
     }
 
     /// Gives a mapping back. Its place stays where there are many, or where it can't be had otherwise.
     fn give_up(&self, huge: &'static Huge) {
+        held::give(huge.block_bytes.get());
         let mappings = self.mappings.fetch_sub(1, Ordering::Relaxed) - 1;
         let stays = huge.shares.get() && places::is_crowded(mappings);
         if stays || !self.unmap(huge) {

@@ -49,8 +49,7 @@ impl Write for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: a number, which `open` made.
-        keeping_errno(|| unsafe { libc::syscall(libc::SYS_close, self.0) });
+        close(self.0);
     }
 }
 
@@ -154,7 +153,11 @@ pub fn write_error(text: &[u8]) {
     let _ = write(libc::STDERR_FILENO, text);
 }
 
-fn write(file: c_int, mut text: &[u8]) -> fmt::Result {
+/// Writes all of it.
+///
+/// # Errors
+/// The system takes no more.
+pub fn write(file: c_int, mut text: &[u8]) -> fmt::Result {
     while !text.is_empty() {
         let (from, len) = (text.as_ptr(), text.len());
         // SAFETY: the bytes outlive the call.
@@ -192,12 +195,7 @@ impl Witness {
 
     /// Makes the copy. False: there is no standard error.
     pub fn keep(&self) -> bool {
-        let (error, command) = (libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC);
-        // SAFETY: numbers only.
-        let copy = keeping_errno(|| unsafe {
-            libc::syscall(libc::SYS_fcntl, error, command, DESCRIPTOR_MIN)
-        });
-        let copy = c_int::try_from(copy).unwrap_or(-1);
+        let copy = duplicate(libc::STDERR_FILENO).unwrap_or(-1);
         let Some((device, inode)) = identity(copy) else {
             return false;
         };
@@ -225,8 +223,23 @@ impl Write for Borrowed {
     }
 }
 
+/// A further descriptor of an open file, not for programs that are executed. `None`: there is none.
+pub fn duplicate(file: c_int) -> Option<c_int> {
+    let command = libc::F_DUPFD_CLOEXEC;
+    // SAFETY: numbers only.
+    let copy =
+        keeping_errno(|| unsafe { libc::syscall(libc::SYS_fcntl, file, command, DESCRIPTOR_MIN) });
+    c_int::try_from(copy).ok().filter(|&copy| copy >= 0)
+}
+
+/// Closes a descriptor that [`duplicate`] made.
+pub fn close(file: c_int) {
+    // SAFETY: a number.
+    keeping_errno(|| unsafe { libc::syscall(libc::SYS_close, file) });
+}
+
 /// The device and the number of an open file, which no other file has while it is open (stat(3type)).
-fn identity(file: c_int) -> Option<(u64, u64)> {
+pub fn identity(file: c_int) -> Option<(u64, u64)> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // By number also since the C library's `fstat` is younger than glibc 2.28.
     // SAFETY: the kernel's structure is the C library's on these machines, all of 64 bits.

@@ -1,0 +1,119 @@
+//! Bytes held: what the allocator has from the system that is or may be resident, and the bounds on it.
+//!
+//! ```text
+//!   held = units in slabs and runs + dirty free units + live and retained mappings + books of chunks
+//!                                  └──── free ────┘            └── free ──┘
+//! ```
+//! Counted by units of 64 KiB and whole blocks above 1 MiB, touched or not: what a program may touch without asking
+//! again. Growth is counted before memory is taken, so a limit is never passed; where a lower bound is passed, a flag
+//! is set, and `pressure` answers at the end of the slow path, with no lock held.
+//!
+//! Invariant: who takes clean units or maps calls [`take`]; who gives memory back to the system calls [`give`].
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::chunk::UNIT_BYTES;
+use crate::meta::META;
+use crate::profile;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Free units with resident pages; the pool's to count.
+pub(crate) static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of freed mappings that are kept; `large`'s to count.
+pub(crate) static RETAINED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// No more than this, records of `meta` included.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Growth beyond the upper of these, or from below the lower, is answered.
+static UPPER: AtomicUsize = AtomicUsize::new(usize::MAX);
+static LOWER: AtomicUsize = AtomicUsize::new(0);
+static IS_ANSWER_WANTED: AtomicBool = AtomicBool::new(false);
+/// Live bytes at their highest not long ago.
+static LIVE_PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts `bytes` that are about to be taken. False: the limit does not allow them.
+pub(crate) fn take(bytes: usize) -> bool {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    let allowed = match limit {
+        usize::MAX => limit,
+        _ => limit.saturating_sub(META.mapped_bytes()),
+    };
+    let counted = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+        held.checked_add(bytes)
+            .filter(|&held| held <= allowed || bytes == 0)
+    });
+    let Ok(before) = counted else { return false };
+    let is_beyond = before + bytes > UPPER.load(Ordering::Relaxed);
+    if bytes > 0 && (is_beyond || before < LOWER.load(Ordering::Relaxed)) {
+        IS_ANSWER_WANTED.store(true, Ordering::Relaxed);
+    }
+    true
+}
+
+/// Counts `bytes` that went back.
+pub(crate) fn give(bytes: usize) {
+    HELD.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+/// Bytes held now, records of `meta` not included.
+pub(crate) fn bytes() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
+
+/// Of these: free. Units whose memory is going back at the moment are not counted.
+pub(crate) fn free_bytes() -> usize {
+    DIRTY_UNITS.load(Ordering::Relaxed) * UNIT_BYTES + RETAINED_BYTES.load(Ordering::Relaxed)
+}
+
+/// Notes that `bytes` of the program's were freed and stay resident.
+pub(crate) fn note_free(bytes: usize) {
+    let free = free_bytes();
+    let live = HELD.load(Ordering::Relaxed).saturating_sub(free) + bytes;
+    if live > LIVE_PEAK.load(Ordering::Relaxed) {
+        LIVE_PEAK.store(live, Ordering::Relaxed);
+    }
+    if free > free_max() {
+        IS_ANSWER_WANTED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that may be free and resident, by the profile and by what was live not long ago.
+pub(crate) fn free_max() -> usize {
+    let numbers = profile::current().numbers();
+    let share = LIVE_PEAK.load(Ordering::Relaxed) / 16;
+    numbers
+        .free_floor_bytes
+        .saturating_add(share.saturating_mul(numbers.free_share_16ths))
+}
+
+/// At each look of `decay`: a peak of live bytes is forgotten by and by.
+pub(crate) fn forget_peak() {
+    let live = HELD.load(Ordering::Relaxed).saturating_sub(free_bytes());
+    let peak = LIVE_PEAK.load(Ordering::Relaxed);
+    LIVE_PEAK.store(live.max(peak - peak / 4), Ordering::Relaxed);
+}
+
+/// True when a bound was passed; asked once.
+#[inline]
+pub(crate) fn is_answer_wanted() -> bool {
+    IS_ANSWER_WANTED.load(Ordering::Relaxed) && IS_ANSWER_WANTED.swap(false, Ordering::Relaxed)
+}
+
+/// Has growth beyond `upper`, or from below `lower`, answered.
+pub(crate) fn watch(lower: usize, upper: usize) {
+    LOWER.store(lower, Ordering::Relaxed);
+    UPPER.store(upper, Ordering::Relaxed);
+    if bytes() > upper {
+        IS_ANSWER_WANTED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True when there is a limit.
+pub(crate) fn is_limited() -> bool {
+    LIMIT.load(Ordering::Relaxed) != usize::MAX
+}
+
+/// Sets the most that may be held, in bytes; 0: no limit.
+pub(crate) fn set_limit(bytes: usize) {
+    let limit = if bytes == 0 { usize::MAX } else { bytes };
+    LIMIT.store(limit, Ordering::Relaxed);
+}

@@ -1,0 +1,185 @@
+//! Pressure: what happens when a bound on held memory is passed.
+//!
+//! | bound | passed by | answer |
+//! | --- | --- | --- |
+//! | limit | bytes held | purge, then `ENOMEM` (`raw`) |
+//! | soft limit | bytes held | everything free is purged at once |
+//! | watermark | bytes held | the program's eventfd is written to, once |
+//! | the profile's share of live bytes | free bytes | the oldest free memory is purged |
+//!
+//! Slow paths that take or bring memory set a flag (`held`) and ask here at their end, with no lock held. Beyond a
+//! bound, further growth by an eighth is answered again, so a program that lives above its soft limit pays for few
+//! purges.
+//!
+//! Invariant: nothing here is looked at while no bound is passed.
+
+mod watermark;
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) use watermark::WATERMARK;
+
+use crate::decay::{self, PURGE};
+use crate::held;
+use crate::large::LARGE;
+use crate::pool::POOL;
+use crate::profile;
+use crate::sys;
+
+/// Parts of a bound that held memory grows or falls by until it is answered again.
+const HYSTERESIS: usize = 8;
+
+/// Ages by which the oldest free memory is found, each half of the one before.
+const AGES: u32 = 8;
+
+/// The soft limit; `usize::MAX`: none.
+static SOFT: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Bytes held beyond which the next purge is due.
+static SOFT_NEXT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Sets the most that may be held, in bytes; 0 takes the limit away. Where more is held, what is free is purged.
+///
+/// Held are whole units of 64 KiB in use, blocks above 1 MiB, free memory until it is purged, and the allocator's
+/// records; not what the program maps itself, stacks and libraries.
+pub fn set_limit(bytes: usize) {
+    held::set_limit(bytes);
+    if bytes > 0 && held::bytes() > bytes {
+        decay::purge_all();
+    }
+}
+
+/// Sets how many bytes may be held before everything free is purged at once; 0 takes the soft limit away.
+pub fn set_soft_limit(bytes: usize) {
+    note_soft_limit(bytes);
+    answer();
+}
+
+/// The same where locks are held: it is answered later.
+pub(crate) fn note_soft_limit(bytes: usize) {
+    let soft = if bytes == 0 { usize::MAX } else { bytes };
+    SOFT.store(soft, Ordering::Relaxed);
+    SOFT_NEXT.store(soft, Ordering::Relaxed);
+    plan();
+}
+
+/// Has 1 written to `eventfd`, as 8 bytes (eventfd(2)), once more than `bytes` are held; 0 takes the watermark away.
+/// Each call replaces the one before; a watermark that was reached has to be set again. False: the descriptor is not
+/// open, or no copy of it can be had.
+pub fn set_watermark(bytes: usize, eventfd: c_int) -> bool {
+    let is_set = WATERMARK.set(bytes, eventfd);
+    plan();
+    answer();
+    is_set
+}
+
+/// Before a request is tried again: what was kept for later is enough, perhaps.
+pub(crate) fn make_room() {
+    LARGE.unmap_places();
+    decay::purge_all();
+}
+
+/// Has a block resized, by `request`, with no lock held: again where a limit refuses it at first.
+pub(crate) fn with_room<R>(request: impl Fn() -> Option<R>) -> Option<R> {
+    let mut result = request();
+    if result.is_none() && held::is_limited() {
+        make_room();
+        result = request();
+    }
+    answer();
+    result
+}
+
+/// At the end of a slow path, with no lock held: what bounds ask for, and what is due.
+pub(crate) fn tick() {
+    answer();
+    decay::tick();
+}
+
+/// Where memory was asked for, with no lock held: the same, but that our thread sees to what is due.
+#[inline]
+pub(crate) fn start_if_wanted() {
+    answer();
+    decay::start_if_wanted();
+}
+
+/// Does what a passed bound asks for.
+#[inline]
+fn answer() {
+    if held::is_answer_wanted() {
+        answer_now();
+    }
+}
+
+#[cold]
+fn answer_now() {
+    WATERMARK.look(held::bytes());
+    let is_soft_passed = held::bytes() > soft_next();
+    let is_purged = is_soft_passed && purge_everything();
+    if !is_purged {
+        purge_excess();
+    }
+    if is_purged {
+        let soft = SOFT.load(Ordering::Relaxed);
+        let next = soft.max(held::bytes() + soft / HYSTERESIS);
+        SOFT_NEXT.store(next, Ordering::Relaxed);
+    }
+    plan();
+}
+
+/// In the child of a fork: its parent's watermark is not its own.
+pub(crate) fn after_fork() {
+    WATERMARK.forget();
+    plan();
+}
+
+/// Has growth answered that passes the next bound.
+fn plan() {
+    let next = soft_next().min(WATERMARK.bytes());
+    // Below this the soft limit is in force again.
+    let soft = SOFT.load(Ordering::Relaxed);
+    let is_passed = SOFT_NEXT.load(Ordering::Relaxed) > soft;
+    held::watch(if is_passed { rearmed_below(soft) } else { 0 }, next);
+}
+
+fn soft_next() -> usize {
+    let soft = SOFT.load(Ordering::Relaxed);
+    if held::bytes() < rearmed_below(soft) {
+        SOFT_NEXT.store(soft, Ordering::Relaxed);
+    }
+    SOFT_NEXT.load(Ordering::Relaxed)
+}
+
+fn rearmed_below(bound: usize) -> usize {
+    bound - bound / HYSTERESIS
+}
+
+/// Purges everything free. False: somebody is at it.
+fn purge_everything() -> bool {
+    let guard = PURGE.try_lock();
+    if guard.is_some() {
+        decay::purge(sys::now_ms(), 0);
+    }
+    guard.is_some()
+}
+
+/// Purges the oldest of what is free beyond the profile's share, and a quarter of that share more, so that the next
+/// purge is as many frees away.
+fn purge_excess() {
+    let (free, max) = (held::free_bytes(), held::free_max());
+    if free <= max {
+        return;
+    }
+    let Some(_guard) = PURGE.try_lock() else {
+        return;
+    };
+    let excess = free - (max - max / 4);
+    let (now, decay_ms) = (sys::now_ms(), profile::decay_ms());
+    let mut purged = 0;
+    // The clock of stamps goes by some milliseconds.
+    for age_ms in (1..=AGES).map(|age| decay_ms >> age).chain([0]) {
+        purged += LARGE.purge_some(now, age_ms, excess.saturating_sub(purged));
+        purged += POOL.purge_some(now, age_ms, excess.saturating_sub(purged));
+    }
+    decay::count(purged);
+}
