@@ -1,4 +1,4 @@
-/* Bounds on the memory that the allocator holds: limit, soft limit, watermark, share of free memory. */
+/* Bounds on the memory that the allocator holds: limit, soft limit, watermark, share of free memory, control group. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -262,11 +262,107 @@ static void share(void) {
   CHECK(peak <= allowed_mib * MIB);
 }
 
+/* Lives, where a control group allows 60 MB. */
+static void survive(void) {
+  changing_sizes(30 * MIB, 100);
+  for (int round = 0; round < 5; round++)
+    for (int i = 0; i < SIZE_COUNT; i++) {
+      take_total(SIZES[i], 30 * MIB);
+      release_all();
+    }
+}
+
+/* The folder of a made-up group, where this program writes what the kernel would. */
+static const char *folder;
+
+static void set(const char *name, const char *text) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  CHECK(file >= 0);
+  CHECK(write(file, text, strlen(text)) == (ssize_t)strlen(text));
+  close(file);
+}
+
+static int falls_to(long bytes, int looks) {
+  struct timespec pause = {0, 20 * 1000 * 1000};
+  for (int look = 0; look < looks; look++) {
+    if (private_bytes() <= bytes) return 1;
+    nanosleep(&pause, NULL);
+  }
+  return 0;
+}
+
+/* 40 MiB free: they stay, for ten minutes. */
+static void free_forty(void) {
+  take_total(200000, 40 * MIB);
+  CHECK(private_bytes() > 40 * MIB);
+  release_all();
+}
+
+static void version_2(void) {
+  set("memory.max", "max\n");
+  set("memory.high", "200000000\n");
+  set("memory.current", "50000000\n");
+  set("memory.stat", "anon 1\ninactive_file 1000000\n");
+  set("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\nfull avg10=0.00 total=1000\n");
+  free_forty();
+  CHECK(!falls_to(20 * MIB, 100));
+  /* Pages of files that nobody uses are no pressure. */
+  set("memory.stat", "anon 1\ninactive_file 120000000\n");
+  set("memory.current", "190000000\n");
+  CHECK(!falls_to(20 * MIB, 50));
+  set("memory.stat", "anon 1\ninactive_file 1000\n");
+  CHECK(falls_to(20 * MIB, 3000));
+  /* Tasks that stand still are. */
+  set("memory.current", "50000000\n");
+  free_forty();
+  CHECK(!falls_to(20 * MIB, 50));
+  set("memory.pressure", "some avg10=9.00 avg60=0.00 avg300=0.00 total=901000\nfull avg10=0.00 total=1000\n");
+  CHECK(falls_to(20 * MIB, 3000));
+}
+
+static void version_1(void) {
+  set("memory.limit_in_bytes", "200000000\n");
+  set("memory.usage_in_bytes", "50000000\n");
+  set("memory.stat", "cache 0\ninactive_file 190000000\ntotal_inactive_file 0\n");
+  free_forty();
+  CHECK(!falls_to(20 * MIB, 100));
+  set("memory.usage_in_bytes", "190000000\n");
+  CHECK(falls_to(20 * MIB, 3000));
+}
+
+/* Growth looks at once, without the background thread. */
+static void at_once(void) {
+  set("memory.max", "60000000\n");
+  set("memory.current", "1000000\n");
+  set("memory.stat", "anon 1\n");
+  free_forty();
+  set("memory.current", "58000000\n");
+  char *block = malloc(20 * MIB);
+  CHECK(block != NULL);
+  CHECK(private_bytes() < 20 * MIB);
+}
+
+static void no_limit(void) {
+  set("memory.max", "max\n");
+  set("memory.current", "1000000\n");
+  free_forty();
+  /* Not read again. */
+  set("memory.max", "1000\n");
+  CHECK(!falls_to(20 * MIB, 100));
+}
+
 int main(int argc, char **argv) {
   static const struct test_case cases[] = {
-      {"limit", limit}, {"limit_in_threads", limit_in_threads}, {"soft_limit", soft_limit},
-      {"watermark", watermark}, {"share", share}, {NULL, NULL},
+      {"limit", limit},         {"limit_in_threads", limit_in_threads},
+      {"soft_limit", soft_limit}, {"watermark", watermark},
+      {"share", share},         {"survive", survive},
+      {"version_2", version_2}, {"version_1", version_1},
+      {"at_once", at_once},     {"no_limit", no_limit},
+      {NULL, NULL},
   };
   if (argc > 2) allowed_mib = atol(argv[2]);
+  folder = getenv("STEPPE_MALLOC_CGROUP");
   return run_case(cases, argc, argv);
 }

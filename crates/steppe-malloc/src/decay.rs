@@ -12,6 +12,7 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::control_group::{self, GROUP};
 use crate::deadline::{
     DEADLINE, NEVER, NOT_STARTED, SLEEP, STARTED, THREAD, is_past, set as set_deadline,
 };
@@ -201,6 +202,7 @@ pub(crate) fn start() {
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     HANDLE.store(sys::this_thread(), Ordering::Release);
     sys::name_thread(c"steppe-malloc");
+    GROUP.look_after_others();
     while THREAD.load(Ordering::SeqCst) == STARTED {
         heap_profile::write_if_due();
         let deadline = DEADLINE.load(Ordering::SeqCst);
@@ -215,8 +217,11 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             let _guard = PURGE.lock();
             purge(now, decay_ms);
         } else {
-            let wait = Some(deadline.wrapping_sub(now));
-            sys::futex_wait(&SLEEP, 0, heap_profile::sleep_ms(wait));
+            let wait = deadline.wrapping_sub(now).min(control_group::look_ms());
+            sys::futex_wait(&SLEEP, 0, heap_profile::sleep_ms(Some(wait)));
+            if control_group::look_ms() < u32::MAX && GROUP.look_after_others() {
+                purge_all();
+            }
         }
     }
     HAS_ENDED.store(true, Ordering::Release);

@@ -8,6 +8,7 @@
 //! Invariant: this is the order of all locks. Who holds one may take those after it.
 
 use crate::chunk_map::CHUNK_MAP;
+use crate::control_group::GROUP;
 use crate::decay::{self, PURGE};
 use crate::depot;
 use crate::heap::threads::HEAPS;
@@ -23,7 +24,7 @@ use crate::sys;
 pub(crate) static START: Lock = Lock::new();
 
 fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
-    [&WATERMARK.lock, &PURGE, &START, &HEAPS.lock]
+    [&WATERMARK.lock, &GROUP.lock, &PURGE, &START, &HEAPS.lock]
         .into_iter()
         .chain(depot::all().map(|(_, depot)| &depot.lock))
         .chain([&POOL.lock, &LARGE.lock, &CHUNK_MAP.lock])

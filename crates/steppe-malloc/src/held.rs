@@ -16,6 +16,9 @@ use crate::chunk::UNIT_BYTES;
 use crate::meta::META;
 use crate::profile;
 
+/// Bytes that a program holds before anybody asks about its control group.
+pub const FIRST_LOOK_BYTES: usize = 8 << 20;
+
 static HELD: AtomicUsize = AtomicUsize::new(0);
 /// Free units with resident pages; the pool's to count.
 pub(crate) static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
@@ -24,7 +27,7 @@ pub(crate) static RETAINED_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// No more than this, records of `meta` included.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Growth beyond the upper of these, or from below the lower, is answered.
-static UPPER: AtomicUsize = AtomicUsize::new(usize::MAX);
+static UPPER: AtomicUsize = AtomicUsize::new(FIRST_LOOK_BYTES);
 static LOWER: AtomicUsize = AtomicUsize::new(0);
 static IS_ANSWER_WANTED: AtomicBool = AtomicBool::new(false);
 /// Live bytes at their highest not long ago.

@@ -37,7 +37,8 @@
 //! - `decay.rs`: purging of free memory after the decay time, and the background thread
 //! - `deadline.rs`: time of the next purge
 //! - `held.rs`: bytes held from the system, and the bounds on them
-//! - `pressure.rs`: answers where a bound is passed: soft limit, watermark, too much free memory
+//! - `pressure.rs`: answers where a bound is passed: soft limit, watermark, control group, too much free memory
+//! - `control_group.rs`: memory of the control group: limit, usage, pressure
 //! - `profile.rs`: profiles (`speed`, `balanced`, `lean`) as numbers: sizes of bins and depots, decay time
 //! - `start.rs`: initialization at the first allocation of the process
 //! - `settings.rs`: settings from environment variables
@@ -99,6 +100,7 @@
 
 mod chunk;
 mod chunk_map;
+mod control_group;
 mod deadline;
 mod decay;
 mod depot;

@@ -5,6 +5,7 @@
 //! | limit | bytes held | purge, then `ENOMEM` (`raw`) |
 //! | soft limit | bytes held | everything free is purged at once |
 //! | watermark | bytes held | the program's eventfd is written to, once |
+//! | control group's limit | its working set, with a margin | everything free is purged at once |
 //! | the profile's share of live bytes | free bytes | the oldest free memory is purged |
 //!
 //! Slow paths that take or bring memory set a flag (`held`) and ask here at their end, with no lock held. Beyond a
@@ -20,6 +21,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use watermark::WATERMARK;
 
+use crate::control_group::GROUP;
 use crate::decay::{self, PURGE};
 use crate::held;
 use crate::large::LARGE;
@@ -115,27 +117,32 @@ fn answer() {
 fn answer_now() {
     WATERMARK.look(held::bytes());
     let is_soft_passed = held::bytes() > soft_next();
-    let is_purged = is_soft_passed && purge_everything();
+    let is_pressed = held::bytes() > GROUP.next_bytes() && GROUP.look();
+    let is_purged = (is_soft_passed || is_pressed) && purge_everything();
     if !is_purged {
         purge_excess();
     }
-    if is_purged {
+    if is_purged && is_soft_passed {
         let soft = SOFT.load(Ordering::Relaxed);
         let next = soft.max(held::bytes() + soft / HYSTERESIS);
         SOFT_NEXT.store(next, Ordering::Relaxed);
     }
+    if is_pressed {
+        GROUP.look();
+    }
     plan();
 }
 
-/// In the child of a fork: its parent's watermark is not its own.
+/// In the child of a fork: its parent's watermark is not its own, and it may be moved to another control group.
 pub(crate) fn after_fork() {
     WATERMARK.forget();
+    GROUP.forget();
     plan();
 }
 
 /// Has growth answered that passes the next bound.
 fn plan() {
-    let next = soft_next().min(WATERMARK.bytes());
+    let next = soft_next().min(GROUP.next_bytes()).min(WATERMARK.bytes());
     // Below this the soft limit is in force again.
     let soft = SOFT.load(Ordering::Relaxed);
     let is_passed = SOFT_NEXT.load(Ordering::Relaxed) > soft;

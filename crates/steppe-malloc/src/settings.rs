@@ -9,6 +9,7 @@
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
 //! | `STEPPE_MALLOC_LIMIT` | the most bytes to hold, with `K`, `M` or `G`; see `pressure` | none |
 //! | `STEPPE_MALLOC_SOFT_LIMIT` | bytes beyond which what is free is purged at once | none |
+//! | `STEPPE_MALLOC_CGROUP` | the folder of the control group whose limit counts | the process's |
 //! | `STEPPE_MALLOC_STATS` | `1`: JSON to standard error at exit, or a file; `%p`: the process's number | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP` | the file of a heap profile at exit; `%p` as above | none |
 //! | `STEPPE_MALLOC_PROFILE_HEAP_BYTES` | bytes that a sample stands for, with `K`, `M` or `G` | `512K` |
@@ -22,6 +23,7 @@ use core::ffi::CStr;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::control_group::GROUP;
 use crate::decay;
 use crate::file::{Gathered, Output};
 use crate::held;
@@ -40,6 +42,7 @@ const THP: &CStr = c"STEPPE_MALLOC_THP";
 const RESERVE: &CStr = c"STEPPE_MALLOC_RESERVE";
 const LIMIT: &CStr = c"STEPPE_MALLOC_LIMIT";
 const SOFT_LIMIT: &CStr = c"STEPPE_MALLOC_SOFT_LIMIT";
+const CONTROL_GROUP: &CStr = c"STEPPE_MALLOC_CGROUP";
 const STATS: &CStr = c"STEPPE_MALLOC_STATS";
 
 /// The two places for statistics at exit …
@@ -82,6 +85,7 @@ pub(crate) fn read() {
         pressure::note_soft_limit(bytes(value)?);
         Some(())
     });
+    take(CONTROL_GROUP, "a folder, 0", |value| GROUP.name(value));
 }
 
 /// The part that may allocate: what happens at exit.

@@ -1,6 +1,11 @@
-//! Bounds on held memory: limits, watermark, share of free memory.
+//! Bounds on held memory: limits, watermark, share of free memory, control group.
 
-use crate::support::{Program, is_long, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use steppe_testkit::{Scratch, skip};
+
+use crate::support::{Program, is_long, library, run};
 
 /// Free memory stays for longer than any test: what goes, goes for another reason.
 const NO_DECAY: (&str, &str) = ("STEPPE_MALLOC_PURGE_MS", "600000");
@@ -42,5 +47,76 @@ fn free_memory_is_a_share_of_live_memory() {
     for (profile, most_mib) in [("balanced", "110"), ("lean", "64")] {
         let profile = ("STEPPE_MALLOC_PROFILE", profile);
         passes(&program, &[profile, NO_DECAY], &["share", most_mib]);
+    }
+}
+
+#[test]
+fn pressure_of_a_control_group_purges_at_once() {
+    let program = Program::compile("limits.c");
+    let cases = ["version_2", "version_1", "at_once", "no_limit"];
+    std::thread::scope(|scope| {
+        for case in cases {
+            let program = &program;
+            scope.spawn(move || {
+                let folder = Scratch::new("malloc-control-group");
+                let path = folder.path().to_string_lossy();
+                let group = ("STEPPE_MALLOC_CGROUP", path.as_ref());
+                passes(program, &[group, NO_DECAY], &[case]);
+            });
+        }
+    });
+}
+
+/// A control group of version 1 for as long as a test needs it.
+struct Group(PathBuf);
+
+impl Group {
+    /// One below the test's own. `None`: the machine has no version 1, or lets none be made.
+    fn new(name: &str, limit_bytes: u64) -> Option<Self> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = own.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            (controllers == "memory").then(|| path.trim_start_matches('/').to_owned())
+        })?;
+        let name = format!("{name}-{}", std::process::id());
+        let folder = Path::new("/sys/fs/cgroup/memory").join(own).join(name);
+        std::fs::create_dir(&folder).ok()?;
+        let group = Self(folder);
+        let limit = group.0.join("memory.limit_in_bytes");
+        std::fs::write(limit, limit_bytes.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// Runs a program in it.
+    fn command(&self, program: &Path) -> Command {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .args([self.0.join("cgroup.procs").as_path(), program]);
+        shell
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// 30 MiB live in sizes that change, where the kernel kills at 60 MB.
+#[test]
+fn a_small_control_group_kills_nobody() {
+    const NAME: &str = "a_small_control_group_kills_nobody";
+    let program = Program::compile("limits.c");
+    let Some(group) = Group::new("steppe-malloc", 60_000_000) else {
+        return skip(NAME, "no control group of version 1 can be made");
+    };
+    for profile in ["balanced", "lean"] {
+        let mut command = group.command("env".as_ref());
+        command
+            .arg(format!("LD_PRELOAD={}", library().display()))
+            .arg(format!("STEPPE_MALLOC_PROFILE={profile}"))
+            .arg(program.path());
+        run(command.arg("survive")).succeeded();
     }
 }
