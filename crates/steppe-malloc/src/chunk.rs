@@ -19,10 +19,10 @@
 use core::cell::Cell;
 #[cfg(feature = "hardened")]
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::list::{Link, Linked};
-use crate::sys::PAGE_BYTES;
+use crate::sys::{self, PAGE_BYTES};
 
 /// `log2` of [`UNIT_BYTES`].
 pub const UNIT_SHIFT: u32 = 16;
@@ -99,6 +99,10 @@ pub struct Chunk {
     pub usable: Cell<u64>,
     /// Bytes mapped, from the start.
     pub mapped_bytes: Cell<usize>,
+    /// True when the kernel was asked for huge pages when it was mapped …
+    pub may_have_huge_pages: Cell<bool>,
+    /// … and still gives new ones.
+    pub wants_huge_pages: AtomicBool,
     /// Longest run of `free`, and of `free & dirty`: the lists that the chunk is in, 0 for none.
     pub longest_free: Cell<u8>,
     pub longest_dirty: Cell<u8>,
@@ -197,6 +201,26 @@ impl Chunk {
     pub fn base_of(&self, index: usize) -> *mut u8 {
         // SAFETY: at most 63 units behind the start of a chunk of 64.
         unsafe { self.start().add(index % UNITS * UNIT_BYTES) }
+    }
+
+    /// Gives the memory of whole pages of it back; they read as zeros afterwards. False: the kernel refused.
+    ///
+    /// Of a huge page the kernel unmaps a part, and keeps all of it for as long as the rest is mapped, until it is
+    /// short of memory; so it has to be split before. And where pages are missing it makes huge ones again in the
+    /// background, resident as a whole (`max_ptes_none`), unless the chunk no longer asks for them.
+    ///
+    /// # Safety
+    /// The pages are the chunk's, and nobody uses what is in them.
+    pub unsafe fn purge(&self, base: *mut u8, bytes: usize) -> bool {
+        if self.may_have_huge_pages.get() {
+            // SAFETY: promised by the caller.
+            unsafe { sys::split_huge_pages(base, bytes) };
+            if self.wants_huge_pages.swap(false, Ordering::Relaxed) {
+                sys::advise_huge_pages(self.start(), self.mapped_bytes.get(), false);
+            }
+        }
+        // SAFETY: promised by the caller.
+        unsafe { sys::purge(base, bytes) }
     }
 
     /// Where it starts.

@@ -22,7 +22,6 @@ use crate::places::Places;
 use crate::pool::{POOL, Run};
 use crate::profile;
 use crate::sync::Lock;
-use crate::sys;
 
 /// The largest run: three of them fit in a chunk.
 pub const RUN_BYTES_MAX: usize = 1 << 20;
@@ -89,7 +88,7 @@ impl Large {
         let goes_back = POOL.dirty_bytes() + bytes > free_max.saturating_add(in_use / IN_USE_SHARE);
         let mut run = run_of(unit, 0, units);
         // SAFETY: the program has given the block back, and the pool does not have it yet.
-        run.is_clean = goes_back && unsafe { sys::purge(run.base(), bytes) };
+        run.is_clean = goes_back && unsafe { run.chunk.purge(run.base(), bytes) };
         POOL.put(run);
     }
 

@@ -337,7 +337,7 @@ fn purge_units(chunk: &Chunk, mut units: u64) -> u64 {
         let first = units.trailing_zeros() as usize;
         let length = (units >> first).trailing_ones() as usize;
         // SAFETY: these units are in nobody's hands: not free, and of no slab or run.
-        if unsafe { sys::purge(chunk.base_of(first), length * UNIT_BYTES) } {
+        if unsafe { chunk.purge(chunk.base_of(first), length * UNIT_BYTES) } {
             gone |= span(first, length);
         }
         units &= !span(first, length);
@@ -358,7 +358,12 @@ fn new_chunk() -> Option<&'static Chunk> {
         return None;
     };
     // Where the kernel gives huge pages unasked, a chunk's first use would make 2 MiB resident.
-    sys::advise_huge_pages(chunk.start(), bytes, profile::huge_pages());
+    let wants_huge_pages = profile::huge_pages();
+    sys::advise_huge_pages(chunk.start(), bytes, wants_huge_pages);
+    chunk.may_have_huge_pages.set(wants_huge_pages);
+    chunk
+        .wants_huge_pages
+        .store(wants_huge_pages, Ordering::Relaxed);
     let units = bytes / UNIT_BYTES;
     chunk.mapped_bytes.set(bytes);
     chunk.usable.set(span(BOOK_UNITS, units - BOOK_UNITS));

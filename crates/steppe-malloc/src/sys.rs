@@ -8,6 +8,7 @@
 
 mod address_space;
 pub mod file;
+mod huge_pages;
 #[cfg(miri)]
 mod in_miri;
 
@@ -21,6 +22,7 @@ use crate::sync::AtomicU32;
 pub use address_space::has_endless_addresses;
 #[cfg(not(miri))]
 pub use address_space::map_aligned;
+pub use huge_pages::split_huge_pages;
 
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);
 

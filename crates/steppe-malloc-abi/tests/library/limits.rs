@@ -120,3 +120,26 @@ fn a_small_control_group_kills_nobody() {
         run(command.arg("survive")).succeeded();
     }
 }
+
+/// 256 MiB in huge pages, of each of which most is freed: 256 MiB stayed with the control group.
+#[test]
+fn a_part_of_a_huge_page_goes_back() {
+    const NAME: &str = "a_part_of_a_huge_page_goes_back";
+    let program = Program::compile("limits.c");
+    let Some(group) = Group::new("steppe-malloc-huge", 1 << 30) else {
+        return skip(NAME, "no control group of version 1 can be made");
+    };
+    let mut command = group.command("env".as_ref());
+    command
+        .arg(format!("LD_PRELOAD={}", library().display()))
+        .args(["STEPPE_MALLOC_PROFILE=speed", "STEPPE_MALLOC_PURGE_MS=300"])
+        .arg(format!(
+            "USAGE={}",
+            group.0.join("memory.usage_in_bytes").display()
+        ))
+        .arg(program.path());
+    let ended = run(command.arg("huge_pages")).succeeded();
+    if ended.out == "0 MiB in huge pages\n" {
+        skip(NAME, "the kernel gives no huge pages");
+    }
+}

@@ -57,7 +57,7 @@ pub fn purge_pages(slab: &Unit, mut pages: u16) -> u16 {
         // SAFETY: the pages lie within the slab.
         let start = unsafe { slab.base().add(first * PAGE_BYTES) };
         // SAFETY: whole pages of a slab on which no block is out, and which is in no list.
-        if unsafe { sys::purge(start, length * PAGE_BYTES) } {
+        if unsafe { slab.chunk().purge(start, length * PAGE_BYTES) } {
             gone |= span;
         }
         pages &= !span;
