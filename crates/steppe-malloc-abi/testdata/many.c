@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "check.h"
 
-enum { MIB = 1 << 20, BLOCKS = 70530, SMALL = 2000, LINES_MAX = 12000 };
+enum { MIB = 1 << 20, BLOCKS = 70530, SMALL = 2000, LINES_MAX = 40000 };
 static char *blocks[BLOCKS];
 static unsigned order[BLOCKS];
 
@@ -151,6 +152,25 @@ static void share(void) {
   CHECK(virtual_bytes() <= (long)4096 * MIB);
 }
 
+/* Blocks of which nothing is touched grow: most are moved, not copied. */
+static void grow(void) {
+  for (unsigned i = 0; i < BLOCKS; i++) take(i);
+  for (unsigned i = 0; i < BLOCKS; i += 6) CHECK((blocks[i] = realloc(blocks[i], 5 * MIB)) != NULL);
+  CHECK(mappings() <= LINES_MAX);
+  CHECK(resident_bytes() < (size_t)1024 * MIB);
+  others_have_room();
+  for (unsigned i = 0; i < BLOCKS; i++) release(i);
+}
+
+/* Where all that is mapped is resident at once, padding would be too. */
+static void locked(void) {
+  for (unsigned i = 0; i < 4200; i++) take(i);
+  size_t before = resident_bytes();
+  if (mlockall(MCL_FUTURE) != 0) return;
+  for (unsigned i = 4200; i < 4240; i++) CHECK((blocks[i] = malloc(11 * MIB / 10)) != NULL);
+  CHECK(resident_bytes() < before + (size_t)60 * MIB);
+}
+
 /* Where address space is counted, blocks take no more of it than they need. */
 static void limited(void) {
   struct rlimit limit = {(rlim_t)16 << 30, (rlim_t)16 << 30};
@@ -163,6 +183,7 @@ static void limited(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct test_case cases[] = {{"share", share}, {"limited", limited}, {NULL, NULL}};
+  static const struct test_case cases[] = {
+      {"share", share}, {"grow", grow}, {"locked", locked}, {"limited", limited}, {NULL, NULL}};
   return run_case(cases, argc, argv);
 }

@@ -219,8 +219,7 @@ impl ChunkMap {
         is_gone
     }
 
-    /// Makes a single block's mapping `new` bytes long, where it stands or, if it has to, elsewhere
-    /// in the window. The mapping's place then; `None`: everything is as it was.
+    /// Makes a single block's mapping `new` bytes long, where it stands or, if it has to, elsewhere. The mapping's place then; `None`: everything is as it was.
     ///
     /// # Safety
     /// It is a mapping of [`ChunkMap::map`], whole; if it moves nobody uses the old place again.
@@ -243,7 +242,10 @@ impl ChunkMap {
         let target = if has_room && unsafe { sys::resize(base, old, new) } {
             base.addr()
         } else {
-            let target = WINDOW_BASE + self.find(0, new_places, 1)? * CHUNK_BYTES;
+            let target = match self.find(0, new_places, 1) {
+                Some(place) => WINDOW_BASE + place * CHUNK_BYTES,
+                None => Self::find_elsewhere(new)?,
+            };
             // SAFETY: promised by the caller.
             unsafe { sys::relocate(base, old, new, target) }.then_some(target)?
         };
@@ -346,6 +348,15 @@ impl ChunkMap {
             }
             return Some(start);
         }
+    }
+
+    /// A place outside the window, as it was a moment ago: who moves there looks whether it still is.
+    fn find_elsewhere(bytes: usize) -> Option<usize> {
+        let place = sys::map_aligned(bytes, CHUNK_BYTES)?;
+        // SAFETY: just mapped, unknown to anybody.
+        unsafe { sys::unmap(place, bytes) };
+        // So that there is a leaf for the entry.
+        enter(place.addr(), ptr::null_mut()).then_some(place.addr())
     }
 
     fn are_free(&self, address: usize, places: usize) -> bool {

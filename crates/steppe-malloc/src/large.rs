@@ -37,6 +37,7 @@ pub(crate) static LARGE: Large = Large {
     spare: List::new(),
     places: Places::new(),
     mappings: AtomicUsize::new(0),
+    alone: AtomicUsize::new(0),
     huge_bytes: AtomicUsize::new(0),
     run_bytes: AtomicUsize::new(0),
 };
@@ -55,6 +56,8 @@ pub(crate) struct Large {
     places: Places,
     /// Live and retained ones.
     mappings: AtomicUsize,
+    /// Of these: those that share no mapping of the kernel's.
+    alone: AtomicUsize,
     huge_bytes: AtomicUsize,
     run_bytes: AtomicUsize,
 }

@@ -23,19 +23,21 @@ use crate::sys;
 
 /// Mappings that are as long as their block: a small part of what the kernel allows.
 pub const EXACT_MAX: usize = 4096;
+/// Mappings that share none, those included that were moved by `mremap`: the kernel merges these with no other any
+/// more. From then on what would be moved is copied.
+pub const ALONE_MAX: usize = 4 * EXACT_MAX;
 /// The largest block whose mapping shares: as many as the kernel allows of larger ones are 4 TiB.
 pub const SHARING_BYTES_MAX: usize = 64 << 20;
 /// A list for each length in chunks, 0 for less than one.
 const LISTS: usize = SHARING_BYTES_MAX / CHUNK_BYTES + 1;
 
-/// The padding of a new mapping for a block of `bytes`, where there are `mappings` already. `None`: it does not
-/// share.
-pub(crate) fn padding(bytes: usize, mappings: usize) -> Option<usize> {
-    let shares = is_crowded(mappings) && bytes <= SHARING_BYTES_MAX && sys::has_endless_addresses();
+/// The padding of a new mapping for a block of `bytes`, where `alone` share none already. `None`: it does not share.
+pub(crate) fn padding(bytes: usize, alone: usize) -> Option<usize> {
+    let shares = alone >= EXACT_MAX && bytes <= SHARING_BYTES_MAX && sys::has_endless_addresses();
     shares.then(|| bytes.next_multiple_of(CHUNK_BYTES) - bytes)
 }
 
-/// True when there are so many mappings that they have to share.
+/// True when there are so many mappings that places are kept.
 pub(crate) fn is_crowded(mappings: usize) -> bool {
     mappings >= EXACT_MAX
 }

@@ -19,9 +19,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 pub use crate::errno::{keeping_errno, set_errno};
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
-pub use address_space::has_endless_addresses;
 #[cfg(not(miri))]
 pub use address_space::map_aligned;
+pub use address_space::{has_endless_addresses, is_resident};
 pub use huge_pages::split_huge_pages;
 
 static REFUSALS: AtomicUsize = AtomicUsize::new(0);

@@ -12,6 +12,9 @@ fn large_blocks_share_mappings() {
         command.env("STEPPE_MALLOC_PURGE_MS", "200");
         run(command.arg("share")).succeeded();
     }
+    for case in ["grow", "locked"] {
+        run(program.preloaded().arg(case)).succeeded();
+    }
 }
 
 #[test]

@@ -53,16 +53,17 @@ impl Large {
             return None;
         };
         self.mappings.fetch_add(1, Ordering::Relaxed);
+        let alone = usize::from(!huge.shares.get());
+        self.alone.fetch_add(alone, Ordering::Relaxed);
         Some(self.hand_out(huge))
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
         let huge = self.spare_record()?;
-        let padding = places::padding(bytes, self.mappings.load(Ordering::Relaxed));
-        huge.shares.set(padding.is_some());
-        let is_mapped = Self::map_as(huge, align, (bytes, padding.unwrap_or(0)))
-            || padding.is_some() && Self::map_as(huge, align, (bytes, 0));
-        if !is_mapped {
+        let padding = places::padding(bytes, self.alone.load(Ordering::Relaxed));
+        let shares = padding.is_some_and(|padding| Self::map_padded(huge, align, (bytes, padding)));
+        huge.shares.set(shares);
+        if !shares && !Self::map_as(huge, align, (bytes, 0)) {
             let _guard = self.lock.lock();
             self.spare.push_front(huge);
             return None;
@@ -72,6 +73,19 @@ impl Large {
         sys::advise_huge_pages(huge.base.get(), huge.mapped_bytes(), wants_huge_pages);
         huge.is_clean.set(true);
         Some(huge)
+    }
+
+    /// The same with padding. False: refused, or padding would cost memory (mlockall(2) with `MCL_FUTURE`).
+    fn map_padded(huge: &'static Huge, align: usize, (bytes, padding): (usize, usize)) -> bool {
+        if !Self::map_as(huge, align, (bytes, padding)) {
+            return false;
+        }
+        let is_locked = padding > 0 && sys::is_resident(huge.base.get().wrapping_add(bytes));
+        if is_locked {
+            // SAFETY: just mapped, unknown to anybody.
+            unsafe { CHUNK_MAP.unmap(huge.base.get(), bytes + padding) };
+        }
+        !is_locked
     }
 
     /// Maps a block of `bytes` and as much `padding`. False: refused.
@@ -146,7 +160,7 @@ impl Large {
         if !held::take(growth) {
             return false;
         }
-        let is_resized = Self::remap_counted(huge, bytes);
+        let is_resized = self.remap_counted(huge, bytes);
         held::give(match is_resized {
             true => old.saturating_sub(bytes),
             false => growth,
@@ -154,10 +168,12 @@ impl Large {
         is_resized
     }
 
-    fn remap_counted(huge: &'static Huge, bytes: usize) -> bool {
+    fn remap_counted(&self, huge: &'static Huge, bytes: usize) -> bool {
         let mapped = huge.mapped_bytes();
-        // What is moved shares no mapping of the kernel's any more: copying costs less.
-        if !huge.shares.get() || bytes > SHARING_BYTES_MAX {
+        let shares = huge.shares.get();
+        let may_move =
+            bytes > SHARING_BYTES_MAX || self.alone.load(Ordering::Relaxed) < places::ALONE_MAX;
+        if !shares || bytes > mapped && may_move {
             // SAFETY: the record's own mapping; whoever had its block gave it up for the result.
             let base = unsafe { CHUNK_MAP.resize(huge.base.get(), mapped, bytes, huge) };
             if let Some(base) = base {
@@ -165,6 +181,7 @@ impl Large {
                 huge.block_bytes.set(bytes);
                 huge.padding_bytes.set(0);
                 huge.shares.set(false);
+                self.alone.fetch_add(usize::from(shares), Ordering::Relaxed);
                 return true;
             }
         }
@@ -277,6 +294,8 @@ impl Large {
     fn give_up(&self, huge: &'static Huge) {
         held::give(huge.block_bytes.get());
         let mappings = self.mappings.fetch_sub(1, Ordering::Relaxed) - 1;
+        let alone = usize::from(!huge.shares.get());
+        self.alone.fetch_sub(alone, Ordering::Relaxed);
         let stays = huge.shares.get() && places::is_crowded(mappings);
         if stays || !self.unmap(huge) {
             // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.

@@ -53,6 +53,21 @@ pub fn has_endless_addresses() -> bool {
     is_unlimited && !is_overcommit_strict()
 }
 
+/// True when a page is in memory (mincore(2)).
+#[cfg(not(miri))]
+pub fn is_resident(page: *mut u8) -> bool {
+    let mut state = 0_u8;
+    // SAFETY: writes a byte for the page that the address starts; refused where it is not mapped.
+    let refused = keeping_errno(|| unsafe { libc::mincore(page.cast(), 1, &raw mut state) });
+    refused == 0 && state & 1 != 0
+}
+
+/// Miri locks nothing.
+#[cfg(miri)]
+pub fn is_resident(_page: *mut u8) -> bool {
+    false
+}
+
 /// Asked for once: it is the machine's, and a change takes effect for later processes here.
 fn is_overcommit_strict() -> bool {
     static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
