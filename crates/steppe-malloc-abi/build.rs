@@ -4,9 +4,8 @@
 //! by their oldest version (`src/glibc.rs`).
 
 /// Functions that glibc moved into libc after 2.28.
-const MOVED: [&str; 10] = [
+const MOVED: [&str; 9] = [
     "dladdr",
-    "dlopen",
     "dlsym",
     "pthread_attr_setstacksize",
     "pthread_create",

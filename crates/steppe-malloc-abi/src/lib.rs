@@ -17,6 +17,7 @@
 //! - `allocation.rs`: allocation functions of `<stdlib.h>` and `<malloc.h>`: `malloc`, `calloc`, `realloc`, `free`,
 //!   aligned variants
 //! - `cxx.rs`, `cxx/`: C++ `operator delete`, and the `operator new` forms that do not throw (`nothrow.rs`)
+//! - `deep_binding.rs`: `dlopen` without `RTLD_DEEPBIND`, for glibc
 //! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,
 //!   `malloc_stats`, `mallopt`
 //! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
@@ -30,6 +31,8 @@
 
 mod allocation;
 mod cxx;
+#[cfg(target_env = "gnu")]
+mod deep_binding;
 mod errno;
 #[cfg(target_env = "gnu")]
 mod glibc;

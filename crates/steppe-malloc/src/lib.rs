@@ -125,7 +125,7 @@ pub mod raw;
 mod report;
 mod settings;
 pub mod size_class;
-mod start;
+pub mod start;
 pub mod stats;
 mod sync;
 mod sys;

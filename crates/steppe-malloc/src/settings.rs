@@ -1,4 +1,4 @@
-//! What the environment sets, read once, before the first block is handed out.
+//! Settings of the environment, read once, before the first block is handed out.
 //!
 //! | variable | values | default |
 //! | --- | --- | --- |
@@ -6,6 +6,7 @@
 //! | `STEPPE_MALLOC_PURGE_MS` | milliseconds that free memory stays resident | the profile's |
 //! | `STEPPE_MALLOC_BACKGROUND` | `0`: no thread of our own, `1` | `1` |
 //! | `STEPPE_MALLOC_THP` | `0`: no huge pages, `1`: asked for wherever they fit | the profile's |
+//! | `STEPPE_MALLOC_DEEPBIND` | `0`: no library is opened with `RTLD_DEEPBIND`, `1`: those that ask for it | `0` |
 //! | `STEPPE_MALLOC_RESERVE` | bytes to map at the start, with `K`, `M` or `G` | `0` |
 //! | `STEPPE_MALLOC_LIMIT` | the most bytes to hold, with `K`, `M` or `G`; see `pressure` | none |
 //! | `STEPPE_MALLOC_SOFT_LIMIT` | bytes beyond which what is free is purged at once | none |
@@ -21,7 +22,7 @@
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::control_group::GROUP;
 use crate::decay;
@@ -39,6 +40,7 @@ const PROFILE: &CStr = c"STEPPE_MALLOC_PROFILE";
 const PURGE_MS: &CStr = c"STEPPE_MALLOC_PURGE_MS";
 const BACKGROUND: &CStr = c"STEPPE_MALLOC_BACKGROUND";
 const THP: &CStr = c"STEPPE_MALLOC_THP";
+const DEEPBIND: &CStr = c"STEPPE_MALLOC_DEEPBIND";
 const RESERVE: &CStr = c"STEPPE_MALLOC_RESERVE";
 const LIMIT: &CStr = c"STEPPE_MALLOC_LIMIT";
 const SOFT_LIMIT: &CStr = c"STEPPE_MALLOC_SOFT_LIMIT";
@@ -52,6 +54,9 @@ static STATS_ERROR: Witness = Witness::none();
 static STATS_PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Text that comes in one piece, so that lines of several processes stay whole; more comes in several.
 const STATS_BYTES: usize = 256 << 10;
+
+/// Set if libraries may be opened with `RTLD_DEEPBIND`.
+pub(crate) static KEEPS_DEEP_BINDING: AtomicBool = AtomicBool::new(false);
 
 /// Reads the environment. Allocates nothing.
 pub(crate) fn read() {
@@ -71,6 +76,10 @@ pub(crate) fn read() {
     });
     take(THP, "0, 1", |value| {
         profile::set_huge_pages(switch(value)?);
+        Some(())
+    });
+    take(DEEPBIND, "0, 1", |value| {
+        KEEPS_DEEP_BINDING.store(switch(value)?, Ordering::Relaxed);
         Some(())
     });
     take(RESERVE, "bytes, with K, M or G", |value| {

@@ -42,6 +42,13 @@ pub(crate) fn heap_to_free() -> Option<&'static Heap> {
     }
 }
 
+/// True if libraries may be opened with `RTLD_DEEPBIND`, and so use the C library's `malloc`.
+#[must_use]
+pub fn keeps_deep_binding() -> bool {
+    prepare();
+    settings::KEEPS_DEEP_BINDING.load(Ordering::Relaxed)
+}
+
 fn prepare() {
     if IS_READY.load(Ordering::Acquire) {
         return;
