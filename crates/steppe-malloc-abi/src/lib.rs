@@ -18,6 +18,7 @@
 //!   aligned variants
 //! - `cxx.rs`, `cxx/`: C++ `operator delete`, and the `operator new` forms that do not throw (`nothrow.rs`)
 //! - `deep_binding.rs`: `dlopen` without `RTLD_DEEPBIND`, for glibc
+//! - `glibc_free.rs`: look-up of glibc's own `free`, for blocks of its `malloc`
 //! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,
 //!   `malloc_stats`, `mallopt`
 //! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
@@ -36,6 +37,8 @@ mod deep_binding;
 mod errno;
 #[cfg(target_env = "gnu")]
 mod glibc;
+#[cfg(target_env = "gnu")]
+mod glibc_free;
 mod introspection;
 mod own;
 mod runtime;

@@ -22,15 +22,12 @@ static void pass_blocks(const struct plugin *plugin, int is_ours) {
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     char *block = (char *)plugin->allocate(sizes[i]);
     CHECK(block != NULL && owns(block) == is_ours);
-    if (!is_ours) {
-      plugin->release(block);
-      continue;
-    }
     paint(block, sizes[i], i);
     block = (char *)realloc(block, sizes[i] * 3);
     CHECK(block != NULL && is_painted(block, sizes[i], i));
     free(block);
     free(plugin->allocate(sizes[i]));
+    if (!is_ours) continue;
     block = (char *)malloc(sizes[i]);
     paint(block, sizes[i], i);
     block = (char *)plugin->grow(block, sizes[i] * 3);

@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "check.h"
 
@@ -172,6 +173,30 @@ static void canaries(void) {
   CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* Memory that can't be read, and what looks like a block of glibc but for where it is. */
+static void foreign_to_all(void) {
+  enum { PAGE = 1 << 16 };
+  char *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(pages != MAP_FAILED && mprotect(pages + PAGE, PAGE, PROT_NONE) == 0);
+  CHECK(munmap(pages + 2 * PAGE, PAGE) == 0);
+  static size_t chunk[8] __attribute__((aligned(64)));
+  /* Of the main arena, of a thread's, and with an odd size; the next chunk calls it in use. */
+  static const size_t headers[] = {33, 37, 41, SIZE_MAX, 0};
+  void *wrong[] = {(void *)16, (void *)-32, pages + PAGE + 32, pages + 2 * PAGE + 32, pages + PAGE};
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    announce(wrong[i]);
+    CHECK(malloc_usable_size(wrong[i]) == 0);
+    free(hidden(wrong[i]));
+  }
+  announce(chunk + 2);
+  for (unsigned i = 0; i < sizeof headers / sizeof *headers; i++) {
+    chunk[1] = headers[i];
+    chunk[5] = 33;
+    CHECK(malloc_usable_size(chunk + 2) == 0);
+    free(hidden(chunk + 2));
+  }
+}
+
 /* Pointers that never were ours, and then work as usual. */
 static void foreign(void) {
   static char global[64] __attribute__((aligned(16)));
@@ -180,6 +205,7 @@ static void foreign(void) {
   announce(local);
   free(hidden(global));
   free(hidden(local));
+  foreign_to_all();
   for (int i = 0; i < 1000; i++) {
     char *block = malloc(64);
     CHECK(block != NULL && block != local && block != global);

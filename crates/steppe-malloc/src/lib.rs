@@ -50,6 +50,8 @@
 //! - `meta.rs`: memory for the allocator's own records, never unmapped
 //! - `sync.rs`, `sync/`: atomics and the futex lock; loom's under `--cfg loom`
 //! - `report.rs`: messages on standard error: misuse, invalid settings
+//! - `foreign.rs`: blocks of glibc's own `malloc`, which are handed to its `free`
+//! - `probe.rs`: reads of memory that may not be there
 //! - `file.rs`: files that settings name: paths, and which process writes them
 //! - `sys.rs`, `sys/`: system calls and libc: mappings, sleep, clock, threads, files
 //! - `errno.rs`: the calling thread's error number
@@ -106,6 +108,7 @@ mod decay;
 mod depot;
 mod errno;
 mod file;
+pub mod foreign;
 mod fork;
 mod global;
 #[cfg(feature = "hardened")]
@@ -120,6 +123,7 @@ mod meta;
 mod places;
 mod pool;
 pub mod pressure;
+mod probe;
 pub mod profile;
 pub mod raw;
 mod report;

@@ -18,13 +18,16 @@ use crate::large::{BYTES_MAX, Block, LARGE};
 use crate::pressure;
 use crate::report;
 use crate::size_class::{BLOCK_BYTES, CLASSES, SMALL_BYTES_MAX, TABLE_BYTES_MAX, class_of};
-use crate::{start, sys, tls};
+use crate::{foreign, start, sys, tls};
 
 /// Every block is aligned to this, in bytes.
 pub const ALIGN: usize = 16;
 
 /// What the hardened build keeps for itself at the end of each block of a class, in bytes.
 const FENCE_BYTES: usize = if cfg!(feature = "hardened") { 8 } else { 0 };
+/// The report of a `free` that is nobody's.
+const NOBODYS: &str = "free of a pointer not from this allocator, or freed long ago";
+
 /// Requests above this have no class.
 const SMALL_REQUEST_MAX: usize = SMALL_BYTES_MAX - FENCE_BYTES;
 
@@ -242,13 +245,8 @@ fn free_other(pointer: *mut u8) {
             }
             LARGE.free_huge(huge, pointer);
         }
-        Owner::Nobody => {
-            report::misuse(
-                "free of a pointer not from this allocator, or freed long ago",
-                pointer,
-                0,
-            );
-        }
+        Owner::Nobody if foreign::free(pointer) => {}
+        Owner::Nobody => report::misuse(NOBODYS, pointer, 0),
     }
 }
 
@@ -353,7 +351,7 @@ pub unsafe fn usable_size(pointer: *mut u8) -> usize {
             }
         }
         Owner::Huge(huge) => huge.usable_bytes(pointer),
-        Owner::Nobody => 0,
+        Owner::Nobody => foreign::usable_bytes(pointer),
     }
 }
 

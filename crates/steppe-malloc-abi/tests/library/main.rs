@@ -8,6 +8,7 @@ mod deep_binding;
 mod exhaustion;
 mod files;
 mod glibc;
+mod glibc_blocks;
 mod idle;
 mod install;
 mod large_programs;
