@@ -4,8 +4,7 @@
 //! by their oldest version (`src/glibc.rs`).
 
 /// Functions that glibc moved into libc after 2.28.
-const MOVED: [&str; 9] = [
-    "dladdr",
+const MOVED: [&str; 8] = [
     "dlsym",
     "pthread_attr_setstacksize",
     "pthread_create",

@@ -1,12 +1,12 @@
-//! C++: every form of `operator delete`, and those of `operator new` that do not throw.
+//! C++: every form of `operator delete`.
 //!
 //! [new.delete]: a program may replace a basic form and count on the others to call it. So each
 //! other form jumps to the one that the standard has it call, through the dynamic symbol: a
 //! replacement in the program is met there. The Itanium C++ ABI gives the names.
 //!
-//! Left out: `operator new` that throws. The C++ library's calls `malloc`.
-
-mod nothrow;
+//! Left out: `operator new`. The C++ library's throwing forms call `malloc`, and its others call those
+//! and catch what they throw, which nothing in this library can: a form of ours would have to find out
+//! whether the program replaced the throwing one, and in a static program nothing tells.
 
 use core::ffi::c_void;
 

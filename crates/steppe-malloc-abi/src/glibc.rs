@@ -80,7 +80,6 @@ macro_rules! moved {
 
 // The names of `build.rs`. Error numbers are those of Linux: 3 is ESRCH, 11 EAGAIN, 22 EINVAL.
 moved! {
-    "dladdr" or 0,
     "dlsym" or 0,
     "pthread_attr_setstacksize" or 22,
     "pthread_create" or 11,

@@ -10,13 +10,13 @@
 //! panic, which leaves the standard library out, so the result depends on libc alone. The development profiles unwind
 //! and link the standard library: good for lints, not for use.
 //!
-//! Non-goals: the throwing forms of C++ `operator new`. The C++ library's own forms call `malloc`, and only they can
-//! throw an exception that their callers catch.
+//! Non-goals: C++ `operator new`. The C++ library's own forms call `malloc`, and only they can throw an exception that
+//! their callers catch.
 //!
 //! # Map of files
 //! - `allocation.rs`: allocation functions of `<stdlib.h>` and `<malloc.h>`: `malloc`, `calloc`, `realloc`, `free`,
 //!   aligned variants
-//! - `cxx.rs`, `cxx/`: C++ `operator delete`, and the `operator new` forms that do not throw (`nothrow.rs`)
+//! - `cxx.rs`: C++ `operator delete`
 //! - `deep_binding.rs`: `dlopen` without `RTLD_DEEPBIND`, for glibc
 //! - `glibc_free.rs`: look-up of glibc's own `free`, for blocks of its `malloc`
 //! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,

@@ -55,6 +55,15 @@ static inline size_t resident_bytes(void) {
   return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Mapped memory of this process in bytes. */
+static inline size_t mapped_bytes(void) {
+  long pages = 0;
+  FILE *statm = fopen("/proc/self/statm", "r");
+  if (statm == NULL || fscanf(statm, "%ld", &pages) != 1) _exit(2);
+  fclose(statm);
+  return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* The case that argv[1] names, from a table that ends with a null name. */
 struct test_case {
   const char *name;

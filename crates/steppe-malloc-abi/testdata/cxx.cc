@@ -13,13 +13,23 @@
 #include "check.h"
 
 #ifdef REPLACED
-// A header before every block: whoever mixes these forms with others is found out.
+// A header before every block: forms that are mixed with others are found out.
 static const size_t HEADER = 64;
 static long live_count;
 
+// [new.delete.single]: the handler is called until there is memory, or none.
+static char *allocate(size_t size, size_t align) {
+  for (;;) {
+    char *block = static_cast<char *>(aligned_alloc(align, size));
+    if (block != nullptr) return block;
+    std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
+}
+
 void *operator new(size_t size) {
-  char *block = static_cast<char *>(malloc(size + HEADER));
-  if (block == nullptr) throw std::bad_alloc();
+  char *block = allocate(size + HEADER, 16);
   memset(block, 'h', HEADER);
   live_count++;
   return block + HEADER;
@@ -31,6 +41,22 @@ void operator delete(void *pointer) noexcept {
   for (size_t i = 0; i < HEADER; i++) CHECK(block[i] == 'h');
   live_count--;
   free(block);
+}
+
+void *operator new(size_t size, std::align_val_t align) {
+  size_t before = std::max(size_t(align), HEADER);
+  char *block = allocate(before + size, size_t(align));
+  memset(block + before - HEADER, 'w', HEADER);
+  live_count++;
+  return block + before;
+}
+
+void operator delete(void *pointer, std::align_val_t align) noexcept {
+  if (pointer == nullptr) return;
+  char *block = static_cast<char *>(pointer);
+  for (size_t i = 1; i <= HEADER; i++) CHECK(block[-i] == 'w');
+  live_count--;
+  free(block - std::max(size_t(align), HEADER));
 }
 #endif
 
@@ -133,28 +159,72 @@ static void refusal() {
   }
 }
 
-static int handled;
+// Each form that returns null, and its delete.
+static void *nothrow_form(int form, size_t size) {
+  auto to = std::align_val_t(4096);
+  switch (form) {
+    case 0: return ::operator new(size, std::nothrow);
+    case 1: return ::operator new[](size, std::nothrow);
+    case 2: return ::operator new(size, to, std::nothrow);
+    default: return ::operator new[](size, to, std::nothrow);
+  }
+}
 
-// [new.handler]: every form calls it, as long as there is one.
+static void delete_form(int form, void *block) {
+  auto to = std::align_val_t(4096);
+  switch (form) {
+    case 0: return ::operator delete(block, std::nothrow);
+    case 1: return ::operator delete[](block, std::nothrow);
+    case 2: return ::operator delete(block, to, std::nothrow);
+    default: return ::operator delete[](block, to, std::nothrow);
+  }
+}
+
+static int handled;
+static void *reserve;
+
+// [new.handler]: each form calls it, as long as there is one.
 static void handler() {
-  static int calls;
-  calls = 0;
-  std::set_new_handler([] {
-    handled++;
-    if (++calls == 3) std::set_new_handler(nullptr);
-  });
-  const size_t huge = std::numeric_limits<std::ptrdiff_t>::max();
-  CHECK(::operator new(huge, std::nothrow) == nullptr);
-  CHECK(handled == 3);
-  calls = 0;
-  std::set_new_handler([] {
-    handled++;
-    throw std::bad_alloc();
-  });
-  CHECK(::operator new[](huge, std::nothrow) == nullptr);
-  CHECK(handled == 4);
-  CHECK(is_refused(huge));
-  CHECK(handled == 5);
+  const size_t huge = std::numeric_limits<std::ptrdiff_t>::max() - 8191;
+  for (int form = 0; form < 4; form++) {
+    handled = 0;
+    std::set_new_handler([] {
+      if (++handled == 3) std::set_new_handler(nullptr);
+    });
+    CHECK(nothrow_form(form, huge) == nullptr);
+    CHECK(handled == 3);
+    std::set_new_handler([] {
+      handled++;
+      throw std::bad_alloc();
+    });
+    CHECK(nothrow_form(form, huge) == nullptr);
+    CHECK(handled == 4);
+    CHECK(is_refused(huge));
+    CHECK(handled == 5);
+  }
+}
+
+// A handler that makes room is called once, and the request succeeds.
+static void handler_frees() {
+  const size_t room = size_t(256) << 20;
+  for (int form = 0; form < 4; form++) {
+    reserve = malloc(room);
+    rlimit limit = {};
+    CHECK(reserve != nullptr && getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = mapped_bytes() + room / 2;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    handled = 0;
+    std::set_new_handler([] {
+      CHECK(handled++ == 0);
+      free(reserve);
+    });
+    void *block = nothrow_form(form, room / 4 * 3);
+    CHECK(block != nullptr && handled == 1);
+    delete_form(form, block);
+    std::set_new_handler(nullptr);
+    limit.rlim_cur = limit.rlim_max;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+  }
 }
 
 // Under `ulimit -v`: new throws when there is no more, and works again when there is.
@@ -189,7 +259,8 @@ static void exhaustion() {
 int main(int argc, char **argv) {
   static const struct test_case cases[] = {
       {"plain", plain},     {"nothrow", nothrow}, {"aligned", aligned},
-      {"refusal", refusal}, {"handler", handler}, {"exhaustion", exhaustion},
+      {"refusal", refusal}, {"handler", handler}, {"handler_frees", handler_frees},
+      {"exhaustion", exhaustion},
       {nullptr, nullptr},
   };
   int code = run_case(cases, argc, argv);

@@ -9,7 +9,7 @@ use crate::support::{Program, run, target_directory, testdata};
 use steppe_testkit::{Scratch, skip};
 
 /// Installs below a folder; returns the prefix there. `None`: there is no make.
-fn install(test: &str, scratch: &Scratch) -> Option<String> {
+pub fn install(test: &str, scratch: &Scratch) -> Option<String> {
     if Command::new("make").arg("--version").output().is_err() {
         skip(test, "make is not installed");
         return None;

@@ -4,6 +4,7 @@
 //! starts, so all tests are one program.
 
 mod abi;
+mod cxx_links;
 mod deep_binding;
 mod exhaustion;
 mod files;
