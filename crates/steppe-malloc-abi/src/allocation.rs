@@ -3,6 +3,9 @@
 //! C17 7.22.3, C23 7.24.3 (`free_sized`), POSIX.1-2017; where these leave a choice, glibc 2.36:
 //! `realloc(pointer, 0)` frees and returns null, and a size above `PTRDIFF_MAX` is refused.
 //!
+//! Functions that other allocators and tools (valgrind) often lack call those that they have by the dynamic symbol: a
+//! block then comes from the same allocator that its program frees it by.
+//!
 //! Invariant: null comes with `errno` = `ENOMEM` or `EINVAL`, and whoever does not return an error
 //! through `errno` leaves it as it was.
 
@@ -12,6 +15,7 @@ use core::ptr::null_mut;
 use steppe_malloc::raw;
 
 use crate::errno;
+use crate::jump::jump_to;
 
 /// `PTRDIFF_MAX`: a larger block could not be walked by pointers.
 const SIZE_MAX: usize = isize::MAX.unsigned_abs();
@@ -72,7 +76,7 @@ pub unsafe extern "C" fn reallocarray(
 ) -> *mut c_void {
     match product(count, size) {
         // SAFETY: the caller's promise is the same.
-        Some(bytes) => unsafe { realloc(pointer, bytes) },
+        Some(bytes) => unsafe { realloc_in_force(pointer, bytes) },
         None => refused(libc::ENOMEM),
     }
 }
@@ -131,7 +135,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let page = page_bytes();
     match size.checked_next_multiple_of(page) {
-        Some(bytes) => or_enomem(aligned(page, bytes)),
+        Some(bytes) => memalign_in_force(page, bytes),
         None => refused(libc::ENOMEM),
     }
 }
@@ -151,9 +155,9 @@ pub unsafe extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
 /// # Safety
 /// As [`free`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(pointer: *mut c_void, _size: usize) {
-    // SAFETY: the caller's promise is the same.
-    unsafe { raw::free(pointer.cast()) }
+#[unsafe(naked)]
+pub unsafe extern "C" fn free_sized(pointer: *mut c_void, size: usize) {
+    jump_to!("free")
 }
 
 /// C23 7.24.3.5. Neither claim is needed.
@@ -161,9 +165,21 @@ pub unsafe extern "C" fn free_sized(pointer: *mut c_void, _size: usize) {
 /// # Safety
 /// As [`free`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(pointer: *mut c_void, _align: usize, _size: usize) {
-    // SAFETY: the caller's promise is the same.
-    unsafe { raw::free(pointer.cast()) }
+#[unsafe(naked)]
+pub unsafe extern "C" fn free_aligned_sized(pointer: *mut c_void, align: usize, size: usize) {
+    jump_to!("free")
+}
+
+/// # Safety
+/// As [`realloc`].
+#[unsafe(naked)]
+unsafe extern "C" fn realloc_in_force(pointer: *mut c_void, size: usize) -> *mut c_void {
+    jump_to!("realloc")
+}
+
+#[unsafe(naked)]
+extern "C" fn memalign_in_force(align: usize, size: usize) -> *mut c_void {
+    jump_to!("memalign")
 }
 
 /// The block, or null when there is no memory for it. `align` is a power of two.

@@ -12,22 +12,18 @@ use core::ffi::c_void;
 
 use steppe_malloc::raw;
 
+use crate::jump::jump_to;
+
 /// `operator delete(void*)`.
 ///
 /// # Safety
 /// `pointer` is null or a live block of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ZdlPv(pointer: *mut c_void) {
-    // SAFETY: the caller's promise is the same.
-    unsafe { raw::free(pointer.cast()) }
-}
-
-/// `operator delete(void*, std::align_val_t)`.
-///
-/// # Safety
-/// As [`_ZdlPv`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ZdlPvSt11align_val_t(pointer: *mut c_void, _align: usize) {
+    // Not the same function as `free` for the compiler, which would give both one address: tools replace functions by
+    // theirs, and tell a mismatch of `new` and `free`.
+    // SAFETY: no instruction.
+    unsafe { core::arch::asm!("", options(nomem, nostack, preserves_flags)) };
     // SAFETY: the caller's promise is the same.
     unsafe { raw::free(pointer.cast()) }
 }
@@ -43,10 +39,7 @@ macro_rules! forms {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(pointer: *mut c_void) {
-            #[cfg(target_arch = "x86_64")]
-            core::arch::naked_asm!(concat!("jmp ", $target, "@PLT"));
-            #[cfg(target_arch = "aarch64")]
-            core::arch::naked_asm!(concat!("b ", $target));
+            jump_to!($target)
         }
     )*};
 }
@@ -95,15 +88,13 @@ macro_rules! aligned_forms {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(pointer: *mut c_void, align: usize) {
-            #[cfg(target_arch = "x86_64")]
-            core::arch::naked_asm!(concat!("jmp ", $target, "@PLT"));
-            #[cfg(target_arch = "aarch64")]
-            core::arch::naked_asm!(concat!("b ", $target));
+            jump_to!($target)
         }
     )*};
 }
 
 aligned_forms! {
+    _ZdlPvSt11align_val_t => "free", "operator delete(void*, align_val_t)";
     _ZdlPvSt11align_val_tRKSt9nothrow_t => "_ZdlPvSt11align_val_t",
         "operator delete(void*, align_val_t, nothrow_t)";
     _ZdaPvSt11align_val_tRKSt9nothrow_t => "_ZdaPvSt11align_val_t",

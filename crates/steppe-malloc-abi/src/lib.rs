@@ -22,6 +22,7 @@
 //! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,
 //!   `malloc_stats`, `mallopt`
 //! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
+//! - `jump.rs`: jumps to functions by name
 //! - `single_threaded.rs`: `unshare` and `setns`, which a process of several threads is refused
 //! - `glibc.rs`: functions of glibc under versions that glibc 2.28 has
 //! - `errno.rs`: `errno` of the calling thread
@@ -40,6 +41,7 @@ mod glibc;
 #[cfg(target_env = "gnu")]
 mod glibc_free;
 mod introspection;
+mod jump;
 mod own;
 mod runtime;
 mod single_threaded;

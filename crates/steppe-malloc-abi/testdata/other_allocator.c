@@ -1,6 +1,7 @@
 /* A program that carries another allocator, linked to jemalloc: whoever stands first serves malloc, and
  * jemalloc's own functions go on beside it. */
 #include <jemalloc/jemalloc.h>
+#include <malloc.h>
 #include <pthread.h>
 
 #include "check.h"
@@ -16,8 +17,12 @@ static void *work(void *context) {
     standard = realloc(standard, bytes * 2);
     extended = rallocx(extended, bytes * 2, 0);
     CHECK(standard[bytes - 1] == 1 && extended[bytes - 1] == 2);
+    /* jemalloc lacks these: a block is freed by the allocator that it came from all the same. */
+    standard = reallocarray(standard, 3, bytes);
+    CHECK(standard != NULL && standard[bytes - 1] == 1);
     free(standard);
     dallocx(extended, 0);
+    if (i % 16 == 0) free(memset(pvalloc(bytes), 3, bytes));
   }
   return NULL;
 }

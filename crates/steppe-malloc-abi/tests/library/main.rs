@@ -23,4 +23,5 @@ mod servers;
 mod sleeping;
 mod support;
 mod targets;
+mod valgrind;
 mod wheel;

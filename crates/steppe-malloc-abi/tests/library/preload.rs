@@ -49,11 +49,11 @@ fn a_program_with_another_allocator() {
         return skip(NAME, "jemalloc's header is not installed");
     }
     let shared = Program::compile_with("other_allocator.c", &["-ljemalloc"]);
-    run(&mut shared.preloaded()).succeeded();
+    assert_eq!(run(&mut shared.preloaded()).succeeded().errors, "");
     // Inside of the program, jemalloc's malloc stands before any preloaded one.
     let linked = ["-l:libjemalloc.a", "-lm", "-lstdc++", "-ldl"];
     let inside = Program::compile_with("other_allocator.c", &linked);
-    run(&mut inside.preloaded()).succeeded();
+    assert_eq!(run(&mut inside.preloaded()).succeeded().errors, "");
 }
 
 /// Small programs of every kind: a shell with a pipe, an interpreter, a compiler.
