@@ -92,8 +92,6 @@ lab-image: ## build the container image `steppe-lab`, which has only the static 
 	@scripts/setup.sh image
 	@cargo xtask lab-image
 
-# The C++ operators are weak in the static library, so that a program may define its own: the linker
-# includes an object as a whole, and the library is one object.
 malloc_abi := crates/steppe-malloc-abi
 malloc_version = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 CARGO_TARGET_DIR ?= target
@@ -112,9 +110,7 @@ install: ## install libsteppe_malloc with header, .pc and CMake package; PREFIX=
 	@install -m 755 "$(malloc_built)/libsteppe_malloc.so" \
 	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so.0"
 	@ln -sf libsteppe_malloc.so.0 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.so"
-	@objcopy --wildcard --weaken-symbol='_Z*' "$(malloc_built)/libsteppe_malloc.a" \
-	  "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
-	@chmod 644 "$(DESTDIR)$(LIBDIR)/libsteppe_malloc.a"
+	@install -m 644 "$(malloc_built)/libsteppe_malloc.a" "$(DESTDIR)$(LIBDIR)/"
 	@install -m 644 $(malloc_abi)/include/steppe_malloc.h "$(DESTDIR)$(INCLUDEDIR)/"
 	@for file in steppe_malloc.pc:pkgconfig steppe-malloc-config.cmake:cmake/steppe-malloc \
 	  steppe-malloc-config-version.cmake:cmake/steppe-malloc; do \

@@ -10,13 +10,13 @@
 //! panic, which leaves the standard library out, so the result depends on libc alone. The development profiles unwind
 //! and link the standard library: good for lints, not for use.
 //!
-//! Non-goals: C++ `operator new`. The C++ library's own forms call `malloc`, and only they can throw an exception that
-//! their callers catch.
+//! Non-goals: C++ `operator new` and `operator delete`. The C++ library's own call `malloc` and `free`, and those that the
+//! program replaces, by their symbols: a form of ours would pass an allocator by that is linked into the program, and only
+//! theirs can throw an exception that their callers catch.
 //!
 //! # Map of files
 //! - `allocation.rs`: allocation functions of `<stdlib.h>` and `<malloc.h>`: `malloc`, `calloc`, `realloc`, `free`,
 //!   aligned variants
-//! - `cxx.rs`: C++ `operator delete`
 //! - `deep_binding.rs`: `dlopen` without `RTLD_DEEPBIND`, for glibc
 //! - `glibc_free.rs`: look-up of glibc's own `free`, for blocks of its `malloc`
 //! - `introspection.rs`: statistics and tuning functions of glibc: `malloc_trim`, `mallinfo2`, `malloc_info`,
@@ -32,7 +32,6 @@
 #![expect(unsafe_code, reason = "a C ABI takes and returns raw pointers")]
 
 mod allocation;
-mod cxx;
 #[cfg(target_env = "gnu")]
 mod deep_binding;
 mod errno;

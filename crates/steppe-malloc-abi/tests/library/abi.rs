@@ -153,9 +153,6 @@ fn only_c_names_are_exported() {
         malloc free calloc realloc reallocarray aligned_alloc posix_memalign memalign valloc pvalloc
         malloc_usable_size free_sized free_aligned_sized
         malloc_trim mallinfo mallinfo2 malloc_info malloc_stats mallopt
-        _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
-        _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t
-        _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
         steppe_malloc_version steppe_malloc_profile steppe_malloc_set_profile steppe_malloc_trim
         steppe_malloc_on_idle steppe_malloc_owns steppe_malloc_stats steppe_malloc_stats_json
         steppe_malloc_stats_json_file steppe_malloc_stats_json_fd

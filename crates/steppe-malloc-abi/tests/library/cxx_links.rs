@@ -1,11 +1,9 @@
 //! C++ programs, with operators of their own and without, in each way to link them and the library.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
-use steppe_testkit::Scratch;
-
-use crate::install::install;
-use crate::support::{Program, library, run};
+use crate::support::{Program, library, run, static_library};
 
 const CASES: [&str; 6] = [
     "plain",
@@ -25,26 +23,22 @@ enum Library {
 }
 
 /// Runs all cases of a program that is linked so, and of one that replaces the basic forms.
-fn each_form_is_met(test: &str, kind: Library, arguments: &[&str]) {
-    let scratch = Scratch::new("malloc-cxx");
-    let Some(prefix) = install(test, &scratch) else {
-        return;
-    };
-    let libraries = format!("{prefix}/lib");
+fn each_form_is_met(kind: Library, arguments: &[&str]) {
     let linked = match kind {
-        Library::Preloaded => Vec::new(),
-        Library::Shared => vec![format!("-L{libraries}"), "-lsteppe_malloc".to_owned()],
-        Library::Static => vec![format!("{libraries}/libsteppe_malloc.a")],
+        Library::Preloaded => None,
+        Library::Shared => Some(library().to_owned()),
+        Library::Static => Some(static_library()),
     };
     for replaced in ["-UREPLACED", "-DREPLACED"] {
-        let mut all = vec![replaced.to_owned(), "-Wno-sized-deallocation".to_owned()];
-        all.extend(linked.iter().cloned());
-        all.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        let mut all = vec![OsStr::new(replaced), OsStr::new("-Wno-sized-deallocation")];
+        all.extend(linked.iter().map(|library| library.as_os_str()));
+        all.extend(arguments.iter().map(OsStr::new));
         let program = Program::compile_with("cxx.cc", &all);
         for case in CASES {
             let mut command = Command::new(program.path());
-            command.arg(case).env("LD_LIBRARY_PATH", &libraries);
-            if kind == Library::Preloaded {
+            command.arg(case);
+            // One that is linked to the shared library has to find it.
+            if kind != Library::Static {
                 command.env("LD_PRELOAD", library());
             }
             let ended = run(&mut command);
@@ -57,7 +51,7 @@ macro_rules! links {
     ($($test:ident $kind:ident [$($argument:literal)*];)*) => {$(
         #[test]
         fn $test() {
-            each_form_is_met(stringify!($test), Library::$kind, &[$($argument),*]);
+            each_form_is_met(Library::$kind, &[$($argument),*]);
         }
     )*};
 }

@@ -9,7 +9,7 @@ use crate::support::{Program, run, target_directory, testdata};
 use steppe_testkit::{Scratch, skip};
 
 /// Installs below a folder; returns the prefix there. `None`: there is no make.
-pub fn install(test: &str, scratch: &Scratch) -> Option<String> {
+fn install(test: &str, scratch: &Scratch) -> Option<String> {
     if Command::new("make").arg("--version").output().is_err() {
         skip(test, "make is not installed");
         return None;
@@ -63,22 +63,6 @@ fn programs_link_against_what_is_installed() {
             .arg(case)
             .env("LD_LIBRARY_PATH", format!("{prefix}/lib"));
         run(&mut command).succeeded();
-    }
-}
-
-/// The linker takes the static library's object whole, and the program has operators of its own.
-#[test]
-fn a_static_program_may_replace_operators() {
-    const NAME: &str = "a_static_program_may_replace_operators";
-    let scratch = Scratch::new("malloc-install");
-    let Some(prefix) = install(NAME, &scratch) else {
-        return;
-    };
-    let library = format!("{prefix}/lib/libsteppe_malloc.a");
-    let arguments = ["-DREPLACED", "-Wno-sized-deallocation", &library];
-    let program = Program::compile_with("cxx.cc", &arguments);
-    for case in ["plain", "nothrow", "aligned", "refusal"] {
-        run(Command::new(program.path()).arg(case)).succeeded();
     }
 }
 

@@ -56,6 +56,12 @@ fn a_program_with_another_allocator() {
     assert_eq!(run(&mut inside.preloaded()).succeeded().errors, "");
 }
 
+#[test]
+fn a_program_with_a_malloc_of_its_own() {
+    let program = Program::compile("own_malloc.cc");
+    assert_eq!(run(&mut program.preloaded()).succeeded().errors, "");
+}
+
 /// Small programs of every kind: a shell with a pipe, an interpreter, a compiler.
 #[test]
 fn everyday_programs() {
