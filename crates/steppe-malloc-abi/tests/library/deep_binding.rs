@@ -1,7 +1,7 @@
 //! Libraries that are opened with `RTLD_DEEPBIND`: by default they meet the same `malloc` as their program.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use steppe_testkit::{Scratch, skip};
@@ -10,56 +10,49 @@ use crate::support::{Program, preloaded, run, static_library};
 
 /// The program, with `lib/libouter.so` beside it and `lib/nested/libinner.so` beside that, each of which only the
 /// RUNPATH of the one before it leads to.
-struct Tree {
+pub struct Tree {
     scratch: Scratch,
 }
 
 impl Tree {
-    fn new() -> Self {
+    /// Compiles all by a function that gets the source, further arguments and the target.
+    pub fn new(compile: impl Fn(&str, &[&str], &Path)) -> Self {
+        const PLUGIN: &str = "deep_binding_plugin.c";
         let tree = Self {
             scratch: Scratch::new("malloc-deep-binding"),
         };
         let nested = tree.scratch.join("lib/nested");
-        std::fs::create_dir_all(nested).expect("scratch can be written");
-        tree.compile("deep_binding.c", "program", &run_path("$ORIGIN/lib"));
-        let shared = |run_path: Vec<String>| {
-            let shared = ["-shared", "-fPIC"].map(str::to_owned);
-            shared.into_iter().chain(run_path).collect::<Vec<_>>()
-        };
-        let outer = shared(run_path("$ORIGIN/nested"));
-        tree.compile("deep_binding_plugin.c", "lib/libouter.so", &outer);
-        let inner = shared(Vec::new());
-        tree.compile("deep_binding_plugin.c", "lib/nested/libinner.so", &inner);
-        tree.compile(
-            "deep_binding_plugin.c",
-            "lib/nested/libinner-unopened.so",
-            &inner,
-        );
+        std::fs::create_dir_all(&nested).expect("scratch can be written");
+        let program = ["-Wl,-rpath,$ORIGIN/lib", "-Wl,--enable-new-dtags", "-ldl"];
+        compile("deep_binding.c", &program, &tree.program());
+        let outer = [
+            "-shared",
+            "-fPIC",
+            "-Wl,-rpath,$ORIGIN/nested",
+            "-Wl,--enable-new-dtags",
+        ];
+        compile(PLUGIN, &outer, &tree.scratch.join("lib/libouter.so"));
+        for inner in ["libinner.so", "libinner-unopened.so"] {
+            compile(PLUGIN, &["-shared", "-fPIC"], &nested.join(inner));
+        }
         tree
     }
 
-    fn compile(&self, source: &str, target: &str, arguments: &[String]) {
-        let program = Program::compile_with(source, arguments);
-        std::fs::copy(program.path(), self.scratch.join(target)).expect("scratch can be written");
-    }
-
-    fn program(&self) -> PathBuf {
+    pub fn program(&self) -> PathBuf {
         self.scratch.join("program")
     }
 }
 
-fn run_path(path: &str) -> Vec<String> {
-    [
-        format!("-Wl,-rpath,{path}"),
-        "-Wl,--enable-new-dtags".to_owned(),
-        "-ldl".to_owned(),
-    ]
-    .into()
+fn tree() -> Tree {
+    Tree::new(|source, arguments, target| {
+        let program = Program::compile_with(source, arguments);
+        std::fs::copy(program.path(), target).expect("scratch can be written");
+    })
 }
 
 #[test]
 fn opened_libraries_meet_the_preloaded_malloc() {
-    let tree = Tree::new();
+    let tree = tree();
     let ended = run(preloaded(tree.program()).arg("ours")).succeeded();
     assert_eq!(ended.errors, "");
 }
@@ -67,7 +60,7 @@ fn opened_libraries_meet_the_preloaded_malloc() {
 /// For a program that counts on the flag.
 #[test]
 fn a_setting_keeps_the_flag() {
-    let tree = Tree::new();
+    let tree = tree();
     let mut command = preloaded(tree.program());
     run(command.env("STEPPE_MALLOC_DEEPBIND", "1").arg("theirs")).succeeded();
 }

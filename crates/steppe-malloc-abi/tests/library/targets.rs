@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::deep_binding::Tree;
 use crate::glibc::is_at_most_the_floor;
 use crate::support::{run, target_directory, testdata};
 use steppe_testkit::{Scratch, is_left_to_long_tier, skip};
@@ -101,8 +102,7 @@ fn aarch64_under_qemu() {
     let library = built.join("release-malloc/libsteppe_malloc.so");
     is_at_most_the_floor("aarch64-linux-gnu-objdump", &library);
     let scratch = Scratch::new("malloc-aarch64");
-    let compile = |source: &str| {
-        let program = scratch.join(source.trim_end_matches(".c"));
+    let compile_to = |source: &str, arguments: &[&str], program: &Path| {
         let mut command = Command::new("aarch64-linux-gnu-gcc");
         command
             .args([
@@ -115,10 +115,15 @@ fn aarch64_under_qemu() {
             ])
             .arg(crate::support::include_directory())
             .arg("-o")
-            .arg(&program)
+            .arg(program)
             .arg(testdata(source))
-            .arg(&library);
+            .args(arguments);
         run(&mut command).succeeded();
+    };
+    let linked = library.to_str().expect("it is below the target directory");
+    let compile = |source: &str| {
+        let program = scratch.join(source.trim_end_matches(".c"));
+        compile_to(source, &[linked], &program);
         program
     };
     let preload = format!("LD_PRELOAD={}", library.display());
@@ -128,6 +133,17 @@ fn aarch64_under_qemu() {
     }
     let threads = compile("refusals.c");
     run(qemu().args(["-E", &preload]).arg(threads).arg("threads")).succeeded();
+    // In the emulator the program break does not move far: only blocks away from it.
+    let blocks = compile("glibc_blocks.c");
+    for case in ["mappings", "usable", "grown"] {
+        run(qemu().args(["-E", &preload]).arg(&blocks).arg(case)).succeeded();
+    }
+    let tree = Tree::new(compile_to);
+    run(qemu()
+        .args(["-E", &preload])
+        .arg(tree.program())
+        .arg("ours"))
+    .succeeded();
 }
 
 pub const CASES: &str =
