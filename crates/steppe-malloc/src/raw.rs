@@ -312,14 +312,14 @@ fn resize_in_place(pointer: *mut u8, size: usize) -> Option<*mut u8> {
         Owner::Huge(huge) => {
             let usable = huge.usable_bytes(pointer);
             // As much smaller a block belongs among the runs.
-            let stays = usable > 0 && size > crate::large::RUN_BYTES_MAX;
-            if !stays {
+            if usable == 0 || size <= crate::large::RUN_BYTES_MAX {
                 return None;
             }
             if size <= usable && size > usable - usable / 8 {
                 return Some(pointer);
             }
             let resized = pressure::with_room(|| LARGE.resize_huge(huge, size))?;
+            decay::start_if_wanted();
             heap_profile::on_resize(&huge.sample, (usable, size), long_ways);
             Some(resized)
         }
