@@ -106,6 +106,11 @@ pub(crate) fn mark_fresh(block: *mut u8, _bytes: usize) {
 pub(crate) fn guard(run: Run, is_guarded: bool) {
     // SAFETY: a slab has two units, and nobody uses the second.
     let behind = unsafe { run.base().add(UNIT_BYTES) };
+    if is_guarded && !run.is_clean {
+        // What others left there would stay resident for as long as the slab lives.
+        // SAFETY: as above.
+        unsafe { sys::purge(behind, UNIT_BYTES) };
+    }
     // SAFETY: as above.
     unsafe { sys::protect(behind, UNIT_BYTES, !is_guarded) };
     let unit: &Unit = run.chunk.unit(run.first);
