@@ -20,6 +20,25 @@ pub(crate) const STARTED: u8 = 1;
 /// Not wanted, or not possible.
 pub(crate) const NEVER: u8 = 2;
 
+/// Since when something has been free.
+#[derive(Clone, Copy)]
+pub(crate) enum Age {
+    /// In milliseconds.
+    Since(u32),
+    /// Long enough to go back.
+    Past,
+}
+
+impl Age {
+    /// The time in milliseconds for [`has_passed`].
+    pub fn stamp(self) -> u32 {
+        match self {
+            Self::Since(stamp) => stamp,
+            Self::Past => sys::now_ms().wrapping_sub(u32::MAX / 4),
+        }
+    }
+}
+
 /// Notes that memory came back: it decays from now on. The first look comes before it has, to see
 /// which threads sleep by the second.
 pub(crate) fn note(now: u32) {

@@ -27,7 +27,7 @@ use core::{ptr, slice};
 
 use crate::chunk::{AGING, Chunk, Kind, PARTIAL, UNIT_BYTES, UNITS, Unit, WORDS};
 use crate::chunk_map;
-use crate::deadline;
+use crate::deadline::{self, Age};
 use crate::list::List;
 use crate::meta::META;
 use crate::pool::{POOL, Run};
@@ -77,14 +77,6 @@ pub(crate) struct Depot {
 
 // SAFETY: cells are touched under the lock only.
 unsafe impl Sync for Depot {}
-
-/// Since when a slab has got blocks back.
-#[derive(Clone, Copy)]
-enum Age {
-    Since(u32),
-    /// Long enough for its pages to go.
-    Past,
-}
 
 /// Figures of a class.
 #[derive(Debug, Clone, Copy, Default)]
@@ -292,7 +284,7 @@ impl Depot {
             slab.dirty_pages.set(slab.dirty_pages.get() & !gone);
             purged += gone.count_ones() as usize * PAGE_BYTES;
             if slab.used.get() == 0 && !self.has_misuse.get() {
-                self.release(slab);
+                self.release(slab, Age::Past);
             } else {
                 self.relist(slab, class);
                 if slab.used.get() < used {
@@ -455,7 +447,7 @@ impl Depot {
         // this class would touch others.
         let is_last = self.slabs.get() == 1;
         if slab.used.get() == 0 && !is_last && !self.has_misuse.get() {
-            self.release(slab);
+            self.release(slab, age);
             return;
         }
         self.relist(slab, class);
@@ -465,20 +457,15 @@ impl Depot {
     }
 
     fn age(&self, slab: &'static Unit, age: Age) {
+        slab.stamp.set(age.stamp());
         match age {
-            Age::Since(now) => {
-                slab.stamp.set(now);
-                self.aging.push_back(slab);
-            }
-            Age::Past => {
-                slab.stamp.set(sys::now_ms().wrapping_sub(u32::MAX / 4));
-                self.aging.push_front(slab);
-            }
+            Age::Since(_) => self.aging.push_back(slab),
+            Age::Past => self.aging.push_front(slab),
         }
     }
 
-    /// Puts an empty slab into the pool.
-    fn release(&self, slab: &'static Unit) {
+    /// Puts an empty slab into the pool, where it goes on aging.
+    fn release(&self, slab: &'static Unit, age: Age) {
         self.unlist(slab);
         if slab.is_aging.replace(false) {
             self.aging.remove(slab);
@@ -496,7 +483,7 @@ impl Depot {
         };
         #[cfg(feature = "hardened")]
         crate::hardened::guard(run, false);
-        POOL.put(run);
+        POOL.put_aged(run, age);
     }
 
     fn unlist(&self, slab: &'static Unit) {

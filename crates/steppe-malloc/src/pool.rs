@@ -20,7 +20,7 @@ use crate::chunk::{
     BOOK_UNITS, BY_DIRTY, BY_FREE, CHUNK_BYTES, Chunk, DIRTY, UNIT_BYTES, UNITS, span,
 };
 use crate::chunk_map::CHUNK_MAP;
-use crate::deadline;
+use crate::deadline::{self, Age};
 use crate::held::{self, DIRTY_UNITS};
 use crate::list::List;
 use crate::profile;
@@ -118,13 +118,18 @@ impl Pool {
         true
     }
 
-    /// Puts units back.
+    /// Puts units back, which decay from now on.
     pub fn put(&self, run: Run) {
-        let now = sys::now_ms();
+        self.put_aged(run, Age::Since(sys::now_ms()));
+    }
+
+    /// Puts units back that have been free for a while already.
+    pub fn put_aged(&self, run: Run, age: Age) {
         let guard = self.lock.lock();
         self.remove(run.chunk);
+        let stamp = age.stamp();
         for unit in run.first..run.first + run.units {
-            run.chunk.stamps[unit % UNITS].set(now);
+            run.chunk.stamps[unit % UNITS].set(stamp);
         }
         run.chunk.free.set(run.chunk.free.get() | run.mask());
         if !run.is_clean {
@@ -136,7 +141,9 @@ impl Pool {
         if run.is_clean {
             held::give(bytes);
         } else {
-            deadline::note(now);
+            if deadline::is_idle() {
+                deadline::note(sys::now_ms());
+            }
             held::note_free(bytes);
         }
     }
