@@ -38,6 +38,8 @@ use crate::sync::{Lock, barrier};
 
 /// Bytes of a thread's blocks that are worth a sweep.
 const WORTH_BYTES: usize = 16 << 10;
+/// Bytes that a smaller block counts as: it may be all that keeps its page resident.
+const WEIGHT_MIN: usize = 512;
 /// Classes above this are popped with an announcement.
 const UNANNOUNCED_CLASS_MAX: usize = class_of(TABLE_BYTES_MAX);
 
@@ -75,7 +77,10 @@ pub(crate) fn after_fork(own: Option<&'static Heap>) {
 impl Heap {
     fn is_worth_a_sweep(&self) -> bool {
         let bytes: usize = (1..CLASSES)
-            .map(|class| self.held(class).saturating_sub(self.kept(class)) * BLOCK_BYTES[class])
+            .map(|class| {
+                let count = self.held(class).saturating_sub(self.kept(class));
+                count * BLOCK_BYTES[class].max(WEIGHT_MIN)
+            })
             .sum();
         bytes >= WORTH_BYTES
     }
