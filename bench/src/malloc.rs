@@ -8,10 +8,13 @@
 
 mod build;
 mod case;
+mod idle;
 mod page;
 mod peer;
+mod plan;
 mod record;
 mod report;
+mod rounds;
 mod run;
 mod soak;
 mod targets;
@@ -24,9 +27,11 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use self::case::Case;
-use self::peer::{Contestant, Libraries, Peer};
-use self::record::{Record, Records};
-use self::run::{Figures, Launcher};
+use self::peer::{Libraries, Peer};
+use self::plan::{Plan, Traced};
+use self::record::Records;
+use self::rounds::Rounds;
+use self::run::Launcher;
 use crate::before::schedule::Schedule;
 use crate::page::Page;
 use crate::{before, machine};
@@ -63,6 +68,9 @@ pub struct Options {
     /// Writes the tables into this page, as docs/performance/malloc.md is one, between their marks
     #[arg(long, value_name = "FILE", conflicts_with_all = ["before", "soak"])]
     page: Option<PathBuf>,
+    /// Instead of the cases: what stays resident of a program that frees in many ways and is idle then, in two minutes
+    #[arg(long, conflicts_with_all = ["cases", "rounds", "scale", "quick", "before", "soak"])]
+    idle: bool,
     /// Instead of the cases: random mixed in one process an allocator, which take turns for so many
     /// minutes
     #[arg(long, value_name = "MINUTES", value_parser = positive, conflicts_with_all = ["cases", "rounds"])]
@@ -85,28 +93,12 @@ Examples:
                                                     is this checkout no slower than another build?
   steppe-bench malloc --before old/libsteppe_malloc.so --peers steppe-speed,glibc
                                                     the same of another profile, glibc beside it
+  steppe-bench malloc --idle --page docs/performance/malloc.md
+                                                    the table of idle memory anew
   steppe-bench malloc --soak 60                     throughput by turns of five seconds
 
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 a program failed under an allocator, 2 the bench could not run.";
-
-/// `Options` with every default filled in.
-struct Plan {
-    rounds: usize,
-    scale: f64,
-    /// Counts taken after the rounds.
-    traced: Traced,
-    cases: Vec<Case>,
-}
-
-/// Counts taken after the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Traced {
-    Nothing,
-    /// No verdict on two builds rests on system calls.
-    Instructions,
-    InstructionsAndSyscalls,
-}
 
 /// Runs the bench and prints its tables; whether every program ran to its end.
 ///
@@ -114,7 +106,7 @@ enum Traced {
 /// When the load programs can't be built, or no allocator is left.
 pub async fn run(options: &Options) -> Result<bool> {
     let plan = options.plan();
-    let open = |path: &PathBuf| Page::open(path, &page::MARKS, plan.on_page());
+    let open = |path: &PathBuf| Page::open(path, &page::MARKS, options.on_page(&plan));
     let page = options.page.as_ref().map(open).transpose()?;
     let launcher = Launcher::prepare()?;
     let libraries = options.libraries(&launcher)?;
@@ -130,6 +122,9 @@ pub async fn run(options: &Options) -> Result<bool> {
         };
         soak::run(&launcher, &contestants, &length).await?;
         return Ok(true);
+    }
+    if options.idle {
+        return idle::tell(&contestants, page).await;
     }
     let mut records = Records::new(&plan.cases, &contestants);
     let rounds = Rounds {
@@ -160,16 +155,6 @@ pub async fn run(options: &Options) -> Result<bool> {
     Ok(is_valid)
 }
 
-impl Plan {
-    /// The tables of the page that it measures.
-    const fn on_page(&self) -> &'static [&'static str] {
-        match self.traced {
-            Traced::Nothing => &[page::THROUGHPUT, page::MEMORY],
-            _ => page::MARKS.names,
-        }
-    }
-}
-
 impl Options {
     fn plan(&self) -> Plan {
         let (rounds, scale, traced) = match (&self.before, self.quick) {
@@ -182,6 +167,15 @@ impl Options {
             scale: self.scale.unwrap_or(scale),
             traced,
             cases: named_or_all(&self.cases),
+        }
+    }
+
+    /// The tables of the page that the run measures.
+    const fn on_page(&self, plan: &Plan) -> &'static [&'static str] {
+        if self.idle {
+            &[page::IDLE]
+        } else {
+            plan.on_page()
         }
     }
 
@@ -232,104 +226,6 @@ fn named_or_all<T: clap::ValueEnum + PartialEq + Clone>(named: &[T]) -> Vec<T> {
         }
     }
     found
-}
-
-/// The rounds' common arguments.
-struct Rounds<'a> {
-    launcher: &'a Launcher,
-    contestants: &'a [Contestant],
-    plan: &'a Plan,
-}
-
-impl Rounds<'_> {
-    /// Each case runs all allocators before the next begins: pairs are as close in time as can be.
-    async fn run(&self, mut schedule: Schedule, records: &mut Records) {
-        for round in 0..self.plan.rounds {
-            for &case in &self.plan.cases {
-                let order = schedule.order(self.contestants.len(), round);
-                for contestant in order.into_iter().map(|index| &self.contestants[index]) {
-                    let outcome = self.run_one(contestant, case, round).await;
-                    records.add(case, contestant.peer, outcome);
-                }
-            }
-        }
-    }
-
-    async fn run_one(&self, contestant: &Contestant, case: Case, round: usize) -> Result<Figures> {
-        let (plan, name) = (self.plan, contestant.peer.name());
-        let (count, case_name) = (plan.rounds, case.name());
-        eprint!(
-            "round {} of {count}: {case_name:<14} {name:<16} ",
-            round + 1
-        );
-        // Waiting for idle memory takes seconds: once is enough where it is not the case itself.
-        let is_measured = round == 0 || case.is_about_silence();
-        let pause = if is_measured { PAUSE_MS } else { 0 };
-        let units = case.units(plan.scale);
-        let outcome = self.launcher.run(contestant, case, units, pause).await;
-        match &outcome {
-            Ok(figures) => eprintln!("{}", figures.describe()),
-            Err(error) => eprintln!("{error:#}"),
-        }
-        outcome
-    }
-
-    /// Counts what each case does, after the rounds.
-    async fn count(&self, records: &mut Records) {
-        for &case in &self.plan.cases {
-            if self.plan.traced != Traced::Nothing {
-                self.count_instructions(case, records).await;
-            }
-            if self.plan.traced == Traced::InstructionsAndSyscalls {
-                self.count_syscalls(case, records).await;
-            }
-        }
-    }
-
-    /// Once, or for a verdict on two builds until the counts of each allocator have settled.
-    async fn count_instructions(&self, case: Case, records: &mut Records) {
-        let mut left: Vec<&Contestant> = self.contestants.iter().collect();
-        while !left.is_empty() {
-            let mut again = Vec::new();
-            for contestant in left {
-                let (peer, case_name) = (contestant.peer, case.name());
-                eprint!("counting: {case_name:<14} {:<16} ", peer.name());
-                let counted = trace::instructions(self.launcher, contestant, case).await;
-                eprintln!("{}", said(&counted, "instructions"));
-                let Ok(count) = counted else {
-                    continue;
-                };
-                records.add_instructions(case, peer, count);
-                let is_settled = records.of(case, peer).is_none_or(Record::is_settled);
-                if self.plan.traced == Traced::Instructions && !is_settled {
-                    again.push(contestant);
-                }
-            }
-            left = again;
-        }
-    }
-
-    async fn count_syscalls(&self, case: Case, records: &mut Records) {
-        for contestant in self.contestants {
-            let (peer, case_name) = (contestant.peer, case.name());
-            eprint!("counting: {case_name:<14} {:<16} ", peer.name());
-            let counted = trace::syscalls(self.launcher, contestant, case, self.plan.scale).await;
-            eprintln!("{}", said(&counted, "calls"));
-            if let Ok(count) = counted {
-                records.add_syscalls(case, peer, count);
-            }
-        }
-    }
-}
-
-/// Between the end of work and the reading of idle memory.
-const PAUSE_MS: u64 = 2_000;
-
-fn said(counted: &Result<f64>, what: &str) -> String {
-    match counted {
-        Ok(each) => format!("{each:.3e} {what} an operation"),
-        Err(error) => format!("no {what}: {error:#}"),
-    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -125,6 +125,15 @@ pub fn rusty_alloc() -> Result<(PathBuf, String)> {
     Ok((library, version))
 }
 
+/// The program of the rows about idle memory.
+pub fn idle_program() -> Result<PathBuf> {
+    let folder = root().join("crates/steppe-malloc-abi/testdata");
+    let program = folder_of_libraries()?.join("idleness");
+    let flags = "-std=c11 -O1 -fno-builtin -pthread -D_GNU_SOURCE";
+    compile("cc", flags, &folder, &[folder.join("idleness.c")], &program)?;
+    Ok(program)
+}
+
 /// The first line that a program prints.
 pub fn first_line(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)

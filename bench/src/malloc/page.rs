@@ -9,12 +9,13 @@ use crate::table::{joined, significant};
 /// The marks of the page.
 pub const MARKS: Marks<'_> = Marks {
     bench: "malloc",
-    names: &[THROUGHPUT, MEMORY, INSTRUCTIONS],
+    names: &[THROUGHPUT, MEMORY, INSTRUCTIONS, IDLE],
 };
 
 pub const THROUGHPUT: &str = "malloc throughput";
 pub const MEMORY: &str = "malloc memory";
 pub const INSTRUCTIONS: &str = "malloc instructions";
+pub const IDLE: &str = "malloc idle";
 
 /// All that was measured of these cases.
 pub struct Pages<'a> {
@@ -118,7 +119,7 @@ fn memory(case: Case) -> &'static [Memory] {
 }
 
 /// The heading of a column: a profile, or an allocator with its version.
-fn title(contestant: &Contestant) -> String {
+pub fn title(contestant: &Contestant) -> String {
     let versioned = |product| heading(product, &contestant.version, 3);
     match contestant.peer {
         Peer::SteppeBalanced => "balanced".to_owned(),
@@ -172,7 +173,7 @@ mod tests {
             records: &records,
             rounds: 1,
         };
-        let sections = pages.sections(MARKS.names);
+        let sections = pages.sections(&[THROUGHPUT, MEMORY, INSTRUCTIONS]);
         let texts: Vec<String> = sections
             .iter()
             .map(|section| section.tables[0].to_markdown())

@@ -2,9 +2,10 @@
 
 use super::case::Case;
 use super::peer::{Contestant, Peer};
+use super::plan::{Plan, Traced};
 use super::record::{Record, Records};
+use super::targets;
 use super::unit::{megabytes, rate, small};
-use super::{Plan, Traced, targets};
 use crate::before::comparison::{self, Comparison};
 use crate::machine;
 use crate::table::{Table, figure};
