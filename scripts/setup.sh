@@ -67,6 +67,9 @@ packages() {
       echo libjemalloc-dev:/usr/include/jemalloc/jemalloc.h
       # Programs that find the installed library by these.
       echo cmake:cmake pkgconf:pkg-config
+      echo python3-numpy:/usr/lib/python3/dist-packages/numpy mariadb-server-core:mariadbd mariadb-client-core:mariadb
+      echo postgresql-15:/usr/lib/postgresql/15/bin haproxy:haproxy php-cli:php php-fpm:php-fpm8.2
+      echo ruby:ruby imagemagick:/usr/bin/convert ripgrep:rg fd-find:fdfind gdb:gdb
       # Another cache, to be held against the suite that ours is held against.
       echo varnish:varnishd
       # An authority server with a signed zone, and a stub resolver that asks over TLS.
@@ -140,9 +143,11 @@ install_packages() {
   apt_get "$as_root" install --yes --no-install-recommends "$@" >"$log" 2>&1 ||
     fail_with "$log" "apt-get install failed: $*"
   rm "$log"
-  for daemon in nginx haproxy redis-server unbound dnsdist nsd stubby etcd; do
+  # A package, and its daemon where that has another name.
+  for daemon in nginx haproxy redis-server unbound dnsdist nsd stubby etcd postgresql-15:postgresql \
+    php-fpm:php8.2-fpm; do
     case " $* " in
-      *" $daemon "*) $as_root update-rc.d "$daemon" disable >/dev/null 2>&1 || true ;;
+      *" ${daemon%%:*} "*) $as_root update-rc.d "${daemon#*:}" disable >/dev/null 2>&1 || true ;;
     esac
   done
   if [ -n "$held" ]; then

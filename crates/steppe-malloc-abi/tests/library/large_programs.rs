@@ -27,7 +27,7 @@ fn runs(test: &str, program: &str) -> bool {
 
 /// Runs a command without the library, then with it, and expects the same end.
 #[track_caller]
-fn same(make: impl Fn(&Path) -> Command) -> Ended {
+pub fn same(make: impl Fn(&Path) -> Command) -> Ended {
     let scratch = [Scratch::new("malloc-plain"), Scratch::new("malloc-library")];
     let plain = run_within(&mut make(scratch[0].path()), LIMIT);
     let mut command = make(scratch[1].path());

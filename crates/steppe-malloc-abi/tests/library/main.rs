@@ -15,6 +15,7 @@ mod install;
 mod large_programs;
 mod limits;
 mod many;
+mod matrix;
 mod misuse;
 mod musl;
 mod namespaces;

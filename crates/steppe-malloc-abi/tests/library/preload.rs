@@ -86,3 +86,32 @@ fn nginx_under_wrk() {
     assert_eq!((output.refused, output.errors), (0, 0), "{}", output.text);
     nginx.has_library();
 }
+
+/// Most programs are short: what the library does before `main` and after it is bounded by a count of system calls.
+#[test]
+fn a_short_process_makes_few_more_calls() {
+    const NAME: &str = "a_short_process_makes_few_more_calls";
+    if Command::new("strace").arg("-V").output().is_err() {
+        return skip(NAME, "strace is not installed");
+    }
+    let scratch = steppe_testkit::Scratch::new("malloc-calls");
+    let calls = |preload: &str| {
+        let file = scratch.join("calls");
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-o"])
+            .arg(&file)
+            .arg(format!("-E{preload}"))
+            .arg("true");
+        run(&mut command).succeeded();
+        let text = std::fs::read_to_string(file).expect("strace wrote it");
+        text.lines().count()
+    };
+    let plain = calls("STEPPE_MALLOC_BACKGROUND=1");
+    let with = calls(&format!("LD_PRELOAD={}", library().display()));
+    println!("{plain} system calls without the library, {with} with it");
+    assert!(with <= plain + CALLS_MAX, "{plain}, {with}");
+}
+
+/// To open and map the library, to map the first chunk, and to count processors.
+const CALLS_MAX: usize = 20;
