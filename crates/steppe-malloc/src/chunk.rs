@@ -103,6 +103,8 @@ pub struct Chunk {
     pub may_have_huge_pages: Cell<bool>,
     /// … and still gives new ones.
     pub wants_huge_pages: AtomicBool,
+    /// Units that nobody has used may be resident, as parts of huge pages; the pool's.
+    pub has_unused_pages: Cell<bool>,
     /// Longest run of `free`, and of `free & dirty`: the lists that the chunk is in, 0 for none.
     pub longest_free: Cell<u8>,
     pub longest_dirty: Cell<u8>,

@@ -168,15 +168,16 @@ impl Pool {
             }
             left -= 1;
             let old = aged(chunk, now, decay_ms);
+            let taken = old | unused_beside(chunk, old);
             self.remove(chunk);
             // The next turn begins with another chunk: `enter` puts this one last.
-            chunk.free.set(chunk.free.get() & !old);
+            chunk.free.set(chunk.free.get() & !taken);
             self.enter(chunk);
             if old == 0 {
                 continue;
             }
             drop(guard);
-            let gone = purge_units(chunk, old);
+            let gone = purge_units(chunk, taken) & old;
             let gone_bytes = gone.count_ones() as usize * UNIT_BYTES;
             held::give(gone_bytes);
             purged += gone_bytes;
@@ -184,7 +185,7 @@ impl Pool {
             self.remove(chunk);
             // Whoever took other units meanwhile has dropped these from `dirty`.
             chunk.dirty.set(chunk.dirty.get() & !old | old & !gone);
-            chunk.free.set(chunk.free.get() | old);
+            chunk.free.set(chunk.free.get() | taken);
             self.enter(chunk);
         }
         drop(guard);
@@ -337,6 +338,14 @@ fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
     old
 }
 
+/// Units that nobody has used, when the first of a chunk go back: they are resident if they are parts of huge pages.
+fn unused_beside(chunk: &Chunk, old: u64) -> u64 {
+    match old != 0 && chunk.has_unused_pages.replace(false) {
+        true => chunk.free.get() & !chunk.dirty.get(),
+        false => 0,
+    }
+}
+
 /// Gives units back. Returns those that the kernel took.
 fn purge_units(chunk: &Chunk, mut units: u64) -> u64 {
     let mut gone = 0;
@@ -368,6 +377,7 @@ fn new_chunk() -> Option<&'static Chunk> {
     let wants_huge_pages = profile::huge_pages();
     sys::advise_huge_pages(chunk.start(), bytes, wants_huge_pages);
     chunk.may_have_huge_pages.set(wants_huge_pages);
+    chunk.has_unused_pages.set(wants_huge_pages);
     chunk
         .wants_huge_pages
         .store(wants_huge_pages, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use steppe_testkit::{heavy, is_long};
 
 use crate::support::{Ended, Program, hardened_library, library, preloaded_by, run};
 
-/// How a program frees, with which sizes and orders.
+/// A way to free, with sizes of blocks and orders of frees.
 struct Way {
     name: &'static str,
     bytes: &'static [usize],
@@ -97,6 +97,7 @@ struct Kept {
     /// Set by `STEPPE_MALLOC_PURGE_MS` where it is not the profile's own.
     purge_ms: Option<&'static str>,
     decay_ms: &'static str,
+    huge_pages: &'static str,
     /// Smaller blocks are left out.
     least_bytes: usize,
 }
@@ -106,6 +107,7 @@ const BALANCED: Kept = Kept {
     profile: "balanced",
     purge_ms: None,
     decay_ms: "1000",
+    huge_pages: "0",
     least_bytes: 0,
 };
 const LEAN: Kept = Kept {
@@ -113,22 +115,45 @@ const LEAN: Kept = Kept {
     profile: "lean",
     purge_ms: None,
     decay_ms: "100",
+    huge_pages: "0",
     least_bytes: 0,
 };
-/// Its own ten seconds are long. Without huge pages: khugepaged(8) makes pages resident again that went back.
+/// Its own ten seconds are long. Huge pages make units resident that nobody has used: [`HUGE`].
 const SPEED: Kept = Kept {
     name: "speed",
     profile: "speed",
     purge_ms: Some("500"),
     decay_ms: "500",
+    huge_pages: "0",
     least_bytes: 0,
 };
+
+/// With huge pages, in cases in which each chunk gets some memory back.
+const HUGE: Kept = Kept {
+    name: "speed, huge pages",
+    huge_pages: "1",
+    ..SPEED
+};
+const HUGE_CASES: [Case; 3] = [
+    huge("own", 2_000, "random"),
+    huge("parent", 200_000, "half"),
+    huge("shrunk", 200_000, "fifo"),
+];
+
+const fn huge(way: &'static str, bytes: usize, order: &'static str) -> Case {
+    Case {
+        way,
+        bytes,
+        order,
+        threads: 4,
+    }
+}
 
 /// Divides no number of sizes, orders or threads of a way, so each of them is met with others.
 const STRIDE: usize = 11;
 /// Programs at a time: they sleep for the most part, and each holds 64 MiB at first.
 const PROCESSES: usize = 12;
-/// How often a case may be late.
+/// A case may be late so often, less one.
 const TRIES: usize = 5;
 /// The program's exit code when memory went back after more than twice the decay time.
 const LATE: i32 = 4;
@@ -190,7 +215,7 @@ fn judged(program: &Program, case: &Case, kept: &Kept) -> Ended {
     };
     let mut command: Command = preloaded_by(built, program.path());
     command.env("STEPPE_MALLOC_PROFILE", kept.profile);
-    command.env("STEPPE_MALLOC_THP", "0");
+    command.env("STEPPE_MALLOC_THP", kept.huge_pages);
     if let Some(purge_ms) = kept.purge_ms {
         command.env("STEPPE_MALLOC_PURGE_MS", purge_ms);
     }
@@ -241,8 +266,12 @@ fn goes_back(kept: &Kept) {
         .filter(|case| case.bytes >= kept.least_bytes)
         .step_by(step)
         .collect();
+    all_go_back(&cases, kept);
+}
+
+fn all_go_back(cases: &[Case], kept: &Kept) {
     let _one = heavy();
-    let failures = failures(&cases, kept);
+    let failures = failures(cases, kept);
     let count = failures.len();
     assert!(
         failures.is_empty(),
@@ -265,6 +294,11 @@ fn lean() {
 #[test]
 fn speed() {
     goes_back(&SPEED);
+}
+
+#[test]
+fn speed_with_huge_pages() {
+    all_go_back(&HUGE_CASES, &HUGE);
 }
 
 #[test]
