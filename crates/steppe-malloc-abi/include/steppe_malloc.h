@@ -42,7 +42,7 @@ void steppe_malloc_set_limit(size_t bytes);
 void steppe_malloc_set_soft_limit(size_t bytes);
 
 /* Sets a watermark: once more than `bytes` are held, 1 is written to the eventfd(2), once. Set it again to hear of it
- * again; 0 bytes removes it. The library keeps a copy of the descriptor until then. The child of a fork has no
+ * again; 0 bytes removes it. The program keeps the descriptor open until then. The child of a fork has no
  * watermark. Returns 0, or -1 with errno = EBADF. */
 int steppe_malloc_set_watermark(size_t bytes, int eventfd);
 

@@ -23,6 +23,7 @@
 //!   `malloc_stats`, `mallopt`
 //! - `own.rs`: functions of `include/steppe_malloc.h`: version, profile, statistics, heap profile
 //! - `jump.rs`: jumps to functions by name
+//! - `filters.rs`: `prctl`, by which programs announce filters of system calls
 //! - `single_threaded.rs`: `unshare` and `setns`, which a process of several threads is refused
 //! - `glibc.rs`: functions of glibc under versions that glibc 2.28 has
 //! - `errno.rs`: `errno` of the calling thread
@@ -35,6 +36,7 @@ mod allocation;
 #[cfg(target_env = "gnu")]
 mod deep_binding;
 mod errno;
+mod filters;
 #[cfg(target_env = "gnu")]
 mod glibc;
 #[cfg(target_env = "gnu")]

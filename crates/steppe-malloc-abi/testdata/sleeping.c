@@ -102,6 +102,38 @@ static void copies(void) {
   CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+static void *keep_then_free(void *unused) {
+  enum { KEPT = 16 };
+  char *blocks[KEPT];
+  for (int i = 0; i < KEPT; i++) {
+    CHECK((blocks[i] = malloc(8000)) != NULL);
+    memset(blocks[i], 1, 8000);
+  }
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  /* Into the cache, without a slow path. */
+  for (int i = 0; i < 4; i++) free(blocks[i]);
+  pthread_barrier_wait(&barrier);
+  pause();
+  return unused;
+}
+
+/* Blocks that are freed into caches when nothing else waits any more. */
+static void late(void) {
+  CHECK(pthread_barrier_init(&barrier, NULL, THREADS + 1) == 0);
+  for (int i = 0; i < THREADS; i++) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, keep_then_free, NULL) == 0);
+  }
+  pthread_barrier_wait(&barrier);
+  struct timespec quiet = {1, 0};
+  nanosleep(&quiet, NULL);
+  long before = private_bytes();
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  sleeps_at(before - THREADS * 3 * 8000 / 2);
+}
+
 static int is_over;
 
 /* Sleeps just as long as it takes to be swept, or a little less, and uses its cache again. */
@@ -142,6 +174,7 @@ int main(int argc, char **argv) {
   static const struct test_case cases[] = {
       {"caches", caches},
       {"copies", copies},
+      {"late", late},
       {"woken", woken},
       {NULL, NULL},
   };

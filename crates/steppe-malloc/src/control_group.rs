@@ -18,7 +18,7 @@ mod text;
 
 use core::cell::Cell;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::held;
 use crate::sync::Lock;
@@ -33,6 +33,8 @@ const MARGIN_PART: usize = 8;
 const MARGIN_MAX: usize = 256 << 20;
 /// Tasks that stood still for longer than this between two looks are pressure, in microseconds.
 const STALL_MICROS: usize = 20_000;
+/// Growth between two looks, at least, in bytes.
+const STEP_MIN: usize = 1 << 20;
 /// Folders that are looked at from the process's own upwards.
 const LEVELS_MAX: usize = 16;
 
@@ -42,7 +44,7 @@ pub(crate) static GROUP: Group = Group {
     look_ms: AtomicU32::new(u32::MAX),
     folder: Cell::new(None),
     given: Cell::new(None),
-    is_ignored: Cell::new(false),
+    is_ignored: AtomicBool::new(false),
     stalled: Cell::new(0),
 };
 
@@ -56,7 +58,7 @@ pub(crate) struct Group {
     /// The folder that the environment names.
     given: Cell<Option<Path>>,
     /// No file is ever read.
-    is_ignored: Cell<bool>,
+    is_ignored: AtomicBool,
     /// `memory.pressure`'s total at the last look, in microseconds.
     stalled: Cell<usize>,
 }
@@ -97,12 +99,18 @@ impl Group {
     /// Before there is a second thread: names its folder, or by `0` has none looked at. `None`: too long.
     pub fn name(&self, folder: &[u8]) -> Option<()> {
         if folder == b"0" {
-            self.is_ignored.set(true);
-            self.next_bytes.store(usize::MAX, Ordering::Relaxed);
+            self.ignore();
         } else {
             self.given.set(Some(Path::new(&[folder])?));
         }
         Some(())
+    }
+
+    /// Has no file read from now on.
+    pub fn ignore(&self) {
+        self.is_ignored.store(true, Ordering::Relaxed);
+        self.next_bytes.store(usize::MAX, Ordering::Relaxed);
+        self.look_ms.store(u32::MAX, Ordering::Relaxed);
     }
 
     /// Bytes held beyond which [`Group::look`] is due.
@@ -113,13 +121,17 @@ impl Group {
     /// Reads limit and usage. True when the group is short of memory; false where others look.
     pub fn look(&self) -> bool {
         let guard = self.lock.try_lock();
-        guard.is_some() && self.look_locked()
+        guard.is_some() && !self.is_ignored() && self.look_locked()
     }
 
     /// The same for the background thread, which waits for others.
     pub fn look_after_others(&self) -> bool {
         let _guard = self.lock.lock();
-        !self.is_ignored.get() && self.look_locked()
+        !self.is_ignored() && self.look_locked()
+    }
+
+    fn is_ignored(&self) -> bool {
+        self.is_ignored.load(Ordering::Relaxed)
     }
 
     fn look_locked(&self) -> bool {
@@ -142,7 +154,7 @@ impl Group {
     pub fn forget(&self) {
         self.folder.set(None);
         self.look_ms.store(u32::MAX, Ordering::Relaxed);
-        if self.is_ignored.get() {
+        if self.is_ignored() {
             return;
         }
         let next = held::FIRST_LOOK_BYTES.max(held::bytes());
@@ -224,12 +236,12 @@ impl Folder {
     }
 }
 
-/// Bytes held when the next look is due. What a program has asked for and not touched yet is held and not used: where
+/// Bytes held when the next look is due. Memory that a program has asked for and not touched is held and not used: where
 /// more is held than the bound leaves to this process, a quarter of the room may go before the next look.
 fn next_look(held: usize, used: usize, bound: usize) -> usize {
     let room = bound.saturating_sub(used);
     let own_bound = bound.saturating_sub(used.saturating_sub(held));
-    let step = (room / 4).max(bound / 64);
+    let step = (room / 4).max(bound / 64).max(STEP_MIN);
     match held < own_bound {
         true => (held + room).min(own_bound).max(held + bound / 64),
         false => held + step,

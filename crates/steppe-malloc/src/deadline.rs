@@ -71,6 +71,11 @@ pub(crate) fn wake() {
     }
 }
 
+/// True while our thread is to go on.
+pub(crate) fn has_thread() -> bool {
+    THREAD.load(Ordering::Relaxed) == STARTED
+}
+
 /// Whether nothing waits.
 pub(crate) fn is_idle() -> bool {
     DEADLINE.load(Ordering::Relaxed) == 0

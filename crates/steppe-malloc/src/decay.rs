@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::control_group::{self, GROUP};
 use crate::deadline::{
-    DEADLINE, NEVER, NOT_STARTED, SLEEP, STARTED, THREAD, is_past, set as set_deadline,
+    self, DEADLINE, NEVER, NOT_STARTED, SLEEP, STARTED, THREAD, is_past, set as set_deadline,
 };
 use crate::depot;
 use crate::heap::{sweep, threads};
@@ -46,8 +46,12 @@ static PURGES: AtomicU64 = AtomicU64::new(0);
 static REFUSED_LOOKS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 /// Each doubles the wait for the next look, so often at the most.
 const REFUSED_LOOKS_MAX: u32 = 12;
-/// The longest wait between looks while something waits.
+/// The longest wait between looks.
 const LOOK_MS_MAX: u32 = 60_000;
+/// Decay times between looks while nothing waits.
+const RARE_LOOK_DECAYS: u32 = 60;
+/// Sleep between two tries to end the thread, in microseconds.
+const STOP_US: u64 = 100;
 
 /// At the end of a slow path, with no lock held: gives back what is due, if nobody else does.
 pub(crate) fn tick() {
@@ -100,7 +104,7 @@ pub(crate) fn count(bytes: usize) {
 /// Gives back what has been free for `decay_ms`, with [`PURGE`] held. Returns the bytes.
 pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
     let refusals = sys::refusals();
-    DEADLINE.store(0, Ordering::Relaxed);
+    let before = DEADLINE.swap(0, Ordering::Relaxed);
     let mut purged: usize = depot::all()
         .map(|(class, depot)| depot.purge(class, now, decay_ms))
         .sum();
@@ -120,7 +124,10 @@ pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
             false => 0,
         };
         REFUSED_LOOKS.store(looks, Ordering::Relaxed);
-        set_deadline(now.wrapping_add(wait_ms(decay_ms, looks)));
+        // Of what was purged before its time the next look comes as if nothing had been.
+        let next = now.wrapping_add(wait_ms(profile::decay_ms(), looks));
+        let is_earlier = before != 0 && !is_past(before, now) && is_past(next, before);
+        set_deadline(if is_earlier { before } else { next });
     }
     purged
 }
@@ -177,13 +184,19 @@ pub(crate) fn stop() -> bool {
         // A `tick` may take the deadline away again. What waits then is left to others.
         set_deadline(sys::now_ms());
         sys::futex_wake(&DEADLINE, 1);
-        sys::yield_now();
+        sys::rest(STOP_US);
     }
     let handle = HANDLE.swap(0, Ordering::Relaxed);
     if handle != 0 {
         sys::join_thread(handle);
     }
     true
+}
+
+/// Milliseconds between looks while nothing waits: a thread that frees into its cache tells nobody.
+fn rare_look_ms() -> u32 {
+    let wait = profile::decay_ms().saturating_mul(RARE_LOOK_DECAYS);
+    wait.clamp(1_000, LOOK_MS_MAX)
 }
 
 /// Starts our thread, if there is none and it may be.
@@ -207,7 +220,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         heap_profile::write_if_due();
         let deadline = DEADLINE.load(Ordering::SeqCst);
         if deadline == 0 {
-            sys::futex_wait(&DEADLINE, 0, heap_profile::sleep_ms(None));
+            sys::futex_wait(&DEADLINE, 0, heap_profile::sleep_ms(Some(rare_look_ms())));
+            if sweep::is_wanted() {
+                deadline::note(sys::now_ms());
+            }
             continue;
         }
         let now = sys::now_ms();
@@ -220,6 +236,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             let wait = deadline.wrapping_sub(now).min(control_group::look_ms());
             sys::futex_wait(&SLEEP, 0, heap_profile::sleep_ms(Some(wait)));
             if control_group::look_ms() < u32::MAX && GROUP.look_after_others() {
+                sweep::sweep(&PURGE, sys::now_ms(), 0);
                 purge_all();
             }
         }

@@ -147,7 +147,7 @@ impl<'text> Gathered<'text> {
     /// Passes on what was gathered.
     ///
     /// # Errors
-    /// What the sink returns.
+    /// Those of the sink.
     pub fn flush(&mut self) -> fmt::Result {
         let text = core::str::from_utf8(&self.bytes[..self.len]).map_err(|_| fmt::Error)?;
         self.len = 0;

@@ -5,7 +5,9 @@
 //! swept once the child has a thread for that, but for the top block of each, since a copy made in the
 //! middle of a push can't be told from a whole one on every machine.
 //!
-//! Invariant: this is the order of all locks. Who holds one may take those after it.
+//! Invariant: this is the order of all locks: a thread that holds one may take those after it. A heap's own lock stands
+//! between `PURGE` and the depots' and is left out: the calling thread holds none of its own, and a copy that is held is
+//! left alone.
 
 use crate::chunk_map::CHUNK_MAP;
 use crate::control_group::GROUP;

@@ -80,6 +80,8 @@ struct Watch {
     since: u32,
     /// Its thread does not exist in this process: the copy of a fork may have a top without its block.
     is_copy: bool,
+    /// The same, and blocks were being moved when it was copied.
+    is_lost: bool,
 }
 
 impl Watch {
@@ -88,6 +90,7 @@ impl Watch {
             tops: 0,
             since: 0,
             is_copy: false,
+            is_lost: false,
         }
     }
 }

@@ -30,6 +30,8 @@ static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static UPPER: AtomicUsize = AtomicUsize::new(FIRST_LOOK_BYTES);
 static LOWER: AtomicUsize = AtomicUsize::new(0);
 static IS_ANSWER_WANTED: AtomicBool = AtomicBool::new(false);
+/// Free bytes up to which the kernel need not be asked again; 0: it refused nothing.
+static REFUSED_FREE: AtomicUsize = AtomicUsize::new(0);
 /// Live bytes at their highest not long ago.
 static LIVE_PEAK: AtomicUsize = AtomicUsize::new(0);
 
@@ -74,9 +76,24 @@ pub(crate) fn note_free(bytes: usize) {
     if live > LIVE_PEAK.load(Ordering::Relaxed) {
         LIVE_PEAK.store(live, Ordering::Relaxed);
     }
-    if free > free_max() {
+    if is_excess(free) {
         IS_ANSWER_WANTED.store(true, Ordering::Relaxed);
     }
+}
+
+/// True when so many bytes are more than may be free, and more than the kernel refused to take.
+pub(crate) fn is_excess(free: usize) -> bool {
+    let max = free_max();
+    if free <= max {
+        REFUSED_FREE.store(0, Ordering::Relaxed);
+        return false;
+    }
+    free > REFUSED_FREE.load(Ordering::Relaxed)
+}
+
+/// Free memory stays where the kernel refuses it (locked pages): `more` bytes may be free before it is offered again.
+pub(crate) fn allow_free(more: usize) {
+    REFUSED_FREE.store(free_bytes().saturating_add(more), Ordering::Relaxed);
 }
 
 /// Bytes that may be free and resident, by the profile and by what was live not long ago.

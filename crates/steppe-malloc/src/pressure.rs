@@ -66,8 +66,8 @@ pub(crate) fn note_soft_limit(bytes: usize) {
 }
 
 /// Has 1 written to `eventfd`, as 8 bytes (eventfd(2)), once more than `bytes` are held; 0 takes the watermark away.
-/// Each call replaces the one before; a watermark that was reached has to be set again. False: the descriptor is not
-/// open, or no copy of it can be had.
+/// Each call replaces the one before; a watermark that was reached has to be set again. The program keeps the descriptor
+/// open until then. False: it is not open.
 pub fn set_watermark(bytes: usize, eventfd: c_int) -> bool {
     let is_set = WATERMARK.set(bytes, eventfd);
     plan();
@@ -147,6 +147,11 @@ fn plan() {
     let soft = SOFT.load(Ordering::Relaxed);
     let is_passed = SOFT_NEXT.load(Ordering::Relaxed) > soft;
     held::watch(if is_passed { rearmed_below(soft) } else { 0 }, next);
+    // Another thread may have set a lower bound meanwhile, and planned before this did.
+    let now = soft_next().min(GROUP.next_bytes()).min(WATERMARK.bytes());
+    if now < next {
+        held::watch(0, now);
+    }
 }
 
 fn soft_next() -> usize {
@@ -174,12 +179,13 @@ fn purge_everything() -> bool {
 /// purge is as many frees away.
 fn purge_excess() {
     let (free, max) = (held::free_bytes(), held::free_max());
-    if free <= max {
+    if !held::is_excess(free) {
         return;
     }
     let Some(_guard) = PURGE.try_lock() else {
         return;
     };
+    let refusals = sys::refusals();
     let excess = free - (max - max / 4);
     let (now, decay_ms) = (sys::now_ms(), profile::decay_ms());
     let mut purged = 0;
@@ -189,4 +195,7 @@ fn purge_excess() {
         purged += POOL.purge_some(now, age_ms, excess.saturating_sub(purged));
     }
     decay::count(purged);
+    if sys::refusals() != refusals {
+        held::allow_free(max / 8);
+    }
 }

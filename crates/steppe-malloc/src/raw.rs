@@ -10,6 +10,7 @@ use core::ptr;
 
 use crate::chunk::{CHUNK_BYTES, Kind, UNIT_BYTES};
 use crate::chunk_map::{self, CHUNK_MAP, Owner, class_at, class_in_window};
+use crate::control_group::GROUP;
 use crate::decay;
 use crate::depot::{self, Place};
 use crate::heap::threads;
@@ -395,6 +396,13 @@ pub fn on_idle() {
 #[must_use]
 pub fn stop_thread() -> bool {
     decay::stop()
+}
+
+/// For a program that is about to forbid system calls (seccomp(2)): no thread is started and no file of the control group
+/// is read from now on, unless they are already.
+pub fn expect_filters() {
+    decay::forbid_thread();
+    GROUP.ignore();
 }
 
 /// Functions between a request and the heap profile.

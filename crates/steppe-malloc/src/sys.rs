@@ -249,6 +249,12 @@ pub fn futex_wake(word: &AtomicU32, sleepers: c_int) {
 #[cfg(loom)]
 pub use crate::sync::{futex_wait, futex_wake};
 
+/// There is no time under loom.
+#[cfg(loom)]
+pub fn rest(_us: u64) {
+    loom::thread::yield_now();
+}
+
 /// A moment's rest in a loop.
 #[cfg(not(loom))]
 pub fn spin_hint() {
@@ -365,12 +371,6 @@ pub fn this_thread() -> usize {
 pub fn join_thread(thread: usize) {
     // SAFETY: the caller names a thread that was started and not joined.
     unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
-}
-
-/// Lets other threads go first.
-pub fn yield_now() {
-    // SAFETY: cannot fail.
-    unsafe { libc::sched_yield() };
 }
 
 /// Names the calling thread, for `ps` and debuggers.

@@ -159,7 +159,7 @@ fn only_c_names_are_exported() {
         steppe_malloc_heap_profile_start steppe_malloc_heap_profile_stop
         steppe_malloc_heap_profile_write
         steppe_malloc_set_limit steppe_malloc_set_soft_limit steppe_malloc_set_watermark
-        unshare setns dlopen";
+        unshare setns prctl dlopen";
     let promised: BTreeSet<&str> = promised.split_whitespace().collect();
     assert_eq!(exported, promised);
 }

@@ -23,7 +23,7 @@ pub fn is_at_most_the_floor(objdump: &str, library: &Path) {
             .split_once("GLIBC_")
             .and_then(|(_, rest)| rest.split([')', ' ']).next());
         let Some(version) = version else {
-            // What the compiler's own files ask for, and do without.
+            // The compiler's own files ask for these, and do without.
             let is_weak = line.split_whitespace().nth(1) == Some("w");
             assert!(is_weak, "{line}");
             continue;

@@ -8,6 +8,7 @@ mod cxx_links;
 mod deep_binding;
 mod exhaustion;
 mod files;
+mod filters;
 mod glibc;
 mod glibc_blocks;
 mod idleness;

@@ -26,6 +26,12 @@ fn copies_of_caches_in_the_child_of_a_fork() {
 }
 
 #[test]
+fn blocks_that_are_freed_into_caches_while_nothing_waits() {
+    // A look each 60 decay times: three seconds.
+    runs("late", "balanced", "50");
+}
+
+#[test]
 fn threads_that_wake_up_while_their_caches_are_swept() {
     for profile in ["balanced", "speed"] {
         runs("woken", profile, "1");

@@ -35,7 +35,10 @@ use crate::meta::META;
 use crate::profile::{Profile, bin_slots};
 use crate::size_class::{BLOCK_BYTES, CLASSES, TABLE_BYTES_MAX, class_of};
 use crate::sync::{Lock, barrier};
+use crate::sys;
 
+/// Sleep between two heaps, in microseconds.
+const PAUSE_US: u64 = 50;
 /// Bytes of a thread's blocks that are worth a sweep.
 const WORTH_BYTES: usize = 16 << 10;
 /// Bytes that a smaller block counts as: it may be all that keeps its page resident.
@@ -50,10 +53,17 @@ static BLOCKS: AtomicPtr<*mut u8> = AtomicPtr::new(ptr::null_mut());
 /// heap at a time.
 pub(crate) fn sweep(purging: &Lock, now: u32, decay_ms: u32) {
     for heap in HEAPS.all() {
-        let _guard = purging.lock();
-        if heap.is_worth_a_sweep() && heap.sleeps(now, decay_ms) {
-            heap.sweep(give_back);
+        let guard = purging.lock();
+        if !heap.is_worth_a_sweep() || !heap.sleeps(now, decay_ms) {
+            continue;
         }
+        heap.sweep(give_back);
+        drop(guard);
+        if !deadline::has_thread() {
+            return;
+        }
+        // A fork that waits for the lock gets it.
+        sys::rest(PAUSE_US);
     }
 }
 
@@ -66,9 +76,12 @@ pub(crate) fn is_wanted() -> bool {
 pub(crate) fn after_fork(own: Option<&'static Heap>) {
     let is_own = |heap: &Heap| own.is_some_and(|own| ptr::eq(own, heap));
     for heap in HEAPS.all().filter(|heap| !is_own(heap)) {
+        // The top block stays, which is the one that a pop in progress may have.
+        heap.is_popping.store(false, Ordering::Relaxed);
         let watch = heap.watch.get();
         heap.watch.set(Watch {
             is_copy: true,
+            is_lost: watch.is_lost || heap.lock.try_lock().is_none(),
             ..watch
         });
     }
@@ -76,6 +89,9 @@ pub(crate) fn after_fork(own: Option<&'static Heap>) {
 
 impl Heap {
     fn is_worth_a_sweep(&self) -> bool {
+        if self.watch.get().is_lost {
+            return false;
+        }
         let bytes: usize = (1..CLASSES)
             .map(|class| {
                 let count = self.held(class).saturating_sub(self.kept(class));

@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::{FIRST_BATCH, Heap};
+use super::{FIRST_BATCH, Heap, Watch};
 use crate::depot;
 use crate::heap_profile;
 use crate::profile::{self, Profile};
@@ -100,7 +100,7 @@ pub(crate) fn current() -> Option<&'static Heap> {
 
 unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     let Some(heap) = current() else { return };
-    // What other destructors free after this one goes straight to the depots.
+    // Other destructors free straight to the depots after this one.
     tls::set_heap(&ENDED);
     sys::keeping_errno(|| {
         heap.flush_all();
@@ -119,6 +119,7 @@ impl Heaps {
         for batch in &heap.batches {
             batch.set(FIRST_BATCH);
         }
+        heap.watch.set(Watch::new());
         heap.has_thread.store(true, Ordering::Relaxed);
         Some(heap)
     }

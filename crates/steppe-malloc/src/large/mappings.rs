@@ -247,7 +247,7 @@ impl Large {
         let page = sys::page_bytes();
         let old = huge.block_bytes.get();
         let exact = bytes.checked_next_multiple_of(page)?;
-        // Whoever grows a block grows it again: an eighth more costs address space, and
+        // A block that grows grows again: an eighth more costs address space, and
         // memory only where the last huge page is.
         let generous = (bytes + bytes / 8).checked_next_multiple_of(page)?;
         let wanted = if exact > old { generous } else { exact };
@@ -292,7 +292,7 @@ impl Large {
 
     /// Gives a mapping back. Its place stays where there are many, or where it can't be had otherwise.
     fn give_up(&self, huge: &'static Huge) {
-        held::give(huge.block_bytes.get());
+        let bytes = huge.block_bytes.get();
         let mappings = self.mappings.fetch_sub(1, Ordering::Relaxed) - 1;
         let alone = usize::from(!huge.shares.get());
         self.alone.fetch_sub(alone, Ordering::Relaxed);
@@ -305,6 +305,7 @@ impl Large {
             let _guard = self.lock.lock();
             self.places.put(huge);
         }
+        held::give(bytes);
         if self.places.count() > 0 {
             deadline::note(sys::now_ms());
         }

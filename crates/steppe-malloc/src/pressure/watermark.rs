@@ -1,4 +1,4 @@
-//! The watermark: the program hears once that more is held than it wanted.
+//! The watermark: the library tells the program once when more is held than a number of bytes.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -10,17 +10,17 @@ use crate::sys::file;
 pub(crate) static WATERMARK: Watermark = Watermark {
     lock: Lock::new(),
     bytes: AtomicUsize::new(usize::MAX),
-    target: Cell::new(None),
+    eventfd: Cell::new(None),
 };
 
-/// Where the program hears of it.
+/// A number of bytes, and the program's eventfd(2).
 pub(crate) struct Watermark {
     pub lock: Lock,
     /// `usize::MAX`: it is not set, or was reached.
     bytes: AtomicUsize,
-    /// Our copy of the descriptor, and what it was open on: a program that closes all its descriptors and opens
-    /// others gets nothing written into those.
-    target: Cell<Option<(c_int, (u64, u64))>>,
+    /// The program's own descriptor, which it keeps open: a copy would be closed by programs that close what they do not
+    /// know, and no two eventfds can be told apart.
+    eventfd: Cell<Option<c_int>>,
 }
 
 // SAFETY: the cell is touched under the lock only.
@@ -30,17 +30,14 @@ impl Watermark {
     /// See [`crate::pressure::set_watermark`].
     pub fn set(&self, bytes: usize, eventfd: c_int) -> bool {
         let _guard = self.lock.lock();
-        self.clear();
+        self.forget();
         if bytes == 0 {
             return true;
         }
-        let Some(copy) = file::duplicate(eventfd) else {
+        if file::identity(eventfd).is_none() {
             return false;
-        };
-        let Some(identity) = file::identity(copy) else {
-            return false;
-        };
-        self.target.set(Some((copy, identity)));
+        }
+        self.eventfd.set(Some(eventfd));
         self.bytes.store(bytes, Ordering::Relaxed);
         true
     }
@@ -56,25 +53,19 @@ impl Watermark {
             return;
         }
         let _guard = self.lock.lock();
-        if let Some((target, identity)) = self.target.get()
-            && file::identity(target) == Some(identity)
-        {
-            let _ = file::write(target, &1_u64.to_ne_bytes());
+        // It may have been reached, or set anew, before the lock was open.
+        if held <= self.bytes() {
+            return;
         }
-        self.clear();
+        if let Some(eventfd) = self.eventfd.get() {
+            let _ = file::write(eventfd, &1_u64.to_ne_bytes());
+        }
+        self.forget();
     }
 
-    /// In the child of a fork, after the lock was opened.
+    /// Takes it away; under the lock, or in the child of a fork after the lock was opened.
     pub fn forget(&self) {
-        self.clear();
-    }
-
-    fn clear(&self) {
         self.bytes.store(usize::MAX, Ordering::Relaxed);
-        if let Some((target, identity)) = self.target.take()
-            && file::identity(target) == Some(identity)
-        {
-            file::close(target);
-        }
+        self.eventfd.set(None);
     }
 }

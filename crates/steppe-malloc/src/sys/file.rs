@@ -107,10 +107,10 @@ pub fn current_folder(room: &mut [u8]) -> Option<&CStr> {
     folder.to_bytes().starts_with(b"/").then_some(folder)
 }
 
-/// Reads a file of text part by part. What is no text, or can't be read, ends it.
+/// Reads a file of text part by part. It ends at a part that is no text or can't be read.
 ///
 /// # Errors
-/// What `take` returns.
+/// Those of `take`.
 pub fn read_text(path: &CStr, mut take: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
     let Ok(file) = open(path, libc::O_RDONLY) else {
         return Ok(());
