@@ -46,20 +46,6 @@ static long held(void) {
   return (long)stats.held_bytes;
 }
 
-/* Private resident memory. Allocates nothing. */
-static long private_bytes(void) {
-  static char text[8192];
-  int file = open("/proc/self/status", O_RDONLY);
-  CHECK(file >= 0);
-  ssize_t len = read(file, text, sizeof text - 1);
-  CHECK(len > 0);
-  close(file);
-  text[len] = 0;
-  char *line = strstr(text, "RssAnon:");
-  CHECK(line != NULL);
-  return atol(line + 8) * 1024;
-}
-
 static int take(size_t bytes) {
   char *block = malloc(bytes);
   if (block == NULL) return 0;

@@ -43,18 +43,6 @@ static long mappings(void) {
   return lines;
 }
 
-/* Pages of address space. */
-static long virtual_bytes(void) {
-  char text[64];
-  int file = open("/proc/self/statm", O_RDONLY);
-  CHECK(file >= 0);
-  ssize_t len = read(file, text, sizeof text - 1);
-  CHECK(len > 0);
-  close(file);
-  text[len] = 0;
-  return atol(text) * sysconf(_SC_PAGESIZE);
-}
-
 static size_t size_of(unsigned i) { return 11 * (size_t)MIB / 10 + (size_t)i * 7919 % (9 * MIB / 10); }
 
 static void take(unsigned i) {
@@ -148,8 +136,8 @@ static void share(void) {
   malloc_trim(0);
   CHECK(mappings() < 2000);
   struct timespec pause = {0, 20 * 1000 * 1000};
-  for (int look = 0; look < 3000 && virtual_bytes() > (long)4096 * MIB; look++) nanosleep(&pause, NULL);
-  CHECK(virtual_bytes() <= (long)4096 * MIB);
+  for (int look = 0; look < 3000 && mapped_bytes() > (size_t)4096 * MIB; look++) nanosleep(&pause, NULL);
+  CHECK(mapped_bytes() <= (size_t)4096 * MIB);
 }
 
 /* Blocks of which nothing is touched grow: most are moved, not copied. */

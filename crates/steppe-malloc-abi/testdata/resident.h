@@ -8,18 +8,7 @@
 #include "check.h"
 
 /* Anonymous resident bytes. Allocates nothing. */
-static inline long resident(void) {
-  char text[4096];
-  int file = open("/proc/self/smaps_rollup", O_RDONLY);
-  CHECK(file >= 0);
-  ssize_t len = read(file, text, sizeof text - 1);
-  CHECK(len > 0);
-  close(file);
-  text[len] = 0;
-  char *line = strstr(text, "\nAnonymous:");
-  CHECK(line != NULL);
-  return atol(line + 11) * 1024;
-}
+static inline long resident(void) { return proc_number("/proc/self/smaps_rollup", "\nAnonymous:") * 1024; }
 
 /* Zeroed memory that is not the allocator's, nor anonymous. */
 static inline void *map(size_t len) {

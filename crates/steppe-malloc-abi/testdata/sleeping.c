@@ -12,20 +12,6 @@ enum { ALLOWED_A_THREAD = 112 << 10 };
 
 static pthread_barrier_t barrier;
 
-/* Private resident memory, in bytes. Allocates nothing. */
-static long private_bytes(void) {
-  static char text[8192];
-  int file = open("/proc/self/status", O_RDONLY);
-  CHECK(file >= 0);
-  ssize_t len = read(file, text, sizeof text - 1);
-  CHECK(len > 0);
-  close(file);
-  text[len] = 0;
-  char *line = strstr(text, "RssAnon:");
-  CHECK(line != NULL);
-  return atol(line + 8) * 1024;
-}
-
 /* Fills the cache of the calling thread with blocks of all classes up to `size_max`. */
 static void fill(size_t size_max) {
   char *blocks[SIZES * EACH];

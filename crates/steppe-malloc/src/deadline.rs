@@ -49,7 +49,7 @@ pub(crate) fn note(now: u32) {
 
 /// Notes that a thread filled a bin: what is in it goes back if the thread then sleeps.
 pub(crate) fn note_refill() {
-    if is_idle() && THREAD.load(Ordering::Relaxed) == STARTED {
+    if is_idle() && has_thread() {
         note(sys::now_ms());
     }
 }

@@ -14,7 +14,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::control_group::{self, GROUP};
 use crate::deadline::{
-    self, DEADLINE, NEVER, NOT_STARTED, SLEEP, STARTED, THREAD, is_past, set as set_deadline,
+    self, DEADLINE, NEVER, NOT_STARTED, SLEEP, STARTED, THREAD, has_thread, is_past,
+    set as set_deadline,
 };
 use crate::depot;
 use crate::heap::{sweep, threads};
@@ -55,11 +56,12 @@ const STOP_US: u64 = 100;
 
 /// At the end of a slow path, with no lock held: gives back what is due, if nobody else does.
 pub(crate) fn tick() {
-    if !has_thread() {
-        heap_profile::write_if_due();
+    if has_thread() {
+        return;
     }
+    heap_profile::write_if_due();
     let deadline = DEADLINE.load(Ordering::Relaxed);
-    if deadline == 0 || THREAD.load(Ordering::Relaxed) == STARTED {
+    if deadline == 0 {
         return;
     }
     let now = sys::now_ms();
@@ -144,11 +146,6 @@ fn wait_ms(decay_ms: u32, refused_looks: u32) -> u32 {
 pub(crate) fn purged() -> (u64, u64) {
     let bytes = PURGED_BYTES.load(Ordering::Relaxed);
     (bytes, PURGES.load(Ordering::Relaxed))
-}
-
-/// Whether our own thread runs.
-pub(crate) fn has_thread() -> bool {
-    THREAD.load(Ordering::Relaxed) == STARTED
 }
 
 /// Has no thread started from now on.

@@ -142,16 +142,21 @@ pub(crate) fn after_fork() {
 
 /// Has growth answered that passes the next bound.
 fn plan() {
-    let next = soft_next().min(GROUP.next_bytes()).min(WATERMARK.bytes());
+    let next = next_bound();
     // Below this the soft limit is in force again.
     let soft = SOFT.load(Ordering::Relaxed);
     let is_passed = SOFT_NEXT.load(Ordering::Relaxed) > soft;
     held::watch(if is_passed { rearmed_below(soft) } else { 0 }, next);
     // Another thread may have set a lower bound meanwhile, and planned before this did.
-    let now = soft_next().min(GROUP.next_bytes()).min(WATERMARK.bytes());
+    let now = next_bound();
     if now < next {
         held::watch(0, now);
     }
+}
+
+/// Bytes held beyond which something is to be done.
+fn next_bound() -> usize {
+    soft_next().min(GROUP.next_bytes()).min(WATERMARK.bytes())
 }
 
 fn soft_next() -> usize {

@@ -7,6 +7,7 @@ use core::fmt::{self, Write};
 
 use crate::chunk::UNIT_BYTES;
 use crate::chunk_map::CHUNK_MAP;
+use crate::deadline;
 use crate::decay;
 use crate::depot;
 pub use crate::depot::ClassStats;
@@ -127,7 +128,7 @@ pub fn write_json(sink: &mut dyn Write) -> fmt::Result {
         profile::current().numbers().name,
         profile::decay_ms(),
         cfg!(feature = "hardened"),
-        decay::has_thread(),
+        deadline::has_thread(),
     )?;
     let figures = [
         ("live_bytes", stats.live_bytes as u64),

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{include_directory, run, testdata};
+use crate::support::{OTHER_TARGET, include_directory, run, testdata};
 use crate::targets::{CASES, Linked, MUSL, build_linked, runs};
 use steppe_testkit::Scratch;
 
@@ -36,14 +36,8 @@ impl Musl {
         let program = self.folder.join(source.trim_end_matches(".c"));
         let mut command = Command::new("musl-gcc");
         command
-            .args([
-                "-O1",
-                "-w",
-                "-fno-builtin",
-                "-pthread",
-                "-D_GNU_SOURCE",
-                "-I",
-            ])
+            .args(OTHER_TARGET)
+            .arg("-I")
             .arg(include_directory())
             .arg(testdata(source))
             .args(arguments)

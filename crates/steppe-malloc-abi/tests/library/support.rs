@@ -117,6 +117,9 @@ pub struct Program {
     path: PathBuf,
 }
 
+/// Options of C compilers for other targets, whose warnings are not ours to mend.
+pub const OTHER_TARGET: [&str; 5] = ["-O1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE"];
+
 impl Program {
     /// Compiles C, or C++ when the name ends so.
     pub fn compile(source: &str) -> Self {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::deep_binding::Tree;
 use crate::glibc::is_at_most_the_floor;
-use crate::support::{run, target_directory, testdata};
+use crate::support::{OTHER_TARGET, run, target_directory, testdata};
 use steppe_testkit::{Scratch, is_left_to_long_tier, skip};
 
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
@@ -105,14 +105,8 @@ fn aarch64_under_qemu() {
     let compile_to = |source: &str, arguments: &[&str], program: &Path| {
         let mut command = Command::new("aarch64-linux-gnu-gcc");
         command
-            .args([
-                "-O1",
-                "-w",
-                "-fno-builtin",
-                "-pthread",
-                "-D_GNU_SOURCE",
-                "-I",
-            ])
+            .args(OTHER_TARGET)
+            .arg("-I")
             .arg(crate::support::include_directory())
             .arg("-o")
             .arg(program)
