@@ -6,7 +6,7 @@ import type { Worker } from 'node:worker_threads';
 import { batches, type Batch } from './batches';
 import { DeviceWatch, devices, processes } from './devices';
 import { AudioError, toAudioError } from './error';
-import { Control, Tally, TallyWord, TALLY_BYTES } from './layout';
+import { Control } from './layout';
 import { addon, type NativeCapture, type NativeEvent } from './native';
 import { resolve } from './options';
 import { levelOf, statsOf } from './report';
@@ -14,6 +14,7 @@ import { RingReader } from './ring';
 import { sharedOf, type SharedCapture } from './shared';
 import { toReadable, toWeb } from './streams';
 import { streamTo } from './stream-to';
+import { Tally, TallyWord, TALLY_BYTES } from './tally';
 import type {
   AudioDevice,
   AudioFormat,

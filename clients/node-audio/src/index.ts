@@ -8,7 +8,8 @@
  * - options.ts: validation and defaults of options
  * - presets.ts: formats of known consumers
  * - native.ts: loading and types of the native addon
- * - layout.ts: layout of the memory shared with native code (native/MEMORY.md)
+ * - layout.ts: layout of the memory shared with native code, generated (native/MEMORY.md)
+ * - tally.ts: counts of a reader, in memory that several threads see
  * - ring.ts: reader of the ring
  * - packet.ts: packets, in place in a slot or copied
  * - shared.ts: AudioReader, a blocking reader in a Worker

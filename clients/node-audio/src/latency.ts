@@ -3,7 +3,7 @@
  *
  * @internal
  */
-import { LATENCY_BUCKETS } from './layout';
+import { LATENCY_BUCKETS } from './tally';
 
 const TICKS_PER_MS = 1e6 / 1_024;
 

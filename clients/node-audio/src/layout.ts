@@ -1,9 +1,14 @@
+// Generated from native/src/layout.rs: `UPDATE_EXPECT=1 cargo test -p steppe-audio --test layout` writes it.
 /**
- * Where things stand in the memory of a ring: `native/MEMORY.md` says it, and native code has the
- * same numbers. JavaScript allocates the memory, and native code describes it in its first words.
+ * Layout of the memory of a ring, which native/MEMORY.md specifies.
  *
  * @internal
  */
+export const MAGIC = 1398030677;
+export const VERSION = 2;
+export const COUNTERS = 256;
+export const QUEUE_OFFSET = 512;
+export const RECORD_BYTES = 64;
 
 /** Words of the control block, as indices of an `Int32Array`. */
 export const Control = {
@@ -16,7 +21,7 @@ export const Control = {
   queueMask: 6,
   table: 7,
   data: 8,
-  sampleRate: 9,
+  rate: 9,
   channels: 10,
   sample: 11,
   packetFrames: 12,
@@ -26,14 +31,16 @@ export const Control = {
   waiters: 49,
   closed: 50,
   events: 51,
+  readersBegun: 52,
+  readersEnded: 53,
 } as const;
 
-export const MAGIC = 0x53_54_41_55;
-export const VERSION = 1;
-
-/** Bytes of the control block with its counters: the queue begins here. */
-export const CONTROL_BYTES = 512;
-export const COUNTERS = 256;
+/** Values of `Control.closed`. */
+export const Closed = {
+  open: 0,
+  ended: 1,
+  failed: 2,
+} as const;
 
 /** 64-bit counters of the producer, by index from `COUNTERS`. */
 export const Counter = {
@@ -58,9 +65,7 @@ export const Counter = {
   lostEvents: 18,
 } as const;
 
-export const RECORD_BYTES = 64;
-
-/** Words of a record of the slot table, from its first. Those of 64 bits have two. */
+/** Words of a record of the slot table. Those of 64 bits have two. */
 export const Record = {
   state: 0,
   frames: 1,
@@ -75,43 +80,23 @@ export const Record = {
   rms: 15,
 } as const;
 
-export const State = { free: 0, writing: 0x2000_0000, filled: 0x4000_0000 } as const;
-
-export const Flag = { silent: 1, discontinuity: 2, timeEstimated: 4, voiceBegins: 8 } as const;
-
-export const SAMPLE_BYTES = { s16: 2, f32: 4, mulaw: 1 } as const;
-export const SAMPLES = [undefined, 's16', 'f32', 'mulaw'] as const;
-
-/**
- * What the reader writes, in memory of its own, as indices of a `Float64Array`: a Worker that reads
- * is seen by the capture's thread.
- */
-export const Tally = { copies: 0, fallbackCopies: 1, droppedFrames: 2 } as const;
-
-/** Buckets of the histogram of latencies: four to a doubling. */
-export const LATENCY_BUCKETS = 112;
-
-/**
- * Words of the same memory, behind the floats: what is read and written for every packet or wake, as
- * integers. A double is allocated where code is not optimized yet, or passes it on.
- */
-export const TallyWord = {
-  /** The low word of the position after the last packet that was taken. */
-  position: 8,
-  /** The floats of its level. */
-  peak: 9,
-  rms: 10,
-  /** Packets that were taken: the low word and the high one. */
-  delivered: 11,
-  deliveredHigh: 12,
-  held: 13,
-  heldPeak: 14,
-  /** Packets before which frames were missing; wraps. */
-  gaps: 15,
-  /** In ticks. */
-  latencyMax: 16,
-  /** The first of the histogram. */
-  latency: 17,
+/** Values of `Record.state`. */
+export const State = {
+  free: 0,
+  filled: 1073741824,
+  writing: 536870912,
 } as const;
 
-export const TALLY_BYTES = 8 * Math.ceil((TallyWord.latency + LATENCY_BUCKETS) / 2);
+/** Bits of `Record.flags`. */
+export const Flag = {
+  silent: 1,
+  discontinuity: 2,
+  timeEstimated: 4,
+  voiceBegins: 8,
+} as const;
+
+/** Bytes of a sample. */
+export const SAMPLE_BYTES = { s16: 2, f32: 4, mulaw: 1 } as const;
+
+/** Sample formats by their number in the control block. */
+export const SAMPLES = [undefined, 's16', 'f32', 'mulaw'] as const;

@@ -1,6 +1,7 @@
 import './symbols';
 import { AudioError } from './error';
-import { Control, Flag, Record, SAMPLE_BYTES, SAMPLES, Tally, TallyWord } from './layout';
+import { Control, Flag, Record, SAMPLE_BYTES, SAMPLES } from './layout';
+import { Tally, TallyWord } from './tally';
 import type { Packet, SampleFormat, Samples } from './types';
 
 /** Views of a ring's memory, and what packets share. */
@@ -23,7 +24,7 @@ export class RingViews {
     this.floats = new Float32Array(memory);
     this.tallyWords = new Int32Array(tally.buffer);
     this.sample = SAMPLES[this.word(Control.sample)] ?? 's16';
-    this.sampleRate = this.word(Control.sampleRate);
+    this.sampleRate = this.word(Control.rate);
     this.channels = this.word(Control.channels);
     this.packetFrames = this.word(Control.packetFrames);
     this.slots = this.word(Control.slots);

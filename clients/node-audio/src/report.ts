@@ -1,6 +1,7 @@
 import { bucketEndMs, msOf } from './latency';
-import { Control, LATENCY_BUCKETS, RECORD_BYTES, State, Tally, TallyWord } from './layout';
+import { Control, RECORD_BYTES, State } from './layout';
 import type { RingReader } from './ring';
+import { LATENCY_BUCKETS, Tally, TallyWord } from './tally';
 import type { CaptureStats, Level } from './types';
 
 const decibels = (value: number): number => 20 * Math.log10(value);

@@ -1,7 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import { bucketOf, ticksAt, ticksOf } from './latency';
-import { Control, Counter, COUNTERS, Record, Tally, TallyWord } from './layout';
+import { Control, Counter, COUNTERS, Record } from './layout';
 import { CopiedPacket, RingViews, SlotPacket } from './packet';
+import { Tally, TallyWord } from './tally';
 import type { Packet } from './types';
 
 /** Spans of time of which each tells a latency: 2^28 ns are 268 ms. */

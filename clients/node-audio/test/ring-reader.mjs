@@ -1,4 +1,4 @@
-// The addon, and a reader of a ring's memory by words alone, as native/MEMORY.md has it.
+// The addon, and a reader of a ring's memory by words alone.
 import { createRequire } from 'node:module';
 
 // Where the build leaves the addon; `STEPPE_AUDIO_NATIVE` names another.
@@ -6,20 +6,9 @@ const triples = { linux: 'linux-x64-gnu', darwin: 'darwin-arm64', win32: 'win32-
 const built = `../native/steppe-audio.${triples[process.platform]}.node`;
 export const addon = createRequire(import.meta.url)(process.env.STEPPE_AUDIO_NATIVE ?? built);
 
-const WORD = { STRIDE: 4, QUEUE: 5, MASK: 6, TABLE: 7, DATA: 8 };
-const COUNTER = {
-  frames: 0,
-  droppedFrames: 4,
-  lostFrames: 5,
-  gatedFrames: 7,
-  hits: 9,
-  misses: 10,
-  copiedFrames: 11,
-  wakes: 12,
-  reconnects: 14,
-};
-export const [HEAD, TAIL, DOORBELL, CLOSED, EVENTS] = [16, 32, 48, 50, 51];
-export const [SILENT, DISCONTINUITY] = [1, 2];
+const { Control, Counter, COUNTERS, Flag, Record, RECORD_BYTES } = createRequire(import.meta.url)('../dist/layout.js');
+export const { head: HEAD, tail: TAIL, doorbell: DOORBELL, closed: CLOSED, events: EVENTS } = Control;
+export const { silent: SILENT, discontinuity: DISCONTINUITY } = Flag;
 
 export const defaults = {
   sources: [{ kind: 'synthetic', signal: 'probe' }],
@@ -45,35 +34,40 @@ export class Reader {
     for (;;) {
       const tail = Atomics.load(words, TAIL);
       if (tail === Atomics.load(words, HEAD)) return undefined;
-      const entry = (words[WORD.QUEUE] >> 2) + (tail & words[WORD.MASK]);
+      const entry = (words[Control.queue] >> 2) + (tail & words[Control.queueMask]);
       const slot = Atomics.load(words, entry);
       if (Atomics.compareExchange(words, TAIL, tail, (tail + 1) | 0) !== tail) continue;
-      const record = words[WORD.TABLE] + slot * 64;
-      Atomics.store(words, record >> 2, 1);
-      return { slot, ...this.read(record, words[WORD.DATA] + slot * words[WORD.STRIDE]) };
+      const record = this.record(slot);
+      Atomics.store(words, record, 1);
+      return { slot, ...this.read(record, words[Control.data] + slot * words[Control.stride]) };
     }
   }
 
+  /** Index of the first word of a slot's record. */
+  record(slot) {
+    return (this.words[Control.table] + slot * RECORD_BYTES) >> 2;
+  }
+
   read(record, data) {
-    const word = (offset) => this.words[(record + offset) >> 2];
-    const wide = (offset) => Number(this.wide[(record + offset) >> 3]);
+    const word = (field) => this.words[record + field];
+    const wide = (field) => Number(this.wide[(record + field) >> 1]);
     return {
-      frames: word(4),
-      flags: word(12),
-      sequence: wide(16),
-      position: wide(24),
-      timeNs: wide(32),
-      lostBefore: wide(40),
-      bytes: new Uint8Array(this.memory, data, word(8)),
+      frames: word(Record.frames),
+      flags: word(Record.flags),
+      sequence: wide(Record.sequence),
+      position: wide(Record.position),
+      timeNs: wide(Record.timeNs),
+      lostBefore: wide(Record.lostBefore),
+      bytes: new Uint8Array(this.memory, data, word(Record.bytes)),
     };
   }
 
   release({ slot }) {
-    return Atomics.sub(this.words, (this.words[WORD.TABLE] + slot * 64) >> 2, 1);
+    return Atomics.sub(this.words, this.record(slot), 1);
   }
 
   counter(name) {
-    return Number(this.wide[256 / 8 + COUNTER[name]]);
+    return Number(this.wide[COUNTERS / 8 + Counter[name]]);
   }
 }
 

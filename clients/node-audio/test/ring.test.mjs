@@ -6,9 +6,8 @@ import { test } from 'node:test';
 const require = createRequire(import.meta.url);
 const { RingReader } = require('../dist/ring.js');
 const { bucketEndMs, bucketOf, ticksAt, ticksOf } = require('../dist/latency.js');
-const { LATENCY_BUCKETS, TALLY_BYTES, Tally, TallyWord } = require('../dist/layout.js');
-
-const FILLED = 0x4000_0000;
+const { Control, MAGIC, QUEUE_OFFSET, RECORD_BYTES, State, VERSION } = require('../dist/layout.js');
+const { LATENCY_BUCKETS, TALLY_BYTES, Tally, TallyWord } = require('../dist/tally.js');
 
 /** The producer's side, by words. */
 class Writer {
@@ -17,13 +16,13 @@ class Writer {
 
   constructor({ slots, packetFrames = 4, channels = 1, sample = 1, firstHead = 0 }) {
     const entries = 2 ** Math.ceil(Math.log2(slots));
-    const table = Math.ceil((512 + entries * 4) / 64) * 64;
-    const data = table + slots * 64;
+    const table = Math.ceil((QUEUE_OFFSET + entries * 4) / 64) * 64;
+    const data = table + slots * RECORD_BYTES;
     this.memory = new SharedArrayBuffer(data + slots * 64);
     this.words = new Int32Array(this.memory);
-    const control = [0x53544155, 1, slots, 64, 64, 512, entries - 1, table, data];
+    const control = [MAGIC, VERSION, slots, 64, 64, QUEUE_OFFSET, entries - 1, table, data];
     this.words.set([...control, 48_000, channels, sample, packetFrames]);
-    this.words[16] = this.words[32] = firstHead;
+    this.words[Control.head] = this.words[Control.tail] = firstHead;
     Object.assign(this, { slots, table, data, mask: entries - 1, packetFrames });
   }
 
@@ -31,7 +30,7 @@ class Writer {
   publish({ frames = this.packetFrames, flags = 0, skip = 0 } = {}) {
     const { words } = this;
     this.position += skip;
-    const record = (slot) => this.table / 4 + slot * 16;
+    const record = (slot) => (this.table + slot * RECORD_BYTES) / 4;
     const slot = [...Array(this.slots).keys()].find((one) => Atomics.load(words, record(one)) === 0);
     if (slot === undefined) return false;
     const first = record(slot);
@@ -39,19 +38,19 @@ class Writer {
     words.set([frames, frames * 2, flags, this.sequence, 0, this.position, 0, 5_000, 1], first + 1);
     this.position += frames;
     this.sequence += 1;
-    Atomics.store(words, first, FILLED);
-    const head = Atomics.load(words, 16);
-    Atomics.store(words, 128 + (head & this.mask), slot);
-    Atomics.store(words, 16, (head + 1) | 0);
+    Atomics.store(words, first, State.filled);
+    const head = Atomics.load(words, Control.head);
+    Atomics.store(words, QUEUE_OFFSET / 4 + (head & this.mask), slot);
+    Atomics.store(words, Control.head, (head + 1) | 0);
     return true;
   }
 
   /** Takes the oldest back, as a producer does that drops it. */
   dropOldest() {
-    const tail = Atomics.load(this.words, 32);
+    const tail = Atomics.load(this.words, Control.tail);
     const slot = Atomics.load(this.words, 128 + (tail & this.mask));
     Atomics.store(this.words, 32, (tail + 1) | 0);
-    Atomics.store(this.words, this.table / 4 + slot * 16, 0);
+    Atomics.store(this.words, (this.table + slot * RECORD_BYTES) / 4, 0);
   }
 }
 

@@ -225,32 +225,48 @@ fn memory_of(array: &Uint8Array) -> Option<Memory> {
 /// Waits for packets where there is no event loop to wake: in a Worker.
 #[napi]
 pub struct Waiter {
-    memory: Memory,
-    /// Keeps the memory.
+    running: Guard<Waiting>,
+}
+
+/// A blocking reader, and what keeps its memory: the reader goes first.
+struct Waiting {
+    waiter: crate::wait::Waiter,
     _array: Uint8Array,
 }
 
 #[napi]
 impl Waiter {
-    /// A waiter on the memory of a capture, which may be of another thread.
+    /// A reader of the memory of a capture, which may be of another thread. The ring counts it until it is closed,
+    /// collected, or its environment ends.
     #[napi(constructor)]
-    pub fn new(memory: Uint8Array) -> Result<Self, Fault> {
+    pub fn new(env: Env, memory: Uint8Array) -> Result<Self, Fault> {
         let found = memory_of(&memory).filter(|found| found.len() >= crate::layout::QUEUE_OFFSET);
         let error = || {
             thrown(&Error::Options(
                 "the memory is not that of a ring".to_owned(),
             ))
         };
-        Ok(Self {
-            memory: found.ok_or_else(error)?,
+        let waiting = Waiting {
+            waiter: crate::wait::Waiter::new(found.ok_or_else(error)?),
             _array: memory,
-        })
+        };
+        let running = Guard::new(&env, waiting).map_err(|error| refused(&error))?;
+        Ok(Self { running })
     }
 
     /// Waits until `HEAD` is not `seen`, the capture ends, or so many ms have passed, at most 100.
-    /// Returns `HEAD`.
+    /// Returns `HEAD`; `seen` once it is closed.
     #[napi]
     pub fn wait(&self, seen: u32, timeout_ms: u32) -> u32 {
-        crate::wait::wait(&self.memory, seen, timeout_ms)
+        let waited = self
+            .running
+            .with(|waiting| waiting.waiter.wait(seen, timeout_ms));
+        waited.unwrap_or(seen)
+    }
+
+    /// Ends the reader.
+    #[napi]
+    pub fn close(&self, env: Env) {
+        self.running.close(&env);
     }
 }

@@ -1,7 +1,7 @@
 //! Where everything stands in the memory that JavaScript and native code share.
 //!
-//! `native/MEMORY.md` is the same as a document. All numbers are little-endian, all offsets in bytes
-//! from the start of the memory, and nothing in it is a pointer.
+//! `native/MEMORY.md` is the same as a document, and `src/layout.ts` is generated from this file (`tests/layout.rs`).
+//! All numbers are little-endian, all offsets in bytes from the start of the memory, and nothing in it is a pointer.
 
 use crate::error::{Error, Result};
 use crate::limits::{RING_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, SLOTS_MIN};
@@ -9,7 +9,7 @@ use crate::limits::{RING_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, SLOTS_MIN};
 /// What the first word says: "STAU".
 pub const MAGIC: u32 = 0x5354_4155;
 /// Changes whenever this file does.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// 32-bit words of the control block, by index. Each writer has a cache line of its own.
 pub mod word {
@@ -52,6 +52,10 @@ pub mod word {
     pub const CLOSED: u32 = 50;
     /// 1: there are events to fetch.
     pub const EVENTS: u32 = 51;
+    /// Blocking readers that have begun; wraps.
+    pub const READERS_BEGUN: u32 = 52;
+    /// Blocking readers that have ended; wraps.
+    pub const READERS_ENDED: u32 = 53;
 }
 
 /// Values of [`word::CLOSED`].

@@ -27,6 +27,33 @@ pub fn wait(memory: &Memory, seen: u32, timeout_ms: u32) -> u32 {
     head.load(SeqCst)
 }
 
+/// A blocking reader: the ring counts its creation and its drop.
+pub struct Waiter {
+    memory: Memory,
+}
+
+impl Waiter {
+    /// A reader of this ring, whose memory outlives it.
+    #[must_use]
+    pub fn new(memory: Memory) -> Self {
+        memory.u32(word::READERS_BEGUN * 4).fetch_add(1, SeqCst);
+        Self { memory }
+    }
+
+    /// As [`wait`].
+    #[must_use]
+    pub fn wait(&self, seen: u32, timeout_ms: u32) -> u32 {
+        wait(&self.memory, seen, timeout_ms)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let ended = self.memory.u32(word::READERS_ENDED * 4);
+        ended.fetch_add(1, SeqCst);
+    }
+}
+
 /// Wakes whoever waits, after `HEAD` or `CLOSED` has changed.
 pub fn wake(memory: &Memory) {
     if memory.u32(word::WAITERS * 4).load(SeqCst) > 0 {
@@ -59,6 +86,21 @@ mod tests {
         reader.join().unwrap();
         assert_eq!(memory.u32(word::WAITERS * 4).load(SeqCst), 0);
         assert_eq!(wait(&memory, 0, WAIT_MS_MAX), 1);
+    }
+
+    #[test]
+    fn readers_are_counted_when_they_begin_and_end() {
+        let memory = ring(2, 4).memory();
+        let counts = || {
+            [word::READERS_BEGUN, word::READERS_ENDED].map(|word| memory.u32(word * 4).load(SeqCst))
+        };
+        let first = Waiter::new(memory);
+        let second = Waiter::new(memory);
+        assert_eq!(counts(), [2, 0]);
+        drop(first);
+        assert_eq!(counts(), [2, 1]);
+        drop(second);
+        assert_eq!(counts(), [2, 2]);
     }
 
     #[test]
