@@ -1,6 +1,6 @@
 import './symbols';
-import type { AudioCapture } from './capture';
-import { invalid } from './options';
+import { checked, invalid } from './check';
+import { stoppable, type PacketReader, type Reading } from './reader';
 import type { BatchOptions, Packet } from './types';
 
 /** Packets that are delivered together. The object is reused: a batch is valid until the next one is requested. */
@@ -30,36 +30,48 @@ export class Batch {
   }
 }
 
-export async function* batches(
-  capture: AudioCapture,
-  { maxMs = 50, maxPackets }: BatchOptions,
-): AsyncGenerator<Batch, void, undefined> {
-  if (!(maxMs >= 1 && maxMs <= 10_000)) throw invalid(`maxMs is ${maxMs}; expected 1 to 10000`);
-  const slots = capture.stats().slots.total;
-  const most = maxPackets ?? Math.max(1, slots >> 1);
-  if (!(most >= 1 && most <= slots)) throw invalid(`maxPackets is ${most}; expected 1 to ${slots}`);
-  const done = capture.begin('batches');
+/** How long a batch is filled, and how many packets it may have. */
+interface Limits {
+  maxMs: number;
+  maxPackets: number;
+}
+
+export function batches(reader: PacketReader, options: BatchOptions): AsyncGenerator<Batch, void, undefined> {
+  const { maxMs = 50, maxPackets = Math.max(1, reader.slots >> 1) } = checked.batches(options);
+  if (maxPackets > reader.slots) throw invalid(`maxPackets is ${maxPackets}; the ring has ${reader.slots} slots`);
+  const reading = reader.reading('batches');
+  return stoppable(reading, loop(reading, { maxMs, maxPackets }));
+}
+
+async function* loop(reading: Reading, limits: Limits): AsyncGenerator<Batch, void, undefined> {
   const batch = new Batch();
+  reading.begin();
   try {
-    while (await capture.wait()) {
-      const deadline = performance.now() + maxMs;
-      fill(capture, batch, most);
-      while (batch.length < most && performance.now() < deadline && !capture.closed) {
-        await new Promise((resolve) => setTimeout(resolve, deadline - performance.now()));
-        fill(capture, batch, most);
-      }
+    while (await fill(reading, batch, limits)) {
       if (batch.length > 0) yield batch;
       batch.release();
     }
   } finally {
     batch.release();
-    done();
+    reading.end();
   }
 }
 
-function fill(capture: AudioCapture, { packets }: Batch, most: number): void {
+/** Fills a batch until it is full or old. False: no packet follows, or the reading was stopped. */
+export async function fill(reading: Reading, batch: Batch, { maxMs, maxPackets }: Limits): Promise<boolean> {
+  if (!(await reading.wait())) return false;
+  const deadline = performance.now() + maxMs;
+  for (;;) {
+    take(reading, batch, maxPackets);
+    const leftMs = deadline - performance.now();
+    if (batch.length >= maxPackets || leftMs <= 0 || reading.stopped || reading.isLast) return true;
+    await reading.sleep(leftMs);
+  }
+}
+
+function take(reading: Reading, { packets }: Batch, most: number): void {
   while (packets.length < most) {
-    const packet = capture.nextHeld();
+    const packet = reading.nextHeld();
     if (packet === undefined) return;
     packets.push(packet);
   }

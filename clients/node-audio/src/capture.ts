@@ -1,6 +1,6 @@
 import './symbols';
 import { EventEmitter } from 'node:events';
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { Worker } from 'node:worker_threads';
 import { batches, type Batch } from './batches';
@@ -9,12 +9,13 @@ import { AudioError, toAudioError } from './error';
 import { Control } from './layout';
 import { addon, type NativeCapture, type NativeEvent } from './native';
 import { resolve } from './options';
+import { packets, PacketReader, type Reading } from './reader';
+import { recordWav } from './recording';
 import { levelOf, statsOf } from './report';
-import { RingReader } from './ring';
 import { sharedOf, type SharedCapture } from './shared';
 import { toReadable, toWeb } from './streams';
 import { streamTo } from './stream-to';
-import { Tally, TallyWord, TALLY_BYTES } from './tally';
+import { Tally, TallyWord } from './tally';
 import type {
   AudioDevice,
   AudioFormat,
@@ -30,9 +31,11 @@ import type {
   StreamSummary,
   WavSummary,
 } from './types';
-import { recordWav } from './wav';
 
 type PacketListener = (packet: Packet) => void;
+
+/** What `share()` needs of a Worker; a `MessagePort` has it too. */
+type Shareable = Pick<Worker, 'postMessage'> & Partial<Pick<Worker, 'once'>>;
 
 /** Packets that are given to listeners before the event loop has its turn: it must not starve. */
 const PACKETS_A_TURN = 4_096;
@@ -51,48 +54,60 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   readonly format: Readonly<AudioFormat>;
   /** Frames of a full packet. */
   readonly packetFrames: number;
-  /** ID and format of the device; set once `open` has resolved. */
+  /**
+   * ID of the device, and the format in which it is captured; set once `open` has resolved. It is current when
+   * a `device` event of the kind `moved` is emitted.
+   */
   device: { id: string; format: AudioFormat } | undefined;
 
-  private readonly reader: RingReader;
+  private readonly reader: PacketReader;
   private readonly native: NativeCapture;
-  private readonly memory: SharedArrayBuffer;
-  private readonly tally = new Float64Array(new SharedArrayBuffer(TALLY_BYTES));
-  private readerName: string | undefined;
+  /** The reading of `packet` listeners. */
+  private readonly listening: Reading;
   private listenersOfPackets: PacketListener[] = [];
   private areListenersStale = false;
-  private wake: (() => void) | undefined;
-  /** What all who wait wait for. */
-  private waking: Promise<void> | undefined;
+  private isDraining = false;
   private isDrainDue = false;
-  private hasEnded = false;
+  private isReferenced = true;
+  /** `close()` was called: the native thread has ended. */
+  private isClosing = false;
+  /** What a listener has still to be told: it may be added after the end. */
+  private readonly untold: { failure: AudioError | undefined; isEnd: boolean } = { failure: undefined, isEnd: false };
   private failure: AudioError | undefined;
   private droppedTold = 0;
   private gapsTold = 0;
   private delayFrames = 0;
-  private sharing: NodeJS.Timeout | undefined;
+  private sharing: { reading: Reading; timer: NodeJS.Timeout; readersBefore: number } | undefined;
   private opened: { resolve: () => void; reject: (error: Error) => void } | undefined;
+  /** Undoes what `open` did with its options. */
+  private detach: () => void = () => {};
+  private readonly ended: Promise<void>;
+  private resolveEnded: () => void = () => {};
 
   /** @internal */
   constructor(options: CaptureOptions) {
     super();
     const resolved = resolve(options);
+    let memory: SharedArrayBuffer;
     try {
       const { slots, slotBytes } = resolved.native;
-      this.memory = new SharedArrayBuffer(addon().layout(slots, slotBytes).bytes);
-      const bytes = new Uint8Array(this.memory);
-      this.native = new (addon().Native)(resolved.native, bytes, () => this.onDoorbell());
+      memory = new SharedArrayBuffer(addon().layout(slots, slotBytes).bytes);
+      this.native = new (addon().Native)(resolved.native, new Uint8Array(memory), () => this.onDoorbell());
     } catch (error) {
       throw toAudioError(error);
     }
-    this.reader = new RingReader(this.memory, this.tally, resolved);
-    const { sampleRate, channels, sample, packetFrames } = this.reader.ring;
-    this.format = { sampleRate, channels, sample };
-    this.packetFrames = packetFrames;
-    const emitter: EventEmitter = this as EventEmitter;
-    emitter.on('newListener', (name) => this.onListeners(name));
-    emitter.on('removeListener', (name) => this.onListeners(name));
-    options.signal?.addEventListener('abort', () => void this.close(), { once: true });
+    this.reader = new PacketReader(memory, resolved);
+    this.format = this.reader.format;
+    this.packetFrames = this.reader.packetFrames;
+    this.listening = this.reader.reading('packet listeners');
+    this.ended = new Promise((resolve) => (this.resolveEnded = resolve));
+    this.watchListeners();
+    const { signal } = options;
+    if (signal === undefined) return;
+    const abort = (): void => void this.close();
+    signal.addEventListener('abort', abort, { once: true });
+    // A signal that lives longer would keep the capture.
+    this.detach = () => signal.removeEventListener('abort', abort);
   }
 
   /**
@@ -103,10 +118,15 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   static async open(options: CaptureOptions = {}): Promise<AudioCapture> {
     options.signal?.throwIfAborted();
     const capture = new AudioCapture(options);
-    await new Promise<void>((resolve, reject) => {
-      capture.opened = { resolve, reject };
-      capture.native.start();
-    });
+    try {
+      await new Promise<void>((resolve, reject) => {
+        capture.opened = { resolve, reject };
+        capture.native.start();
+      });
+    } catch (error) {
+      capture.detach();
+      throw toAudioError(error);
+    }
     return capture;
   }
 
@@ -127,7 +147,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 
   /** True once the capture has ended. Packets in the ring can still be read. */
   get closed(): boolean {
-    return this.hasEnded;
+    return this.reader.ended;
   }
 
   /** Omits sound until `resume()`. The device stays open; the next packet is a discontinuity. */
@@ -142,20 +162,32 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 
   /** Makes the capture keep the process alive. This is the default. */
   ref(): this {
+    this.isReferenced = true;
     this.native.ref();
+    this.sharing?.timer.ref();
     return this;
   }
 
   /** Allows the process to exit while the capture runs. */
   unref(): this {
+    this.isReferenced = false;
     this.native.unref();
+    this.sharing?.timer.unref();
     return this;
   }
 
-  /** Ends the capture. Retained packets stay valid, and packets in the ring can still be read. */
+  /**
+   * Ends the capture, and resolves when it has ended. `packet` listeners get the packets in the ring, then `end`
+   * is emitted. Retained packets stay valid, and packets in the ring can still be read.
+   */
   async close(): Promise<void> {
-    this.native.close();
-    this.finish();
+    if (!this.reader.ended) {
+      this.fetchEvents();
+      this.native.close();
+      this.isClosing = true;
+      this.drainSafely();
+    }
+    await this.ended;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -164,112 +196,121 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
 
   /** Returns peak and RMS of the last delivered packet. Native code computes them. */
   level(): Level {
-    const floats = new Float32Array(this.tally.buffer);
+    const floats = new Float32Array(this.reader.tally.buffer);
     return levelOf(floats[TallyWord.peak] as number, floats[TallyWord.rms] as number);
   }
 
   /** Returns the statistics since the capture was opened. */
   stats(): CaptureStats {
-    return statsOf(this.reader, this.delayFrames);
+    return statsOf(this.reader.ring, this.delayFrames);
   }
 
   /** Iterates over packets. Each is valid until the next one is requested. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<Packet, void, undefined> {
-    const done = this.begin('a for await loop');
-    try {
-      for (;;) {
-        const packet = this.next();
-        if (packet !== undefined) yield packet;
-        else if (!(await this.wait())) return;
-      }
-    } finally {
-      done();
-    }
+  [Symbol.asyncIterator](): AsyncGenerator<Packet, void, undefined> {
+    return packets(this.reader);
   }
 
   /** Iterates over batches of packets: one promise for each batch, which is valid until the next one is requested. */
   batches(options: BatchOptions = {}): AsyncGenerator<Batch, void, undefined> {
-    return batches(this, options);
+    return batches(this.reader, options);
   }
 
   /** Returns a stream of the packets' bytes. It copies, because a stream does not report when a chunk was read. */
   toReadable(): Readable {
-    return toReadable(this);
+    return toReadable(this.reader);
   }
 
   /** Returns a web stream of the packets' bytes. It copies, because byte streams refuse shared memory. */
   toWeb(): ReadableStream<Uint8Array> {
-    return toWeb(this);
+    return toWeb(this.reader);
   }
 
-  /** Writes a WAV file until the capture ends, `seconds` have been written or `signal` is aborted. */
-  recordWav(path: string, options: RecordOptions = {}): Promise<WavSummary> {
-    return recordWav(this, path, options);
+  /**
+   * Writes WAV files until the capture ends, `seconds` have been written or `signal` is aborted. The header is
+   * true after each write. A pipe or a stream gets a header without sizes.
+   */
+  recordWav(target: string | Writable, options: RecordOptions = {}): Promise<WavSummary> {
+    return recordWav(this.reader, target, options);
   }
 
   /** Sends packets to a server over HTTP/2. docs/stream.md specifies the frames. */
   streamTo(url: string | URL, options: StreamOptions = {}): Promise<StreamSummary> {
-    return streamTo(this, url, options);
+    return streamTo(this.reader, url, options);
   }
 
   /**
    * Lets a Worker read the packets, with `AudioReader.receive()`. The Worker reads with blocking calls,
-   * without an event loop or an allocation. Events are still emitted on this object.
+   * without an event loop or an allocation. Events are still emitted on this object. When the Worker's
+   * `AudioReader` is closed or the Worker exits, the capture can be read here again.
    */
-  share(worker?: Pick<Worker, 'postMessage'>): SharedCapture {
-    this.begin('a Worker');
-    const shared = sharedOf(this.memory, this.tally);
+  share(worker?: Shareable): SharedCapture {
+    const reading = this.reader.reading('a Worker');
+    reading.begin();
+    const readersBefore = this.reader.ring.readersBegun;
+    const shared = sharedOf(this.reader.memory, this.reader.tally);
     worker?.postMessage(shared);
+    if (this.reader.ended) return shared;
     // The doorbell stays rung, so that nothing wakes this thread for packets.
-    this.sharing = setInterval(() => this.look(), SHARED_LOOK_MS);
+    Atomics.store(this.reader.ring.ring.words, Control.doorbell, 1);
+    const timer = setInterval(() => this.drainSafely(), SHARED_LOOK_MS);
+    if (!this.isReferenced) timer.unref();
+    this.sharing = { reading, timer, readersBefore };
+    worker?.once?.('exit', () => {
+      if (this.sharing?.reading === reading && this.reader.ring.haveReadersEnded) this.unshare();
+    });
     return shared;
   }
 
-  /** @internal Begins to read; gives what ends it. */
-  begin(name: string): () => void {
-    if (this.readerName !== undefined) {
-      const message = `the capture already has a reader (${this.readerName}): only one at a time is allowed`;
-      throw new AudioError('ERR_BUSY', message);
+  /** Takes the capture back when the reader in the Worker has come and gone. */
+  private watchShared(): void {
+    const { ring } = this.reader;
+    const { sharing } = this;
+    const hasHadReader = sharing !== undefined && ring.readersBegun !== sharing.readersBefore;
+    if (hasHadReader && ring.haveReadersEnded) this.unshare();
+  }
+
+  private unshare(): void {
+    const { sharing, reader } = this;
+    if (sharing === undefined) return;
+    this.sharing = undefined;
+    clearInterval(sharing.timer);
+    reader.ring.reclaim();
+    sharing.reading.end();
+    Atomics.store(reader.ring.ring.words, Control.doorbell, 0);
+    this.scheduleDrain();
+  }
+
+  /** Removes listeners, as those of any emitter. */
+  override removeAllListeners(name?: string | symbol): this {
+    if (name !== undefined) return super.removeAllListeners(name as keyof CaptureEvents);
+    super.removeAllListeners();
+    this.watchListeners();
+    this.onListenerRemoved('packet');
+    return this;
+  }
+
+  private watchListeners(): void {
+    const emitter: EventEmitter = this as EventEmitter;
+    emitter.on('newListener', (name) => this.onListenerAdded(name));
+    emitter.on('removeListener', (name) => this.onListenerRemoved(name));
+  }
+
+  /** @throws `ERR_BUSY` if the first listener of packets finds another reader. */
+  private onListenerAdded(name: string | symbol): void {
+    if (name === 'packet') {
+      this.listening.begin();
+      this.areListenersStale = true;
+      this.scheduleDrain();
+    } else if ((name === 'end' || name === 'error') && this.reader.ended) {
+      this.scheduleDrain();
     }
-    this.readerName = name;
-    return () => {
-      this.reader.endLoan();
-      if (this.readerName === name) this.readerName = undefined;
-    };
   }
 
-  /** @internal The next packet, on loan. */
-  next(): Packet | undefined {
-    return this.reader.take();
-  }
-
-  /** @internal The next packet, held until it is released. */
-  nextHeld(): Packet | undefined {
-    return this.reader.takeHeld();
-  }
-
-  /** @internal Waits for packets. False: there will be none. Rejects when the capture failed. */
-  async wait(): Promise<boolean> {
-    while (this.reader.isEmpty) {
-      if (this.hasEnded) {
-        if (this.failure !== undefined) throw this.failure;
-        return false;
-      }
-      this.waking ??= new Promise<void>((resolve) => (this.wake = resolve));
-      await this.waking;
-    }
-    return true;
-  }
-
-  /** @internal */
-  countFallbackCopy(): void {
-    this.reader.count(Tally.fallbackCopies, 1);
-  }
-
-  private onListeners(name: string | symbol): void {
+  private onListenerRemoved(name: string | symbol): void {
     if (name !== 'packet') return;
     this.areListenersStale = true;
-    this.scheduleDrain();
+    // A packet that is on loan to the listener is so until it returns.
+    if (!this.isDraining) this.refreshListeners();
   }
 
   private scheduleDrain(): void {
@@ -282,48 +323,52 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   }
 
   private onDoorbell(): void {
-    Atomics.store(this.reader.ring.words, Control.doorbell, 0);
-    this.reader.noteWake();
+    if (this.sharing === undefined) Atomics.store(this.reader.ring.ring.words, Control.doorbell, 0);
+    this.reader.ring.noteWake();
+    this.drainSafely();
+  }
+
+  /** Drains; what a listener throws is an uncaught exception, which Node-API would only warn of. */
+  private drainSafely(): void {
     try {
       this.drain();
     } catch (error) {
-      // Node-API only warns of what is thrown through it: a listener's error is to be seen.
       setImmediate(() => {
         throw error;
       });
     }
   }
 
+  /** Delivers packets and events. A listener that gets here again, by `close()`, is followed by another drain. */
   private drain(): void {
-    if (this.areListenersStale) this.refreshListeners();
-    if (this.listenersOfPackets.length > 0) this.emitPackets();
-    this.look();
-    this.wakeWaiting();
-  }
-
-  private wakeWaiting(): void {
-    const { wake } = this;
-    if (wake === undefined) return;
-    this.wake = undefined;
-    this.waking = undefined;
-    wake();
+    if (this.isDraining) return this.scheduleDrain();
+    this.isDraining = true;
+    try {
+      if (this.areListenersStale) this.refreshListeners();
+      if (this.listenersOfPackets.length > 0) this.emitPackets();
+      this.look();
+    } catch (error) {
+      this.scheduleDrain();
+      throw error;
+    } finally {
+      this.isDraining = false;
+      this.reader.wake();
+    }
   }
 
   private refreshListeners(): void {
     this.areListenersStale = false;
-    const had = this.listenersOfPackets.length > 0;
-    const listeners = this.rawListeners('packet') as PacketListener[];
-    if (!had && listeners.length > 0) this.begin('packet listeners');
-    if (had && listeners.length === 0) this.readerName = undefined;
-    this.listenersOfPackets = listeners;
+    this.listenersOfPackets = this.rawListeners('packet') as PacketListener[];
+    if (this.listenersOfPackets.length === 0) this.listening.end();
   }
 
   /** Calls listeners itself: `emit` makes an array for each packet. */
   private emitPackets(): void {
-    const { reader, listenersOfPackets } = this;
+    const { listening, listenersOfPackets } = this;
+    const { ring } = this.reader;
     let left = PACKETS_A_TURN;
     try {
-      for (let packet = this.next(); packet !== undefined; packet = this.next()) {
+      for (let packet = listening.next(); packet !== undefined; packet = listening.next()) {
         for (let at = 0; at < listenersOfPackets.length; at += 1) {
           (listenersOfPackets[at] as PacketListener).call(this, packet);
         }
@@ -331,34 +376,42 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
         if (left === 0 || this.areListenersStale) break;
       }
     } finally {
-      reader.endLoan();
-      if (!reader.isEmpty) this.scheduleDrain();
+      ring.endLoan();
+      if (this.areListenersStale) this.refreshListeners();
+      if (!ring.isEmpty) this.scheduleDrain();
     }
   }
 
   /** Looks at what is there besides packets. */
   private look(): void {
-    const { words } = this.reader.ring;
-    const isClosed = this.reader.isClosed;
+    const { reader } = this;
+    const isClosed = this.isClosing || reader.ring.isClosed;
     const wasOpening = this.opened !== undefined;
-    if (Atomics.exchange(words, Control.events, 0) !== 0) {
-      for (const event of this.native.events()) this.onEvent(event);
-    }
+    this.fetchEvents();
     this.tellOverrun();
-    if (!isClosed || this.hasEnded) return;
-    // Whoever awaits `open` gets to add listeners first.
-    if (wasOpening && this.opened === undefined) return this.scheduleDrain();
-    // Listeners get what waits before they get the end.
-    if (this.listenersOfPackets.length > 0 && !this.reader.isEmpty) return this.scheduleDrain();
-    this.native.close();
-    this.finish();
+    this.watchShared();
+    if (!reader.ended) {
+      if (!isClosed) return;
+      // Whoever awaits `open` gets to add listeners first.
+      if (wasOpening && this.opened === undefined) return this.scheduleDrain();
+      // Listeners get what waits before they get the end.
+      if (this.listenersOfPackets.length > 0 && !reader.ring.isEmpty) return this.scheduleDrain();
+      this.native.close();
+      this.finish();
+    }
+    this.tellEnd();
+  }
+
+  private fetchEvents(): void {
+    if (Atomics.exchange(this.reader.ring.ring.words, Control.events, 0) === 0) return;
+    for (const event of this.native.events()) this.onEvent(event);
   }
 
   private tellOverrun(): void {
-    const gaps = this.reader.gaps;
+    const { gaps } = this.reader.ring;
     if (gaps === this.gapsTold) return;
     this.gapsTold = gaps;
-    const framesTotal = this.tally[Tally.droppedFrames] as number;
+    const framesTotal = this.reader.tally[Tally.droppedFrames] as number;
     const frames = framesTotal - this.droppedTold;
     this.droppedTold = framesTotal;
     this.emit('overrun', { frames, framesTotal });
@@ -381,30 +434,47 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     } else if (kind === 'permission-suspected') {
       this.emit('device', { kind, ...change, message: PERMISSION });
     } else if (kind === 'moved') {
+      if (device !== undefined && this.device !== undefined) {
+        this.device = { id: device, format: event.format ?? this.device.format };
+      }
       this.emit('device', { kind, ...change });
     }
   }
 
-  /** A loop throws it; nobody dies of it. */
-  private tellFailure(failure: AudioError): void {
-    if (this.listenerCount('error') > 0) this.emit('error', failure);
-    else if (this.listenersOfPackets.length > 0) process.emitWarning(failure);
-  }
-
   private finish(): void {
-    if (this.hasEnded) return;
-    if (this.listenersOfPackets.length > 0) this.emitPackets();
-    this.hasEnded = true;
-    clearInterval(this.sharing);
     const { failure, opened } = this;
     this.opened = undefined;
+    this.detach();
+    this.reader.finish(failure);
+    // While a Worker reads the rest, the timer looks for its end.
+    if (this.reader.ring.haveReadersEnded) clearInterval(this.sharing?.timer);
+    else this.sharing?.timer.unref();
     if (opened !== undefined) {
       opened.reject(failure ?? new AudioError('ERR_CLOSED', 'the capture was closed'));
     } else {
-      if (failure !== undefined) this.tellFailure(failure);
-      this.emit('end');
+      this.untold.failure = failure;
+      this.untold.isEnd = true;
     }
-    this.wakeWaiting();
+    this.resolveEnded();
+  }
+
+  /** Emits `error` and `end`, each when it has a listener and packets of the ring went before. */
+  private tellEnd(): void {
+    const { untold } = this;
+    const hasPacketListeners = this.listenersOfPackets.length > 0;
+    if (hasPacketListeners && !this.reader.ring.isEmpty) return this.scheduleDrain();
+    const { failure } = untold;
+    if (failure !== undefined && this.listenerCount('error') > 0) {
+      untold.failure = undefined;
+      this.emit('error', failure);
+    } else if (failure !== undefined && hasPacketListeners) {
+      // A loop throws it; no process ends by it.
+      untold.failure = undefined;
+      process.emitWarning(failure);
+    }
+    if (!untold.isEnd || this.listenerCount('end') === 0) return;
+    untold.isEnd = false;
+    this.emit('end');
   }
 }
 

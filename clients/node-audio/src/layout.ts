@@ -1,9 +1,6 @@
 // Generated from native/src/layout.rs: `UPDATE_EXPECT=1 cargo test -p steppe-audio --test layout` writes it.
-/**
- * Layout of the memory of a ring, which native/MEMORY.md specifies.
- *
- * @internal
- */
+// Layout of the memory of a ring, which native/MEMORY.md specifies.
+
 export const MAGIC = 1398030677;
 export const VERSION = 2;
 export const COUNTERS = 256;

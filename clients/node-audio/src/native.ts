@@ -79,6 +79,12 @@ export interface NativeCapture {
 }
 
 /** @internal */
+export interface NativeWaiter {
+  wait(seen: number, timeoutMs: number): number;
+  close(): void;
+}
+
+/** @internal */
 export interface NativeReport {
   code?: string;
   message?: string;
@@ -97,7 +103,7 @@ export interface NativeDevice {
 /** @internal */
 export interface NativeAddon {
   Native: new (options: NativeOptions, ring: Uint8Array, onDoorbell: () => void) => NativeCapture;
-  Waiter: new (ring: Uint8Array) => { wait(seen: number, timeoutMs: number): number };
+  Waiter: new (ring: Uint8Array) => NativeWaiter;
   Watcher: new (onChange: () => void) => { close(): void };
   layout(slots: number, slotBytes: number): { bytes: number };
   devices(): Promise<NativeReport & { devices: NativeDevice[] }>;

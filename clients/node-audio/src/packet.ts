@@ -79,6 +79,11 @@ export class SlotPacket implements Packet {
     this.allSamples = ring.samplesAt(offset, samples);
   }
 
+  /** True while this thread holds the slot. */
+  get isHeld(): boolean {
+    return this.holds > 0;
+  }
+
   /** The slot was taken: the packet begins its loan. */
   begin(droppedBefore: number): void {
     Atomics.store(this.ring.words, this.record, 1);

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { bucketOf, ticksAt, ticksOf } from './latency';
-import { Control, Counter, COUNTERS, Record } from './layout';
+import { Control, Counter, COUNTERS, Record, RECORD_BYTES, State } from './layout';
 import { CopiedPacket, RingViews, SlotPacket } from './packet';
 import { Tally, TallyWord } from './tally';
 import type { Packet } from './types';
@@ -60,6 +60,41 @@ export class RingReader {
   /** Nothing follows what is in the queue. */
   get isClosed(): boolean {
     return Atomics.load(this.ring.words, Control.closed) !== 0;
+  }
+
+  /** Position of the oldest packet in the queue; if it is empty, of the next one. */
+  get oldestPosition(): number {
+    const { words } = this.ring;
+    for (;;) {
+      const tail = Atomics.load(words, Control.tail);
+      if (tail === Atomics.load(words, Control.head)) return this.counter('frames');
+      const slot = Atomics.load(words, this.queue + (tail & this.mask));
+      const record = (this.ring.word(Control.table) + slot * RECORD_BYTES) / 4;
+      const position = this.ring.wide(record + Record.position);
+      // Its slot was not reused meanwhile.
+      if (Atomics.load(words, Control.tail) === tail) return position;
+    }
+  }
+
+  /** Blocking readers that have begun, in any thread; wraps. */
+  get readersBegun(): number {
+    return Atomics.load(this.ring.words, Control.readersBegun);
+  }
+
+  /** True if every blocking reader has ended. */
+  get haveReadersEnded(): boolean {
+    return Atomics.load(this.ring.words, Control.readersEnded) === this.readersBegun;
+  }
+
+  /**
+   * Frees slots that another thread held when it ended. That thread was the only reader besides this one.
+   */
+  reclaim(): void {
+    const { words, tallyWords } = this.ring;
+    for (const packet of this.packets) {
+      if (packet.isHeld || Atomics.compareExchange(words, packet.record, 1, State.free) !== 1) continue;
+      tallyWords[TallyWord.held] = (tallyWords[TallyWord.held] as number) - 1;
+    }
   }
 
   /** The oldest packet, on loan until the next `take` or `endLoan`. */

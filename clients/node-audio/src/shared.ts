@@ -1,10 +1,12 @@
+import './symbols';
 import { once } from 'node:events';
 import { parentPort } from 'node:worker_threads';
 import { AudioError } from './error';
-import { addon } from './native';
+import { addon, type NativeWaiter } from './native';
+import { checked } from './check';
+import { statsOf } from './report';
 import { RingReader } from './ring';
 import type { CaptureStats, Packet } from './types';
-import { statsOf } from './report';
 
 /** Memory of a capture for a Worker: post it as a message, or pass it as `workerData`. */
 export interface SharedCapture {
@@ -25,12 +27,14 @@ const WAIT_MS = 100;
  */
 export class AudioReader {
   private readonly reader: RingReader;
-  private readonly waiter: { wait(seen: number, timeoutMs: number): number };
+  private readonly waiter: NativeWaiter;
+  private isClosed = false;
 
   constructor(shared: SharedCapture, options: { debug?: boolean } = {}) {
     if (shared?.steppeAudio !== 1) {
       throw new AudioError('ERR_INVALID_OPTION', 'invalid option: not a value that share() returned');
     }
+    checked.reader(options);
     const mode = { debug: options.debug ?? process.env['STEPPE_AUDIO_DEBUG'] === '1', copy: false };
     this.reader = new RingReader(shared.memory, new Float64Array(shared.tally), mode);
     this.waiter = new (addon().Waiter)(new Uint8Array(shared.memory));
@@ -47,9 +51,20 @@ export class AudioReader {
     }
   }
 
-  /** True once the capture has ended and all packets were read. */
+  /** True once the capture has ended and all packets were read, or `close()` was called. */
   get ended(): boolean {
-    return this.reader.isClosed && this.reader.isEmpty;
+    return this.isClosed || (this.reader.isClosed && this.reader.isEmpty);
+  }
+
+  /** Ends reading: the capture's thread can read or share it again. A Worker that exits does the same. */
+  close(): void {
+    this.isClosed = true;
+    this.reader.endLoan();
+    this.waiter.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 
   /**
@@ -60,7 +75,7 @@ export class AudioReader {
     const { reader } = this;
     let leftMs = timeoutMs === Infinity ? WAIT_MS : timeoutMs;
     for (;;) {
-      const packet = reader.take();
+      const packet = this.isClosed ? undefined : reader.take();
       if (packet !== undefined) return packet;
       if (this.ended || leftMs <= 0) return undefined;
       const slice = Math.min(leftMs, WAIT_MS);

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { AudioCapture } from './capture';
+import { checked, invalid } from './check';
 import { AudioError } from './error';
 import { FRAME_HEADER_BYTES, writeHeader } from './frame';
-import { invalid } from './options';
+import { speaksHttp1 } from './http1';
+import type { PacketReader, Reading } from './reader';
 import type { Packet, StreamOptions, StreamSummary } from './types';
 
 /** Waits between attempts to reach the server: doubled from the first to the last. */
@@ -12,6 +13,9 @@ const RETRY_MS = { first: 100, last: 2_000 };
 
 /** How long a request waits for its answer after its last byte. */
 const ANSWER_MS = 30_000;
+
+/** How long after an abort. */
+const ANSWER_ABORTED_MS = 2_000;
 
 /** A packet that waits for the network, in its slot. */
 interface Held {
@@ -22,12 +26,22 @@ interface Held {
 /** The server said that more attempts are of no use. */
 class Refused extends AudioError {}
 
-export function streamTo(
-  capture: AudioCapture,
+export async function streamTo(
+  reader: PacketReader,
   url: string | URL,
   options: StreamOptions,
 ): Promise<StreamSummary> {
-  return new Sender(capture, new URL(url), options).run();
+  checked.stream(options);
+  return new Sender(reader, parsed(url), options).run();
+}
+
+function parsed(url: string | URL): URL {
+  const found = URL.canParse(String(url)) ? new URL(url) : undefined;
+  if (found === undefined) throw invalid(`the URL is '${String(url)}'; expected an absolute URL, as in https://host/path`);
+  if (found.protocol !== 'http:' && found.protocol !== 'https:') {
+    throw invalid(`the scheme of the URL is ${found.protocol}; expected http: or https:`);
+  }
+  return found;
 }
 
 /**
@@ -49,33 +63,33 @@ class Sender {
   private readonly maxRequestBytes: number;
   private readonly held: Held[] = [];
   private readonly headers: Buffer[] = [];
+  private readonly reading: Reading;
   private session: ClientHttp2Session | undefined;
+  /** The server has sent its SETTINGS: it speaks HTTP/2. */
+  private hasSettings = false;
+  private exchange: Exchange | undefined;
   private kick: () => void = () => {};
   private isWaiting = false;
   private reachedMs = performance.now();
 
   constructor(
-    private readonly capture: AudioCapture,
+    private readonly reader: PacketReader,
     private readonly url: URL,
     private readonly options: StreamOptions,
   ) {
-    if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-      throw invalid(`the scheme of the URL is ${url.protocol}; expected http: or https:`);
-    }
-    this.heldMax = options.maxHeldSlots ?? Math.max(1, capture.stats().slots.total >> 1);
+    this.reading = reader.reading('a stream to a server');
+    this.heldMax = options.maxHeldSlots ?? Math.max(1, reader.slots >> 1);
     this.maxRequestMs = options.maxRequestMs ?? 30_000;
     this.maxRequestBytes = options.maxRequestBytes ?? 8 << 20;
-    if (!(this.maxRequestMs >= 100)) throw invalid(`maxRequestMs is ${this.maxRequestMs}; expected at least 100`);
-    if (!(this.heldMax >= 1)) throw invalid(`maxHeldSlots is ${this.heldMax}; expected at least 1`);
   }
 
   async run(): Promise<StreamSummary> {
-    const done = this.capture.begin('a stream');
     const { signal } = this.options;
-    const abort = (): void => this.kick();
+    this.reading.begin();
+    const abort = (): void => this.abort();
     signal?.addEventListener('abort', abort);
     try {
-      while (!this.isAborted && (this.held.length > 0 || (await this.hasPackets()))) {
+      while (!this.isAborted && (this.held.length > 0 || (await this.reading.wait()))) {
         if (!this.isAborted) await this.attempt();
       }
       return this.summary;
@@ -83,17 +97,19 @@ class Sender {
       signal?.removeEventListener('abort', abort);
       for (const { packet } of this.held) packet.release();
       this.session?.destroy();
-      done();
+      this.reading.end();
     }
+  }
+
+  /** Ends the request, whose response is waited for a short time only. */
+  private abort(): void {
+    this.reading.stop();
+    this.exchange?.hasten();
+    this.kick();
   }
 
   private get isAborted(): boolean {
     return this.options.signal?.aborted === true;
-  }
-
-  private async hasPackets(): Promise<boolean> {
-    const aborted = new Promise<boolean>((resolve) => (this.kick = () => resolve(false)));
-    return Promise.race([this.capture.wait(), aborted]);
   }
 
   /** A request, or a pause when it failed. */
@@ -113,8 +129,12 @@ class Sender {
           const reason = (error as Error).message;
           throw new AudioError('ERR_STREAM', `${this.url.origin} has been unreachable for ${giveUpMs} ms: ${reason}`);
         }
+        if (!this.hasSettings && (await speaksHttp1(this.url, this.options.ca))) {
+          const message = `${this.url.origin} speaks HTTP/1.1 only; streamTo needs a server or gateway with HTTP/2`;
+          throw new AudioError('ERR_STREAM', message);
+        }
         this.summary.reconnects += 1;
-        await delay(pauseMs);
+        await delay(pauseMs, undefined, { signal: this.options.signal }).catch(() => {});
       }
     }
   }
@@ -122,6 +142,7 @@ class Sender {
   private async request(): Promise<void> {
     const stream = await this.begin();
     const exchange = new Exchange(stream, this.options.onResponse, this.summary.requests - 1, () => this.kick());
+    this.exchange = exchange;
     const progress = { bytes: 0, frames: 0 };
     let isOld = false;
     const timer = setTimeout(() => {
@@ -134,9 +155,9 @@ class Sender {
         exchange.throwIfFailed();
         const isOver = isOld || progress.bytes >= this.maxRequestBytes;
         if (isOver || this.isAborted) break;
-        const packet = this.held.length < this.heldMax ? this.capture.nextHeld() : undefined;
+        const packet = this.held.length < this.heldMax ? this.reading.nextHeld() : undefined;
         if (packet !== undefined) this.take(stream, packet, progress);
-        else if (this.capture.closed && this.held.length < this.heldMax) break;
+        else if (this.reader.ended && this.held.length < this.heldMax) break;
         else await this.sleep();
       }
       stream.end();
@@ -152,14 +173,15 @@ class Sender {
   }
 
   private async begin(): Promise<ClientHttp2Stream> {
-    const { options, url, capture } = this;
+    const { options, url, reader } = this;
     if (this.session === undefined || this.session.closed || this.session.destroyed) {
       this.session = connect(url.origin, options.ca === undefined ? {} : { ca: options.ca });
       // A failure is the request's too.
       this.session.on('error', () => {});
+      this.session.once('remoteSettings', () => (this.hasSettings = true));
     }
     const token = typeof options.token === 'function' ? await options.token() : options.token;
-    const { sampleRate, channels, sample } = capture.format;
+    const { sampleRate, channels, sample } = reader.format;
     const stream = this.session.request(
       {
         ...options.headers,
@@ -215,9 +237,9 @@ class Sender {
   /** Until there is a packet, the network took one, the request failed or is old enough. */
   private async sleep(): Promise<void> {
     const kicked = new Promise<void>((resolve) => (this.kick = resolve));
-    if (!this.isWaiting && this.held.length < this.heldMax && !this.capture.closed) {
+    if (!this.isWaiting && this.held.length < this.heldMax && !this.reader.ended && !this.reading.stopped) {
       this.isWaiting = true;
-      void this.capture
+      void this.reading
         .wait()
         .catch(() => false)
         .finally(() => {
@@ -234,6 +256,8 @@ class Exchange {
   private status = 0;
   private failure: Error | undefined;
   private hasEnded = false;
+  private answerMs = ANSWER_MS;
+  private timer: NodeJS.Timeout | undefined;
   private tell: () => void = () => {};
 
   constructor(
@@ -265,12 +289,24 @@ class Exchange {
     if (this.hasEnded) throw new Error('the server responded before the request ended');
   }
 
+  /** Waits for the response a short time only. */
+  hasten(): void {
+    this.answerMs = ANSWER_ABORTED_MS;
+    this.limit();
+  }
+
+  private limit(): void {
+    clearTimeout(this.timer);
+    const { answerMs } = this;
+    this.timer = setTimeout(() => this.fail(new Error(`no response within ${answerMs} ms`)), answerMs);
+  }
+
   async answered(): Promise<void> {
-    const timer = setTimeout(() => this.fail(new Error(`no response within ${ANSWER_MS} ms`)), ANSWER_MS);
+    this.limit();
     while (!this.hasEnded && this.failure === undefined) {
       await new Promise<void>((resolve) => (this.tell = resolve));
     }
-    clearTimeout(timer);
+    clearTimeout(this.timer);
     if (this.failure !== undefined) throw this.failure;
   }
 

@@ -273,6 +273,8 @@ export type AudioErrorCode =
   | 'ERR_BUSY'
   /** An option has an invalid value. */
   | 'ERR_INVALID_OPTION'
+  /** A file, pipe or stream of a recording can't be written; `cause` is the error of the system. */
+  | 'ERR_FILE'
   /** The native addon for this platform is not installed. */
   | 'ERR_NO_BINARY'
   /** The server refused a stream, or is no longer reachable. */
@@ -341,20 +343,51 @@ export interface BatchOptions {
 
 /** Result of `recordWav`. */
 export interface WavSummary {
+  /** The path or pattern; `-` for a stream. */
   path: string;
+  /** Number of files: 1 without `roll`. */
+  files: number;
   frames: number;
   /** Frames lost during the recording: silence in the file, or missing from it without `fillGaps`. */
   droppedFrames: number;
+  /** Size of all files. */
   bytes: number;
+}
+
+/** A file that a recording has completed. */
+export interface RecordedFile {
+  path: string;
+  frames: number;
+  bytes: number;
+}
+
+/** Limits of one file of a recording; the next file follows without a gap. */
+export interface RollOptions {
+  /** Length of a file: above 0. */
+  seconds?: number;
+  /** Size of a file with its header: at least 1,024. */
+  bytes?: number;
 }
 
 /** Options of `recordWav`. */
 export interface RecordOptions {
-  /** Length of the recording. Default: until the capture ends or `signal` is aborted. */
+  /**
+   * Length of the recording: above 0. It also ends when this time has passed and no sound comes. Default: until
+   * the capture ends or `signal` is aborted.
+   */
   seconds?: number;
+  /** Ends the recording, also while no sound comes; the file is complete. */
   signal?: AbortSignal;
   /** Writes silence in place of lost frames, so that the file keeps its timing. Default true. */
   fillGaps?: boolean;
+  /**
+   * Writes a row of files. The path is a pattern: `%v` is the number of the file, from 1 on, and required;
+   * `%03v` has three digits; `%Y`, `%m`, `%d`, `%H`, `%M` and `%S` are the local time at which the file begins;
+   * `%%` is a percent sign.
+   */
+  roll?: RollOptions;
+  /** Called when a file is complete. */
+  onFile?: (file: RecordedFile) => void;
 }
 
 /** Options of `capture.streamTo(url)`. */

@@ -181,10 +181,11 @@ test('listeners may come late and go early', async () => {
 
 test('whoever waits is woken, however many wait', async () => {
   const capture = await AudioCapture.open({ source: synthetic({}) });
-  const done = capture.begin('a test');
-  while (capture.next() !== undefined);
-  assert.deepEqual(await Promise.all([capture.wait(), capture.wait()]), [true, true]);
-  done();
+  const reading = capture.reader.reading('a test');
+  reading.begin();
+  while (reading.next() !== undefined);
+  assert.deepEqual(await Promise.all([reading.wait(), reading.wait()]), [true, true]);
+  reading.end();
   await capture.close();
 });
 

@@ -10,11 +10,8 @@ use syn::{Expr, Item, Lit};
 
 const HEAD: &str = "\
 // Generated from native/src/layout.rs: `UPDATE_EXPECT=1 cargo test -p steppe-audio --test layout` writes it.
-/**
- * Layout of the memory of a ring, which native/MEMORY.md specifies.
- *
- * @internal
- */
+// Layout of the memory of a ring, which native/MEMORY.md specifies.
+
 ";
 
 /// Constants that stand outside of modules, by their names in TypeScript too.
