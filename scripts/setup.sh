@@ -46,6 +46,8 @@ packages() {
       echo dnsmasq-base:dnsmasq iptables:iptables
       # A sound server without a sound card, and what plays to it.
       echo pulseaudio:pulseaudio pulseaudio-utils:pacat
+      # A reader of recordings.
+      echo sox:soxi
       # Workers of the plane are found in it.
       echo etcd-server:etcd etcd-client:etcdctl
       # Nodes share limits in it.
@@ -70,6 +72,8 @@ packages() {
       echo python3-numpy:/usr/lib/python3/dist-packages/numpy mariadb-server-core:mariadbd mariadb-client-core:mariadb
       echo postgresql-15:/usr/lib/postgresql/15/bin haproxy:haproxy php-cli:php php-fpm:php-fpm8.2
       echo ruby:ruby imagemagick:/usr/bin/convert ripgrep:rg fd-find:fdfind gdb:gdb
+      # Another reader of recordings.
+      echo ffmpeg:ffmpeg
       # Another cache, to be held against the suite that ours is held against.
       echo varnish:varnishd
       # An authority server with a signed zone, and a stub resolver that asks over TLS.

@@ -1,11 +1,14 @@
 #!/usr/bin/env node
+import { fstatSync } from 'node:fs';
+import { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import { bench } from './bench';
 import { AudioCapture } from './capture';
 import { AudioError } from './error';
 import { meter } from './meter';
 import { PRESETS } from './presets';
-import type { CaptureOptions, PresetName, SourceKind } from './types';
+import type { CaptureOptions, PresetName, RecordOptions, SourceKind } from './types';
 
 const HELP = `Captures microphones, system audio and single programs.
 
@@ -13,7 +16,7 @@ Usage: steppe-audio COMMAND [OPTIONS]
 
 Commands:
   devices          list devices and the programs that play sound
-  record FILE      write a WAV file, until Ctrl-C or for --seconds
+  record FILE      write a WAV file, until Ctrl-C or for --seconds; '-' is standard output
   level            show a level meter
   bench            measure packets per second, heap allocation and lost frames on this machine
   stream URL       send the capture to a server over HTTP/2
@@ -28,18 +31,25 @@ Options:
   --sample FORMAT  s16, f32 or mulaw
   --packet-ms N    length of a packet in milliseconds
   --seconds N      end after N seconds
+  --roll-seconds N record a row of files of N seconds; FILE is a pattern
+  --roll-bytes N   record a row of files of at most N bytes; FILE is a pattern
   --token TOKEN    bearer token; default: environment variable STEPPE_AUDIO_TOKEN
   --json           print JSON, one value per line
   -h, --help       print this help
 
+A pattern has %v, the number of the file (%03v: in three digits), and may have %Y %m %d %H %M %S, the
+local time at which the file begins.
+
 Examples:
   steppe-audio devices
   steppe-audio record meeting.wav --source loopback --seconds 60
+  steppe-audio record day-%Y%m%d-%03v.wav --roll-seconds 3600
+  steppe-audio record - --source loopback | ffmpeg -i - meeting.mp3
   steppe-audio level --source synthetic
   steppe-audio stream https://edge.example/audio --preset whisper --token "$TOKEN"
 
 Exit codes: 0 success, 1 failure, 2 invalid usage, 3 no sound server, device or process,
-4 not permitted, 5 the server refused the stream or is unreachable.
+4 not permitted, 5 the server refused the stream or is unreachable, 6 a file can't be written.
 `;
 
 const OPTIONS = {
@@ -52,6 +62,8 @@ const OPTIONS = {
   sample: { type: 'string' },
   'packet-ms': { type: 'string' },
   seconds: { type: 'string' },
+  'roll-seconds': { type: 'string' },
+  'roll-bytes': { type: 'string' },
   token: { type: 'string' },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
@@ -75,6 +87,7 @@ const EXIT: Partial<Record<AudioError['code'], number>> = {
   ERR_NO_PROCESS: 3,
   ERR_PERMISSION: 4,
   ERR_STREAM: 5,
+  ERR_FILE: 6,
   ERR_INVALID_OPTION: 2,
 };
 
@@ -83,6 +96,13 @@ function number(values: Values, name: keyof Values): number | undefined {
   if (text === undefined) return undefined;
   const value = Number(text);
   if (text === '' || !Number.isFinite(value)) throw new Usage(`--${name} is '${String(text)}'; expected a number`);
+  return value;
+}
+
+/** The length that `--seconds` gives. */
+function seconds(values: Values): number | undefined {
+  const value = number(values, 'seconds');
+  if (value !== undefined && value <= 0) throw new Usage(`--seconds is ${value}; expected a number above 0`);
   return value;
 }
 
@@ -122,12 +142,20 @@ async function listDevices(values: Values): Promise<void> {
   if (devices.length === 0) say('no devices found');
 }
 
+/** Longest timeout of Node.js, in ms; a longer one fires at once. */
+const TIMEOUT_MS_MAX = 0x7fff_ffff;
+
 /** Until Ctrl-C, or so many seconds. */
-function end(seconds?: number): AbortSignal {
+function end(length = Infinity): AbortSignal {
   const ended = new AbortController();
   process.once('SIGINT', () => ended.abort());
   process.once('SIGTERM', () => ended.abort());
-  if (seconds !== undefined) setTimeout(() => ended.abort(), seconds * 1e3).unref();
+  const wait = (leftMs: number): void => {
+    if (leftMs <= 0) return ended.abort();
+    const ms = Math.min(leftMs, TIMEOUT_MS_MAX);
+    setTimeout(() => wait(leftMs - ms), ms).unref();
+  };
+  if (length !== Infinity) wait(length * 1e3);
   return ended.signal;
 }
 
@@ -145,26 +173,48 @@ async function withCapture<T>(
   }
 }
 
+/** Standard output as a target: a file by its path, so that its header can be refreshed. */
+function standardOutput(): string | Writable {
+  const found = fstatSync(1);
+  if (process.stdout.isTTY) throw new Usage("standard output is a terminal; redirect it, or name a file instead of '-'");
+  const isStream = found.isFIFO() || found.isSocket();
+  return isStream ? new Socket({ fd: 1, readable: false, writable: true }) : '/dev/stdout';
+}
+
 async function record(path: string, values: Values): Promise<void> {
-  const seconds = number(values, 'seconds');
-  await withCapture(values, end(), async (capture) => {
-    if (!values.json) say(`recording to ${path}${seconds === undefined ? '; press Ctrl-C to stop' : ` for ${seconds} s`}`);
-    const summary = await capture.recordWav(path, seconds === undefined ? {} : { seconds });
-    if (values.json) return json(summary);
-    const length = (summary.frames / capture.format.sampleRate).toFixed(1);
-    say(`${length} s, ${summary.bytes} bytes, ${summary.droppedFrames} frames lost`);
+  const [length, rollSeconds, rollBytes] = [seconds(values), number(values, 'roll-seconds'), number(values, 'roll-bytes')];
+  const target = path === '-' ? standardOutput() : path;
+  // Sound goes to standard output, or words do.
+  const tell = path === '-' ? (text: string): void => void process.stderr.write(`${text}\n`) : say;
+  const signal = end();
+  const roll = {
+    ...(rollSeconds === undefined ? {} : { seconds: rollSeconds }),
+    ...(rollBytes === undefined ? {} : { bytes: rollBytes }),
+  };
+  const options: RecordOptions = {
+    signal,
+    ...(length === undefined ? {} : { seconds: length }),
+    ...(rollSeconds === undefined && rollBytes === undefined ? {} : { roll }),
+  };
+  await withCapture(values, signal, async (capture) => {
+    if (!values.json) tell(`recording to ${path}${length === undefined ? '; press Ctrl-C to stop' : ` for ${length} s`}`);
+    const summary = await capture.recordWav(target, options);
+    if (values.json) return tell(JSON.stringify(summary));
+    const { frames, bytes, droppedFrames, files } = summary;
+    const inFiles = files === 1 ? '' : ` in ${files} files`;
+    tell(`${(frames / capture.format.sampleRate).toFixed(1)} s, ${bytes} bytes${inFiles}, ${droppedFrames} frames lost`);
   });
 }
 
 async function level(values: Values): Promise<void> {
   const look = { isJson: values.json === true, isTerminal: process.stdout.isTTY === true };
-  await withCapture(values, end(number(values, 'seconds')), (capture) => meter(capture, look));
+  await withCapture(values, end(seconds(values)), (capture) => meter(capture, look));
 }
 
 async function stream(url: string, values: Values): Promise<void> {
   const token = values.token ?? process.env['STEPPE_AUDIO_TOKEN'];
   const options = token === undefined ? {} : { token };
-  const signal = end(number(values, 'seconds'));
+  const signal = end(seconds(values));
   const summary = await withCapture(values, signal, (capture) => capture.streamTo(url, options));
   if (values.json) return json(summary);
   say(`${summary.packets} packets in ${summary.requests} requests, ${summary.droppedFrames} frames lost, ${summary.reconnects} reconnects`);
@@ -182,7 +232,7 @@ async function main(args: string[]): Promise<void> {
   if (command === 'devices') return listDevices(values);
   if (command === 'record') return record(argument as string, values);
   if (command === 'level') return level(values);
-  if (command === 'bench') return bench(number(values, 'seconds') ?? 3, values.json === true);
+  if (command === 'bench') return bench(seconds(values) ?? 3, values.json === true);
   if (command === 'stream') return stream(argument as string, values);
   throw new Usage(`unknown command '${command}'`);
 }

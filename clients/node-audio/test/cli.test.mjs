@@ -33,7 +33,7 @@ test('record writes a WAV that says what it has', (t) => {
   const path = join(folder, 'out.wav');
   const { stdout, status, stderr } = run('record', path, '--source', 'synthetic', '--seconds', '0.5', '--json');
   assert.equal(status, 0, stderr);
-  assert.deepEqual(JSON.parse(stdout), { path, frames: 24_000, droppedFrames: 0, bytes: 94 + 48_000 });
+  assert.deepEqual(JSON.parse(stdout), { path, files: 1, frames: 24_000, droppedFrames: 0, bytes: 94 + 48_000 });
   const wav = readFileSync(path);
   assert.equal(wav.length, 94 + 48_000);
   assert.equal(wav.toString('latin1', 0, 4), 'RIFF');
@@ -56,6 +56,33 @@ test('Ctrl-C ends a recording with a whole file', async (t) => {
   assert.equal(status, 0);
   const wav = readFileSync(path);
   assert.equal(wav.readUInt32LE(90), wav.length - 94);
+});
+
+test('record writes to standard output, and a row of files', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'steppe-audio-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const source = ['--source', 'synthetic', '--seconds', '0.2'];
+  const piped = spawnSync(process.execPath, [cli, 'record', '-', ...source], { env: deaf });
+  assert.equal(piped.status, 0);
+  assert.equal(piped.stdout.length, 94 + 19_200);
+  assert.deepEqual([piped.stdout.readUInt32LE(4), piped.stdout.readUInt32LE(90)], [0xffff_ffff, 0xffff_ffff]);
+  assert.match(String(piped.stderr), /0\.2 s, 19294 bytes, 0 frames lost/);
+
+  const path = join(folder, 'redirected.wav');
+  const redirected = spawnSync('sh', ['-c', '"$@" > "$0"', path, process.execPath, cli, 'record', '-', ...source], { env: deaf });
+  assert.equal(redirected.status, 0);
+  assert.equal(readFileSync(path).readUInt32LE(90), 19_200);
+
+  const row = run('record', join(folder, '%v.wav'), ...source, '--roll-seconds', '0.1', '--json');
+  assert.equal(row.status, 0, row.stderr);
+  assert.equal(JSON.parse(row.stdout).files, 2);
+  assert.equal(readFileSync(join(folder, '2.wav')).readUInt32LE(90), 9_600);
+});
+
+test('a file that can not be written has an exit code', () => {
+  const { status, stderr } = run('record', '/dev/full', '--source', 'synthetic');
+  assert.equal(status, 6);
+  assert.match(stderr, /cannot write \/dev\/full: no space left on device \(ENOSPC\); free space/);
 });
 
 test('level draws a meter', () => {
@@ -87,6 +114,9 @@ test('wrong usage is told, with exit code 2', () => {
     [['record'], /record requires a file/],
     [['level', 'loud'], /unexpected argument 'loud'/],
     [['level', '--rate', 'x'], /--rate is 'x'/],
+    [['record', 'x.wav', '--seconds=-1'], /--seconds is -1; expected a number above 0/],
+    [['record', 'x.wav', '--seconds', 'NaN'], /--seconds is 'NaN'/],
+    [['record', 'x.wav', '--source', 'synthetic', '--roll-seconds', '1'], /has no %v/],
     [['level', '--volume', '1'], /--volume/],
     [['level', '--source', 'radio'], /source.kind is 'radio'/],
     [['level', '--source', 'synthetic', '--preset', 'radio'], /preset is 'radio'/],
