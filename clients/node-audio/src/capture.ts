@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { Worker } from 'node:worker_threads';
 import { batches, type Batch } from './batches';
+import { checked } from './check';
 import { DeviceWatch, devices, processes } from './devices';
 import { AudioError, toAudioError } from './error';
 import { Control } from './layout';
@@ -84,7 +85,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private readonly ended: Promise<void>;
   private resolveEnded: () => void = () => {};
 
-  /** @internal */
+  /** @internal Options are checked by `open`. */
   constructor(options: CaptureOptions) {
     super();
     const resolved = resolve(options);
@@ -116,7 +117,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
    * @throws AudioError with the reason as its code.
    */
   static async open(options: CaptureOptions = {}): Promise<AudioCapture> {
-    options.signal?.throwIfAborted();
+    checked.capture(options).signal?.throwIfAborted();
     const capture = new AudioCapture(options);
     try {
       await new Promise<void>((resolve, reject) => {

@@ -29,7 +29,7 @@ type Shape<T> = { readonly [Name in keyof Required<T>]: Rule };
 function show(value: unknown): string {
   if (typeof value === 'string') return `'${value}'`;
   if (typeof value === 'number' || typeof value === 'boolean' || value == null) return String(value);
-  return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+  return Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 /** A rule by a test, and what the message expects. */
@@ -114,8 +114,10 @@ const SYNTHETIC: Shape<SyntheticOptions> = {
   format: object(FORMAT),
 };
 
+const KIND = oneOf('input', 'loopback', 'process', 'synthetic');
+
 const SOURCE: Shape<Source> = {
-  kind: oneOf('input', 'loopback', 'process', 'synthetic'),
+  kind: KIND,
   deviceId: text,
   pid: whole(1, 0xffff_ffff),
   synthetic: object(SYNTHETIC),
@@ -129,11 +131,16 @@ const GATE: Shape<GateOptions> = {
   prerollMs: within(0, 1_000),
 };
 
+const source: Rule = (value, path) => {
+  object(SOURCE)(value, path);
+  KIND((value as Partial<Source>).kind, `${path}.kind`);
+};
+
 /** One source, or two. */
 const sources: Rule = (value, path) => {
-  if (!Array.isArray(value)) return object(SOURCE)(value, path);
+  if (!Array.isArray(value)) return source(value, path);
   if (value.length !== 2) throw invalid(`${path} has ${value.length} sources; expected one source or an array of two`);
-  value.forEach((source, index) => object(SOURCE)(source, `${path}[${index}]`));
+  value.forEach((one, index) => source(one, `${path}[${index}]`));
 };
 
 const CAPTURE: Shape<CaptureOptions> = {

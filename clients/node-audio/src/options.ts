@@ -1,4 +1,4 @@
-import { checked, invalid } from './check';
+import { invalid } from './check';
 import { SAMPLE_BYTES } from './layout';
 import type { NativeOptions, NativeSource } from './native';
 import { PRESETS } from './presets';
@@ -11,9 +11,8 @@ export interface Resolved {
   debug: boolean;
 }
 
-/** Checks options and resolves defaults. */
+/** Resolves defaults of options that were checked. */
 export function resolve(options: CaptureOptions): Resolved {
-  checked.capture(options);
   const preset = options.preset === undefined ? undefined : PRESETS[options.preset];
   const defaults: AudioFormat = { sampleRate: 48_000, channels: 1, sample: 's16' };
   const format = { ...defaults, ...preset?.format, ...defined(options.format ?? {}) };

@@ -302,13 +302,48 @@ test('what can not be is refused with a code and what to do', async () => {
       return true;
     });
   await refused({ preset: 'radio' }, /preset is 'radio'; expected one of openai-realtime/);
-  await refused({ packetMS: 10 }, /unknown option 'packetMS'/);
-  await refused({ packetMs: 0.3 }, /packetMs is 0.3/);
+  await refused({ packetMS: 10 }, /unknown option 'packetMS'; did you mean 'packetMs'\?/);
+  await refused({ volume: 10 }, /unknown option 'volume'; expected one of preset, source/);
+  await refused({ packetMs: 0.3 }, /packetMs is 0.3; expected 1 to 1000/);
+  await refused({ packetMs: NaN }, /packetMs is NaN/);
   await refused({ packetMs: 1.01 }, /not a whole number/);
-  await refused({ format: { sample: 'u8' } }, /format.sample is 'u8'/);
-  await refused({ format: { channels: 0 } }, /format.channels is 0/);
+  await refused({ format: { sample: 'u8' } }, /format.sample is 'u8'; expected one of s16, f32, mulaw/);
+  await refused({ format: { channels: 0 } }, /format.channels is 0; expected a whole number from 1 to 32/);
+  await refused({ format: { sampleRate: '48000' } }, /format.sampleRate is '48000'/);
+  await refused({ format: { rate: 48_000 } }, /unknown option 'format.rate'; expected one of sampleRate, channels, sample/);
+  await refused({ format: 's16' }, /format is 's16'; expected an object/);
   await refused({ ring: { slots: 1 } }, /slots is 1/);
+  await refused({ ring: { slot: 64 } }, /unknown option 'ring.slot'; did you mean 'slots'\?/);
   await refused({ ring: { slotBytes: 10 } }, /ring.slotBytes is 10; a packet has 960 bytes/);
   await refused({ mode: 'fast' }, /mode is 'fast'/);
+  await refused({ debug: 1 }, /debug is 1; expected true or false/);
+  await refused({ signal: {} }, /signal is a object|signal is an object/);
+  await refused({ gate: { hangover: 100 } }, /unknown option 'gate.hangover'; did you mean 'hangoverMs'\?/);
+  await refused({ gate: { thresholdDb: 3 } }, /gate.thresholdDb is 3; expected -90 to 0/);
+  await refused({ gate: null }, /gate is null; expected an object/);
   await refused({ source: { kind: 'radio' } }, /source.kind is 'radio'/);
+  await refused({ source: { deviceId: 'x' } }, /source.kind is undefined; expected one of input/);
+  await refused({ source: { kind: 'input', device: 'x' } }, /unknown option 'source.device'; did you mean 'deviceId'\?/);
+  await refused({ source: synthetic({ packtes: 1 }) }, /unknown option 'source.synthetic.packtes'; did you mean 'packets'\?/);
+  await refused({ source: synthetic({ format: { chanels: 1 } }) }, /unknown option 'source.synthetic.format.chanels'; did you mean 'channels'\?/);
+  await refused({ source: synthetic({ driftPpm: 1e5 }) }, /source.synthetic.driftPpm is 100000; expected -10000 to 10000/);
+  await refused({ source: [{ kind: 'input' }, { kind: 'loopback', pids: 1 }] }, /unknown option 'source\[1\].pids'; did you mean 'pid'\?/);
+  await refused({ source: [{ kind: 'input' }] }, /source has 1 sources; expected one source or an array of two/);
+});
+
+test('options that are undefined are as if they were left out', async () => {
+  const options = { preset: undefined, ring: undefined, gate: undefined, format: { sampleRate: undefined, channels: 2 } };
+  const capture = await burst(1, options);
+  assert.deepEqual(capture.format, { sampleRate: 48_000, channels: 2, sample: 's16' });
+  await capture.close();
+  await assert.rejects(AudioCapture.open(null), { code: 'ERR_INVALID_OPTION' });
+});
+
+test('options of batches and readers are checked too', async () => {
+  const capture = await burst(5);
+  const refused = (options, message) => assert.throws(() => capture.batches(options), { code: 'ERR_INVALID_OPTION', message });
+  refused({ maxMS: 5 }, /unknown option 'maxMS'; did you mean 'maxMs'\?/);
+  refused({ maxMs: 0 }, /maxMs is 0; expected 1 to 10000/);
+  refused({ maxPackets: 10_000 }, /maxPackets is 10000; the ring has 200 slots/);
+  await capture.close();
 });

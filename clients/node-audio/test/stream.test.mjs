@@ -1,9 +1,16 @@
 // Streams over HTTP/2: to a server of Node.js's, and through the gateway that cargo built.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createH2Server } from 'node:http2';
+import { createServer as createTlsServer } from 'node:https';
 import { connect, createServer as createTcpServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 
 import { AudioCapture } from '@steppe/audio';
 import { createOrigin } from '../examples/origin.mjs';
@@ -126,4 +133,79 @@ test('a server that is never there is given up', async () => {
   await assert.rejects(capture.streamTo('http://127.0.0.1:9/', { giveUpMs: 150 }), { code: 'ERR_STREAM' });
   await capture.close();
   assert.equal(capture.stats().slots.held, 0);
+});
+
+/** A certificate of 127.0.0.1 with its key. */
+function certificate(t) {
+  const folder = mkdtempSync(join(tmpdir(), 'steppe-audio-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [key, cert] = ['key.pem', 'cert.pem'].map((name) => join(folder, name));
+  const args = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=127.0.0.1'];
+  execFileSync('openssl', ['req', '-x509', ...args, '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert], { stdio: 'ignore' });
+  return { key: readFileSync(key), cert: readFileSync(cert) };
+}
+
+test('a server that speaks HTTP/1.1 only is told at once', async (t) => {
+  const tls = certificate(t);
+  const servers = [
+    ['http', createServer((_, response) => response.end())],
+    // It refuses a client that offers no protocol of its own, or ignores what is offered.
+    ['https', createTlsServer({ ...tls, ALPNProtocols: ['http/1.1'] }, (_, response) => response.end())],
+    ['https', createTlsServer({ ...tls, ALPNCallback: undefined, ALPNProtocols: [] }, (_, response) => response.end())],
+  ];
+  for (const [scheme, server] of servers) {
+    t.after(() => [server.close(), server.closeAllConnections()]);
+    const capture = await probe({});
+    const url = `${scheme}://127.0.0.1:${await listening(server)}/`;
+    // The stream would be given up after a day.
+    await assert.rejects(capture.streamTo(url, { ca: tls.cert, giveUpMs: 86_400_000 }), ({ code, message }) => {
+      assert.equal(code, 'ERR_STREAM');
+      assert.match(message, /127.0.0.1:\d+ speaks HTTP\/1.1 only; streamTo needs a server or gateway with HTTP\/2/);
+      return true;
+    });
+    assert.equal(capture.stats().slots.held, 0);
+    await capture.close();
+  }
+});
+
+test('an abort ends a stream while no sound comes, and while the server is away or silent', async (t) => {
+  const silent = createH2Server((request) => request.resume());
+  t.after(() => silent.close());
+  const silentUrl = `http://127.0.0.1:${await listening(silent)}/`;
+  for (const url of [silentUrl, 'http://127.0.0.1:9/']) {
+    const capture = await probe({});
+    const ended = new AbortController();
+    const streaming = capture.streamTo(url, { signal: ended.signal });
+    while (capture.stats().delivered < 5) await turn();
+    ended.abort();
+    assert.ok((await streaming).packets >= 5);
+    assert.equal(capture.stats().slots.held, 0);
+    await capture.close();
+  }
+  const mute = await probe({});
+  mute.pause();
+  const loop = mute[Symbol.asyncIterator]();
+  while (mute.stats().pausedFrames === 0 || mute.stats().slots.filled > 0) {
+    if (mute.stats().slots.filled > 0) await loop.next();
+    else await turn();
+  }
+  await loop.return();
+  const ended = new AbortController();
+  const streaming = mute.streamTo(silentUrl, { signal: ended.signal });
+  await turn();
+  ended.abort();
+  assert.equal((await streaming).packets, 0);
+  await mute.close();
+});
+
+test('what is no URL or no option of a stream is refused', async () => {
+  const capture = await probe({}, 1);
+  const refused = (url, options, message) => assert.rejects(capture.streamTo(url, options), { code: 'ERR_INVALID_OPTION', message });
+  await refused('edge.example/audio', {}, /the URL is 'edge.example\/audio'; expected an absolute URL/);
+  await refused('http://x/', { maxRequestMs: 10 }, /maxRequestMs is 10; expected at least 100/);
+  await refused('http://x/', { maxHeldSlots: 0 }, /maxHeldSlots is 0/);
+  await refused('http://x/', { giveUpMs: NaN }, /giveUpMs is NaN/);
+  await refused('http://x/', { bearer: 'x' }, /unknown option 'bearer'; expected one of token, headers/);
+  await refused('http://x/', { headers: { a: 1 } }, /headers.a is 1; expected a string/);
+  await capture.close();
 });
