@@ -2,7 +2,6 @@ import './symbols';
 import { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import type { Worker } from 'node:worker_threads';
 import { batches, type Batch } from './batches';
 import { checked } from './check';
 import { DeviceWatch, devices, processes } from './devices';
@@ -36,7 +35,10 @@ import type {
 type PacketListener = (packet: Packet) => void;
 
 /** What `share()` needs of a Worker; a `MessagePort` has it too. */
-type Shareable = Pick<Worker, 'postMessage'> & Partial<Pick<Worker, 'once'>>;
+export interface Shareable {
+  postMessage(message: SharedCapture): void;
+  once?(event: 'exit', listener: () => void): unknown;
+}
 
 /** Packets that are given to listeners before the event loop has its turn: it must not starve. */
 const PACKETS_A_TURN = 4_096;

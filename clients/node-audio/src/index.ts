@@ -38,7 +38,7 @@ import './symbols';
 
 export type * from './types';
 export { Batch } from './batches';
-export { AudioCapture } from './capture';
+export { AudioCapture, type Shareable } from './capture';
 export { DeviceWatch } from './devices';
 export { AudioError } from './error';
 export { FrameDecoder, type FrameHeader, type StreamFrame } from './frame';

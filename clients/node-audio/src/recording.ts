@@ -12,7 +12,7 @@ import { frameBytesOf, HEADER_BYTES, silenceOf, WavFile } from './wav';
 const BATCH_MS = 100;
 /** Time without sound after which a recording whose `seconds` have passed ends, in ms. */
 const IDLE_MS = 500;
-/** Time for which an aborted recording waits for the reader of a pipe, in ms. */
+/** Time without progress after which an aborted recording gives up the reader of a pipe, in ms. */
 const ABANDON_MS = 2_000;
 /** Longest timeout of Node.js, in ms; a longer one fires at once. */
 const TIMEOUT_MS_MAX = 0x7fff_ffff;
@@ -82,7 +82,7 @@ class Recording {
     let abandoning: NodeJS.Timeout | undefined;
     const abort = (): void => {
       reading.stop();
-      abandoning = setTimeout(() => this.sink?.abandon(), ABANDON_MS);
+      abandoning = setInterval(() => this.sink?.abandonAfter(ABANDON_MS), ABANDON_MS / 4);
     };
     options.signal?.addEventListener('abort', abort, { once: true });
     try {
@@ -91,7 +91,7 @@ class Recording {
     } finally {
       clearTimeout(this.deadline);
       options.signal?.removeEventListener('abort', abort);
-      clearTimeout(abandoning);
+      clearInterval(abandoning);
       reading.end();
     }
   }

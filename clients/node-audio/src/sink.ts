@@ -18,8 +18,8 @@ export interface Sink {
   /** Overwrites the start of a file. */
   overwrite(head: Buffer): Promise<void>;
   close(): Promise<void>;
-  /** Makes an `append` that waits for a slow reader fail. */
-  abandon(): void;
+  /** Fails what waits for a reader that has taken nothing for so long. */
+  abandonAfter(ms: number): void;
 }
 
 /** How often a FIFO without a reader is opened again, in ms. */
@@ -74,7 +74,7 @@ class FileSink implements Sink {
     await this.handle.close();
   }
 
-  abandon(): void {}
+  abandonAfter(): void {}
 }
 
 /** What is left of buffers after so many bytes. */
@@ -92,6 +92,7 @@ export class StreamSink implements Sink {
   readonly isSeekable = false;
   private failure: Error | undefined;
   private fail: (error: Error) => void = () => {};
+  private progressMs = performance.now();
 
   /** `onFailure` is called when the stream fails or is destroyed, also while nothing is written. */
   constructor(
@@ -112,12 +113,14 @@ export class StreamSink implements Sink {
   async append(buffers: readonly Buffer[], onWritten: (bytes: number) => void): Promise<void> {
     if (this.failure === undefined && this.stream.destroyed) throw new AudioError('ERR_FILE', 'the stream was destroyed');
     if (this.failure !== undefined) throw this.failure;
+    this.progressMs = performance.now();
     await new Promise<void>((resolve, reject) => {
       this.fail = reject;
       let left = buffers.length;
       for (const buffer of buffers) {
         this.stream.write(buffer, (error) => {
           if (error != null) return reject(error);
+          this.progressMs = performance.now();
           onWritten(buffer.length);
           left -= 1;
           if (left === 0) resolve();
@@ -138,7 +141,8 @@ export class StreamSink implements Sink {
     });
   }
 
-  abandon(): void {
-    this.stream.destroy(new AudioError('ERR_FILE', 'the reader of the pipe took nothing after the recording was aborted'));
+  abandonAfter(ms: number): void {
+    if (performance.now() - this.progressMs < ms) return;
+    this.stream.destroy(new AudioError('ERR_FILE', `the reader took nothing for ${ms} ms after the recording was aborted`));
   }
 }

@@ -64,19 +64,24 @@ const RECORDER = `
     if (index < 9) setTimeout(start, 137, index + 1);
   };
   start(0);
-  setInterval(() => process.send(captures.map((capture) => capture.stats().capturedFrames)), 10);`;
+  setInterval(() => process.send({ ms: performance.now(), frames: captures.map((capture) => capture.stats().capturedFrames) }), 10);`;
 
-/** Kills a recorder when its youngest recording has so many frames; resolves with the last count of each. */
+/**
+ * Kills a recorder when its youngest recording has so many frames; resolves with the frames that each had captured a
+ * second before, by the recorder's clock.
+ */
 async function kill(frames) {
   const child = spawn(process.execPath, ['-e', RECORDER, folder], { cwd: here, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  let captured = [];
-  child.on('message', (told) => {
-    assert.equal(told.failed, undefined);
-    captured = told;
-    if (told.length === 10 && told[9] > frames) child.kill('SIGKILL');
+  const told = [];
+  child.on('message', (message) => {
+    assert.equal(message.failed, undefined);
+    told.push(message);
+    if (message.frames.length === 10 && message.frames[9] > frames) child.kill('SIGKILL');
   });
   await once(child, 'exit');
-  return captured;
+  const last = told.at(-1);
+  const before = told.findLast(({ ms }) => ms <= last.ms - 1_000);
+  return last.frames.map((_, index) => before?.frames[index] ?? 0);
 }
 
 function assertSurvived(captured, programs) {
@@ -84,8 +89,7 @@ function assertSurvived(captured, programs) {
   const frames = paths.map((path, index) => {
     const wav = readWav(path);
     assert.ok(wav.dataBytes <= wav.inFile, `${wav.dataBytes} bytes told, ${wav.inFile} there`);
-    assert.ok(wav.frames > captured[index] - SECOND, `${wav.frames} of ${captured[index]} frames`);
-    assert.ok(wav.frames > 0);
+    assert.ok(wav.frames >= captured[index], `${wav.frames} of ${captured[index]} frames`);
     assertProbe(samplesOf(path));
     return wav.frames;
   });
@@ -93,12 +97,12 @@ function assertSurvived(captured, programs) {
 }
 
 test('a recording that is killed lacks at most a second, at ten moments of it', async () => {
-  assertSurvived(await kill(0.5 * SECOND), ['python', ...(isInstalled('soxi') ? ['soxi'] : [])]);
+  assertSurvived(await kill(1.2 * SECOND), ['python', ...(isInstalled('soxi') ? ['soxi'] : [])]);
 });
 
 test('ten kills, a hundred recordings, which ffmpeg reads too', { skip: !process.env.STEPPE_LONG && 'STEPPE_LONG is not set' }, async () => {
   for (let kills = 0; kills < 10; kills += 1) {
-    assertSurvived(await kill((0.2 + 0.23 * kills) * SECOND), ['python', 'soxi', 'ffmpeg']);
+    assertSurvived(await kill((0.3 + 0.23 * kills) * SECOND), ['python', 'soxi', 'ffmpeg']);
   }
 });
 
@@ -218,8 +222,9 @@ test('gaps are silence of their length, or left out; what was lost before the re
     assertComplete(path, frames);
     const samples = samplesOf(path);
     if (fillGaps) {
-      // Zero is the sample of one frame in 32,768 too.
-      const [first] = samples;
+      // Zero is the sample of one frame in 32,768 too, and the file may begin with a gap.
+      const loud = samples.findIndex((sample) => sample !== 0);
+      const first = samples[loud] - loud;
       assert.ok(samples.every((sample, frame) => sample === 0 || sample === ((first + frame) & 0x7fff)));
     }
     const zeros = samples.filter((sample) => sample === 0).length;
@@ -271,7 +276,7 @@ test('a pipe whose reader stalls is given up after an abort', async () => {
   // All slots that it may hold wait for the pipe.
   while (capture.stats().slots.held < capture.stats().slots.total / 2) await delay(5);
   ended.abort();
-  await assert.rejects(recording, { code: 'ERR_FILE', message: /the reader of the pipe took nothing/ });
+  await assert.rejects(recording, { code: 'ERR_FILE', message: /the reader took nothing for 2000 ms/ });
   reader.kill('SIGKILL');
   await capture.close();
   assert.equal(capture.stats().slots.held, 0);

@@ -11,6 +11,7 @@ import {
   type Level,
   type Overrun,
   type Packet,
+  type RecordedFile,
   type StreamSummary,
   type WavSummary,
 } from '@steppe/audio';
@@ -51,12 +52,26 @@ export async function uses(): Promise<void> {
   const results: [CaptureStats, Level, WavSummary, StreamSummary] = [
     capture.stats(),
     capture.level(),
-    await capture.recordWav('x.wav', { seconds: 1 }),
+    await capture.recordWav('x-%v.wav', {
+      seconds: 1,
+      roll: { seconds: 0.5, bytes: 10_000 },
+      onFile: (file) => same<typeof file, RecordedFile>(true),
+    }),
     await capture.streamTo('https://x/', { token: async () => 'x' }),
   ];
   void results;
   const reader: AudioReader = await AudioReader.receive();
+  await capture.recordWav(process.stdout);
+  // @ts-expect-error A length is no text.
+  await capture.recordWav('x.wav', { seconds: '1' });
+  // @ts-expect-error There is no such limit.
+  await capture.recordWav('x.wav', { roll: { minutes: 1 } });
   for (const packet of reader) same<typeof packet, Packet>(true);
+  using closing = reader;
+  closing.close();
+  capture.share(new MessageChannel().port1);
+  const generator: AsyncGenerator<Packet, void, undefined> = capture[Symbol.asyncIterator]();
+  void generator;
   same<typeof PRESETS.whisper.packetMs, number>(true);
   const error = new AudioError('ERR_NO_SERVER', 'x');
   // @ts-expect-error There is no such code.

@@ -152,7 +152,7 @@ fn generated() -> String {
     text + &samples()
 }
 
-/// Whether a table of the document has a row with this number and, in code style or not, this name.
+/// True if a table of the document has a row that begins with this number and has this name.
 fn has_row(document: &str, number: u32, name: &str) -> bool {
     let rows = document.lines().filter(|line| line.starts_with('|'));
     let mut cells = rows.map(|row| row.split('|').map(str::trim).skip(1));
