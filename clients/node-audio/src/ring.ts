@@ -64,10 +64,14 @@ export class RingReader {
 
   /** Position of the oldest packet in the queue; if it is empty, of the next one. */
   get oldestPosition(): number {
+    return this.positionOfOldest() ?? this.counter('frames');
+  }
+
+  private positionOfOldest(): number | undefined {
     const { words } = this.ring;
     for (;;) {
       const tail = Atomics.load(words, Control.tail);
-      if (tail === Atomics.load(words, Control.head)) return this.counter('frames');
+      if (tail === Atomics.load(words, Control.head)) return undefined;
       const slot = Atomics.load(words, this.queue + (tail & this.mask));
       const record = (this.ring.word(Control.table) + slot * RECORD_BYTES) / 4;
       const position = this.ring.wide(record + Record.position);
@@ -87,14 +91,21 @@ export class RingReader {
   }
 
   /**
-   * Frees slots that another thread held when it ended. That thread was the only reader besides this one.
+   * Frees slots that another thread had taken when it ended. That thread was the only reader besides this one.
    */
   reclaim(): void {
     const { words, tallyWords } = this.ring;
+    // In an empty queue nothing tells a packet that was taken from one that is being published.
+    const oldest = this.positionOfOldest() ?? 0;
     for (const packet of this.packets) {
-      if (packet.isHeld || Atomics.compareExchange(words, packet.record, 1, State.free) !== 1) continue;
-      tallyWords[TallyWord.held] = (tallyWords[TallyWord.held] as number) - 1;
+      if (packet.isHeld) continue;
+      const { record } = packet;
+      Atomics.compareExchange(words, record, 1, State.free);
+      // Taken from the queue and not held yet: all in the queue, or on their way there, are later.
+      const isTaken = this.ring.wide(record + Record.position) < oldest;
+      if (isTaken) Atomics.compareExchange(words, record, State.filled, State.free);
     }
+    tallyWords[TallyWord.held] = this.packets.filter(({ isHeld }) => isHeld).length;
   }
 
   /** The oldest packet, on loan until the next `take` or `endLoan`. */

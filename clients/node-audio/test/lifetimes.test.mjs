@@ -204,6 +204,15 @@ for (const [name, given] of [['a message', false], ['workerData', true]]) {
   });
 }
 
+test('a Worker that exits and never reads gives the capture back', async () => {
+  const capture = await open({});
+  const worker = new Worker('', { eval: true });
+  capture.share(worker);
+  await once(worker, 'exit');
+  await once(capture, 'packet');
+  await capture.close();
+});
+
 test('an AudioReader that is closed gives the capture back', async () => {
   const capture = await open({});
   const reader = new AudioReader(capture.share());

@@ -172,3 +172,22 @@ test('latencies lie in quarters of doublings', () => {
   new BigUint64Array(words.buffer)[0] = (3n << 42n) + 1_024n * 7n;
   assert.equal(ticksAt(words, 0), 7);
 });
+
+test('slots that a thread had taken when it ended are free again, and others are not touched', () => {
+  const writer = new Writer({ slots: 8 });
+  const tally = new Float64Array(new SharedArrayBuffer(TALLY_BYTES));
+  const [own, other] = [1, 2].map(() => new RingReader(writer.memory, tally, { debug: false, copy: false }));
+  for (let count = 0; count < 6; count += 1) assert.ok(writer.publish());
+  const kept = own.takeHeld();
+  other.takeHeld();
+  // It ended when it had moved the tail.
+  Atomics.add(writer.words, Control.tail, 1);
+  const state = (slot) => Atomics.load(writer.words, (writer.table + slot * RECORD_BYTES) / 4);
+  assert.deepEqual([0, 1, 2, 3].map(state), [1, 1, State.filled, State.filled]);
+  own.reclaim();
+  assert.deepEqual([0, 1, 2, 3].map(state), [1, State.free, State.free, State.filled]);
+  assert.equal(new Int32Array(tally.buffer)[TallyWord.held], 1);
+  assert.equal(own.take().position, 12);
+  kept.release();
+  assert.equal(state(0), State.free);
+});
