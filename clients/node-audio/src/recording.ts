@@ -222,7 +222,8 @@ class Recording {
     const due = performance.now() + seconds * 1e3;
     const look = (): void => {
       const now = performance.now();
-      const leftMs = Math.max(due - now, this.lastSoundMs + IDLE_MS - now);
+      const idleMs = this.reader.ring.isEmpty ? now - this.lastSoundMs : 0;
+      const leftMs = Math.max(due - now, IDLE_MS - idleMs);
       if (leftMs <= 0) return this.reading.stop();
       this.deadline = setTimeout(look, Math.min(leftMs, TIMEOUT_MS_MAX));
     };
