@@ -32,14 +32,14 @@ export const Control = {
   readersEnded: 53,
 } as const;
 
-/** Values of `Control.closed`. */
+/** Values of `word::CLOSED`. */
 export const Closed = {
   open: 0,
   ended: 1,
   failed: 2,
 } as const;
 
-/** 64-bit counters of the producer, by index from `COUNTERS`. */
+/** 64-bit counters, by index from `COUNTERS`. The producer writes them all. */
 export const Counter = {
   frames: 0,
   packets: 1,
@@ -77,14 +77,14 @@ export const Record = {
   rms: 15,
 } as const;
 
-/** Values of `Record.state`. */
+/** Values of `record::STATE`. A slot that is held has the number of its holders there. */
 export const State = {
   free: 0,
   filled: 1073741824,
   writing: 536870912,
 } as const;
 
-/** Bits of `Record.flags`. */
+/** Bits of `record::FLAGS`. */
 export const Flag = {
   silent: 1,
   discontinuity: 2,

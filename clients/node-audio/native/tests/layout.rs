@@ -6,7 +6,7 @@
 use expect_test::expect_file;
 use std::fmt::Write;
 use steppe_audio::format::Sample;
-use syn::{Expr, Item, Lit};
+use syn::{Attribute, Expr, Item, Lit, Meta, Visibility};
 
 const HEAD: &str = "\
 // Generated from native/src/layout.rs: `UPDATE_EXPECT=1 cargo test -p steppe-audio --test layout` writes it.
@@ -14,17 +14,15 @@ const HEAD: &str = "\
 
 ";
 
-/// Constants that stand outside of modules, by their names in TypeScript too.
-const SINGLE: [&str; 5] = [
-    "MAGIC",
-    "VERSION",
-    "COUNTERS",
-    "QUEUE_OFFSET",
-    "RECORD_BYTES",
-];
-
 /// Name and value, in the order of the source.
 type Table = Vec<(String, u32)>;
+
+/// A module or enumeration of `layout.rs`, with the first line of its documentation.
+struct Group {
+    name: String,
+    doc: String,
+    table: Table,
+}
 
 fn items() -> Vec<Item> {
     syn::parse_file(include_str!("../src/layout.rs"))
@@ -32,47 +30,88 @@ fn items() -> Vec<Item> {
         .items
 }
 
-/// The integer constants among these items; others are computed.
+/// The public integer constants among these items; others are computed.
 fn constants(items: &[Item]) -> Table {
-    let found = items.iter().filter_map(|item| match item {
-        Item::Const(constant) => match &*constant.expr {
-            Expr::Lit(literal) => match &literal.lit {
-                Lit::Int(value) => {
-                    Some((constant.ident.to_string(), value.base10_parse().unwrap()))
-                }
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
+    let found = items.iter().filter_map(|item| {
+        let Item::Const(constant) = item else {
+            return None;
+        };
+        let Expr::Lit(literal) = &*constant.expr else {
+            return None;
+        };
+        let Lit::Int(value) = &literal.lit else {
+            return None;
+        };
+        let is_public = matches!(constant.vis, Visibility::Public(_));
+        let name = constant.ident.to_string();
+        is_public.then_some((name, value.base10_parse().unwrap()))
     });
     found.collect()
 }
 
-/// The constants of a module of `layout.rs`.
-fn module(name: &str) -> Table {
-    let found = items().into_iter().find_map(|item| match item {
-        Item::Mod(module) if module.ident == name => module.content,
-        _ => None,
+/// The first line of the documentation, without links.
+fn doc_of(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter_map(|attribute| {
+        let Meta::NameValue(pair) = &attribute.meta else {
+            return None;
+        };
+        match &pair.value {
+            Expr::Lit(literal) if pair.path.is_ident("doc") => match &literal.lit {
+                Lit::Str(line) => Some(line.value().trim().replace("[`", "`").replace("`]", "`")),
+                _ => None,
+            },
+            _ => None,
+        }
     });
-    constants(&found.unwrap().1)
+    lines.into_iter().next().unwrap()
 }
 
-/// The counters, whose numbers are those of their variants.
-fn counters() -> Table {
-    let found = items().into_iter().find_map(|item| match item {
-        Item::Enum(found) if found.ident == "Counter" => Some(found.variants),
+/// The modules of numbers, and the counters, whose numbers are those of their variants.
+fn groups() -> Vec<Group> {
+    let groups = items().into_iter().filter_map(|item| match item {
+        Item::Mod(module) if module.ident != "tests" => Some(Group {
+            name: module.ident.to_string(),
+            doc: doc_of(&module.attrs),
+            table: constants(&module.content?.1),
+        }),
+        Item::Enum(found) => Some(Group {
+            name: found.ident.to_string(),
+            doc: doc_of(&found.attrs),
+            table: found
+                .variants
+                .iter()
+                .map(|variant| variant.ident.to_string())
+                .zip(0..)
+                .collect(),
+        }),
         _ => None,
     });
-    let variants = found.unwrap().into_iter();
-    let names = variants.map(|variant| variant.ident.to_string());
-    names.zip(0..).collect()
+    groups.collect()
 }
 
-/// The offsets of a record's fields, as words.
-fn record() -> Table {
-    let fields = module("record").into_iter();
-    fields.map(|(name, offset)| (name, offset / 4)).collect()
+/// The group as TypeScript has it: names as there, and offsets in a record as words.
+fn converted(group: Group) -> Group {
+    let Group { name, doc, table } = group;
+    let words = |table: Table| {
+        table
+            .into_iter()
+            .map(|(name, offset)| (name, offset / 4))
+            .collect()
+    };
+    let (name, table) = match name.as_str() {
+        "word" => ("Control".to_owned(), table),
+        "record" => ("Record".to_owned(), words(table)),
+        other => (
+            format!("{}{}", other[..1].to_uppercase(), &other[1..]),
+            table,
+        ),
+    };
+    let doc = match name.as_str() {
+        "Control" => "Words of the control block, as indices of an `Int32Array`.".to_owned(),
+        "Record" => "Words of a record of the slot table. Those of 64 bits have two.".to_owned(),
+        _ => doc,
+    };
+    Group { name, doc, table }
 }
 
 /// `SLOT_BYTES` and `SlotBytes` as `slotBytes`.
@@ -97,9 +136,9 @@ fn camel(name: &str) -> String {
     camel
 }
 
-fn object(doc: &str, name: &str, table: &Table) -> String {
-    let mut text = format!("\n/** {doc} */\nexport const {name} = {{\n");
-    for (key, value) in table {
+fn object(group: &Group) -> String {
+    let mut text = format!("\n/** {} */\nexport const {} = {{\n", group.doc, group.name);
+    for (key, value) in &group.table {
         writeln!(text, "  {}: {value},", camel(key)).unwrap();
     }
     text + "} as const;\n"
@@ -120,34 +159,12 @@ fn samples() -> String {
 }
 
 fn generated() -> String {
-    let constants = constants(&items());
     let mut text = HEAD.to_owned();
-    for name in SINGLE {
-        let (_, value) = constants.iter().find(|(known, _)| known == name).unwrap();
+    for (name, value) in constants(&items()) {
         writeln!(text, "export const {name} = {value};").unwrap();
     }
-    let objects = [
-        (
-            "Words of the control block, as indices of an `Int32Array`.",
-            "Control",
-            module("word"),
-        ),
-        ("Values of `Control.closed`.", "Closed", module("closed")),
-        (
-            "64-bit counters of the producer, by index from `COUNTERS`.",
-            "Counter",
-            counters(),
-        ),
-        (
-            "Words of a record of the slot table. Those of 64 bits have two.",
-            "Record",
-            record(),
-        ),
-        ("Values of `Record.state`.", "State", module("state")),
-        ("Bits of `Record.flags`.", "Flag", module("flag")),
-    ];
-    for (doc, name, table) in objects {
-        text += &object(doc, name, &table);
+    for group in groups() {
+        text += &object(&converted(group));
     }
     text + &samples()
 }
@@ -168,11 +185,13 @@ fn layout_ts_is_current() {
 #[test]
 fn memory_md_has_every_word_counter_and_field() {
     let document = include_str!("../MEMORY.md");
-    let tables = [module("word"), counters(), module("record")];
-    for (name, number) in tables.iter().flatten() {
-        let name = camel(name);
+    let tables = groups().into_iter();
+    let tables =
+        tables.filter(|group| ["word", "Counter", "record"].contains(&group.name.as_str()));
+    for (name, number) in tables.flat_map(|group| group.table) {
+        let name = camel(&name);
         assert!(
-            has_row(document, *number, &name),
+            has_row(document, number, &name),
             "no row `| {number} | … {name} |`"
         );
     }
