@@ -30,7 +30,7 @@ export class Batch {
   }
 }
 
-/** How long a batch is filled, and how many packets it may have. */
+/** Limits of a batch: time from its first packet, and number of packets. */
 interface Limits {
   maxMs: number;
   maxPackets: number;

@@ -53,7 +53,7 @@ async function measure({ name, options, isLoop }: Mode, seconds: number): Promis
   const capture = await AudioCapture.open({ ...options, source, ring: { slots: 4_096 } });
   let packets = 0;
   const beganMs = performance.now();
-  /** Whether to go on. */
+  /** True while the measurement runs. */
   const see = (): boolean => {
     packets += 1;
     if (packets % SPAN !== 0) return true;

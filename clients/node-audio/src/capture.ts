@@ -34,7 +34,7 @@ import type {
 
 type PacketListener = (packet: Packet) => void;
 
-/** What `share()` needs of a Worker; a `MessagePort` has it too. */
+/** The part of a Worker that `share()` uses; a `MessagePort` has it too. */
 export interface Shareable {
   postMessage(message: SharedCapture): void;
   once?(event: 'exit', listener: () => void): unknown;
@@ -43,7 +43,7 @@ export interface Shareable {
 /** Packets that are given to listeners before the event loop has its turn: it must not starve. */
 const PACKETS_A_TURN = 4_096;
 
-/** How often a capture that a Worker reads looks for events, in ms: it has no doorbell then. */
+/** Interval at which a capture that a Worker reads looks for events, in ms: it has no doorbell then. */
 const SHARED_LOOK_MS = 100;
 
 /**
@@ -74,7 +74,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private isReferenced = true;
   /** `close()` was called: the native thread has ended. */
   private isClosing = false;
-  /** What a listener has still to be told: it may be added after the end. */
+  /** Events that had no listener yet: one may be added after the end. */
   private readonly untold: { failure: AudioError | undefined; isEnd: boolean } = { failure: undefined, isEnd: false };
   private failure: AudioError | undefined;
   private droppedTold = 0;
@@ -82,7 +82,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private delayFrames = 0;
   private sharing: { reading: Reading; timer: NodeJS.Timeout; readersBefore: number } | undefined;
   private opened: { resolve: () => void; reject: (error: Error) => void } | undefined;
-  /** Undoes what `open` did with its options. */
+  /** Removes the listener of `signal`. */
   private detach: () => void = () => {};
   private readonly ended: Promise<void>;
   private resolveEnded: () => void = () => {};
@@ -385,7 +385,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     }
   }
 
-  /** Looks at what is there besides packets. */
+  /** Handles events, losses and the end. */
   private look(): void {
     const { reader } = this;
     const isClosed = this.isClosing || reader.ring.isClosed;
@@ -395,7 +395,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.watchShared();
     if (!reader.ended) {
       if (!isClosed) return;
-      // Whoever awaits `open` gets to add listeners first.
+      // The caller that awaits `open` can add listeners first.
       if (wasOpening && this.opened === undefined) return this.scheduleDrain();
       // Listeners get what waits before they get the end.
       if (this.listenersOfPackets.length > 0 && !reader.ring.isEmpty) return this.scheduleDrain();

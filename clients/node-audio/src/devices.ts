@@ -76,7 +76,7 @@ export class DeviceWatch extends EventEmitter<{ change: [change: DeviceChange] }
   }
 }
 
-/** What is different between two lists of devices. */
+/** Differences between two lists of devices. */
 export function changes(before: AudioDevice[], now: AudioDevice[]): DeviceChange[] {
   const tell = (kind: DeviceChange['kind']) => ({ id, name }: AudioDevice): DeviceChange => ({
     kind,

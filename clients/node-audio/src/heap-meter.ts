@@ -12,7 +12,7 @@ const Column = { timeMs: 0, heapBytes: 1, packets: 2, wakes: 3 } as const;
 type Column = (typeof Column)[keyof typeof Column];
 const COLUMNS = 4;
 
-/** What was allocated, and what was collected meanwhile. */
+/** Bytes that were allocated, and bytes that were collected meanwhile. */
 export interface Allocated {
   /** Bytes. Without them, a collection came in each span. */
   perPacket: number | undefined;
@@ -22,7 +22,7 @@ export interface Allocated {
 }
 
 /**
- * What a thread allocates on its heap for packets. The heap is read after every so many: the figure is the
+ * Bytes that a thread allocates on its heap for packets. The heap is read after every so many: the figure is the
  * median of the spans between readings, less what a reading allocates by itself. So what V8 compiles
  * or learns meanwhile, which a few spans have, does not count; a span in which a collection came is left out.
  */
@@ -69,7 +69,7 @@ export class HeapMeter {
     };
   }
 
-  /** What a reading allocates by itself: the least of many in a row, which are not kept. */
+  /** Bytes that a reading allocates by itself: the least of many in a row, which are not kept. */
   private blank(): number {
     const first = this.readings;
     let least = Infinity;
@@ -98,7 +98,7 @@ export class HeapMeter {
     return spans[spans.length >> 1];
   }
 
-  /** How much more there is of a column than at the reading before. */
+  /** Growth of a column since the reading before. */
   private since(reading: number, column: Column): number {
     return this.cell(reading, column) - this.cell(reading - 1, column);
   }

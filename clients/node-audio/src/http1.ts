@@ -1,7 +1,7 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
-/** How long a probe waits for the server's first bytes. */
+/** Time for which a probe waits for the server's first bytes, in ms. */
 const PROBE_MS = 2_000;
 
 /** Connection preface of HTTP/2 and an empty SETTINGS frame: RFC 9113 §3.4. */
@@ -46,7 +46,7 @@ function answersHttp1(url: URL): Promise<boolean> {
   });
 }
 
-/** What a probe tells, or false after a time; its socket is closed. */
+/** The result of a probe, or false after a time; its socket is closed. */
 async function probed(socket: Socket, listen: (tell: (isHttp1: boolean) => void) => void): Promise<boolean> {
   const found = await new Promise<boolean>((resolve) => {
     socket.setTimeout(PROBE_MS, () => resolve(false));

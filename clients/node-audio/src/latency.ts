@@ -27,7 +27,7 @@ export function bucketOf(ticks: number): number {
   return Math.min(LATENCY_BUCKETS - 1, 4 * (exponent - 1) + ((ticks >> (exponent - 2)) & 3));
 }
 
-/** What every latency in a bucket is below, in ms. */
+/** Upper bound of the latencies in a bucket, in ms. */
 export function bucketEndMs(bucket: number): number {
   return msOf(bucket < 4 ? bucket + 1 : (5 + (bucket & 3)) * 2 ** ((bucket >> 2) - 1));
 }

@@ -1,6 +1,6 @@
 import type { AudioCapture } from './capture';
 
-/** How often the meter is drawn, in ms. */
+/** Interval at which the meter is drawn, in ms. */
 const EVERY_MS = 100;
 const WIDTH = 50;
 const FLOOR_DB = -60;

@@ -1,5 +1,5 @@
 /**
- * What the native addon exports. JavaScript resolves every default before it calls.
+ * Exports of the native addon. JavaScript resolves every default before it calls.
  *
  * @internal
  */
@@ -110,7 +110,7 @@ export interface NativeAddon {
   processes(): Promise<NativeReport & { programs: { pid: number; name: string }[] }>;
 }
 
-/** Whether the C library is musl: glibc says its version in the report. */
+/** True if the C library is musl: glibc has its version in the report. */
 function isMusl(): boolean {
   const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } };
   return process.platform === 'linux' && report.header?.glibcVersionRuntime === undefined;

@@ -4,7 +4,7 @@ import type { NativeOptions, NativeSource } from './native';
 import { PRESETS } from './presets';
 import type { AudioFormat, CaptureOptions, Source } from './types';
 
-/** What a capture is made of, with every default in its place. */
+/** Options of a capture with every default in its place. */
 export interface Resolved {
   native: NativeOptions;
   copy: boolean;

@@ -57,7 +57,7 @@ export class SlotPacket implements Packet {
   readonly channels: number;
   /** Index of the record's first word. */
   readonly record: number;
-  /** How many must release it before the slot is free; one of them is the loan, if there is one. */
+  /** Number of releases before the slot is free; one of them is the loan, if there is one. */
   private holds = 0;
   private isOnLoan = false;
   /** Tells one stay of a packet in this slot from the next. */
@@ -125,7 +125,7 @@ export class SlotPacket implements Packet {
   }
 
   get discontinuity(): boolean {
-    // What an overrun dropped is known when the packet after it is taken.
+    // Frames that an overrun dropped are known when the packet after them is taken.
     return (this.word(Record.flags) & Flag.discontinuity) !== 0 || this.droppedBefore > 0;
   }
 

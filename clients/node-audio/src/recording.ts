@@ -120,7 +120,7 @@ class Recording {
     await this.close();
   }
 
-  /** What was in the ring when the recording was aborted is part of it. */
+  /** Adds the packets that were in the ring when the recording was aborted. */
   private async takeRest(batch: Batch): Promise<void> {
     let left = this.reader.slots;
     while (left > 0 && this.taken < this.bytesMax && this.file !== undefined) {

@@ -18,7 +18,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
   const [overrunFrames, lostFrames] = [counter('droppedFrames'), counter('lostFrames')];
   const frames = counter('frames');
   const copiedFrames = counter('copiedFrames');
-  // What came here: a frame that the source lost was never copied.
+  // Frames that arrived: one that the source lost was never copied.
   const arrived = frames - lostFrames;
   return {
     captured: counter('packets'),

@@ -8,7 +8,7 @@ import type { Packet } from './types';
 /** Spans of time of which each tells a latency: 2^28 ns are 268 ms. */
 const SPAN_BITS = 28;
 
-/** What a reader makes of packets. */
+/** Modes of a reader. */
 export interface ReaderMode {
   debug: boolean;
   copy: boolean;
@@ -25,7 +25,7 @@ export class RingReader {
   private readonly mask: number;
   /** Ticks from `performance.now()` to the clock that packets are timed by. */
   private readonly clockTicks = ticksOf(Number(process.hrtime.bigint()) / 1e6 - performance.now());
-  /** Of a full packet. */
+  /** Length of a full packet, in ticks. */
   private readonly packetTicks: number;
   private last: SlotPacket | undefined;
   private lastTurn = 0;
@@ -136,7 +136,7 @@ export class RingReader {
     this.last = undefined;
   }
 
-  /** Whoever waited was woken: the next packet may tell how late it is delivered. */
+  /** Marks the next packet as the first after a wait: its latency may be noted. */
   noteWake(): void {
     this.isWoken = true;
   }

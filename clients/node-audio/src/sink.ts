@@ -9,7 +9,7 @@ import { AudioError } from './error';
 /** Opens a descriptor that its user closes: a `FileHandle` closes it when it is collected. */
 const openDescriptor = promisify(openCallback);
 
-/** Where a recording is written. Buffers are read in place until `append` resolves. */
+/** Target of a recording. Buffers are read in place until `append` resolves. */
 export interface Sink {
   /** True for a file, whose start can be overwritten. */
   readonly isSeekable: boolean;
@@ -22,7 +22,7 @@ export interface Sink {
   abandonAfter(ms: number): void;
 }
 
-/** How often a FIFO without a reader is opened again, in ms. */
+/** Interval at which a FIFO without a reader is opened again, in ms. */
 const FIFO_RETRY_MS = 100;
 
 /** Opens a file, a FIFO or a device. `isStopped` ends the wait for the reader of a FIFO. */
@@ -77,7 +77,7 @@ class FileSink implements Sink {
   abandonAfter(): void {}
 }
 
-/** What is left of buffers after so many bytes. */
+/** The rest of buffers after so many bytes. */
 function rest(buffers: Buffer[], bytes: number): Buffer[] {
   let at = 0;
   for (const [index, buffer] of buffers.entries()) {

@@ -11,10 +11,10 @@ import type { Packet, StreamOptions, StreamSummary } from './types';
 /** Waits between attempts to reach the server: doubled from the first to the last. */
 const RETRY_MS = { first: 100, last: 2_000 };
 
-/** How long a request waits for its answer after its last byte. */
+/** Time for which a request waits for its response after its last byte, in ms. */
 const ANSWER_MS = 30_000;
 
-/** How long after an abort. */
+/** The same after an abort, in ms. */
 const ANSWER_ABORTED_MS = 2_000;
 
 /** A packet that waits for the network, in its slot. */

@@ -35,3 +35,8 @@ test('index.ts has a line for each module', () => {
   const map = [...text('index').matchAll(/^ \* - ([a-z0-9-]+)\.ts: /gm)].map(([, name]) => name);
   assert.deepEqual(map.sort(), modules.toSorted());
 });
+
+test('documentation opens with its subject', () => {
+  const riddle = /(?:\/\*\*|\/\/|^ \*) (?:What|Who|Whose|Whoever|Whether|How|Nobody)\b.*/gm;
+  for (const name of modules) assert.deepEqual(text(name).match(riddle), null, name);
+});
