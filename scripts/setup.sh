@@ -44,8 +44,10 @@ packages() {
       echo nodejs:node npm:npm nghttp2-client:h2load
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
-      # A sound server without a sound card, and what plays to it.
+      # Sound servers without a sound card, and what plays to them. pipewire-alsa stays out: it takes ALSA's
+      # default away from PulseAudio.
       echo pulseaudio:pulseaudio pulseaudio-utils:pacat
+      echo pipewire:pipewire pipewire-bin:pw-cat pipewire-pulse:pipewire-pulse wireplumber:wireplumber dbus-daemon:dbus-daemon
       # A reader of recordings.
       echo sox:soxi
       # Workers of the plane are found in it.
