@@ -417,7 +417,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const framesTotal = this.reader.tally[Tally.droppedFrames] as number;
     const frames = framesTotal - this.droppedTold;
     this.droppedTold = framesTotal;
-    this.emit('overrun', { frames, framesTotal });
+    const framesEstimated = Math.min(framesTotal, this.reader.counter('estimatedFrames'));
+    this.emit('overrun', { frames, framesTotal, framesEstimated });
   }
 
   private onEvent(event: NativeEvent): void {

@@ -60,6 +60,7 @@ export const Counter = {
   latencyNs: 16,
   filledFrames: 17,
   lostEvents: 18,
+  estimatedFrames: 19,
 } as const;
 
 /** Words of a record of the slot table. Those of 64 bits have two. */
@@ -90,6 +91,7 @@ export const Flag = {
   discontinuity: 2,
   timeEstimated: 4,
   voiceBegins: 8,
+  lossEstimated: 16,
 } as const;
 
 /** Bytes of a sample. */

@@ -129,6 +129,10 @@ export class SlotPacket implements Packet {
     return (this.word(Record.flags) & Flag.discontinuity) !== 0 || this.droppedBefore > 0;
   }
 
+  get droppedEstimated(): boolean {
+    return (this.word(Record.flags) & Flag.lossEstimated) !== 0;
+  }
+
   get voiceBegins(): boolean {
     return (this.word(Record.flags) & Flag.voiceBegins) !== 0;
   }
@@ -239,6 +243,7 @@ export class CopiedPacket implements Packet {
   readonly peak: number;
   readonly rms: number;
   readonly droppedBefore: number;
+  readonly droppedEstimated: boolean;
 
   constructor(packet: Packet) {
     this.sequence = packet.sequence;
@@ -254,6 +259,7 @@ export class CopiedPacket implements Packet {
     this.peak = packet.peak;
     this.rms = packet.rms;
     this.droppedBefore = packet.droppedBefore;
+    this.droppedEstimated = packet.droppedEstimated;
     this.samples = packet.samples.slice();
     const { buffer, byteOffset, byteLength } = this.samples;
     this.bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);

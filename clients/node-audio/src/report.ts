@@ -27,6 +27,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
     droppedFrames: overrunFrames + lostFrames,
     overrunFrames,
     lostFrames,
+    estimatedFrames: counter('estimatedFrames'),
     silentFrames: counter('silentFrames'),
     gatedFrames: counter('gatedFrames'),
     pausedFrames: counter('pausedFrames'),

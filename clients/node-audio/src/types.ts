@@ -167,6 +167,8 @@ export interface Packet {
   readonly position: number;
   /** Frames that were lost between the previous packet and this one. */
   readonly droppedBefore: number;
+  /** True if the system did not count some of `droppedBefore`: they are estimated by the time that passed. */
+  readonly droppedEstimated: boolean;
   /** Keeps the packet valid until one more call of `release()`. Returns the packet. */
   retain(): this;
   /**
@@ -203,6 +205,8 @@ export interface Overrun {
   frames: number;
   /** Frames lost since the capture was opened. */
   framesTotal: number;
+  /** Those of them that the system did not count: estimated by the time that passed. */
+  framesEstimated: number;
 }
 
 /** A device of the system. */
@@ -294,8 +298,10 @@ export interface CaptureStats {
   droppedFrames: number;
   /** Frames lost because no slot was free. */
   overrunFrames: number;
-  /** Frames lost by the device. */
+  /** Frames lost by the device or the sound server. */
   lostFrames: number;
+  /** Those of `lostFrames` that the system did not count: estimated by the time that passed. */
+  estimatedFrames: number;
   /** Frames omitted by `silence: 'skip'`. */
   silentFrames: number;
   /** Frames omitted by the gate. */

@@ -8,7 +8,7 @@ export const addon = createRequire(import.meta.url)(process.env.STEPPE_AUDIO_NAT
 
 const { Control, Counter, COUNTERS, Flag, Record, RECORD_BYTES } = createRequire(import.meta.url)('../dist/layout.js');
 export const { head: HEAD, tail: TAIL, doorbell: DOORBELL, closed: CLOSED, events: EVENTS } = Control;
-export const { silent: SILENT, discontinuity: DISCONTINUITY } = Flag;
+export const { silent: SILENT, discontinuity: DISCONTINUITY, lossEstimated: ESTIMATED } = Flag;
 
 export const defaults = {
   sources: [{ kind: 'synthetic', signal: 'probe' }],
@@ -58,6 +58,7 @@ export class Reader {
       position: wide(Record.position),
       timeNs: wide(Record.timeNs),
       lostBefore: wide(Record.lostBefore),
+      publishedNs: wide(Record.publishedNs),
       bytes: new Uint8Array(this.memory, data, word(Record.bytes)),
     };
   }

@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod sys;
+pub mod timeline;
 
 /// Now, in ns of the monotonic clock.
 #[must_use]

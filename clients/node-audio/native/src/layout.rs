@@ -113,10 +113,12 @@ pub enum Counter {
     FilledFrames,
     /// Events that were lost since JavaScript did not fetch them.
     LostEvents,
+    /// Those of [`LostFrames`](Self::LostFrames) that were inferred from the time that has passed.
+    EstimatedFrames,
 }
 
 /// Number of [`Counter`]s.
-pub const COUNTERS_LEN: u32 = Counter::LostEvents as u32 + 1;
+pub const COUNTERS_LEN: u32 = Counter::EstimatedFrames as u32 + 1;
 
 /// Offset of the queue: what stands before it has a size of its own.
 pub const QUEUE_OFFSET: u32 = 512;
@@ -170,6 +172,8 @@ pub mod flag {
     pub const TIME_ESTIMATED: u32 = 4;
     /// The gate opened with this packet.
     pub const VOICE_BEGINS: u32 = 8;
+    /// Frames lost just before it were inferred from the time that has passed.
+    pub const LOSS_ESTIMATED: u32 = 16;
 }
 
 /// Cache lines, and what `Float32Array` and SIMD loads want.

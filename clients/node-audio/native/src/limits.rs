@@ -76,6 +76,36 @@ pub const SUSPICIOUS_SILENCE_NS: u64 = 3_000_000_000;
 /// An error in ns at which a device's time has jumped, rather than jittered.
 pub const CLOCK_JUMP_NS: f64 = 100e6;
 
+/// An error in ns up to which a time corrects the clock: a later one is a server's that was late, or one
+/// after a gap.
+pub const CLOCK_DOUBT_NS: f64 = 1e6;
+
+/// An error in ns that is a gap when it lasts; a smaller one was an error of the first times.
+pub const CLOCK_GAP_NS_MIN: f64 = 2e6;
+
+/// An error in ns at which frames are missing as soon as [`CLOCK_LOOKS`] times agree: the periods of servers
+/// are shorter.
+pub const CLOCK_GAP_NS: f64 = 25e6;
+
+/// How long a smaller error has to last, in ns: a loaded server is late for less.
+pub const CLOCK_PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Times that have to agree, and that are looked at before a stream's first packet.
+pub const CLOCK_LOOKS: u32 = 4;
+
+/// How often a sound server is asked for its account of a stream, in ns; when in doubt, with each fragment.
+pub const ACCOUNT_EVERY_NS: u64 = 250_000_000;
+
+/// How much a sound server may have recorded and not sent, in ns, before what it sends next waits for an
+/// account: it may skip some.
+pub const BEHIND_NS: u64 = 200_000_000;
+
+/// How long nothing may come, in ns, before what comes next waits for an account.
+pub const STALL_NS: u64 = 60_000_000;
+
+/// How long frames wait for accounts at most, in ns.
+pub const HOLD_NS_MAX: u64 = 1_000_000_000;
+
 /// How long a sound server may take for an answer, in ms.
 pub const SERVER_ANSWER_MS_MAX: u64 = 5_000;
 

@@ -78,6 +78,35 @@ impl Time {
     }
 }
 
+/// Frames that are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// How many.
+    pub frames: u64,
+    /// Whether they were not counted, but inferred from the time that has passed.
+    pub is_estimated: bool,
+}
+
+impl Loss {
+    /// Frames that the source counted.
+    #[must_use]
+    pub fn exact(frames: u64) -> Self {
+        Self {
+            frames,
+            is_estimated: false,
+        }
+    }
+
+    /// Frames that would have filled a gap in time.
+    #[must_use]
+    pub fn estimated(frames: u64) -> Self {
+        Self {
+            frames,
+            is_estimated: true,
+        }
+    }
+}
+
 /// A packet on its way.
 #[derive(Debug)]
 struct Filling {
@@ -323,12 +352,16 @@ impl Packetizer {
     }
 
     /// Reports frames that the source lost: they were captured, and never came here.
-    pub fn lose(&mut self, frames: u64) {
+    pub fn lose(&mut self, loss: Loss) {
         self.flush();
         self.interrupt();
-        self.lost_before += frames;
-        self.ring.count(Counter::LostFrames, frames);
-        self.advance(frames);
+        self.lost_before += loss.frames;
+        self.ring.count(Counter::LostFrames, loss.frames);
+        if loss.is_estimated {
+            self.flags |= flag::LOSS_ESTIMATED;
+            self.ring.count(Counter::EstimatedFrames, loss.frames);
+        }
+        self.advance(loss.frames);
     }
 
     /// Leaves frames out that come during a pause.

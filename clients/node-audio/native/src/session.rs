@@ -14,7 +14,7 @@ use crate::format::Format;
 use crate::frames::Data;
 use crate::layout::{Counter, closed, word};
 use crate::limits::EVENTS_MAX;
-use crate::packetizer::{Packetizer, Time};
+use crate::packetizer::{Loss, Packetizer, Time};
 use crate::wait;
 
 /// Wakes the event loop.
@@ -230,10 +230,10 @@ impl Session {
     ///
     /// # Errors
     /// As for [`push`](Self::push).
-    pub fn lose(&mut self, frames: u64) -> Result<()> {
+    pub fn lose(&mut self, loss: Loss) -> Result<()> {
         self.draw_out()?;
-        let frames = self.scaled(frames);
-        self.packetizer.lose(frames);
+        let frames = self.scaled(loss.frames);
+        self.packetizer.lose(Loss { frames, ..loss });
         self.ring_if_published();
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::f64::consts::{SQRT_2, TAU};
 use crate::limits::{CLOCK_JUMP_NS, CLOCK_PPM_MAX};
 
 /// Bandwidth of the loop at first, in Hz: it finds the time within some seconds.
-const BANDWIDTH_FIRST: f64 = 1.0;
+const BANDWIDTH_FIRST: f64 = 0.1;
 /// Bandwidth once it has found it: the shorter it is, the less jitter passes.
 const BANDWIDTH: f64 = 0.05;
 /// How long the first bandwidth lasts, in s.
@@ -62,6 +62,19 @@ impl DeviceClock {
             return;
         }
         self.correct(frame, predicted, error);
+    }
+
+    /// How much later the frame of this number was captured than predicted, in ns.
+    #[must_use]
+    pub fn error_of(&self, frame: u64, ns: u64) -> Option<f64> {
+        Some(of_ns(ns) - self.exact_time_of_frame(frame)?)
+    }
+
+    /// Moves all times by so much; the rate that was found stays.
+    pub fn shift(&mut self, ns: f64) {
+        if let Some((_, time)) = &mut self.anchor {
+            *time += ns;
+        }
     }
 
     fn correct(&mut self, frame: u64, predicted: f64, error: f64) {

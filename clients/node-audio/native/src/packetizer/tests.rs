@@ -126,7 +126,7 @@ fn an_overrun_fails_by_option() {
 fn lost_frames_end_a_packet_and_are_told_by_the_next() {
     let (mut packetizer, consumer) = packetizer(4, PLAIN);
     push(&mut packetizer, &ramp(1, 2), 0).unwrap();
-    packetizer.lose(480);
+    packetizer.lose(Loss::exact(480));
     push(&mut packetizer, &ramp(3, 4), 10_041_666).unwrap();
     let (short, next) = (
         consumer.take().unwrap().packet,

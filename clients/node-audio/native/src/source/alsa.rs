@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::frames::Data;
 use crate::layout::Counter;
 use crate::limits::TURN_MS;
-use crate::packetizer::Time;
+use crate::packetizer::{Loss, Time};
 use crate::session::Session;
 use crate::source::Source;
 use sys::{Fault, Pcm, Request, Span};
@@ -160,7 +160,7 @@ impl Timeline {
         let time = Time::of_device(self.clock.time_of(self.frames).unwrap_or(captured));
         if let Some(end_ns) = self.end_ns.take() {
             let lost_frames = format.frames_in(time.ns.saturating_sub(end_ns));
-            session.lose(lost_frames)?;
+            session.lose(Loss::estimated(lost_frames))?;
             session.tell(Event::Resumed);
         }
         if span.is_copy {

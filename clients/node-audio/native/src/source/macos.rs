@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::format::Format;
 use crate::frames::Data;
 use crate::layout::Counter;
-use crate::packetizer::Time;
+use crate::packetizer::{Loss, Time};
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::outage::{Outage, outlast_all};
@@ -149,7 +149,7 @@ impl Stream {
             if lost > 0 {
                 self.frames += lost;
                 self.clock.interrupt();
-                session.lose(lost)?;
+                session.lose(Loss::exact(lost))?;
             }
             while self.deliver(session, outage)? {}
             // The device's thread must not wake anybody: it is asked twice a packet.

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::Format;
 use crate::limits::{RETURN_EVERY_MS, RETURN_MS_MAX};
+use crate::packetizer::Loss;
 use crate::session::Session;
 
 /// Captures one stream after the other until the capture is to end: another one at once where a stream
@@ -39,6 +40,8 @@ pub struct Outage {
     end_ns: Option<u64>,
     /// Since when there is none.
     since: Option<Instant>,
+    /// Its return was not told yet: no frame has come since.
+    is_told: bool,
     /// What frames are counted in.
     format: Option<Format>,
 }
@@ -50,6 +53,7 @@ impl Outage {
     /// Its format can't be converted.
     pub fn over(&mut self, session: &mut Session, device: &str, format: Format) -> Result<()> {
         self.format = Some(format);
+        self.since = None;
         let device = device.to_owned();
         let before = self.device.replace(device.clone());
         if before.is_none() {
@@ -76,14 +80,15 @@ impl Outage {
     /// # Errors
     /// Those of [`Session::push`].
     pub fn close_gap(&mut self, session: &mut Session, ns: u64) -> Result<()> {
-        let (Some(end_ns), Some(format)) = (self.end_ns.take(), self.format) else {
-            return Ok(());
+        let lost_frames = match (self.end_ns.take(), self.format) {
+            (Some(end_ns), Some(format)) => format.frames_in(ns.saturating_sub(end_ns)),
+            // Frames count from the first one.
+            _ => 0,
         };
-        let lost_frames = format.frames_in(ns.saturating_sub(end_ns));
         if lost_frames > 0 {
-            session.lose(lost_frames)?;
+            session.lose(Loss::estimated(lost_frames))?;
         }
-        if self.since.take().is_some() {
+        if std::mem::take(&mut self.is_told) {
             session.reconnected(lost_frames);
         }
         Ok(())
@@ -105,7 +110,6 @@ impl Outage {
         if self.device.is_none() || !is_passing {
             return Err(error);
         }
-        let is_new = self.since.is_none();
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() > Duration::from_millis(RETURN_MS_MAX) {
             return Err(match error {
@@ -113,7 +117,7 @@ impl Outage {
                 other => other,
             });
         }
-        if is_new {
+        if !std::mem::replace(&mut self.is_told, true) {
             let reason = error.to_string();
             session.tell(Event::Reconnecting { reason });
         }

@@ -17,7 +17,7 @@ use crate::format::{Format, Sample};
 use crate::frames::Data;
 use crate::layout::{Counter, Layout, closed, flag, word};
 use crate::limits::{PAIR_SLOTS, TURN_MS};
-use crate::packetizer::{Overrun, Packetizer, Settings, Silence, Time};
+use crate::packetizer::{Loss, Overrun, Packetizer, Settings, Silence, Time};
 use crate::ring::Ring;
 use crate::ring::consumer::Consumer;
 use crate::ring::sys::Heap;
@@ -116,7 +116,7 @@ struct Track {
 /// What is said of a packet whose samples were taken.
 struct Told {
     /// Frames that were lost before it.
-    lost: u64,
+    lost: Loss,
     time: Time,
 }
 
@@ -125,7 +125,10 @@ impl Track {
     fn take(&mut self) -> Option<Told> {
         let taken = self.consumer.take()?;
         let packet = taken.packet;
-        let lost = packet.position - self.next;
+        let lost = Loss {
+            frames: packet.position - self.next,
+            is_estimated: packet.flags & flag::LOSS_ESTIMATED != 0,
+        };
         self.next = packet.position + u64::from(packet.frames);
         self.samples.clear();
         self.samples
@@ -244,10 +247,10 @@ impl Joined {
         let Some(Told { lost, time }) = self.first.take() else {
             return Ok(false);
         };
-        if lost > 0 {
+        if lost.frames > 0 {
             self.aligner.hurry();
             self.deliver(session)?;
-            self.aligner.lose_first(lost);
+            self.aligner.lose_first(lost.frames);
             session.lose(lost)?;
         }
         self.aligner.push_first(&self.first.samples, time);
@@ -259,8 +262,8 @@ impl Joined {
         let Some(Told { lost, time }) = self.second.take() else {
             return Ok(false);
         };
-        if lost > 0 {
-            self.aligner.lose_second(lost);
+        if lost.frames > 0 {
+            self.aligner.lose_second(lost.frames);
             session.interrupt()?;
         }
         self.aligner.push_second(&self.second.samples, time)?;

@@ -6,27 +6,21 @@
 //! what is missing in between is told by the clock.
 
 mod resolve;
+mod stream;
 pub mod sys;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crate::clock;
-use crate::clock::device::DeviceClock;
 use crate::device::{Backend, Device, Kind, Program, Wanted};
 use crate::error::Result;
-use crate::event::Event;
-use crate::format::Format;
-use crate::frames::Data;
 use crate::limits::TURN_MS;
-use crate::packetizer::Time;
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::outage::{Outage, outlast_all};
-use resolve::Resolved;
-use sys::{Connection, Fault, Fragment, Recording};
+use stream::Stream;
+use sys::{Connection, Fault, Recording};
 
 /// See the module.
 #[derive(Debug)]
@@ -52,18 +46,11 @@ impl Pulse {
         let request = resolved.request(self.packet);
         let recording = Recording::start(connection, &request).map_err(fault)?;
         connection.subscribe();
-        let mut stream = Stream {
-            resolved: &resolved,
-            connection,
-            recording: &recording,
-            clock: DeviceClock::new(resolved.format.rate),
-            frames: 0,
-            is_suspended: false,
-        };
+        let mut stream = Stream::new(connection, &recording, &resolved);
         outage.over(session, &recording.source(), resolved.format)?;
         let ended = stream.run(session, outage, &self.wanted);
         if !session.is_stopped() {
-            outage.began(session, stream.clock.time_of(stream.frames))?;
+            outage.began(session, stream.end_ns())?;
         }
         ended
     }
@@ -106,135 +93,6 @@ impl Drop for Connected {
 
 fn unparking(thread: Thread) -> Box<dyn Fn() + Send> {
     Box::new(move || thread.unpark())
-}
-
-/// A stream that is open.
-struct Stream<'c> {
-    resolved: &'c Resolved,
-    connection: &'c Connection,
-    recording: &'c Recording<'c>,
-    clock: DeviceClock,
-    /// Frames that came, those of holes too.
-    frames: u64,
-    is_suspended: bool,
-}
-
-impl Stream<'_> {
-    /// Delivers until the capture is to end, or the default is another device.
-    fn run(&mut self, session: &mut Session, outage: &mut Outage, wanted: &Wanted) -> Result<()> {
-        let fault = |fault: Fault| self.connection.error(fault, &self.resolved.source);
-        let turn = Duration::from_millis(TURN_MS);
-        while !session.is_stopped() {
-            self.connection.turn(turn).map_err(fault)?;
-            if !self.recording.is_ready() {
-                return Err(fault(self.connection.fault("pa_stream_get_state")));
-            }
-            if self.is_superseded(wanted)? {
-                return Ok(());
-            }
-            self.look_at_device(session)?;
-            self.drain(session, outage)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the default is another device than this.
-    fn is_superseded(&self, wanted: &Wanted) -> Result<bool> {
-        let follows_default = *wanted == Wanted::Loopback(None);
-        if !follows_default || !self.connection.changes().is_of_server() {
-            return Ok(false);
-        }
-        let resolved = resolve::resolve(self.connection, wanted)?;
-        Ok(resolved.source != self.resolved.source)
-    }
-
-    /// Tells of a device that was changed or suspended.
-    fn look_at_device(&mut self, session: &mut Session) -> Result<()> {
-        if self.recording.take_moved() {
-            session.interrupt()?;
-            let device = self.recording.source();
-            session.tell(Event::Moved { device });
-        }
-        let is_suspended = self.recording.is_suspended();
-        if is_suspended == self.is_suspended {
-            return Ok(());
-        }
-        self.is_suspended = is_suspended;
-        if is_suspended {
-            self.clock.interrupt();
-            session.interrupt()?;
-            session.tell(Event::Suspended);
-        } else {
-            session.tell(Event::Resumed);
-        }
-        Ok(())
-    }
-
-    /// Delivers what is there.
-    fn drain(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
-        let latency_ns = self.recording.latency_ns();
-        let mut is_first = true;
-        loop {
-            let outcome = RefCell::new(Ok(()));
-            let took = self.recording.next(|fragment| {
-                if is_first {
-                    observe(
-                        &mut self.clock,
-                        self.frames,
-                        latency_ns,
-                        fragment.frames(self.resolved.format),
-                    );
-                    is_first = false;
-                }
-                let time = Time {
-                    ns: self.clock.time_of(self.frames).unwrap_or_default(),
-                    is_estimated: latency_ns.is_none(),
-                };
-                *outcome.borrow_mut() = outage
-                    .close_gap(session, time.ns)
-                    .and_then(|()| deliver(session, fragment, self.resolved.format, time));
-                fragment.frames(self.resolved.format)
-            });
-            let took = took.map_err(|fault| self.connection.error(fault, &self.resolved.source))?;
-            outcome.into_inner()?;
-            match took {
-                Some(frames) => self.frames += frames,
-                None => return Ok(()),
-            }
-        }
-    }
-}
-
-impl Fragment<'_> {
-    fn frames(self, format: Format) -> u64 {
-        let bytes = match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Hole(bytes) => bytes,
-        };
-        bytes as u64 / u64::from(format.frame_bytes())
-    }
-}
-
-/// Notes when the next frame was captured; where the server has not said, as if the fragment ended now.
-fn observe(clock: &mut DeviceClock, frame: u64, latency_ns: Option<i64>, fragment: u64) {
-    let now = clock::now_ns();
-    let captured = match latency_ns {
-        Some(latency) => now.checked_add_signed(latency.saturating_neg()),
-        None => now.checked_sub(fragment * 1_000_000_000 / u64::from(clock.rate())),
-    };
-    clock.observe(frame, captured.unwrap_or(now));
-}
-
-fn deliver(
-    session: &mut Session,
-    fragment: Fragment<'_>,
-    format: Format,
-    time: Time,
-) -> Result<()> {
-    match fragment {
-        Fragment::Bytes(bytes) => session.push(Data::Bytes(bytes), time),
-        Fragment::Hole(_) => session.lose(fragment.frames(format)),
-    }
 }
 
 /// The devices that there are.

@@ -20,7 +20,7 @@ use crate::format::{Format, Sample};
 use crate::frames::Data;
 use crate::layout::Counter;
 use crate::limits::{CHANNELS_MAX, RATE_MAX, RATE_MIN, WASAPI_BUFFER_HNS, WASAPI_TURN_MS};
-use crate::packetizer::Time;
+use crate::packetizer::{Loss, Time};
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::idle::Idle;
@@ -222,7 +222,7 @@ impl Stream {
         if frames == 0 {
             return session.interrupt();
         }
-        session.lose(frames)
+        session.lose(Loss::estimated(frames))
     }
 
     fn silence(&self, session: &mut Session, frames: u64, from_ns: Option<u64>) -> Result<()> {

@@ -12,4 +12,4 @@ mod stream;
 
 pub use connection::{Change, Connection, Fault};
 pub use query::{Playing, ServerDefaults, SourceEntry};
-pub use stream::{Fragment, Recording, Request};
+pub use stream::{Fragment, Recording, Request, Timing};

@@ -33,8 +33,6 @@ pub const TYPE_MASK: u32 = 0x0030;
 
 /// `pa_stream_flags_t`.
 pub mod stream_flag {
-    pub const INTERPOLATE_TIMING: u32 = 0x0002;
-    pub const AUTO_TIMING_UPDATE: u32 = 0x0008;
     pub const DONT_MOVE: u32 = 0x0200;
     pub const ADJUST_LATENCY: u32 = 0x2000;
 }
@@ -77,6 +75,30 @@ pub struct BufferAttr {
     pub prebuf: u32,
     pub minreq: u32,
     pub fragsize: u32,
+}
+
+/// `struct timeval`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct TimeValue {
+    pub seconds: libc::time_t,
+    pub microseconds: libc::suseconds_t,
+}
+
+/// `pa_timing_info`, to the last field that is read.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct TimingInfo {
+    pub timestamp: TimeValue,
+    pub synchronized_clocks: c_int,
+    pub sink_usec: u64,
+    pub source_usec: u64,
+    pub transport_usec: u64,
+    pub playing: c_int,
+    pub write_index_corrupt: c_int,
+    pub write_index: i64,
+    pub read_index_corrupt: c_int,
+    pub read_index: i64,
 }
 
 /// `pa_channel_map`.
@@ -159,6 +181,9 @@ pub type OnChange = extern "C" fn(*mut Context, c_int, u32, *mut c_void);
 /// `pa_stream_notify_cb_t`.
 pub type OnStream = extern "C" fn(*mut Stream, *mut c_void);
 
+/// `pa_stream_success_cb_t`.
+pub type OnSuccess = extern "C" fn(*mut Stream, c_int, *mut c_void);
+
 library! {
     /// The functions of libpulse that are called.
     Library = "libpulse.so.0" {
@@ -194,7 +219,9 @@ library! {
         fn pa_stream_get_device_name(*mut Stream) -> *const c_char;
         fn pa_stream_is_suspended(*mut Stream) -> c_int;
         fn pa_stream_set_moved_callback(*mut Stream, Option<OnStream>, *mut c_void);
-        fn pa_stream_get_latency(*mut Stream, *mut u64, *mut c_int) -> c_int;
+        fn pa_stream_update_timing_info(*mut Stream, Option<OnSuccess>, *mut c_void) -> *mut Operation;
+        fn pa_stream_get_timing_info(*mut Stream) -> *const TimingInfo;
+        fn pa_stream_readable_size(*mut Stream) -> usize;
         fn pa_stream_peek(*mut Stream, *mut *const c_void, *mut usize) -> c_int;
         fn pa_stream_drop(*mut Stream) -> c_int;
     }

@@ -3,10 +3,16 @@
 use std::cell::Cell;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::{self, NonNull};
+use std::time::{Duration, UNIX_EPOCH};
 
-use super::abi::{BufferAttr, SampleSpec, Stream, sample, stream_flag, stream_state};
+use super::abi::{
+    BufferAttr, Library, Operation, SampleSpec, Stream, TimeValue, TimingInfo, sample, stream_flag,
+    stream_state,
+};
 use super::connection::{Connection, Fault, text};
+use crate::clock;
 use crate::format::{Format, Sample};
+use crate::limits::SERVER_ANSWER_MS_MAX;
 
 /// What is recorded.
 #[derive(Debug, Clone)]
@@ -29,6 +35,24 @@ pub struct Recording<'c> {
     stream: NonNull<Stream>,
     /// Written by a callback.
     was_moved: Box<Cell<bool>>,
+    /// As above.
+    answer: Box<Answer>,
+    /// The question that was not answered yet.
+    asked: Cell<*mut Operation>,
+}
+
+/// The server's account of a stream at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// When this held, in ns of the monotonic clock.
+    pub ns: u64,
+    /// Bytes that the server had put into the stream.
+    pub written: i64,
+    /// Number of the byte that is read next here, as the server counts those that it sent or skipped.
+    pub read: i64,
+    /// How long ago the byte after the last written one was captured, in ns; negative for an output that has
+    /// rendered what it plays later.
+    pub latency_ns: i64,
 }
 
 /// What has been recorded.
@@ -65,6 +89,11 @@ impl<'c> Recording<'c> {
             connection,
             stream: NonNull::new(stream).ok_or_else(|| connection.fault("pa_stream_new"))?,
             was_moved: Box::default(),
+            answer: Box::new(Answer {
+                library: connection.library,
+                timing: Cell::new(None),
+            }),
+            asked: Cell::new(ptr::null_mut()),
         };
         recording.connect(request)?;
         Ok(recording)
@@ -89,9 +118,7 @@ impl<'c> Recording<'c> {
             minreq: u32::MAX,
             fragsize: request.fragment_bytes,
         };
-        let mut flags = stream_flag::INTERPOLATE_TIMING
-            | stream_flag::AUTO_TIMING_UPDATE
-            | stream_flag::ADJUST_LATENCY;
+        let mut flags = stream_flag::ADJUST_LATENCY;
         if !request.may_move {
             flags |= stream_flag::DONT_MOVE;
         }
@@ -148,19 +175,38 @@ impl<'c> Recording<'c> {
         (unsafe { is_suspended(self.stream.as_ptr()) }) == 1
     }
 
-    /// How long ago the next frame was captured, in ns. `None`: the server has not told yet.
+    /// Bytes that can be read now.
     #[must_use]
-    pub fn latency_ns(&self) -> Option<i64> {
-        let (mut latency_us, mut is_negative) = (0_u64, 0);
-        let stream = self.stream.as_ptr();
-        let latency = self.connection.library.pa_stream_get_latency;
-        // SAFETY: the stream is there, and both results are written or left alone.
-        let status = unsafe { latency(stream, &raw mut latency_us, &raw mut is_negative) };
-        if status < 0 {
+    pub fn readable_bytes(&self) -> usize {
+        // SAFETY: the stream is there.
+        let bytes =
+            unsafe { (self.connection.library.pa_stream_readable_size)(self.stream.as_ptr()) };
+        // What it gives for a failure.
+        if bytes == usize::MAX { 0 } else { bytes }
+    }
+
+    /// Asks the server for its account, unless it is asked already.
+    pub fn ask_timing(&self) {
+        if !self.asked.get().is_null() {
+            return;
+        }
+        let answer = ptr::from_ref(&*self.answer).cast_mut().cast();
+        let update = self.connection.library.pa_stream_update_timing_info;
+        // SAFETY: the stream is there, and the answer's box lives until the operation was canceled.
+        let operation = unsafe { update(self.stream.as_ptr(), Some(on_timing), answer) };
+        self.asked.set(operation);
+    }
+
+    /// The account that was asked for, once it has come.
+    #[must_use]
+    pub fn take_timing(&self) -> Option<Timing> {
+        let operation = self.asked.get();
+        if operation.is_null() || self.connection.is_running(operation) {
             return None;
         }
-        let ns = i64::try_from(latency_us).ok()?.checked_mul(1_000)?;
-        Some(if is_negative == 0 { ns } else { -ns })
+        self.asked.set(ptr::null_mut());
+        self.connection.release(operation);
+        self.answer.timing.take()
     }
 
     /// Gives the next fragment to `use_it`, and then back to libpulse. `None`: there is none yet.
@@ -193,6 +239,10 @@ impl<'c> Recording<'c> {
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
         let (library, stream) = (self.connection.library, self.stream.as_ptr());
+        let asked = self.asked.get();
+        if !asked.is_null() {
+            self.connection.cancel(asked);
+        }
         // SAFETY: the stream is there; its callback is taken back before the cell goes.
         unsafe { (library.pa_stream_set_moved_callback)(stream, None, ptr::null_mut()) };
         // SAFETY: as above. It fails where there is no connection any more.
@@ -207,4 +257,46 @@ extern "C" fn on_moved(_: *mut Stream, cell: *mut c_void) {
     // thread is the one that reads it.
     let cell = unsafe { &*cell.cast::<Cell<bool>>() };
     cell.set(true);
+}
+
+/// Where the server's account goes.
+struct Answer {
+    library: &'static Library,
+    timing: Cell<Option<Timing>>,
+}
+
+extern "C" fn on_timing(stream: *mut Stream, success: c_int, answer: *mut c_void) {
+    // SAFETY: the recording's box, which it keeps until it cancels the operation; the loop's thread is
+    // the one that reads it.
+    let answer = unsafe { &*answer.cast::<Answer>() };
+    // SAFETY: the stream is there while it calls back.
+    let info = unsafe { (answer.library.pa_stream_get_timing_info)(stream) };
+    // SAFETY: null, or a structure of the stream's that stays through the callback.
+    let info = unsafe { info.as_ref() };
+    answer
+        .timing
+        .set(info.filter(|_| success != 0).and_then(timing));
+}
+
+fn timing(info: &TimingInfo) -> Option<Timing> {
+    if info.write_index_corrupt != 0 || info.read_index_corrupt != 0 {
+        return None;
+    }
+    let ns = |microseconds: u64| i64::try_from(microseconds.saturating_mul(1_000)).ok();
+    Some(Timing {
+        ns: clock::now_ns().checked_sub(passed_ns(info.timestamp))?,
+        written: info.write_index,
+        read: info.read_index,
+        latency_ns: ns(info.source_usec)?.checked_sub(ns(info.sink_usec)?)?,
+    })
+}
+
+/// How long ago a time of the wall clock was, which may be set in between: none is older than an answer.
+fn passed_ns(time: TimeValue) -> u64 {
+    let seconds = u64::try_from(time.seconds).unwrap_or(0);
+    let microseconds = u64::try_from(time.microseconds).unwrap_or(0);
+    let then = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(microseconds);
+    let passed = then.elapsed().unwrap_or_default();
+    let longest = Duration::from_millis(SERVER_ANSWER_MS_MAX);
+    u64::try_from(passed.min(longest).as_nanos()).unwrap_or(0)
 }

@@ -1,0 +1,277 @@
+//! Which frame of a stream was captured when, and whether frames are missing before it.
+//!
+//! Every source gives its frames' numbers and times to a timeline, which decides: a time that its clock
+//! predicted within some ms is jitter, and one that stays late is a gap, whose length in frames is an
+//! estimate. What sound systems say is late at times and hardly ever early, so that the least late of
+//! several times counts. **Invariant:** the clock is never set anew without a verdict that says so.
+
+use crate::clock::device::DeviceClock;
+use crate::format::Format;
+use crate::limits::{
+    CLOCK_DOUBT_NS, CLOCK_GAP_NS, CLOCK_GAP_NS_MIN, CLOCK_LOOKS, CLOCK_PATIENCE_NS,
+};
+
+/// What a time says of the frames before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// They are all there.
+    Follows,
+    /// Not known yet: another time has to be looked at.
+    Doubtful,
+    /// So many frames are missing. The clock goes on as before until [`Timeline::skip`].
+    Gap(u64),
+    /// There are more than time has passed for: the source gave frames before their time, or twice.
+    Back,
+}
+
+/// How good the times of a source are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// The device's own: one that is far off is a gap.
+    Stamped,
+    /// Told by a server that may be late: several have to agree.
+    Told,
+}
+
+/// Times that were not as predicted.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    looks: u32,
+    since_ns: u64,
+    /// The error that is nearest to none.
+    least_ns: f64,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    format: Format,
+    times: Times,
+    clock: DeviceClock,
+    /// Times that may still move the clock back freely: the first ones.
+    settling: u32,
+    doubt: Option<Doubt>,
+}
+
+impl Timeline {
+    /// One without a time.
+    #[must_use]
+    pub fn new(format: Format, times: Times) -> Self {
+        Self {
+            format,
+            times,
+            clock: DeviceClock::new(format.rate),
+            settling: CLOCK_LOOKS,
+            doubt: None,
+        }
+    }
+
+    /// When the frame of this number was captured, in ns. `None` before the first time.
+    #[must_use]
+    pub fn time_of(&self, frame: u64) -> Option<u64> {
+        self.clock.time_of(frame)
+    }
+
+    /// Whether there are times enough for the first packet's.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.settling == 0 || self.times == Times::Stamped
+    }
+
+    /// Takes note that the frame of this number was captured at this time, and judges.
+    pub fn observe(&mut self, frame: u64, ns: u64) -> Verdict {
+        let Some(error_ns) = self.clock.error_of(frame, ns) else {
+            self.settling = CLOCK_LOOKS - 1;
+            self.clock.observe(frame, ns);
+            return Verdict::Follows;
+        };
+        if self.settling > 0 && error_ns.abs() < CLOCK_GAP_NS {
+            self.settling -= 1;
+            self.clock.shift(error_ns.min(0.0));
+            return Verdict::Follows;
+        }
+        if error_ns.abs() < CLOCK_DOUBT_NS {
+            self.doubt = None;
+            self.clock.observe(frame, ns);
+            return Verdict::Follows;
+        }
+        self.judge(ns, error_ns)
+    }
+
+    fn judge(&mut self, ns: u64, error_ns: f64) -> Verdict {
+        let mut doubt = match self.doubt {
+            Some(doubt) if (doubt.least_ns > 0.0) == (error_ns > 0.0) => doubt,
+            _ => Doubt {
+                looks: 0,
+                since_ns: ns,
+                least_ns: error_ns,
+            },
+        };
+        doubt.looks += 1;
+        if error_ns.abs() < doubt.least_ns.abs() {
+            doubt.least_ns = error_ns;
+        }
+        self.doubt = Some(doubt);
+        let is_large = doubt.least_ns.abs() >= CLOCK_GAP_NS;
+        let looks = match self.times {
+            Times::Stamped if is_large => 1,
+            Times::Stamped | Times::Told => CLOCK_LOOKS,
+        };
+        let is_old = ns.saturating_sub(doubt.since_ns) >= CLOCK_PATIENCE_NS;
+        if doubt.looks < looks || !(is_large || is_old) {
+            return Verdict::Doubtful;
+        }
+        self.decide(doubt.least_ns)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive, and saturating as `as` is"
+    )]
+    fn decide(&mut self, ns: f64) -> Verdict {
+        self.doubt = None;
+        if ns.abs() < CLOCK_GAP_NS_MIN {
+            self.clock.shift(ns);
+            return Verdict::Follows;
+        }
+        if ns < 0.0 {
+            self.clock.shift(ns);
+            return Verdict::Back;
+        }
+        Verdict::Gap(self.format.frames_in(ns as u64))
+    }
+
+    /// Moves what comes after a gap of so many frames, if the source does not count them itself.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "exact to 2^53 ns, which is 104 days"
+    )]
+    pub fn skip(&mut self, frames: u64) {
+        self.clock.shift(self.format.duration_ns(frames) as f64);
+    }
+
+    /// Whether a time was not as predicted, and nothing is decided.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    /// Whether what is in doubt is more than jitter.
+    #[must_use]
+    pub fn doubts_much(&self) -> bool {
+        self.doubt
+            .is_some_and(|doubt| doubt.least_ns.abs() >= CLOCK_GAP_NS)
+    }
+
+    /// Forgets the time: what follows is of another device, or of the same one after a pause. The rate
+    /// that was found stays.
+    pub fn interrupt(&mut self) {
+        self.clock.interrupt();
+        self.doubt = None;
+        self.settling = CLOCK_LOOKS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Sample;
+
+    const FORMAT: Format = Format {
+        rate: 48_000,
+        channels: 2,
+        sample: Sample::S16,
+    };
+    const MS: u64 = 1_000_000;
+
+    /// A timeline that was given a time every 10 ms for a second, and the number of the next frame.
+    fn second(times: Times) -> (Timeline, u64) {
+        let mut timeline = Timeline::new(FORMAT, times);
+        for step in 0..100 {
+            let verdict = timeline.observe(step * 480, (1_000 + step * 10) * MS);
+            assert_eq!(verdict, Verdict::Follows);
+        }
+        (timeline, 48_000)
+    }
+
+    /// Gives times that are so much later than they should be, until the timeline has decided, and says
+    /// after how many.
+    fn decided(
+        timeline: &mut Timeline,
+        first: u64,
+        late_ms: impl Fn(u64) -> i64,
+    ) -> (u64, Verdict) {
+        for step in 0..1_000 {
+            let frame = first + step * 480;
+            let due_ns = 1_000 * MS + FORMAT.duration_ns(frame);
+            let ns = due_ns.saturating_add_signed(late_ms(step) * 1_000_000);
+            let verdict = timeline.observe(frame, ns);
+            if verdict != Verdict::Doubtful {
+                return (step + 1, verdict);
+            }
+        }
+        panic!("nothing decided");
+    }
+
+    #[test]
+    fn a_gap_is_the_least_that_several_times_agree_on() {
+        let (mut timeline, next) = second(Times::Told);
+        let late_ms = |step| 2_500 + [7, 3, 0, 9][usize::try_from(step).unwrap() % 4];
+        let (looks, verdict) = decided(&mut timeline, next, late_ms);
+        assert_eq!((looks, verdict), (4, Verdict::Gap(120_000)));
+        // Frames before the gap are where they were, and those after it are not.
+        assert_eq!(timeline.time_of(next), Some(2_000 * MS));
+        timeline.skip(120_000);
+        assert_eq!(timeline.time_of(next), Some(4_500 * MS));
+        assert_eq!(timeline.observe(next + 480, 4_510 * MS), Verdict::Follows);
+    }
+
+    #[test]
+    fn what_the_device_stamped_is_decided_at_once() {
+        let (mut timeline, next) = second(Times::Stamped);
+        let decided = decided(&mut timeline, next, |_| 30);
+        assert_eq!(decided, (1, Verdict::Gap(1_440)));
+    }
+
+    #[test]
+    fn a_late_answer_is_no_gap() {
+        let (mut timeline, next) = second(Times::Told);
+        for late_ms in [3, 40, 200, 24] {
+            let decided = decided(
+                &mut timeline,
+                next,
+                |step| if step < 3 { late_ms } else { 0 },
+            );
+            assert_eq!(decided, (4, Verdict::Follows), "{late_ms} ms");
+            assert_eq!(timeline.time_of(next), Some(2_000 * MS));
+        }
+    }
+
+    #[test]
+    fn a_short_gap_is_one_when_it_lasts() {
+        let (mut timeline, next) = second(Times::Told);
+        let (looks, verdict) = decided(&mut timeline, next, |_| 5);
+        assert_eq!(verdict, Verdict::Gap(240));
+        assert!((100..=101).contains(&looks), "after {looks} times");
+    }
+
+    #[test]
+    fn frames_before_their_time_are_told() {
+        let (mut timeline, next) = second(Times::Told);
+        let decided = decided(&mut timeline, next, |_| -1_900);
+        assert_eq!(decided, (4, Verdict::Back));
+        assert_eq!(timeline.time_of(next), Some(100 * MS));
+    }
+
+    #[test]
+    fn the_earliest_of_the_first_times_counts() {
+        let mut timeline = Timeline::new(FORMAT, Times::Told);
+        for (step, late_ms) in [(0, 9), (1, 4), (2, 0), (3, 6)] {
+            assert!(!timeline.is_settled());
+            timeline.observe(step * 480, (1_000 + step * 10 + late_ms) * MS);
+        }
+        assert!(timeline.is_settled());
+        assert_eq!(timeline.time_of(0), Some(1_000 * MS));
+    }
+}

@@ -1,0 +1,383 @@
+//! A stream of the server's that is open: its frames go to the session, and what is missing is told.
+//!
+//! Frames carry the server's numbers: what it says that it has sent, less what has come, was skipped by it,
+//! to the frame. What it did not even record shows in time: it is asked for its account of the stream every
+//! now and then, and whenever nothing came for a while. What comes next then stays in libpulse's queue until
+//! the accounts agree, so that the first packet after a gap tells it.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use super::resolve::{self, Resolved};
+use super::sys::{Connection, Fault, Fragment, Recording, Timing};
+use crate::clock;
+use crate::clock::timeline::{Timeline, Times, Verdict};
+use crate::device::Wanted;
+use crate::error::Result;
+use crate::event::Event;
+use crate::format::Format;
+use crate::frames::Data;
+use crate::limits::{ACCOUNT_EVERY_NS, BEHIND_NS, CLOCK_LOOKS, HOLD_NS_MAX, STALL_NS, TURN_MS};
+use crate::packetizer::{Loss, Time};
+use crate::session::Session;
+use crate::source::outage::Outage;
+
+/// What PulseAudio keeps of a stream while its client does not read; it drops what comes then.
+const QUEUE_BYTES: usize = 4 << 20;
+
+/// What the server says of a stream, in frames.
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    /// Number of the frame that is read next here.
+    read: u64,
+    /// Number of the frame that it records next.
+    written: u64,
+    /// When that one was or will be captured.
+    ns: u64,
+}
+
+impl Account {
+    fn of(timing: Timing, format: Format) -> Self {
+        let frames = |bytes: i64| {
+            u64::try_from(bytes).map_or(0, |bytes| bytes / u64::from(format.frame_bytes()))
+        };
+        Self {
+            read: frames(timing.read),
+            written: frames(timing.written),
+            ns: timing.ns.saturating_add_signed(-timing.latency_ns),
+        }
+    }
+}
+
+/// Frames that are missing before the one of this number.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    at: u64,
+    loss: Loss,
+}
+
+/// Frames that wait for the server's account.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hold {
+    /// Since when frames wait, in ns. `None`: there are none.
+    since_ns: Option<u64>,
+    /// Accounts that came.
+    looks: u32,
+}
+
+/// See the module.
+pub struct Stream<'c> {
+    resolved: &'c Resolved,
+    connection: &'c Connection,
+    recording: &'c Recording<'c>,
+    timeline: Timeline,
+    /// Number of the next frame.
+    next: u64,
+    /// The number after the last frame that the server had sent when it was asked last.
+    sent: u64,
+    gap: Option<Gap>,
+    hold: Option<Hold>,
+    /// Bytes that were there when it was looked last.
+    readable: usize,
+    /// When frames came last, in ns.
+    arrived_ns: u64,
+    asked_ns: u64,
+    /// When the stream had no frame yet.
+    opened_ns: Option<u64>,
+    is_suspended: bool,
+}
+
+impl<'c> Stream<'c> {
+    /// A stream of which nothing was read.
+    pub fn new(
+        connection: &'c Connection,
+        recording: &'c Recording<'c>,
+        resolved: &'c Resolved,
+    ) -> Self {
+        Self {
+            resolved,
+            connection,
+            recording,
+            timeline: Timeline::new(resolved.format, Times::Told),
+            next: 0,
+            sent: 0,
+            gap: None,
+            hold: Some(Hold::default()),
+            readable: 0,
+            arrived_ns: 0,
+            asked_ns: 0,
+            opened_ns: None,
+            is_suspended: false,
+        }
+    }
+
+    /// When the next frame is captured, in ns. `None` before the first.
+    pub fn end_ns(&self) -> Option<u64> {
+        self.timeline.time_of(self.next)
+    }
+
+    /// Delivers until the capture is to end, or the default is another device.
+    ///
+    /// # Errors
+    /// The stream or the connection ended, or those of [`Session::push`].
+    pub fn run(
+        &mut self,
+        session: &mut Session,
+        outage: &mut Outage,
+        wanted: &Wanted,
+    ) -> Result<()> {
+        let fault = |fault: Fault| self.connection.error(fault, &self.resolved.source);
+        self.recording.ask_timing();
+        while !session.is_stopped() {
+            let turn_ns = if self.hold.is_some() {
+                STALL_NS
+            } else {
+                TURN_MS * 1_000_000
+            };
+            let turned = self.connection.turn(Duration::from_nanos(turn_ns));
+            turned.map_err(fault)?;
+            if !self.recording.is_ready() {
+                return Err(fault(self.connection.fault("pa_stream_get_state")));
+            }
+            if self.is_superseded(wanted)? {
+                return Ok(());
+            }
+            self.look_at_device(session, outage)?;
+            self.look_at_arrivals();
+            if let Some(timing) = self.recording.take_timing() {
+                self.compare(session, outage, timing)?;
+            }
+            if self.hold.is_none() {
+                self.drain(session, outage, u64::MAX)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the default is another device than this.
+    fn is_superseded(&self, wanted: &Wanted) -> Result<bool> {
+        let follows_default = *wanted == Wanted::Loopback(None);
+        if !follows_default || !self.connection.changes().is_of_server() {
+            return Ok(false);
+        }
+        let resolved = resolve::resolve(self.connection, wanted)?;
+        Ok(resolved.source != self.resolved.source)
+    }
+
+    /// Tells of a device that was changed or suspended. What came of the old one goes first.
+    fn look_at_device(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        if self.recording.take_moved() {
+            self.break_off(session, outage)?;
+            let device = self.recording.source();
+            session.tell(Event::Moved { device });
+        }
+        let is_suspended = self.recording.is_suspended();
+        if is_suspended == self.is_suspended {
+            return Ok(());
+        }
+        self.is_suspended = is_suspended;
+        self.break_off(session, outage)?;
+        session.tell(if is_suspended {
+            Event::Suspended
+        } else {
+            Event::Resumed
+        });
+        Ok(())
+    }
+
+    /// Delivers what is there, and has what comes next wait for an account.
+    fn break_off(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        if self.hold.is_none() {
+            self.drain(session, outage, u64::MAX)?;
+            self.hold = Some(Hold::default());
+        }
+        session.interrupt()
+    }
+
+    /// Asks for an account when frames have come and it is time, and has them wait after a stall.
+    fn look_at_arrivals(&mut self) {
+        let now = clock::now_ns();
+        let readable = self.recording.readable_bytes();
+        let has_come = readable > self.readable;
+        self.readable = readable;
+        if has_come {
+            let is_stalled = now.saturating_sub(self.arrived_ns) > STALL_NS;
+            self.arrived_ns = now;
+            if is_stalled {
+                self.hold.get_or_insert_default();
+            }
+        }
+        let passed_ns = now.saturating_sub(self.asked_ns);
+        let is_due = match &mut self.hold {
+            Some(hold) if readable > 0 => {
+                let since_ns = *hold.since_ns.get_or_insert(now);
+                if now.saturating_sub(since_ns) > HOLD_NS_MAX {
+                    self.hold = None;
+                }
+                has_come || passed_ns > STALL_NS
+            }
+            _ => has_come && (self.timeline.is_in_doubt() || passed_ns > ACCOUNT_EVERY_NS),
+        };
+        if is_due {
+            self.asked_ns = now;
+            self.recording.ask_timing();
+        }
+    }
+
+    /// Compares the server's account of the stream with what came.
+    fn compare(
+        &mut self,
+        session: &mut Session,
+        outage: &mut Outage,
+        timing: Timing,
+    ) -> Result<()> {
+        let account = Account::of(timing, self.resolved.format);
+        if account.written == 0 {
+            // The device may not have begun.
+            self.opened_ns = Some(account.ns);
+            return Ok(());
+        }
+        if self.gap.is_some() {
+            return Ok(());
+        }
+        let queued = self.frames_in(self.recording.readable_bytes());
+        self.note_sent(account.read, queued);
+        let unsent = account.written.saturating_sub(self.sent);
+        let was_full = unsent > self.frames_in(QUEUE_BYTES) * 9 / 10;
+        if let Some(opened_ns) = self.opened_ns.take()
+            && was_full
+        {
+            self.timeline.observe(0, opened_ns);
+        }
+        let verdict = self.timeline.observe(account.written, account.ns);
+        if let Some(hold) = &mut self.hold {
+            hold.looks += 1;
+        }
+        let is_behind = unsent > self.resolved.format.frames_in(BEHIND_NS);
+        match verdict {
+            Verdict::Follows if !self.timeline.is_settled() => {}
+            // What the server has not sent yet may be skipped, or be the last before frames that it dropped.
+            Verdict::Follows if is_behind => {
+                self.hold = Some(Hold::default());
+                self.drain(session, outage, self.sent)?;
+            }
+            Verdict::Follows => self.hold = None,
+            Verdict::Doubtful => self.keep_or_drop_hold(),
+            Verdict::Gap(frames) => {
+                let at = if is_behind {
+                    account.written
+                } else {
+                    self.next
+                };
+                let loss = Loss::estimated(frames);
+                self.gap.get_or_insert(Gap { at, loss });
+                self.hold = None;
+            }
+            Verdict::Back => {
+                session.interrupt()?;
+                self.hold = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what the server has sent: what it counts and did not come was skipped after the last account.
+    fn note_sent(&mut self, read: u64, queued: u64) {
+        let skipped = read.saturating_sub(self.next);
+        if skipped > 0 {
+            self.gap = Some(Gap {
+                at: self.sent.max(self.next),
+                loss: Loss::exact(skipped),
+            });
+        }
+        self.sent = read + queued;
+    }
+
+    /// Has frames wait when many may be missing, and no longer when it is about few.
+    fn keep_or_drop_hold(&mut self) {
+        let is_large = self.timeline.doubts_much();
+        match self.hold {
+            None if is_large => self.hold = Some(Hold::default()),
+            Some(hold) if hold.looks > 2 * CLOCK_LOOKS => self.hold = None,
+            _ => {}
+        }
+    }
+
+    fn frames_in(&self, bytes: usize) -> u64 {
+        bytes as u64 / u64::from(self.resolved.format.frame_bytes())
+    }
+
+    /// Delivers what is there before the frame of this number.
+    fn drain(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
+        let recording = self.recording;
+        while self.next < end {
+            let outcome = RefCell::new(Ok(()));
+            let took = recording.next(|fragment| {
+                *outcome.borrow_mut() = self.deliver(session, outage, fragment);
+            });
+            let took = took.map_err(|fault| self.connection.error(fault, &self.resolved.source))?;
+            outcome.into_inner()?;
+            if took.is_none() {
+                break;
+            }
+        }
+        self.readable = recording.readable_bytes();
+        Ok(())
+    }
+
+    fn deliver(
+        &mut self,
+        session: &mut Session,
+        outage: &mut Outage,
+        fragment: Fragment<'_>,
+    ) -> Result<()> {
+        let format = self.resolved.format;
+        let Fragment::Bytes(mut bytes) = fragment else {
+            let frames = fragment.frames(format);
+            self.next += frames;
+            return session.lose(Loss::exact(frames));
+        };
+        let frame_bytes = format.frame_bytes() as usize;
+        if let Some(gap) = self.gap {
+            let before = usize::try_from(gap.at.saturating_sub(self.next)).unwrap_or(usize::MAX);
+            if before.saturating_mul(frame_bytes) < bytes.len() {
+                let (old, new) = bytes.split_at(before * frame_bytes);
+                self.push(session, outage, old)?;
+                self.leap(session, gap)?;
+                bytes = new;
+            }
+        }
+        self.push(session, outage, bytes)
+    }
+
+    fn leap(&mut self, session: &mut Session, gap: Gap) -> Result<()> {
+        self.gap = None;
+        if gap.loss.is_estimated {
+            self.timeline.skip(gap.loss.frames);
+        } else {
+            self.next += gap.loss.frames;
+        }
+        session.lose(gap.loss)
+    }
+
+    fn push(&mut self, session: &mut Session, outage: &mut Outage, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let data = Data::Bytes(bytes);
+        let time = Time::of_device(self.end_ns().unwrap_or_default());
+        outage.close_gap(session, time.ns)?;
+        self.next += data.count(self.resolved.format);
+        session.push(data, time)
+    }
+}
+
+impl Fragment<'_> {
+    fn frames(self, format: Format) -> u64 {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Hole(bytes) => bytes,
+        };
+        bytes as u64 / u64::from(format.frame_bytes())
+    }
+}
