@@ -7,14 +7,15 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const FORMAT = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
+const FORMAT = ['--raw', '--format=s16le', '--channels=2'];
 
 export class PulseServer {
   players = [];
 
   /** Its sink plays samples as pactl calls them. */
-  constructor({ sample = 's16le' } = {}) {
+  constructor({ sample = 's16le', rate = 48_000 } = {}) {
     this.sample = sample;
+    this.rate = rate;
     this.folder = mkdtempSync(join(tmpdir(), 'steppe-pulse-'));
     this.socket = join(this.folder, 'native');
     this.env = { ...process.env, XDG_RUNTIME_DIR: this.folder, HOME: this.folder };
@@ -27,7 +28,7 @@ export class PulseServer {
     writeFileSync(
       script,
       `load-module module-native-protocol-unix auth-anonymous=1 socket=${this.socket}\n` +
-        `load-module module-null-sink sink_name=zc format=${this.sample} rate=48000 channels=2\n`,
+        `load-module module-null-sink sink_name=zc format=${this.sample} rate=${this.rate} channels=2\n`,
     );
     const args = ['-n', '-F', script, '--daemonize=no', '--exit-idle-time=-1', '--use-pid-file=no'];
     args.push('--realtime=no', '--high-priority=no', '--log-target=stderr', '--log-level=error');
@@ -52,9 +53,9 @@ export class PulseServer {
     return execFileSync('pactl', args, { env: this.env, encoding: 'utf8', stdio: 'pipe' });
   }
 
-  /** Plays raw frames (s16, stereo, 48 kHz), a buffer or chunks of them, until they are over or it is stopped. */
+  /** Plays raw frames (s16, stereo, at the sink's rate), a buffer or chunks of them, until they are over or it is stopped. */
   play(frames, { latencyMs = 200 } = {}) {
-    const args = ['--playback', ...FORMAT, '--device=zc', `--latency-msec=${latencyMs}`];
+    const args = ['--playback', ...FORMAT, `--rate=${this.rate}`, '--device=zc', `--latency-msec=${latencyMs}`];
     const player = spawn('pacat', args, { env: this.env, stdio: ['pipe', 'ignore', 'ignore'] });
     // It is killed while it reads.
     player.stdin.on('error', () => {});

@@ -14,10 +14,11 @@ export { Checker, PulseServer, longProbe, numberOf, probe } from './pulse-server
 export class PipeWireServer extends PulseServer {
   helpers = [];
 
-  /** Its sink has channels as PipeWire calls them. */
-  constructor({ position = 'FL FR' } = {}) {
-    super();
+  /** Its sink has channels as PipeWire calls them. A quantum is fixed where one is given, and else what clients ask for. */
+  constructor({ position = 'FL FR', rate, quantum } = {}) {
+    super({ rate });
     this.position = position;
+    this.quantum = quantum;
     this.socket = join(this.folder, 'pulse', 'native');
     const bus = `unix:path=${join(this.folder, 'bus')}`;
     Object.assign(this.env, {
@@ -43,13 +44,16 @@ export class PipeWireServer extends PulseServer {
   async startCore() {
     const settings = join(this.folder, 'config', 'pipewire', 'pipewire.conf.d');
     mkdirSync(settings, { recursive: true });
-    const properties = [
+    const sink = [
       'factory.name = support.null-audio-sink node.name = zc node.description = zc media.class = Audio/Sink',
-      `audio.position = [ ${this.position} ] audio.rate = 48000 object.linger = true`,
+      `audio.position = [ ${this.position} ] audio.rate = ${this.rate} object.linger = true`,
       'monitor.channel-volumes = true priority.session = 2000 priority.driver = 2000',
     ].join(' ');
-    const object = `{ factory = adapter args = { ${properties} } }`;
-    writeFileSync(join(settings, 'sink.conf'), `context.objects = [ ${object} ]\n`);
+    const object = `{ factory = adapter args = { ${sink} } }`;
+    const fixed = ['', 'min-', 'max-'].map((bound) => `default.clock.${bound}quantum = ${this.quantum}`);
+    const clock = [`default.clock.rate = ${this.rate}`, ...(this.quantum === undefined ? [] : fixed)];
+    const properties = `context.properties = { ${clock.join(' ')} }\n`;
+    writeFileSync(join(settings, 'sink.conf'), `${properties}context.objects = [ ${object} ]\n`);
     this.helpers.push(this.run('dbus-daemon', '--session', '--nofork', '--nopidfile', `--address=${this.bus}`));
     await this.until(() => existsSync(join(this.folder, 'bus')), this.helpers[0]);
     this.core = this.run('pipewire');

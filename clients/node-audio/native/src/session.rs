@@ -226,16 +226,16 @@ impl Session {
         self.packetizer.ring().count(counter, more);
     }
 
-    /// Reports frames of the device that were lost.
+    /// Reports frames of the device that were lost, and says how many frames of packets they are.
     ///
     /// # Errors
     /// As for [`push`](Self::push).
-    pub fn lose(&mut self, loss: Loss) -> Result<()> {
+    pub fn lose(&mut self, loss: Loss) -> Result<u64> {
         self.draw_out()?;
         let frames = self.scaled(loss.frames);
         self.packetizer.lose(Loss { frames, ..loss });
         self.ring_if_published();
-        Ok(())
+        Ok(frames)
     }
 
     /// Says that what comes does not follow on what came.

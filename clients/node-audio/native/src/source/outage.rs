@@ -80,14 +80,15 @@ impl Outage {
     /// # Errors
     /// Those of [`Session::push`].
     pub fn close_gap(&mut self, session: &mut Session, ns: u64) -> Result<()> {
-        let lost_frames = match (self.end_ns.take(), self.format) {
+        let missing = match (self.end_ns.take(), self.format) {
             (Some(end_ns), Some(format)) => format.frames_in(ns.saturating_sub(end_ns)),
             // Frames count from the first one.
             _ => 0,
         };
-        if lost_frames > 0 {
-            session.lose(Loss::estimated(lost_frames))?;
-        }
+        let lost_frames = match missing {
+            0 => 0,
+            frames => session.lose(Loss::estimated(frames))?,
+        };
         if std::mem::take(&mut self.is_told) {
             session.reconnected(lost_frames);
         }

@@ -222,7 +222,8 @@ impl Stream {
         if frames == 0 {
             return session.interrupt();
         }
-        session.lose(Loss::estimated(frames))
+        session.lose(Loss::estimated(frames))?;
+        Ok(())
     }
 
     fn silence(&self, session: &mut Session, frames: u64, from_ns: Option<u64>) -> Result<()> {

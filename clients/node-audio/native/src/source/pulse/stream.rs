@@ -111,8 +111,13 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// When the next frame is captured, in ns. `None` before the first.
+    /// When the frame after the last delivered one is captured, in ns. `None`: none was delivered.
     pub fn end_ns(&self) -> Option<u64> {
+        let has_delivered = self.next > 0;
+        has_delivered.then(|| self.next_ns()).flatten()
+    }
+
+    fn next_ns(&self) -> Option<u64> {
         self.timeline.time_of(self.next)
     }
 
@@ -335,7 +340,8 @@ impl<'c> Stream<'c> {
         let Fragment::Bytes(mut bytes) = fragment else {
             let frames = fragment.frames(format);
             self.next += frames;
-            return session.lose(Loss::exact(frames));
+            session.lose(Loss::exact(frames))?;
+            return Ok(());
         };
         let frame_bytes = format.frame_bytes() as usize;
         if let Some(gap) = self.gap {
@@ -357,7 +363,8 @@ impl<'c> Stream<'c> {
         } else {
             self.next += gap.loss.frames;
         }
-        session.lose(gap.loss)
+        session.lose(gap.loss)?;
+        Ok(())
     }
 
     fn push(&mut self, session: &mut Session, outage: &mut Outage, bytes: &[u8]) -> Result<()> {
@@ -365,7 +372,7 @@ impl<'c> Stream<'c> {
             return Ok(());
         }
         let data = Data::Bytes(bytes);
-        let time = Time::of_device(self.end_ns().unwrap_or_default());
+        let time = Time::of_device(self.next_ns().unwrap_or_default());
         outage.close_gap(session, time.ns)?;
         self.next += data.count(self.resolved.format);
         session.push(data, time)

