@@ -13,7 +13,7 @@ export const SECOND = 48_000;
 const CLIENT = fileURLToPath(new URL('loss-client.mjs', import.meta.url));
 /** Longer than any case. */
 const PROBE_SECONDS = 100;
-/** Frames of a PipeWire's cycle at 48 kHz: a player that is late loses as many. */
+/** Frames of a cycle of PipeWire's at 48 kHz: a player that is late loses as many. */
 const QUANTUM = 512;
 
 const signal = async (process, ms, whileStopped = () => {}) => {
@@ -125,7 +125,7 @@ export const CASES = {
 /** Starts what plays the probe: to PipeWire directly, so that its PulseAudio interface may be stopped. */
 function play(server, name) {
   if (name === 'PulseAudio') return server.play(longProbe(), { latencyMs: 12_000 });
-  const player = spawn('pw-play', ['--target', 'zc', server.probeFile], { env: server.env, stdio: 'ignore' });
+  const player = server.spawn('pw-play', ['--target', 'zc', server.probeFile], 'ignore');
   server.players.push(player);
   return player;
 }
@@ -182,7 +182,7 @@ export async function run(serverName, caseName, { phase, seconds }) {
   const one = CASES[caseName];
   const { source = { kind: 'loopback' }, slots = 4_096 } = one;
   const rate = one.rates?.[serverName] ?? SECOND;
-  const server = new SERVERS[serverName]({ rate, quantum: (QUANTUM * rate) / SECOND });
+  const server = new SERVERS[serverName]({ rate, quantum: (QUANTUM * rate) / SECOND, isPreferred: true });
   await server.start();
   try {
     server.probeFile = join(server.folder, 'probe.wav');
@@ -219,6 +219,6 @@ function judge(seen, rate) {
   const byProbe = seen.last - seen.first - came;
   const byTime = Math.round(((seen.leastMs.at(-1) - seen.leastMs[0]) * rate) / 1e3) + seen.dropped;
   const told = seen.told + seen.dropped;
-  const { gaps, estimated, droppedCounted, silent, silentAtStart } = seen;
-  return { byProbe, byTime, told, droppedCounted, estimated, gaps, wasLate: silent + silentAtStart > 0 };
+  const { gaps, estimated, droppedCounted } = seen;
+  return { byProbe, byTime, told, droppedCounted, estimated, gaps };
 }

@@ -13,8 +13,10 @@ export class PulseServer {
   players = [];
 
   /** Its sink plays samples as pactl calls them. */
-  constructor({ sample = 's16le', rate = 48_000 } = {}) {
+  constructor({ sample = 's16le', rate = 48_000, isPreferred = false } = {}) {
     this.sample = sample;
+    /** Other programs do not keep it and its players from the processors, where that may be asked for. */
+    this.isPreferred = isPreferred;
     this.rate = rate;
     this.folder = mkdtempSync(join(tmpdir(), 'steppe-pulse-'));
     this.socket = join(this.folder, 'native');
@@ -33,11 +35,16 @@ export class PulseServer {
     const args = ['-n', '-F', script, '--daemonize=no', '--exit-idle-time=-1', '--use-pid-file=no'];
     args.push('--realtime=no', '--high-priority=no', '--log-target=stderr', '--log-level=error');
     // Debian's pulseaudio will not run as root without a word of warning, which is fine here.
-    this.process = spawn('pulseaudio', args, { env: this.env, stdio: 'ignore' });
+    this.process = this.spawn('pulseaudio', args, 'ignore');
     while (!this.answers()) {
       if (this.process.exitCode !== null) throw new Error('pulseaudio has ended');
       await delay(20);
     }
+  }
+
+  spawn(program, args, stdio) {
+    const [first, ...others] = this.isPreferred ? ['nice', '-n', '-12', program, ...args] : [program, ...args];
+    return spawn(first, others, { env: this.env, stdio });
   }
 
   answers() {
@@ -56,7 +63,7 @@ export class PulseServer {
   /** Plays raw frames (s16, stereo, at the sink's rate), a buffer or chunks of them, until they are over or it is stopped. */
   play(frames, { latencyMs = 200 } = {}) {
     const args = ['--playback', ...FORMAT, `--rate=${this.rate}`, '--device=zc', `--latency-msec=${latencyMs}`];
-    const player = spawn('pacat', args, { env: this.env, stdio: ['pipe', 'ignore', 'ignore'] });
+    const player = this.spawn('pacat', args, ['pipe', 'ignore', 'ignore']);
     // It is killed while it reads.
     player.stdin.on('error', () => {});
     Readable.from(Buffer.isBuffer(frames) ? [frames] : frames, { objectMode: false }).pipe(player.stdin);

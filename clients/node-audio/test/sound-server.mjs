@@ -1,6 +1,5 @@
 // The sound servers that people run, as ordinary processes without a sound card: PulseAudio, and PipeWire with
 // WirePlumber and its PulseAudio interface on a session bus of its own. Both have the sink `zc`, and the same methods.
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,8 +14,8 @@ export class PipeWireServer extends PulseServer {
   helpers = [];
 
   /** Its sink has channels as PipeWire calls them. A quantum is fixed where one is given, and else what clients ask for. */
-  constructor({ position = 'FL FR', rate, quantum } = {}) {
-    super({ rate });
+  constructor({ position = 'FL FR', rate, quantum, isPreferred } = {}) {
+    super({ rate, isPreferred });
     this.position = position;
     this.quantum = quantum;
     this.socket = join(this.folder, 'pulse', 'native');
@@ -63,7 +62,7 @@ export class PipeWireServer extends PulseServer {
   }
 
   run(program, ...args) {
-    return spawn(program, args, { env: this.env, stdio: 'ignore' });
+    return this.spawn(program, args, 'ignore');
   }
 
   async until(isThere, program) {

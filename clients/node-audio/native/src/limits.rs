@@ -90,8 +90,12 @@ pub const CLOCK_GAP_NS: f64 = 25e6;
 /// How long a smaller error has to last, in ns: a loaded server is late for less.
 pub const CLOCK_PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Times that have to agree, and that are looked at before a stream's first packet.
+/// Times that have to agree on a gap.
 pub const CLOCK_LOOKS: u32 = 4;
+
+/// Times that are looked at before a stream's first packet: what is told of the gap before it, after an outage, is
+/// as good as the best of them.
+pub const CLOCK_LOOKS_FIRST: u32 = 8;
 
 /// How often a sound server is asked for its account of a stream, in ns; when in doubt, with each fragment.
 pub const ACCOUNT_EVERY_NS: u64 = 250_000_000;

@@ -13,6 +13,7 @@ mod linux;
 mod macos;
 mod outage;
 pub mod pair;
+mod periods;
 #[cfg(not(target_os = "linux"))]
 mod polled;
 #[cfg(target_os = "linux")]

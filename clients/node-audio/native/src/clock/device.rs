@@ -9,10 +9,26 @@ use std::f64::consts::{SQRT_2, TAU};
 
 use crate::limits::{CLOCK_JUMP_NS, CLOCK_PPM_MAX};
 
-/// Bandwidth of the loop at first, in Hz: it finds the time within some seconds.
-const BANDWIDTH_FIRST: f64 = 0.1;
-/// Bandwidth once it has found it: the shorter it is, the less jitter passes.
-const BANDWIDTH: f64 = 0.05;
+/// How fast the loop follows, in Hz: the less, the less jitter passes.
+#[derive(Debug, Clone, Copy)]
+struct Bandwidth {
+    /// At first.
+    first: f64,
+    /// Once it has found the time.
+    settled: f64,
+}
+
+/// It finds the time within some seconds, whatever the first one was.
+const QUICK: Bandwidth = Bandwidth {
+    first: 1.0,
+    settled: 0.05,
+};
+/// It has the time from the start, and learns the rate alone: what it extrapolates over a gap of many seconds is as
+/// good as its rate.
+const STEADY: Bandwidth = Bandwidth {
+    first: 0.02,
+    settled: 0.02,
+};
 /// How long the first bandwidth lasts, in s.
 const SETTLING: f64 = 8.0;
 
@@ -20,6 +36,7 @@ const SETTLING: f64 = 8.0;
 #[derive(Debug, Clone)]
 pub struct DeviceClock {
     rate: u32,
+    bandwidth: Bandwidth,
     /// Length of a frame by the device's own account, in ns.
     nominal_ns: f64,
     frame_ns: f64,
@@ -36,10 +53,20 @@ impl DeviceClock {
         let nominal_ns = 1e9 / f64::from(rate);
         Self {
             rate,
+            bandwidth: QUICK,
             nominal_ns,
             frame_ns: nominal_ns,
             anchor: None,
             observed: 0.0,
+        }
+    }
+
+    /// A clock whose first times are known to be good.
+    #[must_use]
+    pub fn steady(rate: u32) -> Self {
+        Self {
+            bandwidth: STEADY,
+            ..Self::new(rate)
         }
     }
 
@@ -81,9 +108,9 @@ impl DeviceClock {
         let (last, _) = self.anchor.unwrap_or((frame, predicted));
         let elapsed_ns = of_ns(frame.saturating_sub(last)) * self.frame_ns;
         let bandwidth = if self.observed < SETTLING {
-            BANDWIDTH_FIRST
+            self.bandwidth.first
         } else {
-            BANDWIDTH
+            self.bandwidth.settled
         };
         self.observed += elapsed_ns / 1e9;
         let omega = (TAU * bandwidth * elapsed_ns / 1e9).min(0.5);

@@ -8,7 +8,8 @@
 use crate::clock::device::DeviceClock;
 use crate::format::Format;
 use crate::limits::{
-    CLOCK_DOUBT_NS, CLOCK_GAP_NS, CLOCK_GAP_NS_MIN, CLOCK_LOOKS, CLOCK_PATIENCE_NS,
+    CLOCK_DOUBT_NS, CLOCK_GAP_NS, CLOCK_GAP_NS_MIN, CLOCK_LOOKS, CLOCK_LOOKS_FIRST,
+    CLOCK_PATIENCE_NS,
 };
 
 /// What a time says of the frames before it.
@@ -60,8 +61,8 @@ impl Timeline {
         Self {
             format,
             times,
-            clock: DeviceClock::new(format.rate),
-            settling: CLOCK_LOOKS,
+            clock: DeviceClock::steady(format.rate),
+            settling: CLOCK_LOOKS_FIRST,
             doubt: None,
         }
     }
@@ -81,7 +82,7 @@ impl Timeline {
     /// Takes note that the frame of this number was captured at this time, and judges.
     pub fn observe(&mut self, frame: u64, ns: u64) -> Verdict {
         let Some(error_ns) = self.clock.error_of(frame, ns) else {
-            self.settling = CLOCK_LOOKS - 1;
+            self.settling = CLOCK_LOOKS_FIRST - 1;
             self.clock.observe(frame, ns);
             return Verdict::Follows;
         };
@@ -124,11 +125,6 @@ impl Timeline {
         self.decide(doubt.least_ns)
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "positive, and saturating as `as` is"
-    )]
     fn decide(&mut self, ns: f64) -> Verdict {
         self.doubt = None;
         if ns.abs() < CLOCK_GAP_NS_MIN {
@@ -139,7 +135,17 @@ impl Timeline {
             self.clock.shift(ns);
             return Verdict::Back;
         }
-        Verdict::Gap(self.format.frames_in(ns as u64))
+        Verdict::Gap(self.format.frames_in(whole(ns)))
+    }
+
+    /// Takes note of the first time after frames that are known to be missing.
+    pub fn resume(&mut self, frame: u64, ns: u64) -> Verdict {
+        self.doubt = None;
+        let error_ns = self.clock.error_of(frame, ns).unwrap_or(0.0);
+        if error_ns > 0.0 {
+            return Verdict::Gap(self.format.frames_in(whole(error_ns)));
+        }
+        self.observe(frame, ns)
     }
 
     /// Moves what comes after a gap of so many frames, if the source does not count them itself.
@@ -169,8 +175,17 @@ impl Timeline {
     pub fn interrupt(&mut self) {
         self.clock.interrupt();
         self.doubt = None;
-        self.settling = CLOCK_LOOKS;
+        self.settling = CLOCK_LOOKS_FIRST;
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and saturating as `as` is"
+)]
+fn whole(ns: f64) -> u64 {
+    ns as u64
 }
 
 #[cfg(test)]
@@ -267,7 +282,16 @@ mod tests {
     #[test]
     fn the_earliest_of_the_first_times_counts() {
         let mut timeline = Timeline::new(FORMAT, Times::Told);
-        for (step, late_ms) in [(0, 9), (1, 4), (2, 0), (3, 6)] {
+        for (step, late_ms) in [
+            (0, 9),
+            (1, 4),
+            (2, 0),
+            (3, 6),
+            (4, 1),
+            (5, 3),
+            (6, 2),
+            (7, 8),
+        ] {
             assert!(!timeline.is_settled());
             timeline.observe(step * 480, (1_000 + step * 10 + late_ms) * MS);
         }

@@ -9,7 +9,7 @@ mod sys;
 use std::time::Duration;
 
 use crate::clock;
-use crate::clock::device::DeviceClock;
+use crate::clock::timeline::Times;
 use crate::device::{Backend, Device, Kind};
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -17,10 +17,12 @@ use crate::format::Format;
 use crate::frames::Data;
 use crate::layout::Counter;
 use crate::limits::TURN_MS;
-use crate::packetizer::{Loss, Time};
+use crate::packetizer::Time;
 use crate::session::Session;
 use crate::source::Source;
-use sys::{Fault, Pcm, Request, Span};
+use crate::source::outage::Outage;
+use crate::source::periods::{Period, Periods};
+use sys::{Fault, Pcm, Request};
 
 /// The device that is taken when none is named, as ALSA's configuration has it.
 const DEFAULT: &str = "default";
@@ -74,13 +76,13 @@ impl Source for Alsa {
         })?;
         let format = pcm.format();
         session.begin(&self.device, format)?;
-        let timeline = Timeline {
+        let mut stream = Stream {
+            pcm,
             format,
-            clock: DeviceClock::new(format.rate),
-            frames: 0,
-            end_ns: None,
+            periods: Periods::new(format, Times::Told),
+            outage: Outage::default(),
+            is_recovered: false,
         };
-        let mut stream = Stream { pcm, timeline };
         while !session.is_stopped() {
             stream.turn(session).map_err(|failure| match failure {
                 Failure::Device(fault) => self.error(fault),
@@ -112,7 +114,12 @@ impl From<Error> for Failure {
 /// A PCM that captures.
 struct Stream {
     pcm: Pcm,
-    timeline: Timeline,
+    format: Format,
+    periods: Periods,
+    /// None: a PCM that goes away is not opened again.
+    outage: Outage,
+    /// It was recovered, and has given nothing since.
+    is_recovered: bool,
 }
 
 impl Stream {
@@ -121,7 +128,8 @@ impl Stream {
         match self.read(session) {
             Err(Failure::Device(fault)) if fault.is_interruption() => {
                 self.pcm.recover(&fault)?;
-                self.timeline.interrupt();
+                self.periods.break_off();
+                self.is_recovered = true;
                 Ok(session.interrupt()?)
             }
             outcome => outcome,
@@ -132,42 +140,21 @@ impl Stream {
         if !self.pcm.wait(Duration::from_millis(TURN_MS))? {
             return Ok(());
         }
-        let timeline = &mut self.timeline;
-        self.pcm.read(|span| Ok(timeline.deliver(session, &span)?))
-    }
-}
-
-/// Which frames came, and when.
-struct Timeline {
-    format: Format,
-    clock: DeviceClock,
-    frames: u64,
-    /// After an overrun: when the first frame that is missing was captured.
-    end_ns: Option<u64>,
-}
-
-impl Timeline {
-    fn interrupt(&mut self) {
-        self.end_ns = self.clock.time_of(self.frames).or(self.end_ns);
-        self.clock.interrupt();
-    }
-
-    fn deliver(&mut self, session: &mut Session, span: &Span<'_>) -> Result<()> {
-        let data = Data::Bytes(span.bytes);
-        let (format, frames) = (self.format, data.count(self.format));
-        let captured = clock::now_ns().saturating_sub(format.duration_ns(span.behind));
-        self.clock.observe(self.frames, captured);
-        let time = Time::of_device(self.clock.time_of(self.frames).unwrap_or(captured));
-        if let Some(end_ns) = self.end_ns.take() {
-            let lost_frames = format.frames_in(time.ns.saturating_sub(end_ns));
-            session.lose(Loss::estimated(lost_frames))?;
-            session.tell(Event::Resumed);
-        }
-        if span.is_copy {
-            session.count(Counter::CopiedFrames, frames);
-        }
-        self.frames += frames;
-        session.push(data, time)
+        let (format, periods, outage) = (self.format, &mut self.periods, &mut self.outage);
+        let is_recovered = &mut self.is_recovered;
+        self.pcm.read(|span| {
+            let data = Data::Bytes(span.bytes);
+            if span.is_copy {
+                session.count(Counter::CopiedFrames, data.count(format));
+            }
+            let captured = clock::now_ns().saturating_sub(format.duration_ns(span.behind));
+            let time = Time::of_device(captured);
+            periods.deliver(session, outage, Period { data, time })?;
+            if std::mem::take(is_recovered) {
+                session.tell(Event::Resumed);
+            }
+            Ok(())
+        })
     }
 }
 

@@ -10,17 +10,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::device::DeviceClock;
+use crate::clock::timeline::Times;
 use crate::device::{Backend, Device, Kind, Program, Wanted};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::Format;
 use crate::frames::Data;
 use crate::layout::Counter;
-use crate::packetizer::{Loss, Time};
+use crate::packetizer::Time;
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::outage::{Outage, outlast_all};
+use crate::source::periods::{Period, Periods};
 use crate::source::polled;
 use crate::source::suspicion::Suspicion;
 use sys::{Recording, Status, Tap};
@@ -45,15 +46,14 @@ impl System {
         let recording = Recording::start(device).map_err(|status| error(status, &name))?;
         outage.over(session, &name, recording.format())?;
         let mut stream = Stream {
-            clock: DeviceClock::new(recording.format().rate),
+            periods: Periods::new(recording.format(), Times::Stamped),
             suspicion: Suspicion::new(recording.format()),
-            frames: 0,
             bytes: Vec::new(),
             recording,
         };
         let ended = stream.run(session, outage, &name, self.packet);
         if !session.is_stopped() {
-            outage.began(session, stream.clock.time_of(stream.frames))?;
+            outage.began(session, stream.periods.end_ns())?;
         }
         drop(stream);
         drop(tap);
@@ -127,9 +127,8 @@ impl Source for System {
 /// A device that records.
 struct Stream {
     recording: Recording,
-    clock: DeviceClock,
+    periods: Periods,
     suspicion: Suspicion,
-    frames: u64,
     bytes: Vec<u8>,
 }
 
@@ -147,9 +146,7 @@ impl Stream {
             }
             let lost = self.recording.take_lost();
             if lost > 0 {
-                self.frames += lost;
-                self.clock.interrupt();
-                session.lose(Loss::exact(lost))?;
+                self.periods.lose(session, lost)?;
             }
             while self.deliver(session, outage)? {}
             // The device's thread must not wake anybody: it is asked twice a packet.
@@ -169,13 +166,11 @@ impl Stream {
         let Some(period) = taken else {
             return Ok(false);
         };
-        self.clock.observe(self.frames, period.time_ns);
-        let ns = self.clock.time_of(self.frames).unwrap_or(period.time_ns);
-        outage.close_gap(session, ns)?;
         session.count(Counter::CopiedFrames, period.frames);
-        session.push(Data::Bytes(&self.bytes), Time::of_device(ns))?;
+        let (data, time) = (Data::Bytes(&self.bytes), Time::of_device(period.time_ns));
+        let period = Period { data, time };
+        self.periods.deliver(session, outage, period)?;
         self.bytes.clear();
-        self.frames += period.frames;
         if is_suspect {
             session.tell(Event::PermissionSuspected);
         }

@@ -14,17 +14,19 @@ use wasapi::{
 };
 
 use crate::clock;
+use crate::clock::timeline::Times;
 use crate::device::{Backend, Device, Kind, Program, Wanted};
 use crate::error::{Error, Result};
 use crate::format::{Format, Sample};
 use crate::frames::Data;
 use crate::layout::Counter;
 use crate::limits::{CHANNELS_MAX, RATE_MAX, RATE_MIN, WASAPI_BUFFER_HNS, WASAPI_TURN_MS};
-use crate::packetizer::{Loss, Time};
+use crate::packetizer::Time;
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::idle::Idle;
 use crate::source::outage::{Outage, outlast_all};
+use crate::source::periods::{Period, Periods};
 use crate::source::polled;
 
 /// What captures from this system's devices.
@@ -46,8 +48,12 @@ impl System {
             client: opened.client.get_audiocaptureclient().map_err(error)?,
             ready: opened.client.set_get_eventhandle().map_err(error)?,
             buffer: Vec::new(),
-            idle: Idle::new(opened.format),
-            is_loopback: !matches!(self.wanted, Wanted::Input(_)),
+            flow: match self.wanted {
+                Wanted::Input(_) => Flow::Steady(Periods::new(opened.format, Times::Stamped)),
+                Wanted::Loopback(_) | Wanted::Process(_) => {
+                    Flow::Loopback(Idle::new(opened.format))
+                }
+            },
             is_estimated: matches!(self.wanted, Wanted::Process(_)),
             format: opened.format,
         };
@@ -56,7 +62,7 @@ impl System {
         // The device may be gone.
         let _ = opened.client.stop_stream();
         if !session.is_stopped() {
-            outage.began(session, stream.idle.end_ns())?;
+            outage.began(session, stream.flow.end_ns())?;
         }
         ended
     }
@@ -131,9 +137,7 @@ struct Stream {
     client: AudioCaptureClient,
     ready: Handle,
     buffer: Vec<u8>,
-    idle: Idle,
-    /// It delivers nothing while nothing plays.
-    is_loopback: bool,
+    flow: Flow,
     /// Windows gives no times.
     is_estimated: bool,
     format: Format,
@@ -147,10 +151,10 @@ impl Stream {
                 Err(failure) => return Err(error(failure)),
             }
             while self.read(session, outage)? {}
-            if self.is_loopback {
-                let time = self.idle.end_ns();
-                let frames = self.idle.overdue(clock::now_ns());
-                self.silence(session, frames, time)?;
+            if let Flow::Loopback(idle) = &mut self.flow {
+                let time = idle.end_ns();
+                let frames = idle.overdue(clock::now_ns());
+                silence(session, frames, time)?;
             }
         }
         Ok(())
@@ -182,17 +186,6 @@ impl Stream {
         info: &BufferInfo,
     ) -> Result<()> {
         let time = self.time_of(frames, info);
-        outage.close_gap(session, time.ns)?;
-        if self.is_loopback {
-            let end_ns = self.idle.end_ns();
-            let silent = self.idle.before(time.ns);
-            self.silence(session, silent, end_ns)?;
-        } else if info.flags.data_discontinuity {
-            self.lose_until(session, time)?;
-        } else {
-            self.idle.before(time.ns);
-        }
-        self.idle.captured(frames.into());
         let bytes = (frames * self.format.frame_bytes()) as usize;
         let data = if info.flags.silent {
             Data::Silence(frames.into())
@@ -200,7 +193,23 @@ impl Stream {
             session.count(Counter::CopiedFrames, frames.into());
             Data::Bytes(&self.buffer[..bytes])
         };
-        session.push(data, time)
+        match &mut self.flow {
+            Flow::Steady(periods) => {
+                if info.flags.data_discontinuity {
+                    session.interrupt()?;
+                    periods.break_off();
+                }
+                periods.deliver(session, outage, Period { data, time })
+            }
+            Flow::Loopback(idle) => {
+                outage.close_gap(session, time.ns)?;
+                let end_ns = idle.end_ns();
+                let silent = idle.before(time.ns);
+                silence(session, silent, end_ns)?;
+                idle.captured(frames.into());
+                session.push(data, time)
+            }
+        }
     }
 
     /// When a packet's first frame was captured: by Windows, in units of 100 ns of the clock that
@@ -215,27 +224,34 @@ impl Stream {
         }
         Time::of_device(info.timestamp.saturating_mul(100))
     }
+}
 
-    /// A microphone's glitch: what is missing by the clock was lost.
-    fn lose_until(&mut self, session: &mut Session, time: Time) -> Result<()> {
-        let frames = self.idle.before(time.ns);
-        if frames == 0 {
-            return session.interrupt();
-        }
-        session.lose(Loss::estimated(frames))?;
-        Ok(())
-    }
+/// How frames follow each other.
+enum Flow {
+    /// They always come.
+    Steady(Periods),
+    /// They come while something plays, and silence stands for the rest.
+    Loopback(Idle),
+}
 
-    fn silence(&self, session: &mut Session, frames: u64, from_ns: Option<u64>) -> Result<()> {
-        if frames == 0 {
-            return Ok(());
+impl Flow {
+    fn end_ns(&self) -> Option<u64> {
+        match self {
+            Self::Steady(periods) => periods.end_ns(),
+            Self::Loopback(idle) => idle.end_ns(),
         }
-        let time = Time {
-            ns: from_ns.unwrap_or_default(),
-            is_estimated: true,
-        };
-        session.push(Data::Silence(frames), time)
     }
+}
+
+fn silence(session: &mut Session, frames: u64, from_ns: Option<u64>) -> Result<()> {
+    if frames == 0 {
+        return Ok(());
+    }
+    let time = Time {
+        ns: from_ns.unwrap_or_default(),
+        is_estimated: true,
+    };
+    session.push(Data::Silence(frames), time)
 }
 
 fn in_floats(format: Format) -> Format {

@@ -1,0 +1,200 @@
+//! Periods that a device gives with their times: what ALSA, WASAPI's microphones and CoreAudio have in common.
+//!
+//! The [timeline](crate::clock::timeline) judges each period's time before the period is delivered, so that the packet
+//! after a gap tells it. What a device counts itself is exact.
+
+use crate::clock::timeline::{Timeline, Times, Verdict};
+use crate::error::Result;
+use crate::format::Format;
+use crate::frames::Data;
+use crate::packetizer::{Loss, Time};
+use crate::session::Session;
+use crate::source::outage::Outage;
+
+/// What a device gives at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Period<'a> {
+    /// Its frames.
+    pub data: Data<'a>,
+    /// When the first of them was captured.
+    pub time: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Periods {
+    format: Format,
+    timeline: Timeline,
+    /// Number of the next frame.
+    next: u64,
+    /// The device said that frames are missing before the next period, and not how many.
+    is_broken: bool,
+}
+
+impl Periods {
+    /// None has come yet.
+    #[must_use]
+    pub fn new(format: Format, times: Times) -> Self {
+        Self {
+            format,
+            timeline: Timeline::new(format, times),
+            next: 0,
+            is_broken: false,
+        }
+    }
+
+    /// When the frame after the last one was captured, in ns. `None`: none has come.
+    #[must_use]
+    pub fn end_ns(&self) -> Option<u64> {
+        self.timeline.time_of(self.next)
+    }
+
+    /// Takes note that frames are missing; the time of the next period tells how many.
+    #[cfg(any(not(target_os = "macos"), test))]
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Reports frames that the device counted and did not give.
+    ///
+    /// # Errors
+    /// As for [`Session::push`].
+    #[cfg(any(target_os = "macos", test))]
+    pub fn lose(&mut self, session: &mut Session, frames: u64) -> Result<()> {
+        self.next += frames;
+        session.lose(Loss::exact(frames))?;
+        Ok(())
+    }
+
+    /// Delivers a period.
+    ///
+    /// # Errors
+    /// As for [`Session::push`].
+    pub fn deliver(
+        &mut self,
+        session: &mut Session,
+        outage: &mut Outage,
+        Period { data, time }: Period<'_>,
+    ) -> Result<()> {
+        match self.judge(time.ns) {
+            Verdict::Gap(frames) => {
+                self.timeline.skip(frames);
+                session.lose(Loss::estimated(frames))?;
+            }
+            Verdict::Back => session.interrupt()?,
+            Verdict::Follows | Verdict::Doubtful => {}
+        }
+        let time = Time {
+            ns: self.end_ns().unwrap_or(time.ns),
+            ..time
+        };
+        outage.close_gap(session, time.ns)?;
+        self.next += data.count(self.format);
+        session.push(data, time)
+    }
+
+    fn judge(&mut self, ns: u64) -> Verdict {
+        if std::mem::take(&mut self.is_broken) {
+            self.timeline.resume(self.next, ns)
+        } else {
+            self.timeline.observe(self.next, ns)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convert::Policy;
+    use crate::format::Sample;
+    use crate::layout::flag;
+    use crate::packetizer::{Overrun, Packetizer, Settings, Silence};
+    use crate::ring::tests::{Consumer, ring};
+    use crate::session::Control;
+    use std::sync::Arc;
+
+    const FORMAT: Format = Format {
+        rate: 48_000,
+        channels: 1,
+        sample: Sample::S16,
+    };
+    const MS: u64 = 1_000_000;
+
+    /// Periods of 10 ms, one packet each, and what becomes of them.
+    struct Device {
+        periods: Periods,
+        session: Session,
+        outage: Outage,
+        consumer: Consumer,
+    }
+
+    impl Device {
+        fn new(times: Times) -> Self {
+            let settings = Settings {
+                format: FORMAT,
+                packet_frames: 480,
+                overrun: Overrun::DropOldest,
+                silence: Silence::Emit,
+                gate: None,
+            };
+            let ring = ring(4, 960);
+            let consumer = Consumer::of(&ring);
+            let packetizer = Packetizer::new(ring, settings).unwrap();
+            let control = Arc::new(Control::default());
+            let (session, _) = Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}));
+            Self {
+                periods: Periods::new(FORMAT, times),
+                session,
+                outage: Outage::default(),
+                consumer,
+            }
+        }
+
+        /// Gives a period of this time, and what its packet tells: frames lost before it, and flags.
+        fn give(&mut self, ms: u64) -> (u64, u32) {
+            let time = Time::of_device(ms * MS);
+            let (session, outage) = (&mut self.session, &mut self.outage);
+            let data = Data::Bytes(&[1; 960]);
+            let period = Period { data, time };
+            self.periods.deliver(session, outage, period).unwrap();
+            let taken = self.consumer.take().unwrap();
+            self.consumer.release(&taken);
+            (taken.packet.lost_before, taken.packet.flags)
+        }
+    }
+
+    const ESTIMATED: u32 = flag::DISCONTINUITY | flag::LOSS_ESTIMATED;
+
+    #[test]
+    fn a_jump_of_stamped_times_is_told_by_the_packet_after_it() {
+        let mut device = Device::new(Times::Stamped);
+        assert_eq!(device.give(1_000), (0, 0));
+        assert_eq!(device.give(1_010), (0, 0));
+        assert_eq!(
+            device.give(14_020),
+            (14_000 * 48 - 990 * 48 - 10 * 48, ESTIMATED)
+        );
+        assert_eq!(device.give(14_030), (0, 0));
+        assert_eq!(device.give(12_000), (0, flag::DISCONTINUITY));
+        assert_eq!(device.give(12_010), (0, 0));
+    }
+
+    #[test]
+    fn after_an_overrun_one_time_is_enough() {
+        let mut device = Device::new(Times::Told);
+        for period in 0..10 {
+            assert_eq!(device.give(1_000 + period * 10), (0, 0));
+        }
+        device.periods.break_off();
+        assert_eq!(device.give(1_107), (7 * 48, ESTIMATED));
+        assert_eq!(device.give(1_117), (0, 0));
+    }
+
+    #[test]
+    fn what_a_device_counts_is_exact() {
+        let mut device = Device::new(Times::Stamped);
+        device.give(1_000);
+        device.periods.lose(&mut device.session, 960).unwrap();
+        assert_eq!(device.give(1_030), (960, flag::DISCONTINUITY));
+    }
+}
