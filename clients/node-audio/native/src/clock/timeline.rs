@@ -142,7 +142,7 @@ impl Timeline {
     pub fn resume(&mut self, frame: u64, ns: u64) -> Verdict {
         self.doubt = None;
         let error_ns = self.clock.error_of(frame, ns).unwrap_or(0.0);
-        if error_ns > 0.0 {
+        if error_ns >= CLOCK_DOUBT_NS {
             return Verdict::Gap(self.format.frames_in(whole(error_ns)));
         }
         self.observe(frame, ns)
