@@ -97,17 +97,17 @@ pub const CLOCK_LOOKS: u32 = 4;
 /// as good as the best of them.
 pub const CLOCK_LOOKS_FIRST: u32 = 8;
 
-/// How often a sound server is asked for its account of a stream, in ns; when in doubt, with each fragment.
-pub const ACCOUNT_EVERY_NS: u64 = 250_000_000;
+/// How often a sound server is asked for its timing report of a stream, in ns; when in doubt, with each fragment.
+pub const TIMING_EVERY_NS: u64 = 250_000_000;
 
 /// How much a sound server may have recorded and not sent, in ns, before what it sends next waits for an
-/// account: it may skip some.
+/// report: it may skip some.
 pub const BEHIND_NS: u64 = 200_000_000;
 
-/// How long nothing may come, in ns, before what comes next waits for an account.
+/// How long nothing may come, in ns, before what comes next waits for an report.
 pub const STALL_NS: u64 = 60_000_000;
 
-/// How long frames wait for accounts at most, in ns.
+/// How long frames wait for reports at most, in ns.
 pub const HOLD_NS_MAX: u64 = 1_000_000_000;
 
 /// How long a sound server may take for an answer, in ms.

@@ -1,9 +1,9 @@
 //! A stream of the server's that is open: its frames go to the session, and what is missing is told.
 //!
 //! Frames carry the server's numbers: what it says that it has sent, less what has come, was skipped by it,
-//! to the frame. What it did not even record shows in time: it is asked for its account of the stream every
+//! to the frame. What it did not even record shows in time: it is asked for its timing report every
 //! now and then, and whenever nothing came for a while. What comes next then stays in libpulse's queue until
-//! the accounts agree, so that the first packet after a gap tells it.
+//! the reports agree, so that the first packet after a gap tells it.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::format::Format;
 use crate::frames::Data;
-use crate::limits::{ACCOUNT_EVERY_NS, BEHIND_NS, CLOCK_LOOKS, HOLD_NS_MAX, STALL_NS, TURN_MS};
+use crate::limits::{BEHIND_NS, CLOCK_LOOKS, HOLD_NS_MAX, STALL_NS, TIMING_EVERY_NS, TURN_MS};
 use crate::packetizer::{Loss, Time};
 use crate::session::Session;
 use crate::source::outage::Outage;
@@ -27,7 +27,7 @@ const QUEUE_BYTES: usize = 4 << 20;
 
 /// What the server says of a stream, in frames.
 #[derive(Debug, Clone, Copy)]
-struct Account {
+struct Report {
     /// Number of the frame that is read next here.
     read: u64,
     /// Number of the frame that it records next.
@@ -36,7 +36,7 @@ struct Account {
     ns: u64,
 }
 
-impl Account {
+impl Report {
     fn of(timing: Timing, format: Format) -> Self {
         let frames = |bytes: i64| {
             u64::try_from(bytes).map_or(0, |bytes| bytes / u64::from(format.frame_bytes()))
@@ -56,12 +56,12 @@ struct Gap {
     loss: Loss,
 }
 
-/// Frames that wait for the server's account.
+/// Frames that wait for the server's report.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hold {
     /// Since when frames wait, in ns. `None`: there are none.
     since_ns: Option<u64>,
-    /// Accounts that came.
+    /// Reports that came.
     looks: u32,
 }
 
@@ -190,7 +190,7 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Delivers what is there, and has what comes next wait for an account.
+    /// Delivers what is there, and has what comes next wait for an report.
     fn break_off(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if self.hold.is_none() {
             self.drain(session, outage, u64::MAX)?;
@@ -199,7 +199,7 @@ impl<'c> Stream<'c> {
         session.interrupt()
     }
 
-    /// Asks for an account when frames have come and it is time, and has them wait after a stall.
+    /// Asks for a report when frames have come and it is time, and has them wait after a stall.
     fn look_at_arrivals(&mut self) {
         let now = clock::now_ns();
         let readable = self.recording.readable_bytes();
@@ -221,7 +221,7 @@ impl<'c> Stream<'c> {
                 }
                 has_come || passed_ns > STALL_NS
             }
-            _ => has_come && (self.timeline.is_in_doubt() || passed_ns > ACCOUNT_EVERY_NS),
+            _ => has_come && (self.timeline.is_in_doubt() || passed_ns > TIMING_EVERY_NS),
         };
         if is_due {
             self.asked_ns = now;
@@ -229,32 +229,32 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// Compares the server's account of the stream with what came.
+    /// Compares the server's timing report with what came.
     fn compare(
         &mut self,
         session: &mut Session,
         outage: &mut Outage,
         timing: Timing,
     ) -> Result<()> {
-        let account = Account::of(timing, self.resolved.format);
-        if account.written == 0 {
+        let report = Report::of(timing, self.resolved.format);
+        if report.written == 0 {
             // The device may not have begun.
-            self.opened_ns = Some(account.ns);
+            self.opened_ns = Some(report.ns);
             return Ok(());
         }
         if self.gap.is_some() {
             return Ok(());
         }
         let queued = self.frames_in(self.recording.readable_bytes());
-        self.note_sent(account.read, queued);
-        let unsent = account.written.saturating_sub(self.sent);
+        self.note_sent(report.read, queued);
+        let unsent = report.written.saturating_sub(self.sent);
         let was_full = unsent > self.frames_in(QUEUE_BYTES) * 9 / 10;
         if let Some(opened_ns) = self.opened_ns.take()
             && was_full
         {
             self.timeline.observe(0, opened_ns);
         }
-        let verdict = self.timeline.observe(account.written, account.ns);
+        let verdict = self.timeline.observe(report.written, report.ns);
         if let Some(hold) = &mut self.hold {
             hold.looks += 1;
         }
@@ -269,11 +269,7 @@ impl<'c> Stream<'c> {
             Verdict::Follows => self.hold = None,
             Verdict::Doubtful => self.keep_or_drop_hold(),
             Verdict::Gap(frames) => {
-                let at = if is_behind {
-                    account.written
-                } else {
-                    self.next
-                };
+                let at = if is_behind { report.written } else { self.next };
                 let loss = Loss::estimated(frames);
                 self.gap.get_or_insert(Gap { at, loss });
                 self.hold = None;
@@ -286,7 +282,7 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Notes what the server has sent: what it counts and did not come was skipped after the last account.
+    /// Notes what the server has sent: what it counts and did not come was skipped after the last report.
     fn note_sent(&mut self, read: u64, queued: u64) {
         let skipped = read.saturating_sub(self.next);
         if skipped > 0 {

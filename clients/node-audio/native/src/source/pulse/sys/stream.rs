@@ -41,7 +41,7 @@ pub struct Recording<'c> {
     asked: Cell<*mut Operation>,
 }
 
-/// The server's account of a stream at one time.
+/// The server's timing report of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// When this held, in ns of the monotonic clock.
@@ -185,7 +185,7 @@ impl<'c> Recording<'c> {
         if bytes == usize::MAX { 0 } else { bytes }
     }
 
-    /// Asks the server for its account, unless it is asked already.
+    /// Asks the server for its timing report, unless it is asked already.
     pub fn ask_timing(&self) {
         if !self.asked.get().is_null() {
             return;
@@ -197,7 +197,7 @@ impl<'c> Recording<'c> {
         self.asked.set(operation);
     }
 
-    /// The account that was asked for, once it has come.
+    /// The report that was asked for, once it has come.
     #[must_use]
     pub fn take_timing(&self) -> Option<Timing> {
         let operation = self.asked.get();
@@ -259,7 +259,7 @@ extern "C" fn on_moved(_: *mut Stream, cell: *mut c_void) {
     cell.set(true);
 }
 
-/// Where the server's account goes.
+/// Where the server's report goes.
 struct Answer {
     library: &'static Library,
     timing: Cell<Option<Timing>>,
