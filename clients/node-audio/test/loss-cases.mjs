@@ -196,6 +196,7 @@ export async function run(serverName, caseName, { phase, seconds }) {
     const client = new Client(server, { options, atOpen: isBefore ? (one.atOpen ?? 'stop') : undefined });
     await client.line();
     if (!isBefore) await client.more(SECOND);
+    if (!isBefore) await client.tell('mark');
     const wasStopped = isBefore && one.atOpen === undefined;
     const tell = (line) => client.tell(line);
     const settle = () => client.more(SECOND / 2);
@@ -217,7 +218,7 @@ export async function run(serverName, caseName, { phase, seconds }) {
 function judge(seen, rate) {
   const came = seen.framesToLast - seen.framesToFirst - seen.silent;
   const byProbe = seen.last - seen.first - came;
-  const byTime = Math.round(((seen.leastMs.at(-1) - seen.leastMs[0]) * rate) / 1e3) + seen.dropped;
+  const byTime = Math.round((seen.missingMs * rate) / 1e3);
   const told = seen.told + seen.dropped;
   const { gaps, estimated, droppedCounted } = seen;
   return { byProbe, byTime, told, droppedCounted, estimated, gaps };

@@ -25,10 +25,24 @@ const judged = {
   estimated: 0,
   /** Packets whose time goes back, or jumps ahead of now, and which do not say so. */
   unflagged: 0,
-  /** The least of the times between a packet's last frame and its publication, before and after the last gap. */
-  leastMs: [],
   gaps: [],
 };
+/** Packets that are looked at for when they came: a second. */
+const SPAN = 100;
+/** When each packet was published, less the length of all that came. */
+const latesMs = [];
+/** Packets that came before it happened. */
+let marked = SPAN;
+
+/**
+ * What is missing by the least late packets of the first and the last second: whatever is told, and whatever is late for a
+ * while.
+ */
+function missingMs() {
+  const [first, last] = [latesMs.slice(0, marked).slice(-SPAN), latesMs.slice(-SPAN)];
+  return Math.min(...last) - Math.min(...first);
+}
+
 let [next, nextNs, position, hasNumber] = [0, 0, 0, true];
 
 /** Notes numbers; frames whose number is not near the last one are not the probe's, but resampled. */
@@ -56,10 +70,8 @@ function see({ bytes, frames, position: at, lostBefore, flags, timeNs, published
   judged.told += lostBefore;
   judged.dropped += dropped;
   if ((flags & ESTIMATED) !== 0) judged.estimated += lostBefore;
-  if (judged.packets === 1 || lostBefore > 0) judged.leastMs.push(Infinity);
   position += frames;
-  const lateMs = publishedNs / 1e6 - position / msFrames;
-  judged.leastMs.push(Math.min(judged.leastMs.pop(), lateMs));
+  latesMs.push(publishedNs / 1e6 - position / msFrames);
   read(bytes, frames);
   next = at + frames;
   nextNs = timeNs + (frames * 1e6) / msFrames;
@@ -77,8 +89,9 @@ if (atOpen === 'stop') process.kill(process.pid, 'SIGSTOP');
 if (atOpen > 0) block(atOpen);
 
 createInterface({ input: process.stdin }).on('line', (line) => {
+  if (line === 'mark') marked = judged.packets;
   if (line.startsWith('block')) block(Number(line.slice(6)));
   const events = capture.events.map(({ kind, lostFrames, message, format }) => ({ kind, lostFrames, message, format }));
-  console.log(JSON.stringify({ ...judged, droppedCounted: capture.reader.counter('droppedFrames'), events }));
+  console.log(JSON.stringify({ ...judged, missingMs: missingMs(), droppedCounted: capture.reader.counter('droppedFrames'), events }));
   if (line === '') process.exit();
 });
