@@ -14,7 +14,7 @@ const CLIENT = fileURLToPath(new URL('loss-client.mjs', import.meta.url));
 /** Longer than any case. */
 const PROBE_SECONDS = 100;
 /** Frames of a cycle of PipeWire's at 48 kHz: a player that is late loses as many. */
-const QUANTUM = 512;
+export const CYCLE_FRAMES = 512;
 
 const signal = async (process, ms, whileStopped = () => {}) => {
   process.kill('SIGSTOP');
@@ -182,7 +182,7 @@ export async function run(serverName, caseName, { phase, seconds }) {
   const one = CASES[caseName];
   const { source = { kind: 'loopback' }, slots = 4_096 } = one;
   const rate = one.rates?.[serverName] ?? SECOND;
-  const server = new SERVERS[serverName]({ rate, quantum: (QUANTUM * rate) / SECOND, isPreferred: true });
+  const server = new SERVERS[serverName]({ rate, quantum: (CYCLE_FRAMES * rate) / SECOND, isPreferred: true });
   await server.start();
   try {
     server.probeFile = join(server.folder, 'probe.wav');

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 
-import { CASES, run } from './loss-cases.mjs';
+import { CASES, CYCLE_FRAMES, run } from './loss-cases.mjs';
 import { SERVERS } from './sound-server.mjs';
 
 const isLong = process.env.STEPPE_LONG === '1';
@@ -16,16 +16,19 @@ const GAP_MS = 2;
 const rows = [];
 
 /**
- * What was lost: by the probe, unless its player was started anew, or late itself, as PipeWire's are; then by when packets
- * came.
+ * What was lost: by the probe, unless its player was started anew, or late itself, as PipeWire's are by whole cycles; then
+ * by when packets came.
  */
-function lostOf(serverName, caseName, phase, { byProbe, byTime, told, droppedCounted }) {
+function lostOf(serverName, caseName, phase, { byProbe, byTime, told, estimated, droppedCounted }) {
   if (caseName === 'blocked loop' && phase === 'before') return droppedCounted;
   const isAnew = caseName === 'restart' && serverName === 'PulseAudio';
   const isResampled = caseName === 'rate change' && phase === 'before';
   if (isAnew || isResampled) return byTime;
-  const isLate = serverName === 'PipeWire' && byTime > byProbe;
-  return isLate && Math.abs(byTime - told) < Math.abs(byProbe - told) ? byTime : byProbe;
+  if (serverName === 'PulseAudio' || byProbe >= told) return byProbe;
+  // Where the first packets waited for a client that was stopped, times say nothing; cycles are whole.
+  const isByCycles = phase === 'before' && estimated === 0 && (told - byProbe) % CYCLE_FRAMES === 0;
+  if (isByCycles) return told;
+  return Math.abs(byTime - told) < Math.abs(byProbe - told) ? byTime : byProbe;
 }
 
 function check(serverName, caseName, phase, seen) {

@@ -87,7 +87,7 @@ pub const CLOCK_GAP_NS_MIN: f64 = 2e6;
 /// are shorter.
 pub const CLOCK_GAP_NS: f64 = 25e6;
 
-/// How long a smaller error has to last, in ns: a loaded server is late for less.
+/// Time that a smaller error has to last, in ns: a loaded server is late for less.
 pub const CLOCK_PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Times that have to agree on a gap.
@@ -97,17 +97,17 @@ pub const CLOCK_LOOKS: u32 = 4;
 /// as good as the best of them.
 pub const CLOCK_LOOKS_FIRST: u32 = 8;
 
-/// How often a sound server is asked for its timing report of a stream, in ns; when in doubt, with each fragment.
+/// Time between timing reports of a stream, in ns; when in doubt, each fragment has one.
 pub const TIMING_EVERY_NS: u64 = 250_000_000;
 
-/// How much a sound server may have recorded and not sent, in ns, before what it sends next waits for an
+/// Sound that a server may have recorded and not sent, in ns, before what it sends next waits for a
 /// report: it may skip some.
 pub const BEHIND_NS: u64 = 200_000_000;
 
-/// How long nothing may come, in ns, before what comes next waits for an report.
+/// Time without a fragment, in ns, after which what comes next waits for a report.
 pub const STALL_NS: u64 = 60_000_000;
 
-/// How long frames wait for reports at most, in ns.
+/// Longest time that frames wait for reports, in ns.
 pub const HOLD_NS_MAX: u64 = 1_000_000_000;
 
 /// How long a sound server may take for an answer, in ms.

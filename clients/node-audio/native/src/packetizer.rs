@@ -81,9 +81,9 @@ impl Time {
 /// Frames that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
-    /// How many.
+    /// Their number.
     pub frames: u64,
-    /// Whether they were not counted, but inferred from the time that has passed.
+    /// They were not counted, but inferred from the time that has passed.
     pub is_estimated: bool,
 }
 

@@ -9,7 +9,7 @@ use std::f64::consts::{SQRT_2, TAU};
 
 use crate::limits::{CLOCK_JUMP_NS, CLOCK_PPM_MAX};
 
-/// How fast the loop follows, in Hz: the less, the less jitter passes.
+/// Bandwidths of the loop, in Hz: the less, the less jitter passes.
 #[derive(Debug, Clone, Copy)]
 struct Bandwidth {
     /// At first.
@@ -91,7 +91,7 @@ impl DeviceClock {
         self.correct(frame, predicted, error);
     }
 
-    /// How much later the frame of this number was captured than predicted, in ns.
+    /// Error of a time: what the frame of this number was captured later than predicted, in ns.
     #[must_use]
     pub fn error_of(&self, frame: u64, ns: u64) -> Option<f64> {
         Some(of_ns(ns) - self.exact_time_of_frame(frame)?)

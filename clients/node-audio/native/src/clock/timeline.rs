@@ -12,7 +12,7 @@ use crate::limits::{
     CLOCK_PATIENCE_NS,
 };
 
-/// What a time says of the frames before it.
+/// Judgement of a time: what it says of the frames before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// They are all there.
@@ -25,7 +25,7 @@ pub enum Verdict {
     Back,
 }
 
-/// How good the times of a source are.
+/// Quality of a source's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
     /// The device's own: one that is far off is a gap.
@@ -73,7 +73,7 @@ impl Timeline {
         self.clock.time_of(frame)
     }
 
-    /// Whether there are times enough for the first packet's.
+    /// `true`: there are times enough for the first packet's.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.settling == 0 || self.times == Times::Stamped
@@ -157,13 +157,13 @@ impl Timeline {
         self.clock.shift(self.format.duration_ns(frames) as f64);
     }
 
-    /// Whether a time was not as predicted, and nothing is decided.
+    /// `true`: a time was not as predicted, and nothing is decided.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         self.doubt.is_some()
     }
 
-    /// Whether what is in doubt is more than jitter.
+    /// `true`: what is in doubt is more than jitter.
     #[must_use]
     pub fn doubts_much(&self) -> bool {
         self.doubt

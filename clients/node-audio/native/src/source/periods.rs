@@ -11,7 +11,7 @@ use crate::packetizer::{Loss, Time};
 use crate::session::Session;
 use crate::source::outage::Outage;
 
-/// What a device gives at a time.
+/// Frames that a device gives at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Period<'a> {
     /// Its frames.

@@ -226,7 +226,7 @@ impl Stream {
     }
 }
 
-/// How frames follow each other.
+/// The way in which frames follow each other.
 enum Flow {
     /// They always come.
     Steady(Periods),

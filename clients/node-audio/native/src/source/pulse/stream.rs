@@ -22,10 +22,10 @@ use crate::packetizer::{Loss, Time};
 use crate::session::Session;
 use crate::source::outage::Outage;
 
-/// What PulseAudio keeps of a stream while its client does not read; it drops what comes then.
+/// Bytes that PulseAudio keeps of a stream while its client does not read; it drops what comes then.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// What the server says of a stream, in frames.
+/// A timing report, in frames.
 #[derive(Debug, Clone, Copy)]
 struct Report {
     /// Number of the frame that is read next here.
@@ -159,7 +159,7 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Whether the default is another device than this.
+    /// `true`: the default is another device than this.
     fn is_superseded(&self, wanted: &Wanted) -> Result<bool> {
         let follows_default = *wanted == Wanted::Loopback(None);
         if !follows_default || !self.connection.changes().is_of_server() {

@@ -50,8 +50,8 @@ pub struct Timing {
     pub written: i64,
     /// Number of the byte that is read next here, as the server counts those that it sent or skipped.
     pub read: i64,
-    /// How long ago the byte after the last written one was captured, in ns; negative for an output that has
-    /// rendered what it plays later.
+    /// Age of the byte after the last written one, in ns; negative for an output that has rendered what it
+    /// plays later.
     pub latency_ns: i64,
 }
 
@@ -291,7 +291,7 @@ fn timing(info: &TimingInfo) -> Option<Timing> {
     })
 }
 
-/// How long ago a time of the wall clock was, which may be set in between: none is older than an answer.
+/// Time that has passed since one of the wall clock, which may be set in between: none is older than an answer.
 fn passed_ns(time: TimeValue) -> u64 {
     let seconds = u64::try_from(time.seconds).unwrap_or(0);
     let microseconds = u64::try_from(time.microseconds).unwrap_or(0);
