@@ -46,7 +46,10 @@ impl Pulse {
         let request = resolved.request(self.packet);
         let recording = Recording::start(connection, &request).map_err(fault)?;
         connection.subscribe();
+        // Before anybody knows of the stream, so that a client that is stopped from then on has a time.
+        let opened = recording.timing().map_err(fault)?;
         let mut stream = Stream::new(connection, &recording, &resolved);
+        stream.begin(opened);
         outage.over(session, &recording.source(), resolved.format)?;
         let ended = stream.run(session, outage, &self.wanted);
         if !session.is_stopped() {

@@ -111,6 +111,13 @@ impl<'c> Stream<'c> {
         }
     }
 
+    /// Notes when it began, by the first report; none where that has frames already.
+    pub fn begin(&mut self, opened: Option<Timing>) {
+        let report = opened.map(|timing| Report::of(timing, self.resolved.format));
+        let empty = report.filter(|report| report.written == 0);
+        self.opened_ns = empty.map(|report| report.ns);
+    }
+
     /// When the frame after the last delivered one is captured, in ns. `None`: none was delivered.
     pub fn end_ns(&self) -> Option<u64> {
         let has_delivered = self.next > 0;
@@ -132,7 +139,6 @@ impl<'c> Stream<'c> {
         wanted: &Wanted,
     ) -> Result<()> {
         let fault = |fault: Fault| self.connection.error(fault, &self.resolved.source);
-        self.recording.ask_timing();
         while !session.is_stopped() {
             let turn_ns = if self.hold.is_some() {
                 STALL_NS
@@ -237,12 +243,8 @@ impl<'c> Stream<'c> {
         timing: Timing,
     ) -> Result<()> {
         let report = Report::of(timing, self.resolved.format);
-        if report.written == 0 {
-            // The device may not have begun.
-            self.opened_ns = Some(report.ns);
-            return Ok(());
-        }
-        if self.gap.is_some() {
+        // The device may not have begun, or a gap was found that was not reached yet.
+        if report.written == 0 || self.gap.is_some() {
             return Ok(());
         }
         let queued = self.frames_in(self.recording.readable_bytes());

@@ -197,6 +197,21 @@ impl<'c> Recording<'c> {
         self.asked.set(operation);
     }
 
+    /// Asks for a report and waits for it.
+    ///
+    /// # Errors
+    /// The server does not answer, or the connection ended.
+    pub fn timing(&self) -> Result<Option<Timing>, Fault> {
+        self.ask_timing();
+        let has_come = || {
+            let asked = self.asked.get();
+            asked.is_null() || !self.connection.is_running(asked)
+        };
+        self.connection
+            .turn_until(has_come, "pa_stream_update_timing_info")?;
+        Ok(self.take_timing())
+    }
+
     /// The report that was asked for, once it has come.
     #[must_use]
     pub fn take_timing(&self) -> Option<Timing> {
