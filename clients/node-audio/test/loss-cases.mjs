@@ -99,12 +99,17 @@ export const CASES = {
     },
     restores: true,
   },
-  // Servers keep 4 MiB for a client that does not read: 2.7 s of what PipeWire gives here, 22 s of PulseAudio's.
+  // Servers keep 4 MiB for a client that does not read, 2.7 s of this; PulseAudio more where it shares memory.
   overrun: {
-    rates: { PipeWire: 192_000 },
-    strike: ({ server, client, wasStopped }) => {
-      const ms = server.rate > SECOND ? 4_500 : 30_000;
-      return wasStopped ? delay(ms) : signal(client, ms);
+    rate: 192_000,
+    strike: ({ client, wasStopped }) => (wasStopped ? delay(4_500) : signal(client, 4_500)),
+  },
+  /** Nothing is played at first: servers have rendered silence ahead. */
+  'idle source': {
+    isIdle: true,
+    strike: ({ server, serverName, settle }) => {
+      play(server, serverName);
+      return settle();
     },
   },
   /** Nothing happens, but that other programs want the processors too. */
@@ -181,14 +186,16 @@ class Client {
 export async function run(serverName, caseName, { phase, seconds }) {
   const one = CASES[caseName];
   const { source = { kind: 'loopback' }, slots = 4_096 } = one;
-  const rate = one.rates?.[serverName] ?? SECOND;
-  const server = new SERVERS[serverName]({ rate, quantum: (CYCLE_FRAMES * rate) / SECOND, isPreferred: true });
+  const rate = one.rate ?? SECOND;
+  const quantum = (CYCLE_FRAMES * rate) / SECOND;
+  const settings = one.rate ? { rate, sample: 'float32le', sharesMemory: false } : {};
+  const server = new SERVERS[serverName]({ ...settings, quantum, isPreferred: true });
   await server.start();
   try {
     server.probeFile = join(server.folder, 'probe.wav');
     if (serverName === 'PipeWire') writeProbe(server.probeFile, rate);
     one.prepare?.(server);
-    play(server, serverName);
+    if (!one.isIdle) play(server, serverName);
     // The player has begun.
     await delay(1_000);
     const isBefore = phase === 'before';
@@ -201,11 +208,11 @@ export async function run(serverName, caseName, { phase, seconds }) {
     const tell = (line) => client.tell(line);
     const settle = () => client.more(SECOND / 2);
     const replay = () => serverName === 'PulseAudio' && play(server, serverName);
-    await one.strike({ server, client: client.process, tell, settle, replay, isBefore, wasStopped, seconds: seconds ?? one.seconds });
+    await one.strike({ server, serverName, client: client.process, tell, settle, replay, isBefore, wasStopped, seconds: seconds ?? one.seconds });
     if (wasStopped) client.process.kill('SIGCONT');
     await client.more(SECOND * 1.5);
     const seen = await client.tell('');
-    return { ...judge(seen, rate), ms: 1e3 / rate, events: seen.events, unflagged: seen.unflagged };
+    return { ...judge(seen, rate), ms: 1e3 / rate, events: seen.events, unflagged: seen.unflagged, aheadMs: seen.aheadMs };
   } finally {
     await server.stop();
   }

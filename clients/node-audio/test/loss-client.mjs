@@ -23,8 +23,10 @@ const judged = {
   told: 0,
   dropped: 0,
   estimated: 0,
-  /** Packets whose time goes back, or jumps ahead of now, and which do not say so. */
+  /** Packets whose time jumps ahead or back and which do not say so. */
   unflagged: 0,
+  /** The most that a packet's first frame is ahead of its publication. */
+  aheadMs: -Infinity,
   gaps: [],
 };
 /** Packets that are looked at for when they came: a second. */
@@ -67,6 +69,7 @@ function see({ bytes, frames, position: at, lostBefore, flags, timeNs, published
   if (lostBefore > 0 || dropped > 0) judged.gaps.push({ at, lostBefore, dropped, flags });
   if (Math.abs(jumpNs) > 30e6 && !isFlagged) judged.unflagged += 1;
   if (lostBefore > 0) hasNumber = false;
+  judged.aheadMs = Math.max(judged.aheadMs, (timeNs - publishedNs) / 1e6);
   judged.told += lostBefore;
   judged.dropped += dropped;
   if ((flags & ESTIMATED) !== 0) judged.estimated += lostBefore;

@@ -13,8 +13,10 @@ export class PulseServer {
   players = [];
 
   /** Its sink plays samples as pactl calls them. */
-  constructor({ sample = 's16le', rate = 48_000, isPreferred = false } = {}) {
+  constructor({ sample = 's16le', rate = 48_000, isPreferred = false, sharesMemory = true } = {}) {
     this.sample = sample;
+    /** Clients are given references to blocks, not copies. */
+    this.sharesMemory = sharesMemory;
     /** Other programs do not keep it and its players from the processors, where that may be asked for. */
     this.isPreferred = isPreferred;
     this.rate = rate;
@@ -34,6 +36,7 @@ export class PulseServer {
     );
     const args = ['-n', '-F', script, '--daemonize=no', '--exit-idle-time=-1', '--use-pid-file=no'];
     args.push('--realtime=no', '--high-priority=no', '--log-target=stderr', '--log-level=error');
+    if (!this.sharesMemory) args.push('--disable-shm=yes');
     // Debian's pulseaudio will not run as root without a word of warning, which is fine here.
     this.process = this.spawn('pulseaudio', args, 'ignore');
     while (!this.answers()) {

@@ -73,6 +73,8 @@ pub struct Stream<'c> {
     timeline: Timeline,
     /// Number of the next frame.
     next: u64,
+    /// The number after the last frame that the server had recorded when it was asked last.
+    written: u64,
     /// The number after the last frame that the server had sent when it was asked last.
     sent: u64,
     gap: Option<Gap>,
@@ -100,6 +102,7 @@ impl<'c> Stream<'c> {
             recording,
             timeline: Timeline::new(resolved.format, Times::Told),
             next: 0,
+            written: 0,
             sent: 0,
             gap: None,
             hold: Some(Hold::default()),
@@ -243,10 +246,12 @@ impl<'c> Stream<'c> {
         timing: Timing,
     ) -> Result<()> {
         let report = Report::of(timing, self.resolved.format);
-        // The device may not have begun, or a gap was found that was not reached yet.
-        if report.written == 0 || self.gap.is_some() {
+        // A gap was found that was not reached yet; or nothing was recorded since, and the time may be the last
+        // one's: PipeWire does not say how old its last cycle is.
+        if self.gap.is_some() || report.written == self.written {
             return Ok(());
         }
+        self.written = report.written;
         let queued = self.frames_in(self.recording.readable_bytes());
         self.note_sent(report.read, queued);
         let unsent = report.written.saturating_sub(self.sent);
