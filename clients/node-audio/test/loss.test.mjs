@@ -2,9 +2,11 @@
 //
 // `npm test` runs what takes seconds; `STEPPE_LONG=1` runs all of it. `STEPPE_LOSS_TABLE` names a file for the table.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 
+import { AudioCapture } from '../dist/index.mjs';
 import { CASES, CYCLE_FRAMES, run } from './loss-cases.mjs';
 import { SERVERS } from './sound-server.mjs';
 
@@ -67,6 +69,38 @@ for (const phase of ['flow', 'before']) {
     }
   }
 }
+
+test('a packet, the event and the figures tell an estimated gap with the same number', async () => {
+  const server = new SERVERS.PulseAudio();
+  await server.start();
+  const capture = await AudioCapture.open({ source: { kind: 'loopback' } });
+  const [gaps, told] = [[], []];
+  capture.on('overrun', (overrun) => told.push(overrun));
+  const restored = new Promise((resolve) => {
+    capture.on('device', (change) => change.kind === 'restored' && resolve(change));
+  });
+  const begun = once(capture, 'packet');
+  const over = new Promise((resolve) => {
+    capture.on('packet', ({ droppedBefore, droppedEstimated, discontinuity }) => {
+      if (droppedBefore === 0) return;
+      gaps.push({ droppedBefore, droppedEstimated, discontinuity });
+      resolve();
+    });
+  });
+  await begun;
+  await server.kill();
+  await server.start();
+  const { lostFrames } = await restored;
+  await over;
+  await once(capture, 'packet');
+  const { droppedFrames, estimatedFrames } = capture.stats();
+  await capture.close();
+  await server.stop();
+  assert.ok(lostFrames > 0);
+  assert.deepEqual(gaps, [{ droppedBefore: lostFrames, droppedEstimated: true, discontinuity: true }]);
+  assert.deepEqual(told, [{ frames: lostFrames, framesTotal: lostFrames, framesEstimated: lostFrames }]);
+  assert.deepEqual([droppedFrames, estimatedFrames], [lostFrames, lostFrames]);
+});
 
 after(() => {
   const cells = rows.map(({ serverName, caseName, phase, lost, told, estimated, offMs }) => {
