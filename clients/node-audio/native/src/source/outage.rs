@@ -126,3 +126,83 @@ impl Outage {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convert::Policy;
+    use crate::format::Sample;
+    use crate::packetizer::{Overrun, Packetizer, Settings, Silence};
+    use crate::ring::tests::ring;
+    use crate::session::Control;
+    use std::sync::Arc;
+    use std::sync::mpsc::Receiver;
+
+    const FORMAT: Format = Format {
+        rate: 48_000,
+        channels: 1,
+        sample: Sample::S16,
+    };
+
+    fn session() -> (Session, Receiver<Event>) {
+        let settings = Settings {
+            format: FORMAT,
+            packet_frames: 480,
+            overrun: Overrun::DropOldest,
+            silence: Silence::Emit,
+            gate: None,
+        };
+        let packetizer = Packetizer::new(ring(4, 960), settings).unwrap();
+        let control = Arc::new(Control::default());
+        Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}))
+    }
+
+    fn gone() -> Error {
+        Error::NoServer("gone".to_owned())
+    }
+
+    #[test]
+    fn an_outage_before_the_first_frame_is_over_with_it() {
+        let (mut session, events) = session();
+        let mut outage = Outage::default();
+        outage.over(&mut session, "zc", FORMAT).unwrap();
+        outage.began(&mut session, None).unwrap();
+        outage.outlast(&mut session, gone()).unwrap();
+        outage.outlast(&mut session, gone()).unwrap();
+        assert!(outage.since.is_some());
+        outage.over(&mut session, "zc", FORMAT).unwrap();
+        // The next one has all its time.
+        assert!(outage.since.is_none());
+        outage.close_gap(&mut session, 1_000_000_000).unwrap();
+        outage.close_gap(&mut session, 1_010_000_000).unwrap();
+        let told: Vec<Event> = events.try_iter().skip(1).collect();
+        let reason = gone().to_string();
+        assert_eq!(
+            told,
+            [
+                Event::Reconnecting { reason },
+                Event::Reconnected { lost_frames: 0 }
+            ]
+        );
+    }
+
+    #[test]
+    fn an_outage_that_ends_twice_is_told_once_and_whole() {
+        let (mut session, events) = session();
+        let mut outage = Outage::default();
+        outage.over(&mut session, "zc", FORMAT).unwrap();
+        outage.close_gap(&mut session, 1_000_000_000).unwrap();
+        outage.began(&mut session, Some(2_000_000_000)).unwrap();
+        outage.outlast(&mut session, gone()).unwrap();
+        // A stream that has gone again before its first frame.
+        outage.over(&mut session, "zc", FORMAT).unwrap();
+        outage.began(&mut session, None).unwrap();
+        outage.outlast(&mut session, gone()).unwrap();
+        outage.over(&mut session, "zc", FORMAT).unwrap();
+        outage.close_gap(&mut session, 5_000_000_000).unwrap();
+        let told: Vec<Event> = events.try_iter().skip(1).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        let lost_frames = 3 * 48_000;
+        assert_eq!(told[1], Event::Reconnected { lost_frames });
+    }
+}

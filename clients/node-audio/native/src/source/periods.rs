@@ -76,7 +76,7 @@ impl Periods {
         outage: &mut Outage,
         Period { data, time }: Period<'_>,
     ) -> Result<()> {
-        match self.judge(time.ns) {
+        match self.judge(time) {
             Verdict::Gap(frames) => {
                 self.timeline.skip(frames);
                 session.lose(Loss::estimated(frames))?;
@@ -93,12 +93,15 @@ impl Periods {
         session.push(data, time)
     }
 
-    fn judge(&mut self, ns: u64) -> Verdict {
+    fn judge(&mut self, time: Time) -> Verdict {
         if std::mem::take(&mut self.is_broken) {
-            self.timeline.resume(self.next, ns)
-        } else {
-            self.timeline.observe(self.next, ns)
+            return self.timeline.resume(self.next, time.ns);
         }
+        // A time that the device did not give is that of a thread which may have waited for its turn.
+        if time.is_estimated && self.end_ns().is_some() {
+            return Verdict::Follows;
+        }
+        self.timeline.observe(self.next, time.ns)
     }
 }
 
@@ -152,7 +155,10 @@ mod tests {
 
         /// Gives a period of this time, and what its packet tells: frames lost before it, and flags.
         fn give(&mut self, ms: u64) -> (u64, u32) {
-            let time = Time::of_device(ms * MS);
+            self.give_at(Time::of_device(ms * MS))
+        }
+
+        fn give_at(&mut self, time: Time) -> (u64, u32) {
             let (session, outage) = (&mut self.session, &mut self.outage);
             let data = Data::Bytes(&[1; 960]);
             let period = Period { data, time };
@@ -177,6 +183,18 @@ mod tests {
         assert_eq!(device.give(14_030), (0, 0));
         assert_eq!(device.give(12_000), (0, flag::DISCONTINUITY));
         assert_eq!(device.give(12_010), (0, 0));
+    }
+
+    #[test]
+    fn a_time_that_is_no_device_s_makes_no_gap() {
+        let mut device = Device::new(Times::Stamped);
+        assert_eq!(device.give(1_000), (0, 0));
+        let time = Time {
+            ns: 1_200 * MS,
+            is_estimated: true,
+        };
+        assert_eq!(device.give_at(time), (0, flag::TIME_ESTIMATED));
+        assert_eq!(device.give(1_020), (0, 0));
     }
 
     #[test]
