@@ -48,12 +48,16 @@ function output(server) {
   return /#(\d+)/.exec(ours ?? line)[1];
 }
 
+const BOTH = Object.keys(SERVERS);
+
 /**
  * By name: what is captured, what to prepare, and what happens. `strike` is called with the server, the client's process
- * and a function that has the client do something.
+ * and a function that has the client do something. `loses`: servers with which frames are lost in flow.
  */
 export const CASES = {
   'stop server': {
+    // PulseAudio makes up for it.
+    loses: ['PipeWire'],
     strike: ({ server, client, wasStopped }) => signal(server.process, 1_500, () => wasStopped && client.kill('SIGCONT')),
   },
   'stop client': {
@@ -62,13 +66,15 @@ export const CASES = {
   },
   suspend: {
     ...microphone,
+    // PipeWire resumes what is captured.
+    loses: ['PulseAudio'],
     strike: async ({ server }) => {
       server.pactl('suspend-source', 'mic', '1');
       await delay(700);
       server.pactl('suspend-source', 'mic', '0');
     },
   },
-  unload: { ...microphone, strike: ({ server }) => reload(server, 700), restores: true },
+  unload: { ...microphone, strike: ({ server }) => reload(server, 700), restores: true, loses: BOTH },
   move: {
     source: { kind: 'input' },
     prepare: (server) => {
@@ -89,6 +95,7 @@ export const CASES = {
       await reload(server, 300);
     },
     restores: true,
+    loses: BOTH,
   },
   restart: {
     strike: async ({ server, replay }) => {
@@ -98,11 +105,13 @@ export const CASES = {
       replay();
     },
     restores: true,
+    loses: BOTH,
   },
   // Servers keep 4 MiB for a client that does not read, 2.7 s of this; PulseAudio more where it shares memory.
   overrun: {
     rate: 192_000,
-    strike: ({ client, wasStopped }) => (wasStopped ? delay(4_500) : signal(client, 4_500)),
+    loses: BOTH,
+    strike: ({ client, wasStopped }) => (wasStopped ? delay(7_000) : signal(client, 7_000)),
   },
   /** Nothing is played at first: servers have rendered silence ahead. */
   'idle source': {
@@ -122,6 +131,7 @@ export const CASES = {
   },
   'blocked loop': {
     slots: 16,
+    loses: BOTH,
     strike: ({ client, tell, wasStopped }) => (wasStopped ? client.kill('SIGCONT') : tell('block 800')),
     atOpen: 800,
   },
@@ -182,6 +192,16 @@ class Client {
   }
 }
 
+/** Waits until what servers kept for a client that did not read has come: from then on sound comes by the clock. */
+async function drained(client, rate) {
+  for (let before; ; ) {
+    const [{ frames }, ms] = [await client.tell('look'), performance.now()];
+    if (before && frames - before.frames < ((ms - before.ms) * rate * 1.5) / 1e3) return;
+    before = { frames, ms };
+    await delay(250);
+  }
+}
+
 /** Runs a case, and says what was lost and what was told of it. */
 export async function run(serverName, caseName, { phase, seconds }) {
   const one = CASES[caseName];
@@ -210,7 +230,9 @@ export async function run(serverName, caseName, { phase, seconds }) {
     const replay = () => serverName === 'PulseAudio' && play(server, serverName);
     await one.strike({ server, serverName, client: client.process, tell, settle, replay, isBefore, wasStopped, seconds: seconds ?? one.seconds });
     if (wasStopped) client.process.kill('SIGCONT');
-    await client.more(SECOND * 1.5);
+    await client.more(rate / 10);
+    await drained(client, rate);
+    await client.more(rate * 1.5);
     const seen = await client.tell('');
     return { ...judge(seen, rate), ms: 1e3 / rate, events: seen.events, unflagged: seen.unflagged, aheadMs: seen.aheadMs };
   } finally {

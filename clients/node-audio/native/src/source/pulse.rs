@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::device::{Backend, Device, Kind, Program, Wanted};
 use crate::error::Result;
-use crate::limits::TURN_MS;
+use crate::limits::{CLOCK_LOOKS, TURN_MS};
 use crate::session::{Control, Session};
 use crate::source::Source;
 use crate::source::outage::{Outage, outlast_all};
@@ -46,10 +46,11 @@ impl Pulse {
         let request = resolved.request(self.packet);
         let recording = Recording::start(connection, &request).map_err(fault)?;
         connection.subscribe();
-        // Before anybody knows of the stream, so that a client that is stopped from then on has a time.
-        let opened = recording.timing().map_err(fault)?;
         let mut stream = Stream::new(connection, &recording, &resolved);
-        stream.begin(opened);
+        // Before anybody knows of the stream, so that a client that is stopped from then on has a time.
+        for _ in 0..CLOCK_LOOKS {
+            stream.begin(recording.timing().map_err(fault)?);
+        }
         outage.over(session, &recording.source(), resolved.format)?;
         let ended = stream.run(session, outage, &self.wanted);
         if !session.is_stopped() {

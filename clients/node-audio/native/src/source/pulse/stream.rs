@@ -114,11 +114,15 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// Notes when it began, by the first report; none where that has frames already.
-    pub fn begin(&mut self, opened: Option<Timing>) {
-        let report = opened.map(|timing| Report::of(timing, self.resolved.format));
+    /// Notes when it began, by a report without frames; the least late one counts.
+    pub fn begin(&mut self, timing: Option<Timing>) {
+        let report = timing.map(|timing| Report::of(timing, self.resolved.format));
         let empty = report.filter(|report| report.written == 0);
-        self.opened_ns = empty.map(|report| report.ns);
+        let began_ns = empty.map(|report| report.ns);
+        self.opened_ns = match (self.opened_ns, began_ns) {
+            (Some(before), Some(now)) => Some(before.min(now)),
+            (before, now) => before.or(now),
+        };
     }
 
     /// When the frame after the last delivered one is captured, in ns. `None`: none was delivered.
