@@ -91,6 +91,12 @@ impl DeviceClock {
         self.correct(frame, predicted, error);
     }
 
+    /// `true`: there was a first observation.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.anchor.is_some()
+    }
+
     /// Error of a time: what the frame of this number was captured later than predicted, in ns.
     #[must_use]
     pub fn error_of(&self, frame: u64, ns: u64) -> Option<f64> {

@@ -43,14 +43,39 @@ struct Doubt {
     least_ns: f64,
 }
 
+/// The first times, by which the clock is set. The least late but one counts: a server that is about to render
+/// anew may say a time that is too early.
+#[derive(Debug, Clone, Copy)]
+struct Settling {
+    left: u32,
+    /// The two smallest errors against the first time.
+    least_ns: [f64; 2],
+}
+
+impl Settling {
+    const BEGUN: Self = Self {
+        left: CLOCK_LOOKS_FIRST - 1,
+        least_ns: [0.0, f64::INFINITY],
+    };
+
+    fn and(self, error_ns: f64) -> Self {
+        let [first, second] = self.least_ns;
+        Self {
+            left: self.left - 1,
+            least_ns: [first.min(error_ns), second.min(first.max(error_ns))],
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     format: Format,
     times: Times,
     clock: DeviceClock,
-    /// Times that may still move the clock back freely: the first ones.
-    settling: u32,
+    settling: Option<Settling>,
+    /// A time after the first ones was as predicted: the clock is right, and a later one is not its error.
+    is_confirmed: bool,
     doubt: Option<Doubt>,
 }
 
@@ -62,7 +87,8 @@ impl Timeline {
             format,
             times,
             clock: DeviceClock::steady(format.rate),
-            settling: CLOCK_LOOKS_FIRST,
+            settling: None,
+            is_confirmed: false,
             doubt: None,
         }
     }
@@ -76,27 +102,36 @@ impl Timeline {
     /// `true`: there are times enough for the first packet's.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.settling == 0 || self.times == Times::Stamped
+        self.clock.is_set() && self.settling.is_none()
     }
 
     /// Takes note that the frame of this number was captured at this time, and judges.
     pub fn observe(&mut self, frame: u64, ns: u64) -> Verdict {
         let Some(error_ns) = self.clock.error_of(frame, ns) else {
-            self.settling = CLOCK_LOOKS_FIRST - 1;
+            self.settling = (self.times == Times::Told).then_some(Settling::BEGUN);
             self.clock.observe(frame, ns);
             return Verdict::Follows;
         };
-        if self.settling > 0 && error_ns.abs() < CLOCK_GAP_NS {
-            self.settling -= 1;
-            self.clock.shift(error_ns.min(0.0));
+        if let Some(settling) = self.settling
+            && error_ns.abs() < CLOCK_GAP_NS
+        {
+            self.settle(settling.and(error_ns));
             return Verdict::Follows;
         }
         if error_ns.abs() < CLOCK_DOUBT_NS {
             self.doubt = None;
+            self.is_confirmed = true;
             self.clock.observe(frame, ns);
             return Verdict::Follows;
         }
         self.judge(ns, error_ns)
+    }
+
+    fn settle(&mut self, settling: Settling) {
+        self.settling = Some(settling).filter(|settling| settling.left > 0);
+        if self.settling.is_none() {
+            self.clock.shift(settling.least_ns[1]);
+        }
     }
 
     fn judge(&mut self, ns: u64, error_ns: f64) -> Verdict {
@@ -127,7 +162,8 @@ impl Timeline {
 
     fn decide(&mut self, ns: f64) -> Verdict {
         self.doubt = None;
-        if ns.abs() < CLOCK_GAP_NS_MIN {
+        let is_error_of_first = !self.is_confirmed && ns.abs() < CLOCK_GAP_NS;
+        if ns.abs() < CLOCK_GAP_NS_MIN || is_error_of_first {
             self.clock.shift(ns);
             return Verdict::Follows;
         }
@@ -175,7 +211,8 @@ impl Timeline {
     pub fn interrupt(&mut self) {
         self.clock.interrupt();
         self.doubt = None;
-        self.settling = CLOCK_LOOKS_FIRST;
+        self.settling = None;
+        self.is_confirmed = false;
     }
 }
 
@@ -280,22 +317,29 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_of_the_first_times_counts() {
+    fn an_error_of_the_first_times_is_no_gap() {
         let mut timeline = Timeline::new(FORMAT, Times::Told);
-        for (step, late_ms) in [
-            (0, 9),
-            (1, 4),
-            (2, 0),
-            (3, 6),
-            (4, 1),
-            (5, 3),
-            (6, 2),
-            (7, 8),
-        ] {
+        for step in 0..8 {
+            // Too early, all of them.
+            timeline.observe(step * 480, (981 + step * 10) * MS);
+        }
+        let (_, verdict) = decided(&mut timeline, 8 * 480, |_| 0);
+        assert_eq!(verdict, Verdict::Follows);
+        let time_ns = timeline.time_of(0).unwrap();
+        assert!(time_ns.abs_diff(1_000 * MS) < 1_000, "{time_ns}");
+    }
+
+    #[test]
+    fn the_earliest_but_one_of_the_first_times_counts() {
+        let mut timeline = Timeline::new(FORMAT, Times::Told);
+        for (step, late_ms) in (0_u64..).zip([9, 4, -15, 6, 0, 3, 2, 8]) {
             assert!(!timeline.is_settled());
-            timeline.observe(step * 480, (1_000 + step * 10 + late_ms) * MS);
+            let due_ms = 1_000 + step * 10;
+            let ms = due_ms.saturating_add_signed(late_ms);
+            timeline.observe(step * 480, ms * MS);
         }
         assert!(timeline.is_settled());
-        assert_eq!(timeline.time_of(0), Some(1_000 * MS));
+        let time_ns = timeline.time_of(0).unwrap();
+        assert!(time_ns.abs_diff(1_000 * MS) < 1_000, "{time_ns}");
     }
 }
