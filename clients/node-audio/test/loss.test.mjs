@@ -22,16 +22,16 @@ const AHEAD_MS = 50;
 const rows = [];
 
 /**
- * What was lost: by the probe, unless its player was started anew, or late itself, as PipeWire's are by whole cycles; then
- * by when packets came.
+ * What was lost: by the probe, unless its player was started anew, or late or early itself, as PipeWire's are, most often by
+ * whole cycles; then by when packets came.
  */
 function lostOf(serverName, caseName, phase, { byProbe, byTime, told, estimated, droppedCounted }) {
   if (caseName === 'blocked loop' && phase === 'before') return droppedCounted;
   const isAnew = caseName === 'restart' && serverName === 'PulseAudio';
   const isResampled = caseName === 'rate change' && phase === 'before';
   if (isAnew || isResampled) return byTime;
-  if (serverName === 'PulseAudio' || byProbe >= told) return byProbe;
-  const isByCycles = estimated === 0 && (told - byProbe) % CYCLE_FRAMES === 0;
+  if (serverName === 'PulseAudio') return byProbe;
+  const isByCycles = estimated === 0 && told > byProbe && (told - byProbe) % CYCLE_FRAMES === 0;
   if (isByCycles) return told;
   return Math.abs(byTime - told) < Math.abs(byProbe - told) ? byTime : byProbe;
 }
