@@ -229,7 +229,9 @@ impl<'c> Stream<'c> {
         let is_due = match &mut self.hold {
             Some(hold) if readable > 0 => {
                 let since_ns = *hold.since_ns.get_or_insert(now);
-                if now.saturating_sub(since_ns) > HOLD_NS_MAX {
+                // Without any report there is no time to give to a packet.
+                let has_time = self.timeline.time_of(self.next).is_some();
+                if has_time && now.saturating_sub(since_ns) > HOLD_NS_MAX {
                     self.hold = None;
                 }
                 has_come || passed_ns > STALL_NS
