@@ -10,7 +10,7 @@ use rubato::{Async, FixedAsync, Indexing, Resampler as _};
 use super::in_floats;
 use super::mix::Matrix;
 use super::sample::encode;
-use super::sinc;
+use super::sinc::Sinc;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::frames::{Data, Frames};
@@ -21,6 +21,7 @@ use crate::packetizer::Time;
 pub struct Resampler {
     from: Format,
     to: Format,
+    sinc: Sinc,
     inner: Async<f32>,
     matrix: Matrix,
     /// Room for one chunk, interleaved, of which so many frames are there.
@@ -73,10 +74,11 @@ impl Resampler {
         let ratio = f64::from(to.rate) / f64::from(from.rate);
         let channels = to.channels as usize;
         let chunk = (from.rate / RESAMPLE_CHUNKS_A_SECOND).max(1) as usize;
+        let sinc = Sinc::converting(from.rate, to.rate);
         let inner = Async::new_sinc(
             ratio,
             1.0 + CLOCK_PPM_MAX / 1e6,
-            &sinc::CONVERT.parameters(),
+            &sinc.parameters(),
             chunk,
             channels,
             FixedAsync::Input,
@@ -91,8 +93,9 @@ impl Resampler {
             input: vec![0.0; chunk * channels],
             filled: 0,
             output: vec![0.0; inner.output_frames_max() * channels],
-            delay_left: sinc::CONVERT.lead(ratio).0,
-            offset: sinc::CONVERT.lead(ratio).1,
+            delay_left: sinc.lead(ratio).0,
+            offset: sinc.lead(ratio).1,
+            sinc,
             inner,
             frames_in: 0,
             frames_out: 0,
@@ -246,7 +249,7 @@ impl Resampler {
             partial = 0;
         }
         self.inner.reset();
-        self.delay_left = sinc::CONVERT.lead(self.nominal_ratio()).0;
+        self.delay_left = self.sinc.lead(self.nominal_ratio()).0;
         (self.filled, self.frames_in, self.frames_out) = (0, 0, 0);
         Ok(())
     }
@@ -366,6 +369,82 @@ mod tests {
         let (bytes, _) = resampled(from, to, &sine(from, 7_000.0, 48_000));
         let level = crate::level::Level::of(&bytes[800..bytes.len() - 800], Sample::S16);
         assert!(level.rms_dbfs() < -80.0, "{} dB", level.rms_dbfs());
+    }
+
+    /// What is left of a sine of this frequency, in dB.
+    #[expect(clippy::cast_precision_loss, reason = "a second of frames")]
+    fn response(from: Format, to: Format, hertz: f64) -> f64 {
+        let (bytes, _) = resampled(from, to, &sine(from, hertz, from.rate / 4));
+        let samples: Vec<f64> = bytes
+            .chunks_exact(4)
+            .map(|bytes| f64::from(decode_f32(bytes)))
+            .collect();
+        // Without the ends, where the sine begins and stops all at once.
+        let samples = &samples[100..samples.len() - 100];
+        let power = samples.iter().map(|sample| sample * sample).sum::<f64>();
+        10.0 * (power / samples.len() as f64 / 0.125).log10()
+    }
+
+    #[test]
+    fn telephony_passes_3_4_khz_within_1_db_and_60_db_less_from_4_6() {
+        let to = format(8_000, 1, Sample::F32);
+        for rate in [32_000, 44_100, 48_000, 96_000] {
+            let from = format(rate, 1, Sample::F32);
+            for hertz in (300..=3_400).step_by(100) {
+                let db = response(from, to, f64::from(hertz));
+                assert!(db.abs() <= 1.0, "{rate}, {hertz} Hz: {db} dB");
+            }
+            for hertz in (4_600..rate / 2).step_by(200) {
+                let db = response(from, to, f64::from(hertz));
+                assert!(db <= -60.0, "{rate}, {hertz} Hz: {db} dB");
+            }
+        }
+    }
+
+    /// Signal to noise of a sine in dB: what is left where amplitude and phase of the best sine are taken out.
+    #[expect(clippy::cast_precision_loss, reason = "a second of frames")]
+    fn snr(from: Format, to: Format, hertz: f64) -> f64 {
+        let (bytes, _) = resampled(from, to, &sine(from, hertz, from.rate));
+        let samples: Vec<f64> = bytes
+            .chunks_exact(4)
+            .map(|bytes| f64::from(decode_f32(bytes)))
+            .collect();
+        let samples = &samples[300..samples.len() - 300];
+        let step = TAU * hertz / f64::from(to.rate);
+        let (mut cc, mut cs, mut ss, mut yc, mut ys) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (index, &sample) in samples.iter().enumerate() {
+            let (sin, cos) = (step * index as f64).sin_cos();
+            (cc, cs, ss) = (cc + cos * cos, cs + cos * sin, ss + sin * sin);
+            (yc, ys) = (yc + sample * cos, ys + sample * sin);
+        }
+        let determinant = cc * ss - cs * cs;
+        let (a, b) = (
+            (yc * ss - ys * cs) / determinant,
+            (ys * cc - yc * cs) / determinant,
+        );
+        let (mut signal, mut noise) = (0.0, 0.0);
+        for (index, &sample) in samples.iter().enumerate() {
+            let (sin, cos) = (step * index as f64).sin_cos();
+            let fitted = a * cos + b * sin;
+            signal += fitted * fitted;
+            noise += (sample - fitted) * (sample - fitted);
+        }
+        10.0 * (signal / noise).log10()
+    }
+
+    #[test]
+    fn the_noise_of_presets_is_that_of_floats() {
+        for (from_rate, to_rate) in [
+            (48_000, 8_000),
+            (48_000, 16_000),
+            (48_000, 24_000),
+            (44_100, 16_000),
+            (44_100, 48_000),
+        ] {
+            let from = format(from_rate, 1, Sample::F32);
+            let db = snr(from, format(to_rate, 1, Sample::F32), 997.0);
+            assert!(db > 110.0, "{from_rate} to {to_rate}: {db} dB");
+        }
     }
 
     #[test]
