@@ -188,6 +188,23 @@ test('a Worker reads slots without an event loop, and ends with the capture', as
   assert.equal(source.stats().reuse, 1);
 });
 
+test('packets that a Worker reads do not wake the event loop of the capture', async () => {
+  const source = await AudioCapture.open({ source: { kind: 'synthetic', synthetic: { speed: 10 } } });
+  const worker = new Worker(
+    `const { AudioReader } = require('@steppe/audio');
+     const { workerData, parentPort } = require('node:worker_threads');
+     const reader = new AudioReader(workerData);
+     for (let packets = 1; reader.read() !== undefined; packets += 1) if (packets === 200) parentPort.postMessage(packets);`,
+    { eval: true, workerData: source.share() },
+  );
+  const before = source.stats().wakes;
+  await new Promise((resolve) => worker.once('message', resolve));
+  // One that was under way, and the one that is left rung.
+  assert.ok(source.stats().wakes <= before + 2, `${source.stats().wakes - before} wakes`);
+  await source.close();
+  await worker.terminate();
+});
+
 test('a Worker that exits while it reads leaves the capture whole', async () => {
   const source = await AudioCapture.open({ source: { kind: 'synthetic', synthetic: { speed: 10 } } });
   const worker = new Worker(
