@@ -1,84 +1,27 @@
 //! Two sources on one clock: the second is resampled as its clock drifts against the first's.
 //!
 //! Frames of the first go out as they are. The second's are put beside those that were captured at the
-//! same time: at first, and after a gap, by leaving frames out or putting silence in; then by a resampler
-//! whose ratio follows the ratio of both clocks, corrected by what is still missing. No thread or clock is
-//! here: packets and their times go in, aligned frames come out.
+//! same time: at first, and after a gap or silence, by leaving frames out or putting silence in; then by a
+//! resampler, whose ratio a [control loop](control) on the error of time moves by fractions of a frame. No
+//! thread or clock is here: packets and their times, which their sources have filtered, go in, and aligned
+//! frames come out.
 //!
 //! **Invariant:** nothing is allocated for a packet, nor does memory grow while a source stands still.
 
-use std::collections::VecDeque;
+mod control;
+mod track;
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Adjustable, Async, FixedAsync, Resampler};
 
-use crate::clock::device::DeviceClock;
 use crate::convert::sinc;
 use crate::error::{Error, Result};
 use crate::limits::{
     ALIGN_AHEAD_NS, ALIGN_JUMP_NS, ALIGN_RATIO_MAX, ALIGN_WAIT_NS, RESAMPLE_CHUNKS_A_SECOND,
 };
 use crate::packetizer::Time;
-
-/// How long an error takes to be corrected, in s: short enough to follow drift, long enough that no pitch
-/// is heard to change.
-const CORRECTION: f64 = 2.0;
-
-/// Frames of one source, as floats.
-#[derive(Debug)]
-struct Track {
-    channels: usize,
-    clock: DeviceClock,
-    /// Frames that came, those that were lost among them.
-    received: u64,
-    /// Of these, those up to the last one with an estimated time.
-    estimated: u64,
-    /// Frames that wait to go out.
-    ready: VecDeque<f32>,
-}
-
-impl Track {
-    /// With room for so many frames that wait.
-    fn new(rate: u32, channels: u32, frames: usize) -> Self {
-        Self {
-            channels: channels as usize,
-            clock: DeviceClock::new(rate),
-            received: 0,
-            estimated: 0,
-            ready: VecDeque::with_capacity(frames * channels as usize),
-        }
-    }
-
-    /// Takes note of frames that come, the first captured at this time.
-    fn receive(&mut self, samples: usize, time: Time) {
-        self.clock.observe(self.received, time.ns);
-        self.received += (samples / self.channels) as u64;
-        if time.is_estimated {
-            self.estimated = self.received;
-        }
-    }
-
-    fn ready_frames(&self) -> usize {
-        self.ready.len() / self.channels
-    }
-
-    /// How many more frames may wait where so many may in all.
-    fn room(&self, frames: usize) -> usize {
-        frames.saturating_sub(self.ready_frames())
-    }
-
-    fn fill(&mut self, frames: usize) {
-        let samples = frames * self.channels;
-        self.ready.extend(std::iter::repeat_n(0.0, samples));
-    }
-
-    /// Leaves the next frames out, as many as there are of so many.
-    fn skip(&mut self, frames: u64) {
-        let ready = self.ready_frames();
-        let frames = usize::try_from(frames).map_or(ready, |frames| frames.min(ready));
-        self.ready.drain(..frames * self.channels);
-    }
-}
+use control::RateControl;
+use track::Track;
 
 /// See the module.
 pub struct Aligner {
@@ -89,6 +32,7 @@ pub struct Aligner {
     first: Track,
     second: Track,
     resampler: Async<f32>,
+    control: RateControl,
     /// Frames of the second that wait for a chunk to be full.
     pending: Vec<f32>,
     output: Vec<f32>,
@@ -143,6 +87,7 @@ impl Aligner {
             pending: Vec::with_capacity(chunk * second as usize),
             output: vec![0.0; room],
             resampler,
+            control: RateControl::new(),
             gone: 0,
             estimated: 0,
             filled: 0,
@@ -167,7 +112,6 @@ impl Aligner {
     pub fn lose_first(&mut self, frames: u64) {
         self.first.received += frames;
         self.gone += frames;
-        self.first.clock.interrupt();
         self.second.skip(frames);
         // What comes for them is left out too, until the first is there to be placed beside.
         self.is_placed &= self.second.ready_frames() > 0;
@@ -196,7 +140,6 @@ impl Aligner {
     #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
     pub fn lose_second(&mut self, frames: u64) {
         self.second.received += frames;
-        self.second.clock.interrupt();
         // What is in the filter is of before the gap, a few ms; what follows is placed anew.
         self.position += frames as f64;
         self.is_placed = false;
@@ -238,6 +181,7 @@ impl Aligner {
                     start = late.min(frames);
                 }
                 self.is_placed = error_ns > 0.0 || start < frames;
+                self.control.restart();
             }
         }
         // What is too far ahead is left out, and what comes after that placed anew.
@@ -259,26 +203,27 @@ impl Aligner {
         }
     }
 
-    /// Follows the clocks: the resampler's ratio is the ratio of the frames' lengths, and what corrects
-    /// the error within [`CORRECTION`].
+    /// Has the resampler follow the error of what comes next.
+    #[expect(clippy::cast_precision_loss, reason = "a chunk")]
     fn steer(&mut self) -> Result<()> {
         let Some(error_ns) = self.error_ns().filter(|_| self.is_placed) else {
             return Ok(());
         };
-        let drift = self.second.clock.frame_ratio() / self.first.clock.frame_ratio();
-        let ratio = drift * (1.0 + error_ns / 1e9 / CORRECTION);
-        let ratio = ratio.clamp(1.0 / ALIGN_RATIO_MAX, ALIGN_RATIO_MAX);
+        let frames = self.pending.len() / self.second.channels;
+        let seconds = frames as f64 / f64::from(self.rate);
+        let ratio = self.control.ratio(error_ns / 1e9, seconds);
         self.resampler
             .set_resample_ratio(ratio, false)
             .map_err(|error| Error::Format(error.to_string()))
     }
 
     /// By how much the next frame of the resampler was captured later than the frame of the first source
-    /// that it would go out with. `None` while a clock is unknown.
+    /// that it would go out with. `None` before there is a time of both.
+    #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
     fn error_ns(&self) -> Option<f64> {
         let number = self.gone + self.second.ready_frames() as u64;
-        let first = self.first.clock.exact_time_of_frame(number)?;
-        Some(self.second.clock.exact_time_of(self.position)? - first)
+        let first = self.first.time_of(number as f64)?;
+        Some(self.second.time_of(self.position)? - first)
     }
 
     /// Gives the frames that have both sources, as far as they are there. A second source that has been
@@ -305,20 +250,29 @@ impl Aligner {
             self.first.ready.drain(..first);
             self.second.ready.drain(..second);
             self.gone += frames as u64;
+            self.first.forget_before(self.gone);
         }
     }
 
-    /// Puts silence in for what the second has not given of so many frames.
+    /// Puts silence in for what the second has not given of so many frames; what it gives after that is
+    /// placed anew.
     fn fill(&mut self, frames: usize) {
         let missing = frames.saturating_sub(self.second.ready_frames());
         self.second.fill(missing);
         self.filled += missing as u64;
+        self.is_placed &= missing == 0;
     }
 
     /// When the next frame that goes out was captured.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "exact to 2^53 frames or ns, and saturating"
+    )]
     fn time(&self) -> Time {
         Time {
-            ns: self.first.clock.time_of(self.gone).unwrap_or_default(),
+            ns: self.first.time_of(self.gone as f64).unwrap_or_default() as u64,
             is_estimated: self.gone < self.first.estimated.max(self.estimated),
         }
     }

@@ -48,6 +48,19 @@ pub const ALIGN_JUMP_NS: f64 = 50e6;
 /// Largest ratio that a second source is resampled by: half a percent is no pitch that is heard to change.
 pub const ALIGN_RATIO_MAX: f64 = 1.005;
 
+/// Natural frequency in Hz of the loop that keeps a second source aligned, at first: it is there within
+/// seconds.
+pub const ALIGN_HZ_FIRST: f64 = 0.3;
+
+/// The same once it has settled: jitter of a millisecond moves the second by less than a tenth of one.
+pub const ALIGN_HZ: f64 = 0.03;
+
+/// How long [`ALIGN_HZ_FIRST`] lasts, in s.
+pub const ALIGN_SETTLING: f64 = 5.0;
+
+/// An error in s that no jitter makes: the times of a source were corrected, and the loop is fast again.
+pub const ALIGN_LARGE: f64 = 1.5e-3;
+
 /// How long the first of two sources waits for the second, in ns.
 pub const ALIGN_WAIT_NS: f64 = 500e6;
 
