@@ -61,6 +61,10 @@ export const Counter = {
   filledFrames: 17,
   lostEvents: 18,
   estimatedFrames: 19,
+  wallOffsetNs: 20,
+  wallErrorNs: 21,
+  wallSteps: 22,
+  timeErrorNs: 23,
 } as const;
 
 /** Words of a record of the slot table. Those of 64 bits have two. */

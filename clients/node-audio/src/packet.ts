@@ -1,6 +1,6 @@
 import './symbols';
 import { AudioError } from './error';
-import { Control, Flag, Record, SAMPLE_BYTES, SAMPLES } from './layout';
+import { Control, Counter, COUNTERS, Flag, Record, SAMPLE_BYTES, SAMPLES } from './layout';
 import { Tally, TallyWord } from './tally';
 import type { Packet, SampleFormat, Samples } from './types';
 
@@ -37,6 +37,17 @@ export class RingViews {
   /** A number of 64 bits: exact to 2^53. */
   wide(index: number): number {
     return (this.word(index) >>> 0) + (this.word(index + 1) >>> 0) * 0x1_0000_0000;
+  }
+
+  /** A counter that the producer may change meanwhile: its high word and its low one, of one time. */
+  counter(name: keyof typeof Counter): number {
+    const index = COUNTERS / 4 + Counter[name] * 2;
+    const { words } = this;
+    for (;;) {
+      const high = Atomics.load(words, index + 1);
+      const low = Atomics.load(words, index);
+      if (Atomics.load(words, index + 1) === high) return (low >>> 0) + high * 0x1_0000_0000;
+    }
   }
 
   samplesAt(offset: number, length: number): Samples {
@@ -110,6 +121,16 @@ export class SlotPacket implements Packet {
 
   get position(): number {
     return this.wide(Record.position);
+  }
+
+  get wallTimeMs(): number {
+    return (this.timeNs + this.ring.counter('wallOffsetNs')) / 1e6;
+  }
+
+  get timeErrorMs(): number {
+    const { ring } = this;
+    const ns = ring.counter('timeErrorNs') + ring.counter('wallErrorNs');
+    return ns / 1e6 + (this.timeEstimated ? (this.frames * 1e3) / this.sampleRate : 0);
   }
 
   get frames(): number {
@@ -232,6 +253,8 @@ export class CopiedPacket implements Packet {
   readonly timeNs: number;
   readonly position: number;
   readonly timeEstimated: boolean;
+  readonly wallTimeMs: number;
+  readonly timeErrorMs: number;
   readonly frames: number;
   readonly channels: number;
   readonly sampleRate: number;
@@ -250,6 +273,8 @@ export class CopiedPacket implements Packet {
     this.timeNs = packet.timeNs;
     this.position = packet.position;
     this.timeEstimated = packet.timeEstimated;
+    this.wallTimeMs = packet.wallTimeMs;
+    this.timeErrorMs = packet.timeErrorMs;
     this.frames = packet.frames;
     this.channels = packet.channels;
     this.sampleRate = packet.sampleRate;

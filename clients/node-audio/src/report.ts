@@ -42,6 +42,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
     copies: tally(Tally.copies),
     fallbackCopies: tally(Tally.fallbackCopies),
     wakes: counter('wakes'),
+    wallSteps: counter('wallSteps'),
     latencyMs: latencyOf(ring.tallyWords),
     resamplerDelayMs: (delayFrames * 1e3) / ring.sampleRate,
   };

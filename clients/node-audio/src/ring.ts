@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { bucketOf, ticksAt, ticksOf } from './latency';
-import { Control, Counter, COUNTERS, Record, RECORD_BYTES, State } from './layout';
+import { Control, type Counter, Record, RECORD_BYTES, State } from './layout';
 import { CopiedPacket, RingViews, SlotPacket } from './packet';
 import { Tally, TallyWord } from './tally';
 import type { Packet } from './types';
@@ -159,15 +159,7 @@ export class RingReader {
   }
 
   counter(name: keyof typeof Counter): number {
-    const index = COUNTERS / 4 + Counter[name] * 2;
-    const { words } = this.ring;
-    for (;;) {
-      const high = Atomics.load(words, index + 1);
-      const low = Atomics.load(words, index);
-      if (Atomics.load(words, index + 1) === high) {
-        return (low >>> 0) + (high >>> 0) * 0x1_0000_0000;
-      }
-    }
+    return this.ring.counter(name);
   }
 
   private takeSlot(): SlotPacket | undefined {

@@ -144,6 +144,17 @@ export interface Packet {
    * A double: exact while the machine is up for less than 104 days, then to 2 ns.
    */
   readonly timeNs: number;
+  /**
+   * Time of day of its first frame, in ms since 1970, with a fraction: `new Date(packet.wallTimeMs)`. It is `timeNs` by
+   * the system's clock of now: where that was set since, it is what the clock would have said then.
+   */
+  readonly wallTimeMs: number;
+  /**
+   * Bound of the error of `wallTimeMs` and `timeNs`, in ms: by how much the device's times of late were apart from
+   * its clock's, and what reading the system's clock adds; a packet's length more if the time is estimated. What
+   * the device itself does not tell, such as the delay of a converter, is not in it.
+   */
+  readonly timeErrorMs: number;
   /** True if the device reports no time, and `timeNs` is estimated from the arrival of the packet. */
   readonly timeEstimated: boolean;
   readonly frames: number;
@@ -330,6 +341,8 @@ export interface CaptureStats {
   fallbackCopies: number;
   /** Calls from native code into JavaScript; each delivers all waiting packets. */
   wakes: number;
+  /** Times that the system's clock was set while packets came: `wallTimeMs` follows it. */
+  wallSteps: number;
   /**
    * Time from the capture of a packet's last frame to its delivery, to 1 µs. Sampled: the first packet of
    * the first wake in each 268 ms.

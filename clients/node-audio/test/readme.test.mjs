@@ -35,6 +35,7 @@ function workplace(t) {
 const prints = {
   'Quick start': /^(512 \d+\n){20,40}$/,
   'Packets are on loan': /^1 0\n$/,
+  Times: /^(\d{4}-\d\d-\d\dT[\d:.]+Z ± \d+\.\d{3} ms\n){3}$/,
   'Overruns and lost frames': /captured: 300,/,
   'In a Worker': /^0\.5\n$/,
   Recordings: /^001.wav 48000\n002.wav 48000\n003.wav 24000\n3 120000\n$/,

@@ -81,6 +81,26 @@ test('packets come in order, in place, and their slots go back', () => {
   assert.equal(reader.delivered, 100);
 });
 
+test('a packet tells the time of day by the offset of now, and how much it may be off', () => {
+  const { writer, reader } = pair({ slots: 3 });
+  const wide = new BigInt64Array(writer.memory);
+  const set = (counter, ns) => Atomics.store(wide, 32 + counter, BigInt(ns));
+  const [offset, wallError, timeError] = [20, 21, 23];
+  assert.ok(writer.publish());
+  const packet = reader.take();
+  const timeMs = (0x1_0000_0000 + 5_000) / 1e6;
+  set(offset, 1_764_000_000_000_000_000n);
+  assert.ok(Math.abs(packet.wallTimeMs - (1_764_000_000_000 + timeMs)) < 1e-3);
+  // The clock is set back to before 1970.
+  set(offset, -3_600_000_000_000n);
+  assert.ok(Math.abs(packet.wallTimeMs - (timeMs - 3_600_000)) < 1e-3);
+  set(wallError, 500);
+  set(timeError, 250_000);
+  assert.equal(packet.timeErrorMs, 0.2505);
+  assert.ok(writer.publish({ flags: 4 }));
+  assert.equal(reader.take().timeErrorMs, 0.2505 + 4_000 / 48_000);
+});
+
 test('packets are counted beyond 32 bits', () => {
   const { writer, reader, tallyWords } = pair({ slots: 3 });
   for (const [low, delivered] of [[0x7fff_ffff, 2 ** 31], [-1, 2 ** 32]]) {

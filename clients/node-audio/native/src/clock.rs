@@ -3,6 +3,7 @@
 pub mod device;
 pub mod sys;
 pub mod timeline;
+pub mod wall;
 
 /// Now, in ns of the monotonic clock.
 #[must_use]

@@ -115,10 +115,18 @@ pub enum Counter {
     LostEvents,
     /// Those of [`LostFrames`](Self::LostFrames) that were inferred from the time that has passed.
     EstimatedFrames,
+    /// What to add to a packet's time for the time since 1970, in ns, with a sign.
+    WallOffsetNs,
+    /// By how much that may be off, in ns.
+    WallErrorNs,
+    /// Times that the wall clock was set.
+    WallSteps,
+    /// By how much packets' times may be off, in ns, as far as the source knows.
+    TimeErrorNs,
 }
 
 /// Number of [`Counter`]s.
-pub const COUNTERS_LEN: u32 = Counter::EstimatedFrames as u32 + 1;
+pub const COUNTERS_LEN: u32 = Counter::TimeErrorNs as u32 + 1;
 
 /// Offset of the queue: what stands before it has a size of its own.
 pub const QUEUE_OFFSET: u32 = 512;

@@ -123,6 +123,19 @@ pub const STALL_NS: u64 = 60_000_000;
 /// Longest time that frames wait for reports, in ns.
 pub const HOLD_NS_MAX: u64 = 1_000_000_000;
 
+/// Longest time in ns between two readings of the monotonic clock that says nothing of a thread that was
+/// preempted between them: some hundred times what a reading takes.
+pub const WALL_WIDTH_NS: u64 = 10_000;
+
+/// Most readings of the wall clock for a packet.
+pub const WALL_READINGS_MAX: u32 = 3;
+
+/// A change of the wall clock in ns that counts as a step: between two packets it drifts by less.
+pub const WALL_STEP_NS: u64 = 1_000_000;
+
+/// Time constant in s with which the scatter of a device's times is forgotten.
+pub const SCATTER_SECONDS: f64 = 10.0;
+
 /// How long a sound server may take for an answer, in ms.
 pub const SERVER_ANSWER_MS_MAX: u64 = 5_000;
 

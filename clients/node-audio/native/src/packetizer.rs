@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::clock;
+use crate::clock::wall::{Reading, WallClock};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::frames::Frames;
@@ -127,6 +127,7 @@ pub struct Packetizer {
     lost_before: u64,
     /// Flags of the next packet.
     flags: u32,
+    wall: WallClock,
     gate: Option<Gate>,
     /// Packets of the gate's pre-roll, the oldest first. Its capacity never changes.
     kept: Vec<(Slot, Record)>,
@@ -162,6 +163,7 @@ impl Packetizer {
             sequence: 0,
             lost_before: 0,
             flags: 0,
+            wall: WallClock::default(),
             gate: settings.gate.map(Gate::new),
             kept: Vec::with_capacity(preroll as usize),
         })
@@ -331,12 +333,23 @@ impl Packetizer {
         record.lost_before = std::mem::take(&mut self.lost_before);
         record.sequence = self.sequence;
         record.position = self.position;
-        record.published_ns = clock::now_ns();
+        record.published_ns = self.read_clocks();
         let end_ns = record.time_ns + self.settings.format.duration_ns(record.frames.into());
         let latency = record.published_ns.saturating_sub(end_ns);
         self.ring.count(Counter::LatencyNs, latency);
         self.ring.publish(slot, &record);
         self.pass_by(record.frames.into());
+    }
+
+    /// Notes what the wall clock is beside the monotonic one, and gives the latter.
+    fn read_clocks(&mut self) -> u64 {
+        let reading = Reading::now();
+        let offset = self.wall.observe(reading);
+        self.ring
+            .set(Counter::WallOffsetNs, offset.ns.cast_unsigned());
+        self.ring.set(Counter::WallErrorNs, offset.error_ns);
+        self.ring.set(Counter::WallSteps, self.wall.steps());
+        reading.after
     }
 
     /// Counts a packet that was delivered or dropped.

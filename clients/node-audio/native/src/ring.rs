@@ -234,6 +234,11 @@ impl Ring {
         cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
+    /// Sets a counter that is a value of the present.
+    pub fn set(&self, counter: Counter, value: u64) {
+        self.counter(counter).store(value, Relaxed);
+    }
+
     /// A counter.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> &AtomicU64 {

@@ -226,6 +226,11 @@ impl Session {
         self.packetizer.ring().count(counter, more);
     }
 
+    /// Says by how much the times of frames may be off, in ns, as far as the source knows.
+    pub fn note_time_error(&self, ns: u64) {
+        self.packetizer.ring().set(Counter::TimeErrorNs, ns);
+    }
+
     /// Reports frames of the device that were lost, and says how many frames of packets they are.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 
 use std::f64::consts::{SQRT_2, TAU};
 
-use crate::limits::{CLOCK_JUMP_NS, CLOCK_PPM_MAX};
+use crate::limits::{CLOCK_GAP_NS_MIN, CLOCK_JUMP_NS, CLOCK_PPM_MAX, SCATTER_SECONDS};
 
 /// Bandwidths of the loop, in Hz: the less, the less jitter passes.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,8 @@ pub struct DeviceClock {
     anchor: Option<(u64, f64)>,
     /// How much time was observed, in s.
     observed: f64,
+    /// The largest error of late, in ns; at first what the first times may be off.
+    scatter_ns: f64,
 }
 
 impl DeviceClock {
@@ -58,6 +60,7 @@ impl DeviceClock {
             frame_ns: nominal_ns,
             anchor: None,
             observed: 0.0,
+            scatter_ns: CLOCK_GAP_NS_MIN,
         }
     }
 
@@ -119,6 +122,8 @@ impl DeviceClock {
             self.bandwidth.settled
         };
         self.observed += elapsed_ns / 1e9;
+        let forgotten = (-elapsed_ns / 1e9 / SCATTER_SECONDS).exp();
+        self.scatter_ns = error.abs().max(self.scatter_ns * forgotten);
         let omega = (TAU * bandwidth * elapsed_ns / 1e9).min(0.5);
         self.anchor = Some((frame, predicted + SQRT_2 * omega * error));
         if elapsed_ns > 0.0 {
@@ -151,6 +156,18 @@ impl DeviceClock {
     pub fn exact_time_of(&self, position: f64) -> Option<f64> {
         let (anchor, ns) = self.anchor?;
         Some(ns + (position - of_ns(anchor)) * self.frame_ns)
+    }
+
+    /// By how much the times that were told of late were off from what it predicted, at most: a bound of its
+    /// error, in ns.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and saturating"
+    )]
+    pub fn scatter_ns(&self) -> u64 {
+        self.scatter_ns.ceil() as u64
     }
 
     /// How long a frame lasts over what it should, as a ratio.

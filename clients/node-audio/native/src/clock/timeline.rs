@@ -99,6 +99,18 @@ impl Timeline {
         self.clock.time_of(frame)
     }
 
+    /// A bound of the error of its times, in ns.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and saturating"
+    )]
+    pub fn scatter_ns(&self) -> u64 {
+        let doubt_ns = self.doubt.map_or(0.0, |doubt| doubt.least_ns.abs());
+        self.clock.scatter_ns().max(doubt_ns as u64)
+    }
+
     /// `true`: there are times enough for the first packet's.
     #[must_use]
     pub fn is_settled(&self) -> bool {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use super::sys::Memory;
-use super::{Record, Ring};
-use crate::layout::{Layout, QUEUE_OFFSET, RECORD_BYTES, record, word};
+use super::{Record, Ring, counter_of};
+use crate::layout::{Counter, Layout, QUEUE_OFFSET, RECORD_BYTES, record, word};
 
 /// A packet that is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +67,12 @@ impl Consumer {
     #[must_use]
     pub fn word(&self, index: u32) -> &AtomicU32 {
         self.memory.u32(index * 4)
+    }
+
+    /// A counter of the ring.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> u64 {
+        counter_of(&self.memory, counter).load(Relaxed)
     }
 
     pub(super) fn field(&self, slot: u32, field: u32) -> &AtomicU32 {

@@ -298,6 +298,8 @@ impl Joined {
             session.push(Data::Bytes(bytes), aligned.time)
         })?;
         session.count(Counter::FilledFrames, self.aligner.take_filled());
+        // Packets' times are the first's.
+        session.note_time_error(self.first.consumer.counter(Counter::TimeErrorNs));
         Ok(())
     }
 

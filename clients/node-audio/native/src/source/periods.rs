@@ -88,6 +88,7 @@ impl Periods {
             ns: self.end_ns().unwrap_or(time.ns),
             ..time
         };
+        session.note_time_error(self.timeline.scatter_ns());
         outage.close_gap(session, time.ns)?;
         self.next += data.count(self.format);
         session.push(data, time)

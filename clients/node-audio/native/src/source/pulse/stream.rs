@@ -268,6 +268,7 @@ impl<'c> Stream<'c> {
             self.timeline.observe(0, opened_ns);
         }
         let verdict = self.timeline.observe(report.written, report.ns);
+        session.note_time_error(self.timeline.scatter_ns());
         if let Some(hold) = &mut self.hold {
             hold.looks += 1;
         }
