@@ -1,6 +1,9 @@
-//! The doorbell: a thread-safe function whose queue holds one call.
+//! The doorbell: libuv's wake of the event loop, or a thread-safe function whose queue holds one call.
 //!
-//! It is Node-API's own and not napi's, which allocates for each call.
+//! The latter is for programs without libuv. It is Node-API's own and not napi's, which allocates for each
+//! call.
+
+mod uv;
 
 use std::ptr;
 use std::sync::atomic::AtomicBool;
@@ -10,20 +13,70 @@ use napi::bindgen_prelude::{Function, JsValue};
 use napi::{Env, Status, sys};
 
 use crate::session;
+use uv::{Doorbell, Ringer};
 
-/// A share in the thread-safe function; the last one that goes takes it along.
-pub struct Bell {
+/// A share in the doorbell: the object in JavaScript has one, and outlives the thread that has the other.
+pub enum Bell {
+    /// The object's, with libuv.
+    Kept(Doorbell),
+    /// The thread's.
+    Lent(Ringer),
+    /// Either's, without libuv.
+    Queued(Queued),
+}
+
+impl Bell {
+    /// Two shares: the object in JavaScript has the first, the capture's thread the second.
+    pub fn pair(env: &Env, callback: &Function<(), ()>) -> napi::Result<(Self, Self)> {
+        if let Some(doorbell) = Doorbell::new(env, callback) {
+            let ringer = doorbell.ringer();
+            return Ok((Self::Kept(doorbell), Self::Lent(ringer)));
+        }
+        let (kept, lent) = Queued::pair(env, callback)?;
+        Ok((Self::Queued(kept), Self::Queued(lent)))
+    }
+
+    /// Has it keep the event loop alive.
+    pub fn reference(&self, env: &Env) {
+        match self {
+            Self::Kept(doorbell) => doorbell.reference(),
+            Self::Queued(queued) => queued.reference(env),
+            Self::Lent(_) => {}
+        }
+    }
+
+    /// Lets the event loop end without it.
+    pub fn unreference(&self, env: &Env) {
+        match self {
+            Self::Kept(doorbell) => doorbell.unreference(),
+            Self::Queued(queued) => queued.unreference(env),
+            Self::Lent(_) => {}
+        }
+    }
+}
+
+impl session::Bell for Bell {
+    fn ring(&self) {
+        match self {
+            Self::Kept(doorbell) => doorbell.ringer().ring(),
+            Self::Lent(ringer) => ringer.ring(),
+            Self::Queued(queued) => queued.ring(),
+        }
+    }
+}
+
+/// A share in a thread-safe function; the last one that goes takes it along.
+pub struct Queued {
     function: sys::napi_threadsafe_function,
     /// Node.js has taken this share back.
     is_closing: AtomicBool,
 }
 
 // SAFETY: a thread-safe function may be called and released from any thread.
-unsafe impl Send for Bell {}
+unsafe impl Send for Queued {}
 
-impl Bell {
-    /// Two shares: the capture's thread has one, the object in JavaScript the other.
-    pub fn pair(env: &Env, callback: &Function<(), ()>) -> napi::Result<(Self, Self)> {
+impl Queued {
+    fn pair(env: &Env, callback: &Function<(), ()>) -> napi::Result<(Self, Self)> {
         let name = env.create_string("steppe-audio")?;
         let mut function = ptr::null_mut();
         // SAFETY: `env`, the callback and the name are of this call; no finalizer, no context, and
@@ -57,20 +110,16 @@ impl Bell {
         Ok((share(), share()))
     }
 
-    /// Has it keep the event loop alive.
-    pub fn reference(&self, env: &Env) {
+    fn reference(&self, env: &Env) {
         // SAFETY: this share keeps the function, and `env` is its environment's.
         unsafe { sys::napi_ref_threadsafe_function(env.raw(), self.function) };
     }
 
-    /// Lets the event loop end without it.
-    pub fn unreference(&self, env: &Env) {
+    fn unreference(&self, env: &Env) {
         // SAFETY: as for `reference`.
         unsafe { sys::napi_unref_threadsafe_function(env.raw(), self.function) };
     }
-}
 
-impl session::Bell for Bell {
     fn ring(&self) {
         let mode = sys::ThreadsafeFunctionCallMode::nonblocking;
         // SAFETY: this share keeps the function.
@@ -83,7 +132,7 @@ impl session::Bell for Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for Queued {
     fn drop(&mut self) {
         if self.is_closing.load(Relaxed) {
             return;
