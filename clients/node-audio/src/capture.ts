@@ -6,7 +6,7 @@ import { batches, type Batch } from './batches';
 import { checked } from './check';
 import { DeviceWatch, devices, processes } from './devices';
 import { AudioError, toAudioError } from './error';
-import { Control } from './layout';
+import { Control, Doorbell } from './layout';
 import { addon, type NativeCapture, type NativeEvent } from './native';
 import { resolve } from './options';
 import { packets, PacketReader, type Reading } from './reader';
@@ -43,8 +43,8 @@ export interface Shareable {
 /** Packets that are given to listeners before the event loop has its turn: it must not starve. */
 const PACKETS_A_TURN = 4_096;
 
-/** Interval at which a capture that a Worker reads looks for events, in ms: it has no doorbell then. */
-const SHARED_LOOK_MS = 100;
+/** Interval at which a capture that a Worker reads looks for overruns, in ms: packets do not wake it then. */
+const SHARED_LOOK_MS = 500;
 
 /**
  * Captures sound from a device as packets, in memory that is allocated once.
@@ -253,8 +253,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const shared = sharedOf(this.reader.memory, this.reader.tally);
     worker?.postMessage(shared);
     if (this.reader.ended) return shared;
-    // The doorbell stays rung, so that nothing wakes this thread for packets.
-    Atomics.store(this.reader.ring.ring.words, Control.doorbell, 1);
+    // From now on, nothing wakes this thread for packets.
+    Atomics.store(this.reader.ring.ring.words, Control.doorbell, Doorbell.events);
     const timer = setInterval(() => this.drainSafely(), SHARED_LOOK_MS);
     if (!this.isReferenced) timer.unref();
     this.sharing = { reading, timer, readersBefore };
@@ -279,7 +279,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     clearInterval(sharing.timer);
     reader.ring.reclaim();
     sharing.reading.end();
-    Atomics.store(reader.ring.ring.words, Control.doorbell, 0);
+    Atomics.store(reader.ring.ring.words, Control.doorbell, Doorbell.silent);
     this.scheduleDrain();
   }
 
@@ -326,7 +326,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   }
 
   private onDoorbell(): void {
-    if (this.sharing === undefined) Atomics.store(this.reader.ring.ring.words, Control.doorbell, 0);
+    if (this.sharing === undefined) Atomics.store(this.reader.ring.ring.words, Control.doorbell, Doorbell.silent);
     this.reader.ring.noteWake();
     this.drainSafely();
   }

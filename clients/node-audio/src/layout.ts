@@ -32,6 +32,13 @@ export const Control = {
   readersEnded: 53,
 } as const;
 
+/** Values of `word::DOORBELL`. */
+export const Doorbell = {
+  silent: 0,
+  rung: 1,
+  events: 2,
+} as const;
+
 /** Values of `word::CLOSED`. */
 export const Closed = {
   open: 0,

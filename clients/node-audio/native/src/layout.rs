@@ -44,7 +44,7 @@ pub mod word {
     pub const HEAD: u32 = 16;
     /// Packets taken out of the queue; wraps. Whoever raises it by compare-exchange has the entry.
     pub const TAIL: u32 = 32;
-    /// 1: a wake of the event loop is under way.
+    /// Values of [`doorbell`](super::doorbell).
     pub const DOORBELL: u32 = 48;
     /// Blocking readers that sleep.
     pub const WAITERS: u32 = 49;
@@ -56,6 +56,16 @@ pub mod word {
     pub const READERS_BEGUN: u32 = 52;
     /// Blocking readers that have ended; wraps.
     pub const READERS_ENDED: u32 = 53;
+}
+
+/// Values of [`word::DOORBELL`].
+pub mod doorbell {
+    /// The next packet or event wakes the event loop.
+    pub const SILENT: u32 = 0;
+    /// A wake of the event loop is under way.
+    pub const RUNG: u32 = 1;
+    /// Events wake the event loop, packets don't: a Worker takes them.
+    pub const EVENTS: u32 = 2;
 }
 
 /// Values of [`word::CLOSED`].

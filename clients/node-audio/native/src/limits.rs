@@ -33,6 +33,9 @@ pub const EVENTS_MAX: usize = 64;
 /// Longest device name or id in bytes that is kept of what a sound server says.
 pub const NAME_BYTES_MAX: usize = 512;
 
+/// Packets whose reader is woken before the source has delivered all that it has: it may lag behind.
+pub const HELD_PACKETS_MAX: u32 = 4;
+
 /// Most devices or streams of a list.
 pub const DEVICES_MAX: usize = 1_024;
 

@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::event::{Event, Opened};
 use crate::format::Format;
 use crate::frames::Data;
-use crate::layout::{Counter, closed, word};
-use crate::limits::EVENTS_MAX;
+use crate::layout::{Counter, closed, doorbell, word};
+use crate::limits::{EVENTS_MAX, HELD_PACKETS_MAX};
 use crate::packetizer::{Loss, Packetizer, Time};
 use crate::wait;
 
@@ -85,6 +85,8 @@ pub struct Session {
     has_begun: bool,
     /// Packets that were published when the event loop was last woken.
     told: u32,
+    /// Whether wakes wait until the source has delivered what it has.
+    holds_wakes: bool,
 }
 
 impl Session {
@@ -107,6 +109,7 @@ impl Session {
             events,
             bell,
             told: 0,
+            holds_wakes: false,
         };
         (session, received)
     }
@@ -261,7 +264,12 @@ impl Session {
             ring.count(Counter::LostEvents, 1);
         }
         ring.words(word::EVENTS).store(1, SeqCst);
-        self.wake();
+        if ring.words(word::DOORBELL).load(SeqCst) == doorbell::EVENTS {
+            ring.count(Counter::Wakes, 1);
+            self.bell.ring();
+        } else {
+            self.wake();
+        }
     }
 
     /// Ends: no packet follows.
@@ -278,10 +286,23 @@ impl Session {
         wait::wake(&self.packetizer.ring().memory());
     }
 
+    /// Has wakes wait, but for [`HELD_PACKETS_MAX`], until [`let_wakes`](Self::let_wakes): whom they wake would
+    /// take the processor from a source that has not delivered all that it has.
+    pub fn hold_wakes(&mut self) {
+        self.holds_wakes = true;
+    }
+
+    /// Wakes who has something to read, and has wakes wait no longer.
+    pub fn let_wakes(&mut self) {
+        self.holds_wakes = false;
+        self.ring_if_published();
+    }
+
     fn ring_if_published(&mut self) {
         let ring = self.packetizer.ring();
         let head = ring.words(word::HEAD).load(SeqCst);
-        if head == self.told {
+        let waiting = head.wrapping_sub(self.told);
+        if waiting == 0 || (self.holds_wakes && waiting < HELD_PACKETS_MAX) {
             return;
         }
         self.told = head;
@@ -291,11 +312,12 @@ impl Session {
 
     fn wake(&self) {
         let ring = self.packetizer.ring();
-        let doorbell = ring.words(word::DOORBELL);
+        let word = ring.words(word::DOORBELL);
         // An exchange that fails takes the cache line from its reader all the same: while it rings, for
         // each packet.
-        let rings = doorbell.load(SeqCst) != 0;
-        if !rings && doorbell.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
+        let (silent, rung) = (doorbell::SILENT, doorbell::RUNG);
+        let is_silent = word.load(SeqCst) == silent;
+        if is_silent && word.compare_exchange(silent, rung, SeqCst, SeqCst).is_ok() {
             ring.count(Counter::Wakes, 1);
             self.bell.ring();
         }

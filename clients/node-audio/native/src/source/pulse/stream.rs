@@ -322,21 +322,28 @@ impl<'c> Stream<'c> {
         bytes as u64 / u64::from(self.resolved.format.frame_bytes())
     }
 
-    /// Delivers what is there before the frame of this number.
+    /// Delivers what is there before the frame of this number, and then has its reader woken, once.
     fn drain(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
+        session.hold_wakes();
+        let drained = self.drain_held(session, outage, end);
+        session.let_wakes();
+        drained
+    }
+
+    fn drain_held(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
         let recording = self.recording;
-        while self.next < end {
+        let mut left = recording.readable_bytes();
+        while self.next < end && left > 0 {
             let outcome = RefCell::new(Ok(()));
             let took = recording.next(|fragment| {
                 *outcome.borrow_mut() = self.deliver(session, outage, fragment);
+                fragment.bytes()
             });
             let took = took.map_err(|fault| self.connection.error(fault, &self.resolved.source))?;
             outcome.into_inner()?;
-            if took.is_none() {
-                break;
-            }
+            left = took.map_or(0, |bytes| left.saturating_sub(bytes));
         }
-        self.readable = recording.readable_bytes();
+        self.readable = left;
         Ok(())
     }
 
@@ -390,11 +397,14 @@ impl<'c> Stream<'c> {
 }
 
 impl Fragment<'_> {
-    fn frames(self, format: Format) -> u64 {
-        let bytes = match self {
+    fn bytes(self) -> usize {
+        match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Hole(bytes) => bytes,
-        };
-        bytes as u64 / u64::from(format.frame_bytes())
+        }
+    }
+
+    fn frames(self, format: Format) -> u64 {
+        self.bytes() as u64 / u64::from(format.frame_bytes())
     }
 }

@@ -219,6 +219,8 @@ library! {
         fn pa_stream_get_device_name(*mut Stream) -> *const c_char;
         fn pa_stream_is_suspended(*mut Stream) -> c_int;
         fn pa_stream_set_moved_callback(*mut Stream, Option<OnStream>, *mut c_void);
+        fn pa_stream_set_state_callback(*mut Stream, Option<OnStream>, *mut c_void);
+        fn pa_stream_set_suspended_callback(*mut Stream, Option<OnStream>, *mut c_void);
         fn pa_stream_update_timing_info(*mut Stream, Option<OnSuccess>, *mut c_void) -> *mut Operation;
         fn pa_stream_get_timing_info(*mut Stream) -> *const TimingInfo;
         fn pa_stream_readable_size(*mut Stream) -> usize;

@@ -33,8 +33,8 @@ pub struct Request {
 pub struct Recording<'c> {
     connection: &'c Connection,
     stream: NonNull<Stream>,
-    /// Written by a callback.
-    was_moved: Box<Cell<bool>>,
+    /// Written by callbacks.
+    status: Box<Status>,
     /// As above.
     answer: Box<Answer>,
     /// The question that was not answered yet.
@@ -88,7 +88,12 @@ impl<'c> Recording<'c> {
         let recording = Self {
             connection,
             stream: NonNull::new(stream).ok_or_else(|| connection.fault("pa_stream_new"))?,
-            was_moved: Box::default(),
+            status: Box::new(Status {
+                library: connection.library,
+                was_moved: Cell::new(false),
+                is_ready: Cell::new(false),
+                is_suspended: Cell::new(false),
+            }),
             answer: Box::new(Answer {
                 library: connection.library,
                 timing: Cell::new(None),
@@ -101,9 +106,13 @@ impl<'c> Recording<'c> {
 
     fn connect(&self, request: &Request) -> Result<(), Fault> {
         let (library, stream) = (self.connection.library, self.stream.as_ptr());
-        let cell = ptr::from_ref(&*self.was_moved).cast_mut().cast();
-        // SAFETY: the cell lives as long as the stream, in a box.
-        unsafe { (library.pa_stream_set_moved_callback)(stream, Some(on_moved), cell) };
+        let status: *mut c_void = ptr::from_ref(&*self.status).cast_mut().cast();
+        // SAFETY: the status lives as long as the stream, in a box.
+        unsafe { (library.pa_stream_set_moved_callback)(stream, Some(on_moved), status) };
+        // SAFETY: as above.
+        unsafe { (library.pa_stream_set_state_callback)(stream, Some(on_status), status) };
+        // SAFETY: as above.
+        unsafe { (library.pa_stream_set_suspended_callback)(stream, Some(on_status), status) };
         if let Some(index) = request.of_stream {
             // SAFETY: the stream is there, and not connected yet.
             let status = unsafe { (library.pa_stream_set_monitor_stream)(stream, index) };
@@ -147,10 +156,10 @@ impl<'c> Recording<'c> {
         unsafe { (self.connection.library.pa_stream_get_state)(self.stream.as_ptr()) }
     }
 
-    /// Whether it records still.
+    /// Whether it records still: as libpulse told when that changed, since each call of it costs a system call.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.state() == stream_state::READY
+        self.status.is_ready.get()
     }
 
     /// Name of the source that it records.
@@ -164,15 +173,13 @@ impl<'c> Recording<'c> {
     /// Whether the server moved it to another source since this was last asked.
     #[must_use]
     pub fn take_moved(&self) -> bool {
-        self.was_moved.take()
+        self.status.was_moved.take()
     }
 
     /// Whether its source is suspended.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
-        let is_suspended = self.connection.library.pa_stream_is_suspended;
-        // SAFETY: the stream is there.
-        (unsafe { is_suspended(self.stream.as_ptr()) }) == 1
+        self.status.is_suspended.get()
     }
 
     /// Bytes that can be read now.
@@ -258,8 +265,12 @@ impl Drop for Recording<'_> {
         if !asked.is_null() {
             self.connection.cancel(asked);
         }
-        // SAFETY: the stream is there; its callback is taken back before the cell goes.
+        // SAFETY: the stream is there; its callbacks are taken back before the status goes.
         unsafe { (library.pa_stream_set_moved_callback)(stream, None, ptr::null_mut()) };
+        // SAFETY: as above.
+        unsafe { (library.pa_stream_set_state_callback)(stream, None, ptr::null_mut()) };
+        // SAFETY: as above.
+        unsafe { (library.pa_stream_set_suspended_callback)(stream, None, ptr::null_mut()) };
         // SAFETY: as above. It fails where there is no connection any more.
         unsafe { (library.pa_stream_disconnect)(stream) };
         // SAFETY: this is the only reference.
@@ -267,11 +278,31 @@ impl Drop for Recording<'_> {
     }
 }
 
-extern "C" fn on_moved(_: *mut Stream, cell: *mut c_void) {
-    // SAFETY: the recording's cell, which it keeps until it takes the callback back; the loop's
+/// What callbacks have told of a stream.
+struct Status {
+    library: &'static Library,
+    was_moved: Cell<bool>,
+    is_ready: Cell<bool>,
+    is_suspended: Cell<bool>,
+}
+
+extern "C" fn on_moved(stream: *mut Stream, status: *mut c_void) {
+    // SAFETY: the recording's status, which it keeps until it takes the callback back; the loop's
     // thread is the one that reads it.
-    let cell = unsafe { &*cell.cast::<Cell<bool>>() };
-    cell.set(true);
+    unsafe { &*status.cast::<Status>() }.was_moved.set(true);
+    // The other source may be suspended, or not any more.
+    on_status(stream, status);
+}
+
+extern "C" fn on_status(stream: *mut Stream, status: *mut c_void) {
+    // SAFETY: as in `on_moved`.
+    let status = unsafe { &*status.cast::<Status>() };
+    // SAFETY: the stream is there while it calls back.
+    let state = unsafe { (status.library.pa_stream_get_state)(stream) };
+    status.is_ready.set(state == stream_state::READY);
+    // SAFETY: as above.
+    let suspended = unsafe { (status.library.pa_stream_is_suspended)(stream) };
+    status.is_suspended.set(suspended == 1);
 }
 
 /// Where the server's report goes.
