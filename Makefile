@@ -58,10 +58,10 @@ bench-plane: ## compare the request plane with tonic, tarpc and NATS
 	@scripts/setup.sh bench
 	@cargo run --locked --release --package steppe-bench -- plane $(ARGS)
 
-bench-audio: ## compare @steppe/audio with decibri, copies, and a pool that the garbage collector frees
+bench-audio: ## compare @steppe/audio with recorders of sound servers, other packages, copies and a collected pool
 	@scripts/setup.sh bench
 	@cd clients/node-audio && npm ci --no-audit --no-fund && npm run build && \
-	  npm run build:native -- --release && npm ci --prefix bench/peers --no-audit --no-fund && \
+	  npm run build:native -- --release && npm install --prefix bench/peers --no-audit --no-fund --no-save && \
 	  npm run bench -- $(or $(ARGS),--svg bench/bench.svg --page ../../docs/performance/audio.md)
 
 soak-audio: ## soak @steppe/audio on a sound server for an hour; unreported lost frames and growing memory fail

@@ -96,8 +96,9 @@ packages() {
       echo dnsperf:dnsperf unbound:unbound dnsdist:dnsdist knot-resolver:kresd dnsmasq-base:dnsmasq
       # The plane's bench.
       echo nats-server:nats-server
-      # The bench of sound: a server, and the way to it for who knows ALSA alone.
+      # The bench of sound: servers, their recorders, and the way to them for who knows ALSA alone.
       echo nodejs:node npm:npm pulseaudio:pulseaudio pulseaudio-utils:pacat
+      echo pipewire:pipewire pipewire-bin:pw-cat pipewire-pulse:pipewire-pulse wireplumber:wireplumber dbus-daemon:dbus-daemon
       echo "libasound2-plugins:/usr/lib/$(uname -m)-linux-gnu/alsa-lib/libasound_module_pcm_pulse.so"
       # The allocators' bench counts instructions, and builds peers that no package has.
       echo valgrind:valgrind g++:c++

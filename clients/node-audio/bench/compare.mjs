@@ -1,6 +1,6 @@
 // Compares ways to hand packets over, each in a process of its own, at 100 a second what one sound server plays, and
 // prints a table for each rate. `npm run bench -- [--svg FILE] [--page FILE]` draws a chart, and puts the tables between the marks of a
-// page. SECONDS a case as the variable says, 10 by default. `--before FOLDER` compares two builds of the package instead:
+// page. Then device.mjs compares what listening to a sound server costs. SECONDS a case as the variable says, 10 by default. `--before FOLDER` compares two builds of the package instead:
 // before.mjs.
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { PulseServer, longProbe } from '../test/pulse-server.mjs';
 import { compare as compareBuilds } from './before.mjs';
+import { deviceTables } from './device.mjs';
 
 const file = (option) => {
   const at = process.argv.indexOf(option);
@@ -82,15 +83,20 @@ function tableOf(rate) {
 const isOurs = (row) => OURS.includes(row.mode);
 const table = [100, 10_000, 0].map(tableOf).join('\n\n');
 console.log(table);
+const devices = await deviceTables();
+console.log(devices);
 
 /** A chart below another. */
 const panel = (title, drawn, at) => `<g transform="translate(0 ${at})"><text x="10" y="22" font-weight="bold">${title}</text>${drawn.join('')}</g>`;
 
 if (file('--svg')) writeFileSync(file('--svg'), chart());
 if (file('--page')) {
-  const marks = /(<!-- begin bench -->\n)[^]*(<!-- end bench -->)/;
-  const document = readFileSync(file('--page'), 'utf8');
-  writeFileSync(file('--page'), document.replace(marks, (_all, begin, end) => `${begin}${table}\n${end}`));
+  let document = readFileSync(file('--page'), 'utf8');
+  for (const [mark, text] of [['bench', table], ['device', devices]]) {
+    const marks = new RegExp(`(<!-- begin ${mark} -->\\n)[^]*(<!-- end ${mark} -->)`);
+    document = document.replace(marks, (_all, begin, end) => `${begin}${text}\n${end}`);
+  }
+  writeFileSync(file('--page'), document);
 }
 
 /** Two charts of bars: what a packet allocates, and how fast packets go. */
