@@ -125,7 +125,7 @@ pub enum Counter {
     LostEvents,
     /// Those of [`LostFrames`](Self::LostFrames) that were inferred from the time that has passed.
     EstimatedFrames,
-    /// What to add to a packet's time for the time since 1970, in ns, with a sign.
+    /// Offset from a packet's time to the time since 1970, in ns, with a sign.
     WallOffsetNs,
     /// By how much that may be off, in ns.
     WallErrorNs,

@@ -58,7 +58,7 @@ pub const ALIGN_HZ_FIRST: f64 = 0.3;
 /// The same once it has settled: jitter of a millisecond moves the second by less than a tenth of one.
 pub const ALIGN_HZ: f64 = 0.03;
 
-/// How long [`ALIGN_HZ_FIRST`] lasts, in s.
+/// Time in s that [`ALIGN_HZ_FIRST`] lasts.
 pub const ALIGN_SETTLING: f64 = 5.0;
 
 /// An error in s that no jitter makes: the times of a source were corrected, and the loop is fast again.

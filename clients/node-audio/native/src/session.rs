@@ -85,7 +85,7 @@ pub struct Session {
     has_begun: bool,
     /// Packets that were published when the event loop was last woken.
     told: u32,
-    /// Whether wakes wait until the source has delivered what it has.
+    /// True while wakes wait until the source has delivered what it has.
     holds_wakes: bool,
 }
 

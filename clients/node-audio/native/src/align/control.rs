@@ -13,9 +13,9 @@ use crate::limits::{ALIGN_HZ, ALIGN_HZ_FIRST, ALIGN_LARGE, ALIGN_RATIO_MAX, ALIG
 /// See the module.
 #[derive(Debug)]
 pub struct RateControl {
-    /// What the clocks are apart, as a part of the rate.
+    /// Distance of the clocks, as a part of the rate.
     drift: f64,
-    /// How long it has run since it began, in s.
+    /// Time since it began, in s.
     elapsed: f64,
 }
 

@@ -199,7 +199,7 @@ fn a_first_source_that_stands_still_lets_nothing_grow() {
     assert_eq!(aligner.second.ready.capacity(), room);
 }
 
-/// Whether each frame that goes out is said to have an estimated time, where that of the first twenty
+/// Marks: `true` for each frame that goes out and is said to have an estimated time, where that of the first twenty
 /// packets of one source is.
 fn marks(estimated: usize) -> Vec<bool> {
     let mut aligner = aligner();
@@ -239,7 +239,7 @@ const TONE: f64 = 100.0;
 /// Frames of its period.
 const PERIOD: usize = 80;
 
-/// What is told of a packet's time: `jitter` ns off, by chance, and from `shifted` s on `shift` ns off as well.
+/// Errors of a packet's time as it is told: `jitter` ns off, by chance, and from `shifted` s on `shift` ns off as well.
 #[derive(Clone, Copy, Default)]
 struct Telling {
     jitter: f64,

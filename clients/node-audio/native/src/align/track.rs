@@ -67,7 +67,7 @@ impl Track {
         self.ready.len() / self.channels
     }
 
-    /// How many more frames may wait where so many may in all.
+    /// Number of frames that may wait besides, where so many may in all.
     pub(super) fn room(&self, frames: usize) -> usize {
         frames.saturating_sub(self.ready_frames())
     }

@@ -52,7 +52,7 @@ impl Reading {
         self.after.saturating_sub(self.before)
     }
 
-    /// What is to be added to the monotonic clock.
+    /// The offset that is to be added to the monotonic clock.
     fn offset(self) -> Offset {
         let middle = self.before + self.width() / 2;
         Offset {
@@ -77,12 +77,12 @@ fn wall_ns() -> i64 {
     }
 }
 
-/// What is to be added to the monotonic clock for the time of day, in ns.
+/// Offset from the monotonic clock to the time of day, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset {
     /// As it was measured.
     pub ns: i64,
-    /// How much it may be off.
+    /// Bound of its error.
     pub error_ns: u64,
 }
 

@@ -371,7 +371,7 @@ mod tests {
         assert!(level.rms_dbfs() < -80.0, "{} dB", level.rms_dbfs());
     }
 
-    /// What is left of a sine of this frequency, in dB.
+    /// Level of a sine of this frequency that is left, in dB.
     #[expect(clippy::cast_precision_loss, reason = "a second of frames")]
     fn response(from: Format, to: Format, hertz: f64) -> f64 {
         let (bytes, _) = resampled(from, to, &sine(from, hertz, from.rate / 4));

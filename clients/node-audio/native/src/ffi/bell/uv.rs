@@ -71,7 +71,7 @@ impl Uv {
     }
 }
 
-/// What the handle's callbacks need; libuv has the pointer to it, and its close callback frees it.
+/// Memory of the handle and its callbacks: libuv has the pointer to it, and its close callback frees it.
 #[repr(C, align(16))]
 struct State {
     handle: [u8; HANDLE_BYTES_MAX],
@@ -153,7 +153,7 @@ impl Doorbell {
         (status == sys::Status::napi_ok).then_some(())
     }
 
-    /// What rings it.
+    /// A way to ring it.
     pub fn ringer(&self) -> Ringer {
         // SAFETY: the state is there until this is dropped.
         let uv = unsafe { self.state.as_ref() }.uv;

@@ -278,7 +278,7 @@ impl Drop for Recording<'_> {
     }
 }
 
-/// What callbacks have told of a stream.
+/// State of a stream, as callbacks tell it.
 struct Status {
     library: &'static Library,
     was_moved: Cell<bool>,
