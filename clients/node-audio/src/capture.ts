@@ -54,14 +54,14 @@ const SHARED_LOOK_MS = 500;
  */
 export class AudioCapture extends EventEmitter<CaptureEvents> {
   /** Format of the packets. With two sources side by side, `channels` counts those of both. */
-  readonly format: Readonly<AudioFormat>;
+  readonly format: Readonly<Required<AudioFormat>>;
   /** Frames of a full packet. */
   readonly packetFrames: number;
   /**
    * ID of the device, and the format in which it is captured; set once `open` has resolved. It is current when
    * a `device` event of the kind `moved` is emitted.
    */
-  device: { id: string; format: AudioFormat } | undefined;
+  device: { id: string; format: Required<AudioFormat> } | undefined;
 
   private readonly reader: PacketReader;
   private readonly native: NativeCapture;
@@ -100,7 +100,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
       throw toAudioError(error);
     }
     this.reader = new PacketReader(memory, resolved);
-    this.format = this.reader.format;
+    this.format = { ...this.reader.format, channelMap: this.native.channelMap() };
     this.packetFrames = this.reader.packetFrames;
     this.listening = this.reader.reading('packet listeners');
     this.ended = new Promise((resolve) => (this.resolveEnded = resolve));

@@ -98,10 +98,15 @@ function distanceOf(one: string, other: string): number {
   return last[other.length] as number;
 }
 
+const isMap = (value: unknown): boolean =>
+  Array.isArray(value) && value.length >= 1 && value.length <= 32 && value.every((name) => typeof name === 'string');
+
 const FORMAT: Shape<AudioFormat> = {
   sampleRate: whole(4_000, 384_000),
   channels: whole(1, 32),
   sample: oneOf(...Object.keys(SAMPLE_BYTES)),
+  // Native code knows the names.
+  channelMap: rule('1 to 32 positions', isMap),
 };
 
 const SYNTHETIC: Shape<SyntheticOptions> = {

@@ -12,6 +12,7 @@ export async function devices(): Promise<AudioDevice[]> {
     backend: backend as Backend,
     sampleRate: format.sampleRate,
     channels: format.channels,
+    channelMap: format.channelMap,
   }));
 }
 

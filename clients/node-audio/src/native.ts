@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { AudioError } from './error';
-import type { SampleFormat } from './types';
+import type { ChannelPosition, SampleFormat } from './types';
 
 /** @internal */
 export interface NativeSource {
@@ -21,6 +21,7 @@ export interface NativeSource {
   packets?: number | undefined;
   sampleRate?: number | undefined;
   channels?: number | undefined;
+  channelMap?: readonly string[] | undefined;
   sample?: SampleFormat | undefined;
 }
 
@@ -30,6 +31,7 @@ export interface NativeOptions {
   combine: string;
   sampleRate: number;
   channels: number;
+  channelMap?: readonly string[] | undefined;
   sample: SampleFormat;
   packetFrames: number;
   slots: number;
@@ -44,6 +46,7 @@ export interface NativeOptions {
 export interface NativeFormat {
   sampleRate: number;
   channels: number;
+  channelMap: ChannelPosition[];
   sample: SampleFormat;
 }
 
@@ -69,6 +72,7 @@ export interface NativeEvent {
 
 /** @internal */
 export interface NativeCapture {
+  channelMap(): ChannelPosition[];
   start(): void;
   pause(): void;
   resume(): void;

@@ -15,7 +15,9 @@ export interface Resolved {
 export function resolve(options: CaptureOptions): Resolved {
   const preset = options.preset === undefined ? undefined : PRESETS[options.preset];
   const defaults: AudioFormat = { sampleRate: 48_000, channels: 1, sample: 's16' };
-  const format = { ...defaults, ...preset?.format, ...defined(options.format ?? {}) };
+  const asked = defined(options.format ?? {});
+  const byMap = asked.channelMap === undefined ? {} : { channels: asked.channelMap.length };
+  const format = { ...defaults, ...preset?.format, ...byMap, ...asked };
   return {
     native: native(options, format, options.packetMs ?? preset?.packetMs ?? 10),
     copy: options.mode === 'copy',
@@ -43,6 +45,7 @@ function native(options: CaptureOptions, format: AudioFormat, packetMs: number):
     combine,
     sampleRate,
     channels: format.channels,
+    channelMap: format.channelMap,
     sample: format.sample,
     packetFrames: frames,
     slots: options.ring?.slots ?? twoSeconds,
@@ -62,7 +65,8 @@ function toSources(source: CaptureOptions['source']): NativeSource[] {
   const list = source === undefined ? [{ kind: 'input' } as Source] : [source].flat() as Source[];
   return list.map(({ synthetic, ...rest }) => {
     const { format, ...signal } = synthetic ?? {};
-    return { ...rest, ...signal, ...format };
+    const channels = format?.channels ?? format?.channelMap?.length;
+    return { ...rest, ...signal, ...format, ...(channels === undefined ? {} : { channels }) };
   });
 }
 

@@ -8,6 +8,22 @@
 /** Encoding of one sample: signed 16-bit integers, 32-bit floats in ±1, or 8-bit µ-law (G.711). */
 export type SampleFormat = 's16' | 'f32' | 'mulaw';
 
+/**
+ * Position of a channel, with the names of PulseAudio. `aux0` to `aux31` are channels without a position,
+ * by number.
+ */
+export type ChannelPosition =
+  | 'mono'
+  | 'front-left' | 'front-right' | 'front-center'
+  | 'lfe'
+  | 'rear-left' | 'rear-right' | 'rear-center'
+  | 'front-left-of-center' | 'front-right-of-center'
+  | 'side-left' | 'side-right'
+  | 'top-center'
+  | 'top-front-left' | 'top-front-right' | 'top-front-center'
+  | 'top-rear-left' | 'top-rear-right' | 'top-rear-center'
+  | `aux${number}`;
+
 /** Format of packets. The device is opened in this format, or its sound is converted to it. */
 export interface AudioFormat {
   /** Frames per second: 4,000 to 384,000. */
@@ -15,6 +31,12 @@ export interface AudioFormat {
   /** Interleaved channels: 1 to 32. With two sources side by side: channels of each source. */
   channels: number;
   sample: SampleFormat;
+  /**
+   * Positions of the channels, in their order. Default: the order of WAVE files for up to 8 channels (see
+   * the README), then `aux0`, `aux1`, …. With two sources side by side: those of each source. A device with
+   * other positions is mixed by them.
+   */
+  channelMap?: readonly ChannelPosition[];
 }
 
 /**
@@ -231,6 +253,8 @@ export interface AudioDevice {
   /** Current sample rate. */
   sampleRate: number;
   channels: number;
+  /** Positions of the channels. */
+  channelMap: readonly ChannelPosition[];
   /** Sound system that provides the device. */
   backend: Backend;
 }

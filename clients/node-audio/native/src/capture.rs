@@ -66,6 +66,7 @@ impl Capture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel_map::ChannelMap;
     use crate::format::{Format, Sample};
     use crate::layout::{closed, flag, word};
     use crate::packetizer::{Overrun, Settings, Silence};
@@ -84,6 +85,7 @@ mod tests {
     fn packetizer(slots: u32) -> Packetizer {
         let settings = Settings {
             format: FORMAT,
+            map: ChannelMap::standard(2),
             packet_frames: 48,
             overrun: Overrun::DropOldest,
             silence: Silence::Emit,
@@ -95,6 +97,7 @@ mod tests {
     fn source(frames: Option<u64>, pace: Pace) -> Box<Synthetic> {
         let settings = synthetic::Settings {
             format: FORMAT,
+            map: ChannelMap::standard(2),
             wave: Wave::Ramp,
             pace,
             period: 48,

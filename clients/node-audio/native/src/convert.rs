@@ -9,6 +9,7 @@ pub mod resample;
 pub mod sample;
 pub mod sinc;
 
+use crate::channel_map::StreamFormat;
 use crate::error::{Error, Result};
 use crate::format::{Format, Sample};
 use mix::Matrix;
@@ -38,18 +39,20 @@ impl Conversion {
     ///
     /// # Errors
     /// [`Error::Format`]: it is refused by policy.
-    pub fn new(from: Format, to: Format, policy: Policy) -> Result<Self> {
-        if from == to {
+    pub fn new(from: StreamFormat, to: StreamFormat, policy: Policy) -> Result<Self> {
+        let is_same_rate = from.format.rate == to.format.rate;
+        let matrix = Matrix::new(from, to);
+        if from.format == to.format && matrix.is_identity() {
             return Ok(Self::None);
         }
         if policy == Policy::Refuse {
             return Err(Error::Format(format!(
                 "the device provides {from}, the capture requires {to}; set `format` to the device's \
-                 format, or `convert` to 'allow'"
+                 format and channel map, or `convert` to 'allow'"
             )));
         }
-        if from.rate == to.rate {
-            return Ok(Self::Mix(Matrix::new(from, to)));
+        if is_same_rate {
+            return Ok(Self::Mix(matrix));
         }
         Ok(Self::Resample(Box::new(Resampler::new(from, to)?)))
     }

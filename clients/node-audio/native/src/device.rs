@@ -1,6 +1,6 @@
 //! Devices and programs that can be captured, as lists tell them.
 
-use crate::format::Format;
+use crate::channel_map::StreamFormat;
 
 /// What sound comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Device {
     /// Whether it is taken when none is named.
     pub is_default: bool,
     /// What it gives; of ALSA, which is not asked before it is opened, an assumption.
-    pub format: Format,
+    pub format: StreamFormat,
     /// Which sound system knows it.
     pub backend: Backend,
 }

@@ -1,7 +1,7 @@
 //! What a capture tells beside packets.
 
+use crate::channel_map::StreamFormat;
 use crate::error::Error;
-use crate::format::Format;
 
 /// What has happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub struct Opened {
     /// The device's id.
     pub device: String,
     /// What the device gives.
-    pub format: Format,
+    pub format: StreamFormat,
     /// What resampling delays samples by, in frames of the packets. Times in packets allow for it.
     pub delay_frames: f64,
 }

@@ -21,6 +21,7 @@ use napi::bindgen_prelude::{Function, Uint8Array};
 use napi_derive::napi;
 
 use crate::capture::Capture;
+use crate::channel_map::ChannelMap;
 use crate::convert::Policy;
 use crate::error::Error;
 use crate::layout::Layout;
@@ -72,6 +73,7 @@ pub fn now_ns() -> f64 {
 #[napi]
 pub struct Native {
     running: Guard<Running>,
+    map: ChannelMap,
 }
 
 /// What has to end before the environment does, in this order: the thread, what it would have taken,
@@ -116,6 +118,7 @@ impl Native {
     ) -> Result<Self, Fault> {
         let (source, packetizer) = built(&options, &memory).map_err(|error| thrown(&error))?;
         let (kept, bell) = Bell::pair(&env, &on_doorbell).map_err(|error| refused(&error))?;
+        let map = packetizer.stream_format().map;
         let running = Running {
             capture: None,
             ready: Some(Ready {
@@ -128,7 +131,13 @@ impl Native {
             _array: memory,
         };
         let running = Guard::new(&env, running).map_err(|error| refused(&error))?;
-        Ok(Self { running })
+        Ok(Self { running, map })
+    }
+
+    /// Positions of the packets' channels.
+    #[napi]
+    pub fn channel_map(&self) -> Vec<String> {
+        self.map.names()
     }
 
     /// Starts the capture's thread. The event `open` or `failed` follows.

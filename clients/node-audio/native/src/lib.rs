@@ -26,6 +26,7 @@
 //! - `align.rs`, `align/`: alignment of two sources on one clock
 //! - `clock.rs`, `clock/`: monotonic clock, and device clock as frame times (`device.rs`)
 //! - `format.rs`: sample and stream formats
+//! - `channel_map.rs`: positions of channels
 //! - `capture.rs`: a capture: a source on its thread
 //! - `session.rs`: state of a capture shared with its source: control, events, wakes
 //! - `thread.rs`: thread that is joined on drop
@@ -34,6 +35,7 @@
 //!   - `pulse.rs`, `pulse/`: PulseAudio and PipeWire, through libpulse
 //!   - `alsa.rs`, `alsa/`: ALSA, through libasound
 //!   - `macos.rs`, `macos/`: CoreAudio
+//!   - `coreaudio_layout.rs`: channel layouts of CoreAudio
 //!   - `windows.rs`: WASAPI
 //!   - `synthetic.rs`: synthetic device: sine, silence, ramp
 //!   - `pair.rs`: two sources combined
@@ -58,6 +60,7 @@
 pub mod layout;
 pub mod limits;
 
+pub mod channel_map;
 pub mod device;
 pub mod error;
 pub mod event;

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::clock::wall::{Reading, WallClock};
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -39,6 +40,8 @@ pub enum Silence {
 pub struct Settings {
     /// What frames are made of.
     pub format: Format,
+    /// Positions of the channels.
+    pub map: ChannelMap,
     /// Frames of a full packet.
     pub packet_frames: u32,
     /// See [`Overrun`].
@@ -179,6 +182,15 @@ impl Packetizer {
     #[must_use]
     pub fn format(&self) -> Format {
         self.settings.format
+    }
+
+    /// Format and channel map of the packets.
+    #[must_use]
+    pub fn stream_format(&self) -> StreamFormat {
+        StreamFormat {
+            format: self.settings.format,
+            map: self.settings.map,
+        }
     }
 
     /// Appends frames, the first captured at this time, and publishes the packets that are full.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::channel_map::StreamFormat;
 use crate::convert::{Conversion, Policy};
 use crate::error::Result;
 use crate::event::{Event, Opened};
@@ -148,7 +149,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Format`](crate::error::Error::Format): it may not be converted.
-    pub fn begin(&mut self, device: &str, format: Format) -> Result<()> {
+    pub fn begin(&mut self, device: &str, format: impl Into<StreamFormat>) -> Result<()> {
+        let format = format.into();
         self.begin_again(format)?;
         self.has_begun = true;
         self.tell(Event::Open(Opened {
@@ -163,9 +165,10 @@ impl Session {
     ///
     /// # Errors
     /// As for [`begin`](Self::begin).
-    pub fn begin_again(&mut self, format: Format) -> Result<()> {
-        self.conversion = Conversion::new(format, self.format(), self.policy)?;
-        self.device = format;
+    pub fn begin_again(&mut self, format: impl Into<StreamFormat>) -> Result<()> {
+        let format = format.into();
+        self.conversion = Conversion::new(format, self.packetizer.stream_format(), self.policy)?;
+        self.device = format.format;
         Ok(())
     }
 

@@ -5,6 +5,8 @@
 
 #[cfg(target_os = "linux")]
 mod alsa;
+#[cfg(any(target_os = "macos", test))]
+mod coreaudio_layout;
 #[cfg(any(target_os = "windows", test))]
 mod idle;
 #[cfg(target_os = "linux")]

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use steppe_audio::capture::Capture;
+use steppe_audio::channel_map::ChannelMap;
 use steppe_audio::convert::Policy;
 use steppe_audio::device::Wanted;
 use steppe_audio::event::Event;
@@ -35,6 +36,7 @@ const SETTINGS: Settings = Settings {
     overrun: Overrun::DropNewest,
     silence: Silence::Emit,
     gate: None,
+    map: ChannelMap::standard(2),
 };
 
 /// Packets that the child captures.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use counting::allocations;
 use steppe_audio::capture::Capture;
+use steppe_audio::channel_map::{ChannelMap, Position};
 use steppe_audio::convert::Policy;
 use steppe_audio::format::{Format, Sample};
 use steppe_audio::layout::Layout;
@@ -32,6 +33,7 @@ const SETTINGS: Settings = Settings {
     overrun: Overrun::DropOldest,
     silence: Silence::Emit,
     gate: None,
+    map: ChannelMap::new(&[Position::Mono, Position::Mono]),
 };
 
 /// A device that runs so much fast, and is resampled to what the pair takes.
@@ -41,6 +43,7 @@ fn device(ppm: f64) -> Box<dyn Source> {
             rate: 44_100,
             ..FORMAT
         },
+        map: ChannelMap::standard(FORMAT.channels),
         wave: Wave::Speech,
         pace: Pace::Clock { ppm, speed: 1.0 },
         period: 44,

@@ -11,6 +11,7 @@ use super::in_floats;
 use super::mix::Matrix;
 use super::sample::encode;
 use super::sinc::Sinc;
+use crate::channel_map::StreamFormat;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::frames::{Data, Frames};
@@ -69,7 +70,8 @@ impl Resampler {
     ///
     /// # Errors
     /// [`Error::Format`]: rubato can't do these rates.
-    pub fn new(from: Format, to: Format) -> Result<Self> {
+    pub fn new(source: StreamFormat, target: StreamFormat) -> Result<Self> {
+        let (from, to) = (source.format, target.format);
         let refused = |reason: String| Error::Format(format!("{from} to {to}: {reason}"));
         let ratio = f64::from(to.rate) / f64::from(from.rate);
         let channels = to.channels as usize;
@@ -86,10 +88,14 @@ impl Resampler {
         .map_err(|error| refused(error.to_string()))?;
         let mut mixed = in_floats(to);
         mixed.rate = from.rate;
+        let mixed = StreamFormat {
+            format: mixed,
+            ..target
+        };
         Ok(Self {
             from,
             to,
-            matrix: Matrix::new(from, mixed),
+            matrix: Matrix::new(source, mixed),
             input: vec![0.0; chunk * channels],
             filled: 0,
             output: vec![0.0; inner.output_frames_max() * channels],
@@ -295,7 +301,7 @@ mod tests {
 
     /// Resamples in fragments of 441 frames, and gives the bytes and the times of what came.
     fn resampled(from: Format, to: Format, data: &[u8]) -> (Vec<u8>, Vec<(u64, u64)>) {
-        let mut resampler = Resampler::new(from, to).unwrap();
+        let mut resampler = Resampler::new(from.into(), to.into()).unwrap();
         let (mut bytes, mut times, mut count) = (Vec::new(), Vec::new(), 0_u64);
         let mut collect = |frames: Resampled<'_>, time: Time| {
             let frame_bytes = u64::from(to.frame_bytes());
@@ -450,8 +456,8 @@ mod tests {
     #[test]
     fn its_delay_is_some_milliseconds() {
         let resampler = Resampler::new(
-            format(48_000, 2, Sample::S16),
-            format(24_000, 1, Sample::S16),
+            format(48_000, 2, Sample::S16).into(),
+            format(24_000, 1, Sample::S16).into(),
         );
         let ms = resampler.unwrap().delay_frames() / 24.0;
         assert!((2.0..10.0).contains(&ms), "{ms} ms");

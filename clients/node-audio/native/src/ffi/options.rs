@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use napi_derive::napi;
 
+use crate::channel_map::ChannelMap;
 use crate::convert::Policy;
 use crate::device::Wanted;
 use crate::error::{Error, Result};
@@ -26,6 +27,8 @@ pub struct Options {
     pub sample_rate: u32,
     /// Samples of a frame of each source: packets of two side by side have twice as many.
     pub channels: u32,
+    /// Positions of the channels of each source; the standard ones by default.
+    pub channel_map: Option<Vec<String>>,
     /// `s16`, `f32` or `mulaw`.
     pub sample: String,
     /// Frames of a full packet.
@@ -70,6 +73,8 @@ pub struct SourceOptions {
     pub sample_rate: Option<u32>,
     /// What the device gives.
     pub channels: Option<u32>,
+    /// What the device gives; the standard positions by default.
+    pub channel_map: Option<Vec<String>>,
     /// What the device gives.
     pub sample: Option<String>,
 }
@@ -99,14 +104,16 @@ impl Options {
             )));
         }
         let each = Format::checked(self.sample_rate, self.channels, sample)?;
-        let channels = match (self.sources.len(), self.combine()?) {
-            (2, Combine::SideBySide) => each.channels * 2,
-            _ => each.channels,
+        let map = map_of(self.channel_map.as_deref(), each.channels)?;
+        let (channels, map) = match (self.sources.len(), self.combine()?) {
+            (2, Combine::SideBySide) => (each.channels * 2, map.beside(&map)),
+            _ => (each.channels, map),
         };
         let format = Format::checked(each.rate, channels, sample)?;
         let packet_ns = format.duration_ns(self.packet_frames.into());
         Ok(Settings {
             format,
+            map,
             packet_frames: self.packet_frames,
             overrun: overrun(&self.overrun)?,
             silence: silence(&self.silence)?,
@@ -136,6 +143,7 @@ impl Options {
                 let combine = self.combine()?;
                 let each = Settings {
                     format: combine.each(settings.format),
+                    map: combine.each_map(&settings.map),
                     ..settings
                 };
                 let sources = [first.source(each)?, second.source(each)?];
@@ -199,6 +207,7 @@ impl SourceOptions {
         let packets = self.packets.filter(|&packets| packets > 0);
         Ok(synthetic::Settings {
             format,
+            map: map_of(self.channel_map.as_deref(), format.channels)?,
             wave: self.wave()?,
             pace: self.pace()?,
             period: u32::try_from(period).unwrap_or(PACKET_FRAMES_MAX),
@@ -233,6 +242,20 @@ impl SourceOptions {
             ))),
         }
     }
+}
+
+/// The positions of so many channels.
+fn map_of(names: Option<&[String]>, channels: u32) -> Result<ChannelMap> {
+    let Some(names) = names else {
+        return Ok(ChannelMap::standard(channels));
+    };
+    if names.len() != channels as usize {
+        return Err(Error::Options(format!(
+            "format.channelMap has {} positions; format.channels is {channels}",
+            names.len()
+        )));
+    }
+    ChannelMap::parse(names)
 }
 
 fn overrun(word: &str) -> Result<Overrun> {

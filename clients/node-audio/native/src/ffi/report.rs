@@ -2,10 +2,10 @@
 
 use napi_derive::napi;
 
+use crate::channel_map::StreamFormat;
 use crate::device::{Device, Kind, Program};
 use crate::error::Result;
 use crate::event::Event;
-use crate::format::Format;
 use crate::layout::Layout;
 
 /// The sizes of a ring's memory.
@@ -39,13 +39,16 @@ pub struct FormatReport {
     pub sample_rate: u32,
     /// Samples of a frame.
     pub channels: u32,
+    /// Positions of the channels.
+    pub channel_map: Vec<String>,
     /// `s16`, `f32` or `mulaw`.
     pub sample: String,
 }
 
-impl From<Format> for FormatReport {
-    fn from(format: Format) -> Self {
+impl From<StreamFormat> for FormatReport {
+    fn from(StreamFormat { format, map }: StreamFormat) -> Self {
         Self {
+            channel_map: map.names(),
             sample_rate: format.rate,
             channels: format.channels,
             sample: format.sample.name().to_owned(),

@@ -18,6 +18,7 @@ const PLAIN: Settings = Settings {
     overrun: Overrun::DropOldest,
     silence: Silence::Emit,
     gate: None,
+    map: ChannelMap::standard(1),
 };
 
 fn packetizer(slots: u32, settings: Settings) -> (Packetizer, Consumer) {

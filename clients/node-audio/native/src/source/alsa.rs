@@ -8,6 +8,7 @@ mod sys;
 
 use std::time::Duration;
 
+use crate::channel_map::StreamFormat;
 use crate::clock;
 use crate::clock::timeline::Times;
 use crate::device::{Backend, Device, Kind};
@@ -75,7 +76,8 @@ impl Source for Alsa {
             _ => self.error(fault),
         })?;
         let format = pcm.format();
-        session.begin(&self.device, format)?;
+        let map = pcm.channel_map();
+        session.begin(&self.device, StreamFormat { format, map })?;
         let mut stream = Stream {
             pcm,
             format,
@@ -167,7 +169,7 @@ pub fn devices() -> Result<Vec<Device>> {
     let device = |(id, name): (String, String)| Device {
         is_default: id == DEFAULT,
         kind: Kind::Input,
-        format: sys::ASSUMED,
+        format: sys::ASSUMED.into(),
         backend: Backend::Alsa,
         id,
         name,

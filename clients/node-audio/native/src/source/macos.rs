@@ -46,8 +46,8 @@ impl System {
         let recording = Recording::start(device).map_err(|status| error(status, &name))?;
         outage.over(session, &name, recording.format())?;
         let mut stream = Stream {
-            periods: Periods::new(recording.format(), Times::Stamped),
-            suspicion: Suspicion::new(recording.format()),
+            periods: Periods::new(recording.format().format, Times::Stamped),
+            suspicion: Suspicion::new(recording.format().format),
             bytes: Vec::new(),
             recording,
         };
@@ -200,7 +200,7 @@ pub fn devices() -> Result<Vec<Device>> {
             name: "System audio".to_owned(),
             kind: Kind::Loopback,
             is_default: true,
-            format: TAP_FORMAT,
+            format: TAP_FORMAT.into(),
             backend: Backend::CoreAudio,
         });
     }

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::channel_map::StreamFormat;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::Format;
@@ -51,8 +52,14 @@ impl Outage {
     ///
     /// # Errors
     /// Its format can't be converted.
-    pub fn over(&mut self, session: &mut Session, device: &str, format: Format) -> Result<()> {
-        self.format = Some(format);
+    pub fn over(
+        &mut self,
+        session: &mut Session,
+        device: &str,
+        format: impl Into<StreamFormat>,
+    ) -> Result<()> {
+        let format = format.into();
+        self.format = Some(format.format);
         self.since = None;
         let device = device.to_owned();
         let before = self.device.replace(device.clone());
@@ -130,6 +137,7 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel_map::ChannelMap;
     use crate::convert::Policy;
     use crate::format::Sample;
     use crate::packetizer::{Overrun, Packetizer, Settings, Silence};
@@ -147,6 +155,7 @@ mod tests {
     fn session() -> (Session, Receiver<Event>) {
         let settings = Settings {
             format: FORMAT,
+            map: ChannelMap::standard(FORMAT.channels),
             packet_frames: 480,
             overrun: Overrun::DropOldest,
             silence: Silence::Emit,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::align::{Aligned, Aligner};
 use crate::capture::Capture;
+use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::convert::Policy;
 use crate::error::Result;
 use crate::event::Event;
@@ -47,6 +48,16 @@ impl Combine {
             ..format
         }
     }
+
+    /// The channel map of each source for a capture with this one.
+    #[must_use]
+    pub fn each_map(self, map: &ChannelMap) -> ChannelMap {
+        let positions = map.positions();
+        match self {
+            Self::Mix => *map,
+            Self::SideBySide => ChannelMap::new(&positions[..positions.len().div_ceil(2)]),
+        }
+    }
 }
 
 /// See the module.
@@ -55,6 +66,8 @@ pub struct Pair {
     combine: Combine,
     /// What each source gives: floats.
     each: Format,
+    /// Channel map of the capture.
+    map: ChannelMap,
     packet_frames: u32,
     policy: Policy,
 }
@@ -72,6 +85,7 @@ impl Pair {
             sources: Some(sources),
             combine,
             each: combine.each(settings.format),
+            map: settings.map,
             packet_frames: settings.packet_frames,
             policy,
         }
@@ -85,6 +99,7 @@ impl Pair {
         let consumer = Consumer::of(&ring);
         let settings = Settings {
             format: self.each,
+            map: self.combine.each_map(&self.map),
             packet_frames: self.packet_frames,
             overrun: Overrun::DropOldest,
             silence: Silence::Emit,
@@ -166,6 +181,7 @@ impl Source for Pair {
             aligner: Aligner::new(self.each.rate, channels, self.packet_frames)?,
             combine: self.combine,
             each: self.each,
+            map: self.map,
             bytes: vec![0; (self.packet_frames * self.each.frame_bytes()) as usize * 2],
         };
         joined.begin(session)?;
@@ -190,6 +206,7 @@ struct Joined {
     aligner: Aligner,
     combine: Combine,
     each: Format,
+    map: ChannelMap,
     /// Room for a packet of both.
     bytes: Vec<u8>,
 }
@@ -225,7 +242,11 @@ impl Joined {
                 }
             }
         }
-        session.begin(&devices.join(" + "), self.format())
+        let format = StreamFormat {
+            format: self.format(),
+            map: self.map,
+        };
+        session.begin(&devices.join(" + "), format)
     }
 
     fn turn(&mut self, session: &mut Session) -> Result<()> {
@@ -376,6 +397,7 @@ mod tests {
         };
         let settings = Settings {
             format: Format { channels, ..FORMAT },
+            map: ChannelMap::standard(channels),
             packet_frames: PACKET,
             overrun: Overrun::DropNewest,
             silence: Silence::Emit,

@@ -109,6 +109,7 @@ impl Periods {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel_map::ChannelMap;
     use crate::convert::Policy;
     use crate::format::Sample;
     use crate::layout::flag;
@@ -136,6 +137,7 @@ mod tests {
         fn new(times: Times) -> Self {
             let settings = Settings {
                 format: FORMAT,
+                map: ChannelMap::standard(1),
                 packet_frames: 480,
                 overrun: Overrun::DropOldest,
                 silence: Silence::Emit,

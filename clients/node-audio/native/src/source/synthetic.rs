@@ -7,6 +7,7 @@ use std::f64::consts::TAU;
 use std::thread;
 use std::time::Duration;
 
+use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::format::{Format, Sample};
@@ -53,6 +54,8 @@ pub enum Pace {
 pub struct Settings {
     /// What it gives.
     pub format: Format,
+    /// Positions of its channels.
+    pub map: ChannelMap,
     /// See [`Wave`].
     pub wave: Wave,
     /// See [`Pace`].
@@ -140,7 +143,8 @@ impl Source for Synthetic {
         let this_thread = thread::current();
         let control = session.control().clone();
         control.set_waker(Some(Box::new(move || this_thread.unpark())));
-        session.begin("synthetic", self.settings.format)?;
+        let Settings { format, map, .. } = self.settings;
+        session.begin("synthetic", StreamFormat { format, map })?;
         self.ticks.start_ns = clock::now_ns();
         while let Some(frames) = self.period() {
             self.wait_for(self.next + u64::from(frames), session);

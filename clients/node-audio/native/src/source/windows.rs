@@ -13,6 +13,7 @@ use wasapi::{
     SessionState, StreamMode, WasapiError, WaveFormat,
 };
 
+use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::clock;
 use crate::clock::timeline::Times;
 use crate::device::{Backend, Device, Kind, Program, Wanted};
@@ -49,13 +50,15 @@ impl System {
             ready: opened.client.set_get_eventhandle().map_err(error)?,
             buffer: Vec::new(),
             flow: match self.wanted {
-                Wanted::Input(_) => Flow::Steady(Periods::new(opened.format, Times::Stamped)),
+                Wanted::Input(_) => {
+                    Flow::Steady(Periods::new(opened.format.format, Times::Stamped))
+                }
                 Wanted::Loopback(_) | Wanted::Process(_) => {
-                    Flow::Loopback(Idle::new(opened.format))
+                    Flow::Loopback(Idle::new(opened.format.format))
                 }
             },
             is_estimated: matches!(self.wanted, Wanted::Process(_)),
-            format: opened.format,
+            format: opened.format.format,
         };
         opened.client.start_stream().map_err(error)?;
         let ended = stream.run(session, outage);
@@ -70,7 +73,7 @@ impl System {
     fn open(&self, asked: Format) -> Result<Opened> {
         if let Wanted::Process(pid) = self.wanted {
             // Such a client has no format of its own: Windows converts.
-            let format = in_floats(asked);
+            let format = in_floats(asked).into();
             let client = AudioClient::new_application_loopback_client(pid, true).map_err(error)?;
             return initialized(client, format!("process {pid}"), format);
         }
@@ -110,16 +113,19 @@ fn initialize() {
 struct Opened {
     client: AudioClient,
     device: String,
-    format: Format,
+    format: StreamFormat,
 }
 
-fn initialized(mut client: AudioClient, device: String, format: Format) -> Result<Opened> {
+fn initialized(mut client: AudioClient, device: String, format: StreamFormat) -> Result<Opened> {
     let mode = StreamMode::EventsShared {
         autoconvert: true,
         buffer_duration_hns: WASAPI_BUFFER_HNS,
     };
-    let (rate, channels) = (format.rate as usize, format.channels as usize);
-    let wave = WaveFormat::new(32, 32, &SampleType::Float, rate, channels, None);
+    let Format { rate, channels, .. } = format.format;
+    let (rate, channels) = (rate as usize, channels as usize);
+    // The mask of the device's mix format comes back as it was given: the engine mixes nothing.
+    let mask = Some(format.map.mask());
+    let wave = WaveFormat::new(32, 32, &SampleType::Float, rate, channels, mask);
     // Of an output, `Capture` is its loopback.
     let capture = Direction::Capture;
     client
@@ -261,12 +267,14 @@ fn in_floats(format: Format) -> Format {
     }
 }
 
-fn of_wave(wave: &WaveFormat) -> Format {
-    Format {
+fn of_wave(wave: &WaveFormat) -> StreamFormat {
+    let format = Format {
         rate: wave.get_samplespersec().clamp(RATE_MIN, RATE_MAX),
         channels: u32::from(wave.get_nchannels()).clamp(1, CHANNELS_MAX),
         sample: Sample::F32,
-    }
+    };
+    let map = ChannelMap::of_mask(wave.get_dwchannelmask(), format.channels);
+    StreamFormat { format, map }
 }
 
 /// `AUDCLNT_E_DEVICE_INVALIDATED`.

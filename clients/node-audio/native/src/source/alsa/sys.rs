@@ -3,15 +3,18 @@
 //! Declarations follow alsa-lib's headers of version 1.2.
 #![expect(unsafe_code, reason = "libasound is C")]
 
+mod positions;
 mod words;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
+use crate::channel_map::ChannelMap;
 use crate::format::{Format, Sample};
 use crate::limits::{CHANNELS_MAX, DEVICES_MAX, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
 use crate::source::sys::library;
+use positions::Chmap;
 use words::{Handler, Words};
 
 /// `SND_PCM_STREAM_CAPTURE`.
@@ -53,6 +56,7 @@ library! {
         fn snd_pcm_hw_params_set_period_size_near(*mut c_void, *mut c_void, *mut c_ulong, *mut c_int) -> c_int;
         fn snd_pcm_hw_params_set_buffer_size_near(*mut c_void, *mut c_void, *mut c_ulong) -> c_int;
         fn snd_pcm_hw_params(*mut c_void, *mut c_void) -> c_int;
+        fn snd_pcm_get_chmap(*mut c_void) -> *mut Chmap;
         fn snd_pcm_start(*mut c_void) -> c_int;
         fn snd_pcm_wait(*mut c_void, c_int) -> c_int;
         fn snd_pcm_avail_update(*mut c_void) -> c_long;
@@ -281,6 +285,18 @@ impl Pcm {
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Positions of its channels, if the driver tells them.
+    #[must_use]
+    pub fn channel_map(&self) -> ChannelMap {
+        // SAFETY: the PCM is there, and configured.
+        let chmap = unsafe { (self.library.snd_pcm_get_chmap)(self.pcm.as_ptr()) };
+        // SAFETY: null, or what the call gave.
+        let map = unsafe { positions::map_of(chmap, self.format.channels) };
+        // SAFETY: libasound gave it as `free` expects it, or null.
+        unsafe { libc::free(chmap.cast()) };
+        map
     }
 
     /// Waits for a period; `false`: none came in this time.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::sys::{Connection, Fault, Request, ServerDefaults, SourceEntry};
+use crate::channel_map::StreamFormat;
 use crate::device::Wanted;
 use crate::error::{Error, Result};
-use crate::format::Format;
 
 /// A source that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Resolved {
     /// Its name.
     pub source: String,
     /// What it gives.
-    pub format: Format,
+    pub format: StreamFormat,
     /// The one stream of its sink that is recorded; all of it if `None`.
     pub of_stream: Option<u32>,
     /// Whether the server may put the stream on another source.
@@ -34,11 +34,12 @@ impl Resolved {
     #[must_use]
     pub fn request(&self, fragment: Duration) -> Request {
         let ns = u64::try_from(fragment.as_nanos()).unwrap_or(u64::MAX);
-        let frames = u32::try_from(self.format.frames_in(ns)).unwrap_or(u32::MAX);
+        let format = self.format.format;
+        let frames = u32::try_from(format.frames_in(ns)).unwrap_or(u32::MAX);
         Request {
             source: self.source.clone(),
             format: self.format,
-            fragment_bytes: frames.max(1).saturating_mul(self.format.frame_bytes()),
+            fragment_bytes: frames.max(1).saturating_mul(format.frame_bytes()),
             of_stream: self.of_stream,
             may_move: self.may_move,
         }
@@ -123,7 +124,7 @@ pub fn default_input<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Sample;
+    use crate::format::{Format, Sample};
 
     fn source(name: &str, sink: Option<&str>) -> SourceEntry {
         SourceEntry {
@@ -133,7 +134,8 @@ mod tests {
                 rate: 48_000,
                 channels: 2,
                 sample: Sample::S16,
-            },
+            }
+            .into(),
             monitor_of: sink.map(|sink| (7, sink.to_owned())),
         }
     }

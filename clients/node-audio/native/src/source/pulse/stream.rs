@@ -100,7 +100,7 @@ impl<'c> Stream<'c> {
             resolved,
             connection,
             recording,
-            timeline: Timeline::new(resolved.format, Times::Told),
+            timeline: Timeline::new(resolved.format.format, Times::Told),
             next: 0,
             written: 0,
             sent: 0,
@@ -116,7 +116,7 @@ impl<'c> Stream<'c> {
 
     /// Notes when it began, by a report without frames; the least late one counts.
     pub fn begin(&mut self, timing: Option<Timing>) {
-        let report = timing.map(|timing| Report::of(timing, self.resolved.format));
+        let report = timing.map(|timing| Report::of(timing, self.resolved.format.format));
         let empty = report.filter(|report| report.written == 0);
         let began_ns = empty.map(|report| report.ns);
         self.opened_ns = match (self.opened_ns, began_ns) {
@@ -251,7 +251,7 @@ impl<'c> Stream<'c> {
         outage: &mut Outage,
         timing: Timing,
     ) -> Result<()> {
-        let report = Report::of(timing, self.resolved.format);
+        let report = Report::of(timing, self.resolved.format.format);
         // A gap was found that was not reached yet; or nothing was recorded since, and the time may be the last
         // one's: PipeWire does not say how old its last cycle is.
         if self.gap.is_some() || report.written == self.written {
@@ -272,7 +272,7 @@ impl<'c> Stream<'c> {
         if let Some(hold) = &mut self.hold {
             hold.looks += 1;
         }
-        let is_behind = unsent > self.resolved.format.frames_in(BEHIND_NS);
+        let is_behind = unsent > self.resolved.format.format.frames_in(BEHIND_NS);
         match verdict {
             Verdict::Follows if !self.timeline.is_settled() => {}
             // What the server has not sent yet may be skipped, or be the last before frames that it dropped.
@@ -319,7 +319,7 @@ impl<'c> Stream<'c> {
     }
 
     fn frames_in(&self, bytes: usize) -> u64 {
-        bytes as u64 / u64::from(self.resolved.format.frame_bytes())
+        bytes as u64 / u64::from(self.resolved.format.format.frame_bytes())
     }
 
     /// Delivers what is there before the frame of this number, and then has its reader woken, once.
@@ -353,7 +353,7 @@ impl<'c> Stream<'c> {
         outage: &mut Outage,
         fragment: Fragment<'_>,
     ) -> Result<()> {
-        let format = self.resolved.format;
+        let format = self.resolved.format.format;
         let Fragment::Bytes(mut bytes) = fragment else {
             let frames = fragment.frames(format);
             self.next += frames;
@@ -391,7 +391,7 @@ impl<'c> Stream<'c> {
         let data = Data::Bytes(bytes);
         let time = Time::of_device(self.next_ns().unwrap_or_default());
         outage.close_gap(session, time.ns)?;
-        self.next += data.count(self.resolved.format);
+        self.next += data.count(self.resolved.format.format);
         session.push(data, time)
     }
 }

@@ -7,6 +7,7 @@
 
 mod abi;
 mod connection;
+mod positions;
 mod query;
 mod stream;
 

@@ -7,19 +7,22 @@ use std::ptr::{self, NonNull};
 use objc2_core_audio::{
     AudioObjectGetPropertyData, AudioObjectGetPropertyDataSize, AudioObjectID,
     AudioObjectPropertyAddress, kAudioDevicePropertyDeviceIsAlive, kAudioDevicePropertyDeviceUID,
-    kAudioDevicePropertyStreams, kAudioHardwarePropertyDefaultInputDevice,
-    kAudioHardwarePropertyDevices, kAudioHardwarePropertyProcessObjectList,
-    kAudioHardwarePropertyTranslatePIDToProcessObject, kAudioObjectPropertyElementMain,
-    kAudioObjectPropertyName, kAudioObjectPropertyScopeGlobal, kAudioObjectPropertyScopeInput,
-    kAudioObjectSystemObject, kAudioProcessPropertyBundleID, kAudioProcessPropertyIsRunningOutput,
-    kAudioProcessPropertyPID, kAudioStreamPropertyVirtualFormat,
+    kAudioDevicePropertyPreferredChannelLayout, kAudioDevicePropertyStreams,
+    kAudioHardwarePropertyDefaultInputDevice, kAudioHardwarePropertyDevices,
+    kAudioHardwarePropertyProcessObjectList, kAudioHardwarePropertyTranslatePIDToProcessObject,
+    kAudioObjectPropertyElementMain, kAudioObjectPropertyName, kAudioObjectPropertyScopeGlobal,
+    kAudioObjectPropertyScopeInput, kAudioObjectSystemObject, kAudioProcessPropertyBundleID,
+    kAudioProcessPropertyIsRunningOutput, kAudioProcessPropertyPID,
+    kAudioStreamPropertyVirtualFormat,
 };
 use objc2_core_audio_types::AudioStreamBasicDescription;
 use objc2_core_foundation::{CFRetained, CFString};
 
 use super::{Status, checked};
+use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::format::{Format, Sample};
 use crate::limits::{CHANNELS_MAX, DEVICES_MAX, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
+use crate::source::coreaudio_layout as layout;
 
 const SYSTEM: AudioObjectID = kAudioObjectSystemObject.cast_unsigned();
 
@@ -33,7 +36,7 @@ pub struct Entry {
     /// For people.
     pub name: String,
     /// What it gives.
-    pub format: Format,
+    pub format: StreamFormat,
 }
 
 fn address(selector: u32, scope: u32) -> AudioObjectPropertyAddress {
@@ -105,7 +108,7 @@ fn narrow(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(0)
 }
 
-/// A property that is a list of objects.
+/// A property that is a list of objects, or other words of 32 bits.
 fn objects(object: u32, selector: u32, scope: u32) -> Result<Vec<u32>, Status> {
     let address = address(selector, scope);
     let mut size = 0_u32;
@@ -179,7 +182,7 @@ fn entry(object: u32) -> Option<Entry> {
 }
 
 /// What the first stream of a device gives: HAL hands out floats, whatever the hardware has.
-pub fn input_format(device: u32) -> Result<Format, Status> {
+pub fn input_format(device: u32) -> Result<StreamFormat, Status> {
     let scope = kAudioObjectPropertyScopeInput;
     let streams = objects(device, kAudioDevicePropertyStreams, scope)?;
     let stream = streams.first().ok_or(Status::Code(super::BAD_DEVICE))?;
@@ -194,11 +197,23 @@ pub fn input_format(device: u32) -> Result<Format, Status> {
         reason = "saturates, and is bounded"
     )]
     let rate = description.mSampleRate as u32;
-    Ok(Format {
+    let format = Format {
         rate: rate.clamp(RATE_MIN, RATE_MAX),
         channels: description.mChannelsPerFrame.clamp(1, CHANNELS_MAX),
         sample: Sample::F32,
-    })
+    };
+    let map = input_map(device, format.channels);
+    Ok(StreamFormat { format, map })
+}
+
+/// Positions of a device's channels, where its preferred layout is a mask or a list; see [`layout`].
+fn input_map(device: u32, channels: u32) -> ChannelMap {
+    let selector = kAudioDevicePropertyPreferredChannelLayout;
+    let words = objects(device, selector, kAudioObjectPropertyScopeInput);
+    let told = words
+        .ok()
+        .and_then(|words| layout::map_of(&words, channels));
+    told.unwrap_or_else(|| ChannelMap::assumed(channels))
 }
 
 /// The device that is taken when none is named.

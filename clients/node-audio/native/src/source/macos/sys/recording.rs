@@ -16,7 +16,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::property::{input_format, is_alive};
 use super::{Status, checked};
-use crate::format::Format;
+use crate::channel_map::StreamFormat;
 
 /// Periods that the queue holds: more than a second of the shortest.
 const PERIODS: usize = 1_024;
@@ -46,13 +46,14 @@ pub struct Recording {
     samples: Consumer<f32>,
     periods: Consumer<Period>,
     lost: Arc<AtomicU64>,
-    format: Format,
+    format: StreamFormat,
 }
 
 impl Recording {
     /// Starts a device.
     pub fn start(device: AudioObjectID) -> Result<Self, Status> {
-        let format = input_format(device)?;
+        let described = input_format(device)?;
+        let format = described.format;
         let second = format.rate as usize * format.channels as usize;
         let (samples_in, samples) = RingBuffer::new(second);
         let (periods_in, periods) = RingBuffer::new(PERIODS);
@@ -70,7 +71,7 @@ impl Recording {
             samples,
             periods,
             lost,
-            format,
+            format: described,
         };
         let procedure = NonNull::from(&mut recording.procedure);
         let data = recording.inlet.as_ptr().cast::<c_void>();
@@ -84,7 +85,7 @@ impl Recording {
     }
 
     /// What it gives.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> StreamFormat {
         self.format
     }
 
@@ -101,7 +102,7 @@ impl Recording {
     /// Gives the oldest period's samples to `use_it`, in one piece or two.
     pub fn take(&mut self, mut use_it: impl FnMut(&[f32], u64)) -> Option<Period> {
         let period = self.periods.pop().ok()?;
-        let channels = self.format.channels as usize;
+        let channels = self.format.format.channels as usize;
         let samples = usize::try_from(period.frames).unwrap_or(0) * channels;
         let chunk = self.samples.read_chunk(samples).ok()?;
         let (first, second) = chunk.as_slices();

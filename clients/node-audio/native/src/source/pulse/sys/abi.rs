@@ -103,7 +103,8 @@ pub struct TimingInfo {
 
 /// `pa_channel_map`.
 #[repr(C)]
-pub struct ChannelMap {
+#[derive(Debug, Clone, Copy)]
+pub struct PulseMap {
     pub channels: u8,
     pub map: [c_int; 32],
 }
@@ -134,7 +135,7 @@ pub struct SourceInfo {
     pub index: u32,
     pub description: *const c_char,
     pub sample_spec: SampleSpec,
-    pub channel_map: ChannelMap,
+    pub channel_map: PulseMap,
     pub owner_module: u32,
     pub volume: Volume,
     pub mute: c_int,
@@ -151,7 +152,7 @@ pub struct SinkInputInfo {
     pub client: u32,
     pub sink: u32,
     pub sample_spec: SampleSpec,
-    pub channel_map: ChannelMap,
+    pub channel_map: PulseMap,
     pub volume: Volume,
     pub buffer_usec: u64,
     pub sink_usec: u64,
@@ -210,7 +211,7 @@ library! {
         fn pa_operation_unref(*mut Operation);
         fn pa_proplist_gets(*mut c_void, *const c_char) -> *const c_char;
         fn pa_strerror(c_int) -> *const c_char;
-        fn pa_stream_new(*mut Context, *const c_char, *const SampleSpec, *const c_void) -> *mut Stream;
+        fn pa_stream_new(*mut Context, *const c_char, *const SampleSpec, *const PulseMap) -> *mut Stream;
         fn pa_stream_unref(*mut Stream);
         fn pa_stream_set_monitor_stream(*mut Stream, u32) -> c_int;
         fn pa_stream_connect_record(*mut Stream, *const c_char, *const BufferAttr, u32) -> c_int;

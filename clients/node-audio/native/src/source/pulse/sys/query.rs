@@ -7,6 +7,8 @@ use super::abi::{
     SinkInputInfo, SourceInfo, sample,
 };
 use super::connection::{Connection, Fault, text};
+use super::positions::map_of;
+use crate::channel_map::StreamFormat;
 use crate::format::{Format, Sample};
 use crate::limits::{CHANNELS_MAX, DEVICES_MAX, RATE_MAX, RATE_MIN};
 
@@ -17,8 +19,8 @@ pub struct SourceEntry {
     pub name: String,
     /// For people.
     pub description: String,
-    /// What it gives, of the formats that we take.
-    pub format: Format,
+    /// What it gives, of the formats that we take, in the server's own channel map.
+    pub format: StreamFormat,
     /// Of a monitor: the sink's index and name.
     pub monitor_of: Option<(u32, String)>,
 }
@@ -162,10 +164,14 @@ extern "C" fn on_server(_: *mut Context, info: *const ServerInfo, answers: *mut 
 
 fn source_entry(info: &SourceInfo) -> SourceEntry {
     let is_monitor = info.monitor_of_sink != INVALID_INDEX;
+    let format = format_of(info.sample_spec);
     SourceEntry {
         name: text(info.name),
         description: text(info.description),
-        format: format_of(info.sample_spec),
+        format: StreamFormat {
+            format,
+            map: map_of(&info.channel_map, format.channels),
+        },
         monitor_of: is_monitor.then(|| (info.monitor_of_sink, text(info.monitor_of_sink_name))),
     }
 }

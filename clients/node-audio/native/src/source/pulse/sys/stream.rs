@@ -10,8 +10,10 @@ use super::abi::{
     stream_state,
 };
 use super::connection::{Connection, Fault, text};
+use super::positions::to_pulse;
+use crate::channel_map::StreamFormat;
 use crate::clock;
-use crate::format::{Format, Sample};
+use crate::format::Sample;
 use crate::limits::SERVER_ANSWER_MS_MAX;
 
 /// What is recorded.
@@ -19,8 +21,8 @@ use crate::limits::SERVER_ANSWER_MS_MAX;
 pub struct Request {
     /// Name of a source.
     pub source: String,
-    /// What is asked for.
-    pub format: Format,
+    /// What is asked for: with the source's own map, the server mixes nothing.
+    pub format: StreamFormat,
     /// Bytes that come at a time.
     pub fragment_bytes: u32,
     /// Index of a stream whose sound alone is recorded, of those that play to the monitor's sink.
@@ -70,21 +72,22 @@ impl<'c> Recording<'c> {
     /// # Errors
     /// There is no such source, or the server refuses.
     pub fn start(connection: &'c Connection, request: &Request) -> Result<Self, Fault> {
+        let format = request.format.format;
         let spec = SampleSpec {
-            format: match request.format.sample {
+            format: match format.sample {
                 Sample::S16 => sample::S16LE,
                 Sample::F32 => sample::FLOAT32LE,
                 Sample::Mulaw => sample::ULAW,
             },
-            rate: request.format.rate,
-            channels: u8::try_from(request.format.channels).unwrap_or(u8::MAX),
+            rate: format.rate,
+            channels: u8::try_from(format.channels).unwrap_or(u8::MAX),
         };
         let context = connection.context.as_ptr();
         let new = connection.library.pa_stream_new;
         let name = c"capture".as_ptr();
-        // SAFETY: the context is there, the name and the specification live through the call, and
-        // the channels' map is the default one.
-        let stream = unsafe { new(context, name, &raw const spec, ptr::null()) };
+        let map = to_pulse(&request.format.map);
+        // SAFETY: the context is there; name, specification and map live through the call.
+        let stream = unsafe { new(context, name, &raw const spec, &raw const map) };
         let recording = Self {
             connection,
             stream: NonNull::new(stream).ok_or_else(|| connection.fault("pa_stream_new"))?,
