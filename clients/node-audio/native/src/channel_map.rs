@@ -309,7 +309,9 @@ impl From<Format> for StreamFormat {
 impl std::fmt::Display for StreamFormat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.format)?;
-        if self.format.channels > 2 {
+        let is_plain =
+            self.format.channels <= 2 && self.map == ChannelMap::standard(self.format.channels);
+        if !is_plain {
             write!(f, " ({:?})", self.map)?;
         }
         Ok(())

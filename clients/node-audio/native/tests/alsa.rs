@@ -161,6 +161,13 @@ fn frames_that_libasound_may_convert_are_copied_once_more() {
 }
 
 #[test]
+fn a_pcm_is_opened_with_its_own_channel_map() {
+    let configuration = "pcm.swapped { type null chmap [ \"FR,FL\" ] }\n";
+    let error = told(&captured("swapped", "swapped", configuration));
+    assert!(error.contains("s16 (front-right front-left)"), "{error}");
+}
+
+#[test]
 fn what_libasound_says_is_in_the_error_and_nowhere_else() {
     let output = captured("strange", "", "pcm.!default { type null strange 1 }\n");
     let error = told(&output);
