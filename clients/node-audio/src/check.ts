@@ -125,6 +125,9 @@ const SOURCE: Shape<Source> = {
   kind: KIND,
   deviceId: text,
   pid: whole(1, 0xffff_ffff),
+  startTimeMs: whole(0, Number.MAX_SAFE_INTEGER),
+  program: text,
+  follow: oneOf('restart', 'children', 'none'),
   synthetic: object(SYNTHETIC),
 };
 

@@ -25,6 +25,8 @@ Options:
   --source KIND    input (default), loopback, process or synthetic
   --device ID      device ID, as listed by 'devices'
   --pid N          process ID of the program, with --source process
+  --program NAME   name or executable of the program, with --source process
+  --follow WHAT    restart, children or none, with --source process
   --preset NAME    ${Object.keys(PRESETS).join(', ')}
   --rate HZ        sample rate
   --channels N     number of channels
@@ -56,6 +58,8 @@ const OPTIONS = {
   source: { type: 'string' },
   device: { type: 'string' },
   pid: { type: 'string' },
+  program: { type: 'string' },
+  follow: { type: 'string' },
   preset: { type: 'string' },
   rate: { type: 'string' },
   channels: { type: 'string' },
@@ -116,6 +120,8 @@ function captureOptions(values: Values): CaptureOptions {
       kind: (values.source ?? 'input') as SourceKind,
       ...(values.device === undefined ? {} : { deviceId: values.device }),
       ...(pid === undefined ? {} : { pid }),
+      ...(values.program === undefined ? {} : { program: values.program }),
+      ...(values.follow === undefined ? {} : { follow: values.follow as 'none' }),
     },
     ...(values.preset === undefined ? {} : { preset: values.preset as PresetName }),
     format: {

@@ -13,6 +13,9 @@ export interface NativeSource {
   kind: string;
   deviceId?: string | undefined;
   pid?: number | undefined;
+  startTimeMs?: number | undefined;
+  program?: string | undefined;
+  follow?: string | undefined;
   signal?: string | undefined;
   frequencyHz?: number | undefined;
   driftPpm?: number | undefined;
@@ -111,7 +114,7 @@ export interface NativeAddon {
   Watcher: new (onChange: () => void) => { close(): void };
   layout(slots: number, slotBytes: number): { bytes: number };
   devices(): Promise<NativeReport & { devices: NativeDevice[] }>;
-  processes(): Promise<NativeReport & { programs: { pid: number; name: string }[] }>;
+  processes(): Promise<NativeReport & { programs: { pid: number; startTimeMs?: number; name: string }[] }>;
 }
 
 /** True if the C library is musl: glibc has its version in the report. */

@@ -43,7 +43,8 @@ export interface AudioFormat {
  * Kind of a sound source.
  * - `input`: a microphone or line input.
  * - `loopback`: the sound that the machine plays, from the monitor of an output.
- * - `process`: the sound that one program plays. PulseAudio and PipeWire, Windows, macOS 14.2 and later.
+ * - `process`: the sound that one program plays, all its streams mixed. PulseAudio and PipeWire, Windows,
+ *   macOS 14.2 and later.
  * - `synthetic`: generated samples, without a device; see {@link SyntheticOptions}.
  */
 export type SourceKind = 'input' | 'loopback' | 'process' | 'synthetic';
@@ -54,6 +55,24 @@ export interface Source {
   deviceId?: string;
   /** For `process`: ID of the captured process; see `AudioCapture.processes()`. */
   pid?: number;
+  /**
+   * For `process` with a `pid`, on Linux: {@link AudioProcess.startTimeMs}, so that another process that has
+   * the ID by now is not captured. Default: the process that has the ID when the capture opens.
+   */
+  startTimeMs?: number;
+  /**
+   * For `process` in place of `pid`, on Linux: name or executable of a program, in any case. All its
+   * processes are captured.
+   */
+  program?: string;
+  /**
+   * For `process`: what is captured beside the processes that were asked for.
+   * - `children`: child processes, and theirs: the default with a `pid`. Not on macOS.
+   * - `restart`: the program when it is started again after it has ended: the default with a `program`.
+   *   Linux only. The capture does not end by itself.
+   * - `none`: nothing. The default on macOS.
+   */
+  follow?: 'restart' | 'children' | 'none';
   /** For `synthetic`. */
   synthetic?: SyntheticOptions;
 }
@@ -265,6 +284,8 @@ export type Backend = 'pulse' | 'alsa' | 'wasapi' | 'coreaudio' | 'synthetic';
 /** A program that plays sound now. */
 export interface AudioProcess {
   pid: number;
+  /** Start of the process, in ms after that of the machine; Linux only. Process IDs are used again. */
+  startTimeMs?: number;
   name: string;
 }
 

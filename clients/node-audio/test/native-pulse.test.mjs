@@ -48,7 +48,8 @@ test('a probe is captured bit for bit, and a device is told in its own format', 
   const capture = new Capture(loopback, (packet) => checker.see(packet));
   const { device, format } = await capture.event('open');
   assert.equal(device, 'zc.monitor');
-  assert.deepEqual(format, { sampleRate: 48_000, channels: 2, sample: 's16' });
+  const channelMap = ['front-left', 'front-right'];
+  assert.deepEqual(format, { sampleRate: 48_000, channels: 2, channelMap, sample: 's16' });
   // A server that had begun to render silence when the player came may drop what it had rendered.
   server.play(probe(1, 2.5 * SECOND));
   await capture.until(() => checker.last === 2.5 * SECOND);

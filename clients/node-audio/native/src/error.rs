@@ -10,7 +10,9 @@ pub enum Error {
     #[error("no such device: {0}; AudioCapture.devices() lists the available devices")]
     NoDevice(String),
     /// The process that was asked for is not there, or plays nothing.
-    #[error("no such process: {0}; AudioCapture.processes() lists the processes that play sound")]
+    #[error(
+        "no such process: {0} does not exist or plays no sound; AudioCapture.processes() lists the processes that play sound"
+    )]
     NoProcess(String),
     /// The operating system or the sound server does not allow it.
     #[error("not permitted: {0}")]

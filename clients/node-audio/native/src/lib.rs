@@ -40,11 +40,13 @@
 //!   - `synthetic.rs`: synthetic device: sine, silence, ramp
 //!   - `pair.rs`: two sources combined
 //!   - `idle.rs`: silence in place of an idle loopback
+//!   - `mixer.rs`: streams of one program mixed on one timeline
 //!   - `outage.rs`: recovery of a lost stream
 //!   - `suspicion.rs`: detection of a denied permission
 //!   - `polled.rs`: hot-plug detection by polling
 //!   - `sys.rs`: loading of system libraries at run time
 //! - `device.rs`: devices and programs that can be captured
+//! - `process.rs`: start times and parents of processes, of `/proc`
 //! - `watch.rs`: hot-plug notification
 //! - `wait.rs`, `wait/`: blocking wait for a packet (futex)
 //! - `event.rs`: events of a capture
@@ -75,6 +77,8 @@ pub mod level;
 pub mod align;
 pub mod capture;
 pub mod packetizer;
+#[cfg(any(target_os = "linux", test))]
+pub mod process;
 pub mod ring;
 pub mod session;
 pub mod source;

@@ -155,6 +155,38 @@ pub const WATCH_EVERY_MS: u64 = 1_000;
 /// it earlier is a waker.
 pub const TURN_MS: u64 = 250;
 
+/// How far a stream of a program may be behind the others, in ns, before they go on without it.
+pub const MIX_LAG_NS: u64 = 200_000_000;
+
+/// How far the first frame of a stream may be after what went out, in ns: a time that is further ahead is wrong.
+pub const MIX_AHEAD_NS: u64 = 1_000_000_000;
+
+/// How far before now silence stands for a program that plays nothing, in ns: more than a stream is late with its
+/// first frame.
+pub const MIX_IDLE_MARGIN_NS: u64 = 60_000_000;
+
+/// Most streams of one program that are captured at a time.
+pub const PROGRAM_STREAMS_MAX: usize = 64;
+
+/// Packets of a program's stream before they are mixed: with [`PROGRAM_PACKET_MS`], more than a sound server keeps
+/// for a client that does not run.
+pub const PROGRAM_SLOTS: u32 = 64;
+
+/// Longest packet of a program's stream before it is mixed, in ms: one goes on as soon as it has a frame.
+pub const PROGRAM_PACKET_MS: u32 = 200;
+
+/// How often the processes of a program are looked at, in ms.
+pub const PROGRAM_LOOK_MS: u64 = 250;
+
+/// Difference in ns at which a packet of a mix does not follow on the one before it: clocks jitter by less.
+pub const DISCONTINUITY_NS: u64 = 5_000_000;
+
+/// Most processes of one program that are known, dead ones too.
+pub const PROCESSES_MAX: usize = 1_024;
+
+/// Most processes between a child and the process whose children are captured.
+pub const ANCESTORS_MAX: usize = 64;
+
 /// Fastest synthetic device, as a multiple of real time.
 pub const SPEED_MAX: f64 = 10_000.0;
 

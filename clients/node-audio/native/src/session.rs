@@ -227,6 +227,12 @@ impl Session {
         }
     }
 
+    /// Publishes frames that have not filled a packet yet.
+    pub fn flush(&mut self) {
+        self.packetizer.flush();
+        self.ring_if_published();
+    }
+
     /// Adds to a counter that is the source's.
     pub fn count(&self, counter: Counter, more: u64) {
         self.packetizer.ring().count(counter, more);

@@ -13,6 +13,8 @@ mod idle;
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
+#[cfg(any(target_os = "linux", test))]
+mod mixer;
 mod outage;
 pub mod pair;
 mod periods;

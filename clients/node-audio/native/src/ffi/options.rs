@@ -6,7 +6,7 @@ use napi_derive::napi;
 
 use crate::channel_map::ChannelMap;
 use crate::convert::Policy;
-use crate::device::Wanted;
+use crate::device::{Follow, Target, Wanted, Which};
 use crate::error::{Error, Result};
 use crate::format::{Format, Sample};
 use crate::gate;
@@ -57,6 +57,12 @@ pub struct SourceOptions {
     pub device_id: Option<String>,
     /// Of `process`: which.
     pub pid: Option<u32>,
+    /// Of `process`: when the process started, in ms since the machine did.
+    pub start_time_ms: Option<f64>,
+    /// Of `process`, in place of `pid`: name or executable of the program.
+    pub program: Option<String>,
+    /// Of `process`: `restart`, `children` or `none`.
+    pub follow: Option<String>,
     /// `tone` (the default), `silence`, `speech` or `probe`.
     pub signal: Option<String>,
     /// Of a tone, in Hz; 440 by default.
@@ -174,11 +180,7 @@ impl SourceOptions {
         let wanted = match self.kind.as_str() {
             "input" => Wanted::Input(device),
             "loopback" => Wanted::Loopback(device),
-            "process" => {
-                let missing =
-                    || Error::Options("source.pid is required for the kind 'process'".to_owned());
-                Wanted::Process(self.pid.ok_or_else(missing)?)
-            }
+            "process" => Wanted::Process(self.target()?),
             "synthetic" => return Ok(Box::new(Synthetic::new(self.synthetic(settings)?)?)),
             kind => {
                 return Err(Error::Options(format!(
@@ -191,6 +193,48 @@ impl SourceOptions {
             wanted,
             Duration::from_nanos(packet_ns),
         )))
+    }
+
+    /// The program of the kind `process`.
+    fn target(&self) -> Result<Target> {
+        let refused = |reason: &str| Err(Error::Options(reason.to_owned()));
+        let which = match (self.pid, &self.program) {
+            (Some(0), _) => return refused("source.pid is 0; expected a process ID"),
+            (Some(pid), None) => Which::Process {
+                pid,
+                start_ms: self.start_ms()?,
+            },
+            (None, Some(_)) if self.start_time_ms.is_some() => {
+                return refused("source.startTimeMs is that of a process: it requires source.pid");
+            }
+            (None, Some(name)) if name.is_empty() => {
+                return refused("source.program is empty; expected a name");
+            }
+            (None, Some(name)) => Which::Name(name.clone()),
+            (Some(_), Some(_)) => {
+                return refused("source.pid and source.program are both set; expected one of them");
+            }
+            (None, None) => {
+                return refused("source.pid or source.program is required for the kind 'process'");
+            }
+        };
+        let follow = self.follow.as_deref().map(Follow::parse).transpose()?;
+        Ok(Target { which, follow })
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number that is not negative, as was checked"
+    )]
+    fn start_ms(&self) -> Result<Option<u64>> {
+        match self.start_time_ms {
+            None => Ok(None),
+            Some(ms) if ms >= 0.0 && ms.fract() == 0.0 => Ok(Some(ms as u64)),
+            Some(ms) => Err(Error::Options(format!(
+                "source.startTimeMs is {ms}; expected a number of AudioCapture.processes()"
+            ))),
+        }
     }
 
     fn synthetic(&self, capture: Settings) -> Result<synthetic::Settings> {

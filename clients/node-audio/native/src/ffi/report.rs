@@ -188,8 +188,21 @@ impl From<Result<Vec<Device>>> for DevicesReport {
 pub struct ProgramReport {
     /// Its process.
     pub pid: u32,
+    /// When the process started, in ms since the machine did, if the system tells.
+    pub start_time_ms: Option<f64>,
     /// For people.
     pub name: String,
+}
+
+impl From<Program> for ProgramReport {
+    #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 ms")]
+    fn from(program: Program) -> Self {
+        Self {
+            pid: program.pid,
+            start_time_ms: program.start_ms.map(|ms| ms as f64),
+            name: program.name,
+        }
+    }
 }
 
 /// Programs; or none, and why.
@@ -208,10 +221,7 @@ impl From<Result<Vec<Program>>> for ProgramsReport {
     fn from(found: Result<Vec<Program>>) -> Self {
         match found {
             Ok(programs) => Self {
-                programs: programs
-                    .into_iter()
-                    .map(|Program { pid, name }| ProgramReport { pid, name })
-                    .collect(),
+                programs: programs.into_iter().map(ProgramReport::from).collect(),
                 ..Self::default()
             },
             Err(error) => Self {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::timeline::Times;
-use crate::device::{Backend, Device, Kind, Program, Wanted};
+use crate::device::{Backend, Device, Follow, Kind, Program, Target, Wanted, Which};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::Format;
@@ -69,12 +69,32 @@ impl System {
             Wanted::Loopback(None) => tapped(None, "loopback".to_owned()),
             Wanted::Loopback(Some(id)) if id == LOOPBACK => tapped(None, id.clone()),
             Wanted::Loopback(Some(id)) => Err(Error::NoDevice(format!("loopback '{id}'"))),
-            Wanted::Process(pid) => {
-                let process =
-                    sys::process_of(*pid).ok_or_else(|| Error::NoProcess(pid.to_string()))?;
+            Wanted::Process(target) => {
+                let pid = process(target)?;
+                let found = sys::process_of(pid);
+                let process = found.ok_or_else(|| Error::NoProcess(target.which.to_string()))?;
                 tapped(Some(process), format!("process {pid}"))
             }
         }
+    }
+}
+
+/// The process to capture: one, without its children.
+fn process(target: &Target) -> Result<u32> {
+    match (&target.which, target.follow) {
+        (_, Some(Follow::Restart | Follow::Children)) => Err(Error::Unsupported(
+            "source.follow other than 'none'".to_owned(),
+        )),
+        (
+            &Which::Process {
+                pid,
+                start_ms: None,
+            },
+            _,
+        ) => Ok(pid),
+        _ => Err(Error::Unsupported(
+            "source.program and source.startTimeMs; name a process by source.pid".to_owned(),
+        )),
     }
 }
 
@@ -220,7 +240,11 @@ const TAP_FORMAT: Format = Format {
 /// [`Error::Unsupported`] before macOS 14.2.
 pub fn programs() -> Result<Vec<Program>> {
     let playing = sys::playing().map_err(|status| error(status, "processes"))?;
-    let program = |(pid, name)| Program { pid, name };
+    let program = |(pid, name)| Program {
+        pid,
+        start_ms: None,
+        name,
+    };
     Ok(playing.into_iter().map(program).collect())
 }
 

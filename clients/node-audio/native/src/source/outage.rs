@@ -1,5 +1,6 @@
 //! A stream that went away, until it is back: whether to wait for it, and what is missing.
 
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,14 +21,29 @@ pub fn outlast_all(
     session: &mut Session,
     mut capture: impl FnMut(&mut Session, &mut Outage) -> Result<()>,
 ) -> Result<()> {
+    outlast_until(session, |session, outage| {
+        capture(session, outage).map(ControlFlow::Continue)
+    })
+}
+
+/// As [`outlast_all`], until a stream breaks with its end.
+///
+/// # Errors
+/// As for [`outlast_all`].
+pub fn outlast_until(
+    session: &mut Session,
+    mut capture: impl FnMut(&mut Session, &mut Outage) -> Result<ControlFlow<()>>,
+) -> Result<()> {
     let mut outage = Outage::default();
     loop {
         let ended = capture(session, &mut outage);
         if session.is_stopped() {
             return Ok(());
         }
-        if let Err(error) = ended {
-            outage.outlast(session, error)?;
+        match ended {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(())) => return Ok(()),
+            Err(error) => outage.outlast(session, error)?,
         }
     }
 }

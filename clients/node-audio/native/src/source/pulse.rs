@@ -5,20 +5,26 @@
 //! whose monitor went away on the microphone. **Invariant:** a stream that was lost is opened again, and
 //! what is missing in between is told by the clock.
 
+mod connected;
+mod follow;
+mod program;
 mod resolve;
 mod stream;
 pub mod sys;
 
+use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crate::device::{Backend, Device, Kind, Program, Wanted};
+use crate::device::{self, Backend, Device, Kind, Wanted};
 use crate::error::Result;
-use crate::limits::{CLOCK_LOOKS, TURN_MS};
+use crate::limits::TURN_MS;
+use crate::process::{ProcFs, Processes};
 use crate::session::{Control, Session};
 use crate::source::Source;
-use crate::source::outage::{Outage, outlast_all};
+use crate::source::outage::{Outage, outlast_all, outlast_until};
+use connected::Connected;
+use program::Program;
 use stream::Stream;
 use sys::{Connection, Fault, Recording};
 
@@ -44,13 +50,10 @@ impl Pulse {
         let resolved = resolve::resolve(connection, &self.wanted)?;
         let fault = |fault: Fault| connection.error(fault, &resolved.source);
         let request = resolved.request(self.packet);
-        let recording = Recording::start(connection, &request).map_err(fault)?;
+        let recording = Rc::new(Recording::start(connection, &request).map_err(fault)?);
         connection.subscribe();
-        let mut stream = Stream::new(connection, &recording, &resolved);
-        // Before anybody knows of the stream, so that a client that is stopped from then on has a time.
-        for _ in 0..CLOCK_LOOKS {
-            stream.begin(recording.timing().map_err(fault)?);
-        }
+        let mut stream = Stream::new(connection, recording.clone(), resolved.clone());
+        stream.ask_begin().map_err(fault)?;
         outage.over(session, &recording.source(), resolved.format)?;
         let ended = stream.run(session, outage, &self.wanted);
         if !session.is_stopped() {
@@ -62,41 +65,12 @@ impl Pulse {
 
 impl Source for Pulse {
     fn run(&mut self, session: &mut Session) -> Result<()> {
+        if let Wanted::Process(target) = &self.wanted {
+            let mut program = Program::new(target, self.packet);
+            return outlast_until(session, |session, outage| program.capture(session, outage));
+        }
         outlast_all(session, |session, outage| self.capture(session, outage))
     }
-}
-
-/// A connection whose loop the capture's owner can wake.
-struct Connected {
-    connection: Connection,
-    control: Arc<Control>,
-}
-
-impl Connected {
-    fn open(control: &Arc<Control>) -> Result<Self> {
-        let asked = control.clone();
-        let connection = Connection::open(Box::new(move || asked.is_stopped()))?;
-        let (waker, this_thread) = (connection.waker(), thread::current());
-        control.set_waker(Some(Box::new(move || {
-            waker.wake();
-            this_thread.unpark();
-        })));
-        Ok(Self {
-            connection,
-            control: control.clone(),
-        })
-    }
-}
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        // The loop goes with the connection: nobody may wake it any more.
-        self.control.set_waker(Some(unparking(thread::current())));
-    }
-}
-
-fn unparking(thread: Thread) -> Box<dyn Fn() + Send> {
-    Box::new(move || thread.unpark())
 }
 
 /// The devices that there are.
@@ -137,16 +111,17 @@ pub fn devices() -> Result<Vec<Device>> {
 ///
 /// # Errors
 /// There is no server, or it does not answer.
-pub fn programs() -> Result<Vec<Program>> {
+pub fn programs() -> Result<Vec<device::Program>> {
     let connection = Connection::open(Box::new(|| false))?;
     let playing = connection.playing();
     let playing = playing.map_err(|fault| connection.error(fault, ""))?;
-    let mut programs: Vec<Program> = Vec::new();
+    let mut programs: Vec<device::Program> = Vec::new();
     for stream in playing {
         let is_listed = programs.iter().any(|program| program.pid == stream.pid);
         if stream.pid != 0 && !is_listed {
-            programs.push(Program {
+            programs.push(device::Program {
                 pid: stream.pid,
+                start_ms: ProcFs.start_ms(stream.pid),
                 name: stream.name,
             });
         }

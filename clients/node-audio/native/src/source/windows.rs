@@ -16,7 +16,7 @@ use wasapi::{
 use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::clock;
 use crate::clock::timeline::Times;
-use crate::device::{Backend, Device, Kind, Program, Wanted};
+use crate::device::{Backend, Device, Follow, Kind, Program, Target, Wanted, Which};
 use crate::error::{Error, Result};
 use crate::format::{Format, Sample};
 use crate::frames::Data;
@@ -71,11 +71,12 @@ impl System {
     }
 
     fn open(&self, asked: Format) -> Result<Opened> {
-        if let Wanted::Process(pid) = self.wanted {
+        if let Wanted::Process(target) = &self.wanted {
             // Such a client has no format of its own: Windows converts.
             let format = in_floats(asked).into();
-            let client = AudioClient::new_application_loopback_client(pid, true).map_err(error)?;
-            return initialized(client, format!("process {pid}"), format);
+            let (pid, includes_children) = process(target)?;
+            let client = AudioClient::new_application_loopback_client(pid, includes_children);
+            return initialized(client.map_err(error)?, format!("process {pid}"), format);
         }
         let (direction, id) = match &self.wanted {
             Wanted::Loopback(id) => (Direction::Render, id),
@@ -101,6 +102,23 @@ impl Source for System {
     fn run(&mut self, session: &mut Session) -> Result<()> {
         initialize();
         outlast_all(session, |session, outage| self.capture(session, outage))
+    }
+}
+
+/// The process to capture, and whether with its children, which is the default.
+fn process(target: &Target) -> Result<(u32, bool)> {
+    match (&target.which, target.follow) {
+        (_, Some(Follow::Restart)) => Err(Error::Unsupported("source.follow 'restart'".to_owned())),
+        (
+            &Which::Process {
+                pid,
+                start_ms: None,
+            },
+            follow,
+        ) => Ok((pid, follow != Some(Follow::Nothing))),
+        _ => Err(Error::Unsupported(
+            "source.program and source.startTimeMs; name a process by source.pid".to_owned(),
+        )),
     }
 }
 
@@ -367,7 +385,11 @@ fn playing() -> std::result::Result<Vec<Program>, WasapiError> {
             continue;
         }
         let name = session.get_display_name()?;
-        programs.push(Program { pid, name });
+        programs.push(Program {
+            pid,
+            start_ms: None,
+            name,
+        });
     }
     Ok(programs)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sys::{Connection, Fault, Request, ServerDefaults, SourceEntry};
+use super::sys::{Connection, Fault, Playing, Request, ServerDefaults, SourceEntry};
 use crate::channel_map::StreamFormat;
 use crate::device::Wanted;
 use crate::error::{Error, Result};
@@ -28,6 +28,15 @@ impl Resolved {
             of_stream: None,
             may_move: false,
         }
+    }
+
+    /// One stream of those that play to a sink; `None`: the sink has gone.
+    pub fn stream(sources: &[SourceEntry], playing: &Playing) -> Option<Self> {
+        let is_monitor = |source: &&SourceEntry| matches!(source.monitor_of, Some((sink, _)) if sink == playing.sink);
+        Some(Self {
+            of_stream: Some(playing.index),
+            ..Self::of(sources.iter().find(is_monitor)?)
+        })
     }
 
     /// How to record it, in fragments of this length.
@@ -76,18 +85,7 @@ pub fn resolve(connection: &Connection, wanted: &Wanted) -> Result<Resolved> {
             }
             monitor(&sources, &defaults.sink).map(Resolved::of)
         }
-        Wanted::Process(pid) => {
-            let playing = connection.playing().map_err(fault)?;
-            let stream = playing.iter().find(|stream| stream.pid == *pid);
-            let stream = stream.ok_or_else(|| Error::NoProcess(pid.to_string()))?;
-            let is_monitor = |source: &&SourceEntry| matches!(source.monitor_of, Some((sink, _)) if sink == stream.sink);
-            let source = sources.iter().find(is_monitor);
-            let source = source.ok_or_else(|| Error::NoProcess(pid.to_string()))?;
-            Ok(Resolved {
-                of_stream: Some(stream.index),
-                ..Resolved::of(source)
-            })
-        }
+        Wanted::Process(target) => Err(Error::NoProcess(target.which.to_string())),
     }
 }
 

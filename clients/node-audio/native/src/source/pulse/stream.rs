@@ -6,6 +6,7 @@
 //! the reports agree, so that the first packet after a gap tells it.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::resolve::{self, Resolved};
@@ -13,7 +14,7 @@ use super::sys::{Connection, Fault, Fragment, Recording, Timing};
 use crate::clock;
 use crate::clock::timeline::{Timeline, Times, Verdict};
 use crate::device::Wanted;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::Format;
 use crate::frames::Data;
@@ -67,9 +68,9 @@ struct Hold {
 
 /// See the module.
 pub struct Stream<'c> {
-    resolved: &'c Resolved,
+    resolved: Resolved,
     connection: &'c Connection,
-    recording: &'c Recording<'c>,
+    recording: Rc<Recording<'c>>,
     timeline: Timeline,
     /// Number of the next frame.
     next: u64,
@@ -93,14 +94,14 @@ impl<'c> Stream<'c> {
     /// A stream of which nothing was read.
     pub fn new(
         connection: &'c Connection,
-        recording: &'c Recording<'c>,
-        resolved: &'c Resolved,
+        recording: Rc<Recording<'c>>,
+        resolved: Resolved,
     ) -> Self {
         Self {
+            timeline: Timeline::new(resolved.format.format, Times::Told),
             resolved,
             connection,
             recording,
-            timeline: Timeline::new(resolved.format.format, Times::Told),
             next: 0,
             written: 0,
             sent: 0,
@@ -114,8 +115,20 @@ impl<'c> Stream<'c> {
         }
     }
 
+    /// Asks when the stream began. Before anything else, so that a process that is stopped from then on has a time.
+    ///
+    /// # Errors
+    /// The server does not answer, or the stream has ended.
+    pub fn ask_begin(&mut self) -> std::result::Result<(), Fault> {
+        for _ in 0..CLOCK_LOOKS {
+            let timing = self.recording.timing()?;
+            self.begin(timing);
+        }
+        Ok(())
+    }
+
     /// Notes when it began, by a report without frames; the least late one counts.
-    pub fn begin(&mut self, timing: Option<Timing>) {
+    fn begin(&mut self, timing: Option<Timing>) {
         let report = timing.map(|timing| Report::of(timing, self.resolved.format.format));
         let empty = report.filter(|report| report.written == 0);
         let began_ns = empty.map(|report| report.ns);
@@ -145,29 +158,44 @@ impl<'c> Stream<'c> {
         outage: &mut Outage,
         wanted: &Wanted,
     ) -> Result<()> {
-        let fault = |fault: Fault| self.connection.error(fault, &self.resolved.source);
         while !session.is_stopped() {
-            let turn_ns = if self.hold.is_some() {
-                STALL_NS
-            } else {
-                TURN_MS * 1_000_000
-            };
-            let turned = self.connection.turn(Duration::from_nanos(turn_ns));
-            turned.map_err(fault)?;
-            if !self.recording.is_ready() {
-                return Err(fault(self.connection.fault("pa_stream_get_state")));
-            }
+            let turned = self.connection.turn(self.turn_max());
+            turned.map_err(|fault| self.error(fault))?;
             if self.is_superseded(wanted)? {
                 return Ok(());
             }
-            self.look_at_device(session, outage)?;
-            self.look_at_arrivals();
-            if let Some(timing) = self.recording.take_timing() {
-                self.compare(session, outage, timing)?;
-            }
-            if self.hold.is_none() {
-                self.drain(session, outage, u64::MAX)?;
-            }
+            self.step(session, outage)?;
+        }
+        Ok(())
+    }
+
+    fn error(&self, fault: Fault) -> Error {
+        self.connection.error(fault, &self.resolved.source)
+    }
+
+    /// Longest turn of the connection before the next step.
+    pub fn turn_max(&self) -> Duration {
+        if self.hold.is_some() {
+            return Duration::from_nanos(STALL_NS);
+        }
+        Duration::from_millis(TURN_MS)
+    }
+
+    /// Delivers what a turn of the connection has brought.
+    ///
+    /// # Errors
+    /// The stream ended, or those of [`Session::push`].
+    pub fn step(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        if !self.recording.is_ready() {
+            return Err(self.error(self.connection.fault("pa_stream_get_state")));
+        }
+        self.look_at_device(session, outage)?;
+        self.look_at_arrivals();
+        if let Some(timing) = self.recording.take_timing() {
+            self.compare(session, outage, timing)?;
+        }
+        if self.hold.is_none() {
+            self.drain(session, outage, u64::MAX)?;
         }
         Ok(())
     }
@@ -331,7 +359,7 @@ impl<'c> Stream<'c> {
     }
 
     fn drain_held(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
-        let recording = self.recording;
+        let recording = self.recording.clone();
         let mut left = recording.readable_bytes();
         while self.next < end && left > 0 {
             let outcome = RefCell::new(Ok(()));
@@ -339,7 +367,7 @@ impl<'c> Stream<'c> {
                 *outcome.borrow_mut() = self.deliver(session, outage, fragment);
                 fragment.bytes()
             });
-            let took = took.map_err(|fault| self.connection.error(fault, &self.resolved.source))?;
+            let took = took.map_err(|fault| self.error(fault))?;
             outcome.into_inner()?;
             left = took.map_or(0, |bytes| left.saturating_sub(bytes));
         }

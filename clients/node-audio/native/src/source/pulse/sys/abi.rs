@@ -160,6 +160,17 @@ pub struct SinkInputInfo {
     pub driver: *const c_char,
     pub mute: c_int,
     pub proplist: *mut c_void,
+    pub corked: c_int,
+}
+
+/// `pa_client_info`.
+#[repr(C)]
+pub struct ClientInfo {
+    pub index: u32,
+    pub name: *const c_char,
+    pub owner_module: u32,
+    pub driver: *const c_char,
+    pub proplist: *mut c_void,
 }
 
 macro_rules! opaque {
@@ -175,6 +186,8 @@ opaque!(Mainloop MainloopApi Context Operation Stream);
 pub type OnSource = extern "C" fn(*mut Context, *const SourceInfo, c_int, *mut c_void);
 /// `pa_sink_input_info_cb_t`.
 pub type OnSinkInput = extern "C" fn(*mut Context, *const SinkInputInfo, c_int, *mut c_void);
+/// `pa_client_info_cb_t`.
+pub type OnClient = extern "C" fn(*mut Context, *const ClientInfo, c_int, *mut c_void);
 /// `pa_server_info_cb_t`.
 pub type OnServer = extern "C" fn(*mut Context, *const ServerInfo, *mut c_void);
 /// `pa_context_subscribe_cb_t`.
@@ -206,10 +219,11 @@ library! {
         fn pa_context_get_server_info(*mut Context, OnServer, *mut c_void) -> *mut Operation;
         fn pa_context_get_source_info_list(*mut Context, OnSource, *mut c_void) -> *mut Operation;
         fn pa_context_get_sink_input_info_list(*mut Context, OnSinkInput, *mut c_void) -> *mut Operation;
+        fn pa_context_get_client_info_list(*mut Context, OnClient, *mut c_void) -> *mut Operation;
         fn pa_operation_get_state(*mut Operation) -> c_int;
         fn pa_operation_cancel(*mut Operation);
         fn pa_operation_unref(*mut Operation);
-        fn pa_proplist_gets(*mut c_void, *const c_char) -> *const c_char;
+        fn pa_proplist_gets(*const c_void, *const c_char) -> *const c_char;
         fn pa_strerror(c_int) -> *const c_char;
         fn pa_stream_new(*mut Context, *const c_char, *const SampleSpec, *const PulseMap) -> *mut Stream;
         fn pa_stream_unref(*mut Stream);

@@ -32,6 +32,12 @@ impl Change {
         self.0 & 1 << 7 != 0
     }
 
+    /// Whether streams that programs play came, went, or are others.
+    #[must_use]
+    pub fn is_of_streams(self) -> bool {
+        self.0 & 1 << 2 != 0
+    }
+
     /// Whether devices came or went.
     #[must_use]
     pub fn is_of_devices(self) -> bool {
@@ -305,12 +311,12 @@ fn checked(status: c_int, call: &'static str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Notes the facility; new and removed things of any, changed ones of the server only.
+/// Notes the facility; new and removed things of any, changed ones of streams that play and of the server only.
 extern "C" fn on_change(_: *mut Context, event: c_int, _: u32, cell: *mut c_void) {
     let event = event.cast_unsigned();
     let facility = event & FACILITY_MASK;
     let is_change = event & TYPE_MASK == 0x0010;
-    if is_change && facility != 7 {
+    if is_change && !matches!(facility, 2 | 7) {
         return;
     }
     // SAFETY: the connection's cell, which it keeps until it takes the callback back; the loop's

@@ -1,10 +1,10 @@
 //! Questions to the server: which devices and streams there are.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 use super::abi::{
-    Context, INVALID_INDEX, Library, OnSinkInput, OnSource, Operation, SampleSpec, ServerInfo,
-    SinkInputInfo, SourceInfo, sample,
+    ClientInfo, Context, INVALID_INDEX, Library, OnClient, OnSinkInput, OnSource, Operation,
+    SampleSpec, ServerInfo, SinkInputInfo, SourceInfo, sample,
 };
 use super::connection::{Connection, Fault, text};
 use super::positions::map_of;
@@ -35,16 +35,33 @@ pub struct ServerDefaults {
 }
 
 /// A stream that a program plays.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Playing {
     /// Index of the stream.
     pub index: u32,
     /// Index of the sink that it plays to.
     pub sink: u32,
+    /// Index of the client that it is of.
+    pub client: u32,
+    /// Whether it is paused.
+    pub is_corked: bool,
     /// The program's process; 0 when it is not known.
     pub pid: u32,
     /// The program's name, for people.
     pub name: String,
+    /// File name of the program's executable; empty when it is not known.
+    pub binary: String,
+}
+
+/// A program that is connected to the server.
+#[derive(Debug)]
+struct Client {
+    index: u32,
+    /// It speaks PipeWire's own protocol, so the server knows its process better than it does.
+    is_native: bool,
+    pid: u32,
+    name: String,
+    binary: String,
 }
 
 /// Answers on their way. A callback has its address, so it stays in a box.
@@ -72,6 +89,26 @@ impl Connection {
     /// # Errors
     /// The server went away, or does not answer.
     pub fn playing(&self) -> Result<Vec<Playing>, Fault> {
+        let mut streams = self.sink_inputs()?;
+        let clients = self.clients()?;
+        for stream in &mut streams {
+            if let Some(client) = clients.iter().find(|client| client.index == stream.client) {
+                stream.complete(client);
+            }
+        }
+        Ok(streams)
+    }
+
+    fn clients(&self) -> Result<Vec<Client>, Fault> {
+        let ask = self.library.pa_context_get_client_info_list;
+        let on_client: OnClient = on_client;
+        self.ask("pa_context_get_client_info_list", |answers| {
+            // SAFETY: as in `sources`.
+            unsafe { ask(self.context.as_ptr(), on_client, answers) }
+        })
+    }
+
+    fn sink_inputs(&self) -> Result<Vec<Playing>, Fault> {
         let ask = self.library.pa_context_get_sink_input_info_list;
         let on_input: OnSinkInput = on_sink_input;
         self.ask("pa_context_get_sink_input_info_list", |answers| {
@@ -148,8 +185,13 @@ extern "C" fn on_sink_input(
     _: c_int,
     answers: *mut c_void,
 ) {
-    // SAFETY: `playing` registered this with its answers.
+    // SAFETY: `sink_inputs` registered this with its answers.
     unsafe { append(info, answers, playing) };
+}
+
+extern "C" fn on_client(_: *mut Context, info: *const ClientInfo, _: c_int, answers: *mut c_void) {
+    // SAFETY: `clients` registered this with its answers.
+    unsafe { append(info, answers, client) };
 }
 
 extern "C" fn on_server(_: *mut Context, info: *const ServerInfo, answers: *mut c_void) {
@@ -197,29 +239,95 @@ fn format_of(spec: SampleSpec) -> Format {
 }
 
 fn playing(info: &SinkInputInfo, library: &'static Library) -> Playing {
-    let property = |key: &std::ffi::CStr| {
-        if info.proplist.is_null() {
-            return String::new();
-        }
-        // SAFETY: the list is valid through the callback, and so is what it gives.
-        text(unsafe { (library.pa_proplist_gets)(info.proplist, key.as_ptr()) })
-    };
+    let property = |key: &CStr| property(library, info.proplist, key);
     let name = property(c"application.name");
     Playing {
         index: info.index,
         sink: info.sink,
+        client: info.client,
+        is_corked: info.corked != 0,
         pid: property(c"application.process.id").parse().unwrap_or(0),
         name: if name.is_empty() {
             text(info.name)
         } else {
             name
         },
+        binary: property(c"application.process.binary"),
     }
+}
+
+impl Playing {
+    /// Adds what the client's properties say: streams of PipeWire's own clients have no process.
+    fn complete(&mut self, client: &Client) {
+        if client.pid != 0 && (self.pid == 0 || client.is_native) {
+            self.pid = client.pid;
+        }
+        if self.binary.is_empty() {
+            self.binary.clone_from(&client.binary);
+        }
+        if self.name.is_empty() {
+            self.name.clone_from(&client.name);
+        }
+    }
+}
+
+fn client(info: &ClientInfo, library: &'static Library) -> Client {
+    let property = |key: &CStr| property(library, info.proplist, key);
+    let pid = |key: &CStr| property(key).parse().unwrap_or(0);
+    // The process that connected to PipeWire: of PulseAudio's clients that is pipewire-pulse.
+    let socket_pid: u32 = pid(c"pipewire.sec.pid");
+    let is_native = socket_pid != 0 && property(c"client.api") != "pipewire-pulse";
+    Client {
+        index: info.index,
+        is_native,
+        pid: if is_native {
+            socket_pid
+        } else {
+            pid(c"application.process.id")
+        },
+        name: property(c"application.name"),
+        binary: property(c"application.process.binary"),
+    }
+}
+
+/// A property of a list; empty for none.
+fn property(library: &Library, list: *const c_void, key: &CStr) -> String {
+    if list.is_null() {
+        return String::new();
+    }
+    // SAFETY: the list is valid through the callback that it was given to, and so is what it gives.
+    text(unsafe { (library.pa_proplist_gets)(list, key.as_ptr()) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_has_the_process_of_its_client() {
+        let client = |is_native| Client {
+            index: 1,
+            is_native,
+            pid: 20,
+            name: "client".to_owned(),
+            binary: "pw-cat".to_owned(),
+        };
+        let completed = |pid, is_native| {
+            let mut stream = Playing {
+                pid,
+                name: "stream".to_owned(),
+                ..Playing::default()
+            };
+            stream.complete(&client(is_native));
+            (stream.pid, stream.name, stream.binary)
+        };
+        let with = |pid| (pid, "stream".to_owned(), "pw-cat".to_owned());
+        assert_eq!(completed(0, true), with(20));
+        assert_eq!(completed(0, false), with(20));
+        assert_eq!(completed(10, false), with(10));
+        // In a container of its own, a program does not know its ID.
+        assert_eq!(completed(10, true), with(20));
+    }
 
     #[test]
     fn devices_are_captured_in_a_format_that_loses_nothing() {

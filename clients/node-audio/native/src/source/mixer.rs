@@ -1,0 +1,465 @@
+//! Streams that come and go, mixed on one timeline.
+//!
+//! A stream has a place on the timeline by the time of its first frame, and its frames follow each other from there
+//! on. Frames go out as far as every stream that plays has come; a stream that stays behind the others does not hold
+//! them up, and goes on later. While none plays, silence goes out by the clock. **Invariants:** no frame of a stream is
+//! left out; frames that a stream lost are lost frames of the mix where no other stream has sound, else silence that
+//! is counted.
+
+use std::collections::VecDeque;
+
+use crate::format::Format;
+use crate::limits::{MIX_AHEAD_NS, MIX_IDLE_MARGIN_NS, MIX_LAG_NS};
+use crate::packetizer::{Loss, Time};
+
+/// Frames of a stream in a row.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    kind: Kind,
+    frames: u64,
+    /// Of the first frame.
+    time: Time,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sound,
+    /// They were lost, counted or estimated.
+    Hole(Loss),
+    /// The stream did not play.
+    Pause,
+}
+
+/// State of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It plays: more frames come.
+    Playing,
+    /// It is paused.
+    Paused,
+    /// No frame follows.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Lane {
+    id: u32,
+    activity: Activity,
+    /// Since when it plays, in ns.
+    since_ns: u64,
+    /// The next frame has a place by its time only: it is the first one, or the first after a pause.
+    is_free: bool,
+    /// Place of the first span.
+    start: u64,
+    spans: VecDeque<Span>,
+    /// Samples of the spans of sound.
+    samples: VecDeque<f32>,
+}
+
+impl Lane {
+    fn end(&self) -> u64 {
+        let frames: u64 = self.spans.iter().map(|span| span.frames).sum();
+        self.start + frames
+    }
+
+    fn append(&mut self, kind: Kind, frames: u64, time: Time) {
+        if frames > 0 {
+            self.spans.push_back(Span { kind, frames, time });
+        }
+    }
+
+    /// What it has next, and up to where.
+    fn first(&self) -> (Option<Span>, u64) {
+        match self.spans.front() {
+            Some(span) => (Some(*span), self.start + span.frames),
+            None => (None, u64::MAX),
+        }
+    }
+
+    /// Takes so many frames off its first span.
+    fn advance(&mut self, frames: u64, format: Format) {
+        let Some(span) = self.spans.front_mut() else {
+            return;
+        };
+        span.frames -= frames;
+        span.time = span.time.plus(format.duration_ns(frames));
+        self.start += frames;
+        if span.frames == 0 {
+            self.spans.pop_front();
+        }
+    }
+}
+
+/// Account of samples that have come.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp {
+    /// Frames that were lost before them.
+    pub lost: Loss,
+    /// Time of the first of them.
+    pub time: Time,
+}
+
+/// Frames that go out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mixed<'a> {
+    /// Interleaved samples; whether a stream had lost some of its part.
+    Sound(&'a [f32], Time, bool),
+    /// Nothing plays.
+    Silence(u64, Time),
+    /// Frames that every stream has lost.
+    Lost(Loss),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mixer {
+    format: Format,
+    lanes: Vec<Lane>,
+    /// Frames that went out.
+    next: u64,
+    /// A place, and its time in ns.
+    anchor: (u64, u64),
+    mix: Vec<f32>,
+}
+
+impl Mixer {
+    /// A mixer whose timeline begins now.
+    #[must_use]
+    pub fn new(format: Format, now_ns: u64) -> Self {
+        Self {
+            format,
+            lanes: Vec::new(),
+            next: 0,
+            anchor: (0, now_ns),
+            mix: Vec::new(),
+        }
+    }
+
+    /// Notes the state of a stream, which may be a new one.
+    pub fn set(&mut self, id: u32, activity: Activity, now_ns: u64) {
+        match self.lanes.iter_mut().find(|lane| lane.id == id) {
+            Some(lane) => {
+                if lane.activity != activity {
+                    lane.since_ns = now_ns;
+                }
+                lane.activity = activity;
+                lane.is_free |= activity == Activity::Paused;
+            }
+            None => self.lanes.push(Lane {
+                id,
+                activity,
+                since_ns: now_ns,
+                is_free: true,
+                start: self.next,
+                spans: VecDeque::new(),
+                samples: VecDeque::new(),
+            }),
+        }
+    }
+
+    /// Takes samples of a stream.
+    pub fn push(&mut self, id: u32, samples: impl Iterator<Item = f32>, stamp: Stamp) {
+        let Stamp { lost, time } = stamp;
+        let place = self.place_of(time.ns);
+        let (next, channels) = (self.next, self.format.channels as usize);
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
+            return;
+        };
+        let end = lane.end();
+        if std::mem::take(&mut lane.is_free) {
+            // What a paused stream did not play is not lost.
+            let pause = place.saturating_sub(end);
+            lane.append(Kind::Pause, pause, time);
+        } else {
+            lane.append(Kind::Hole(lost), lost.frames, time);
+        }
+        if lane.end() <= next {
+            lane.spans.clear();
+            lane.start = next;
+        } else {
+            let mut late = next.saturating_sub(lane.start);
+            while let Some(span) = lane.spans.front_mut().filter(|_| late > 0) {
+                let passed = span.frames.min(late);
+                span.frames -= passed;
+                lane.start += passed;
+                late -= passed;
+                if span.frames == 0 {
+                    lane.spans.pop_front();
+                }
+            }
+        }
+        let before = lane.samples.len();
+        lane.samples.extend(samples);
+        let frames = (lane.samples.len() - before) / channels;
+        lane.append(Kind::Sound, frames as u64, time);
+    }
+
+    /// The place of a frame of this time; not before what went out, nor far after it.
+    fn place_of(&self, ns: u64) -> u64 {
+        let (place, anchor_ns) = self.anchor;
+        let limit = self.next + self.format.frames_in(MIX_AHEAD_NS);
+        let after = place + self.format.frames_in(ns.saturating_sub(anchor_ns));
+        after.clamp(self.next, limit)
+    }
+
+    fn time_of(&self, place: u64) -> u64 {
+        let (anchor, ns) = self.anchor;
+        ns + self.format.duration_ns(place.saturating_sub(anchor))
+    }
+
+    /// Whether no stream plays, so that silence is due by the clock.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let plays = |lane: &Lane| lane.activity == Activity::Playing;
+        !self.lanes.iter().any(plays)
+    }
+
+    /// Gives out what is due.
+    ///
+    /// # Errors
+    /// Those of `deliver`.
+    pub fn pull<E>(
+        &mut self,
+        now_ns: u64,
+        mut deliver: impl FnMut(Mixed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let limit = self.limit(now_ns);
+        while self.next < limit {
+            self.deliver_piece(limit, &mut deliver)?;
+        }
+        let is_drained = |lane: &Lane| lane.activity == Activity::Ended && lane.spans.is_empty();
+        self.lanes.retain(|lane| !is_drained(lane));
+        if !self.is_idle() {
+            return Ok(());
+        }
+        let due = self.place_of(now_ns.saturating_sub(MIX_IDLE_MARGIN_NS));
+        self.silence(due, &mut deliver)
+    }
+
+    /// Up to where frames go out.
+    fn limit(&self, now_ns: u64) -> u64 {
+        let furthest = self.lanes.iter().map(Lane::end).max().unwrap_or(0);
+        let lag = self.format.frames_in(MIX_LAG_NS);
+        let plays = |lane: &&Lane| lane.activity == Activity::Playing;
+        let ends = self.lanes.iter().filter(plays).filter_map(|lane| {
+            let is_new = lane.is_free && lane.spans.is_empty();
+            if is_new {
+                // Its first frames are late, and belong beside what the others have now.
+                let is_due = now_ns.saturating_sub(lane.since_ns) < MIX_LAG_NS;
+                return is_due.then_some(self.next);
+            }
+            (furthest - lane.end() <= lag).then(|| lane.end())
+        });
+        ends.min().unwrap_or(furthest)
+    }
+
+    /// Gives out frames up to where some stream changes.
+    fn deliver_piece<E>(
+        &mut self,
+        limit: u64,
+        deliver: &mut impl FnMut(Mixed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let next = self.next;
+        let now = || self.lanes.iter().map(Lane::first);
+        let end = now().map(|(_, end)| end).fold(limit, u64::min);
+        let spans = || now().filter_map(|(span, _)| span);
+        let sound = spans().find(|span| span.kind == Kind::Sound);
+        let hole = spans().find_map(|span| match span.kind {
+            Kind::Hole(loss) => Some(loss),
+            Kind::Sound | Kind::Pause => None,
+        });
+        let frames = end - next;
+        let Some(sound) = sound else {
+            let Some(loss) = hole else {
+                return self.silence(end, deliver);
+            };
+            self.skip(frames);
+            return deliver(Mixed::Lost(Loss { frames, ..loss }));
+        };
+        self.anchor = (next, sound.time.ns);
+        self.mix_frames(frames);
+        self.skip(frames);
+        deliver(Mixed::Sound(&self.mix, sound.time, hole.is_some()))
+    }
+
+    /// Adds the samples of the streams that have sound.
+    fn mix_frames(&mut self, frames: u64) {
+        let count = usize::try_from(frames).unwrap_or(0) * self.format.channels as usize;
+        self.mix.clear();
+        self.mix.resize(count, 0.0);
+        for lane in &mut self.lanes {
+            let (span, _) = lane.first();
+            if span.is_some_and(|span| span.kind == Kind::Sound) {
+                let samples = lane.samples.drain(..count);
+                self.mix
+                    .iter_mut()
+                    .zip(samples)
+                    .for_each(|(sum, sample)| *sum += sample);
+            }
+        }
+    }
+
+    fn skip(&mut self, frames: u64) {
+        let (next, format) = (self.next, self.format);
+        for lane in self.lanes.iter_mut().filter(|lane| lane.start == next) {
+            lane.advance(frames, format);
+        }
+        self.next += frames;
+    }
+
+    fn silence<E>(
+        &mut self,
+        end: u64,
+        deliver: &mut impl FnMut(Mixed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let frames = end.saturating_sub(self.next);
+        if frames == 0 {
+            return Ok(());
+        }
+        let time = Time {
+            ns: self.time_of(self.next),
+            is_estimated: true,
+        };
+        self.skip(frames);
+        deliver(Mixed::Silence(frames, time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Sample;
+
+    const FORMAT: Format = Format {
+        rate: 1_000,
+        channels: 1,
+        sample: Sample::F32,
+    };
+    const MS: u64 = 1_000_000;
+
+    /// What went out, as text: a letter and frames or samples.
+    fn pulled(mixer: &mut Mixer, now_ms: u64) -> String {
+        let mut told: Vec<String> = Vec::new();
+        let outcome = mixer.pull(now_ms * MS, |mixed| {
+            told.push(match mixed {
+                Mixed::Sound(samples, time, has_hole) => {
+                    let mark = if has_hole { "?" } else { "" };
+                    let first = samples[0];
+                    assert!(samples.iter().all(|sample| *sample == first), "{samples:?}");
+                    format!("{}x{first}{mark}@{}", samples.len(), time.ns / MS)
+                }
+                Mixed::Silence(frames, time) => format!("{frames} silent@{}", time.ns / MS),
+                Mixed::Lost(loss) => format!("{} lost", loss.frames),
+            });
+            Ok::<(), ()>(())
+        });
+        outcome.unwrap();
+        told.join(", ")
+    }
+
+    fn push(mixer: &mut Mixer, id: u32, (sample, frames): (f32, usize), (lost, ms): (u64, u64)) {
+        let time = Time::of_device(ms * MS);
+        mixer.push(
+            id,
+            std::iter::repeat_n(sample, frames),
+            Stamp {
+                lost: Loss::exact(lost),
+                time,
+            },
+        );
+    }
+
+    fn mixer(lanes: u32) -> Mixer {
+        let mut mixer = Mixer::new(FORMAT, 1_000 * MS);
+        (1..=lanes).for_each(|id| mixer.set(id, Activity::Playing, 1_000 * MS));
+        mixer
+    }
+
+    #[test]
+    fn one_stream_goes_out_as_it_came() {
+        let mut mixer = mixer(1);
+        assert_eq!(pulled(&mut mixer, 5_000), "");
+        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
+        assert_eq!(pulled(&mut mixer, 1_010), "10x0.5@1000");
+        push(&mut mixer, 1, (0.25, 10), (30, 1_040));
+        assert_eq!(pulled(&mut mixer, 1_050), "30 lost, 10x0.25@1040");
+        // The server stands still: nothing is put in its place.
+        assert_eq!(pulled(&mut mixer, 9_000), "");
+    }
+
+    #[test]
+    fn streams_are_added_as_far_as_all_have_come() {
+        let mut mixer = mixer(2);
+        push(&mut mixer, 1, (0.5, 20), (0, 1_000));
+        push(&mut mixer, 2, (0.25, 10), (0, 1_000));
+        assert_eq!(pulled(&mut mixer, 1_020), "10x0.75@1000");
+        push(&mut mixer, 2, (0.125, 10), (0, 1_010));
+        assert_eq!(pulled(&mut mixer, 1_020), "10x0.625@1010");
+        // A third begins 5 ms later than what is next.
+        mixer.set(3, Activity::Playing, 1_020 * MS);
+        push(&mut mixer, 3, (0.0625, 5), (0, 1_025));
+        push(&mut mixer, 1, (0.5, 10), (0, 1_020));
+        push(&mut mixer, 2, (0.25, 10), (0, 1_020));
+        assert_eq!(pulled(&mut mixer, 1_030), "5x0.75@1020, 5x0.8125@1025");
+        // One that has ended gives out what it has, and holds up nothing.
+        push(&mut mixer, 3, (0.0625, 5), (0, 1_030));
+        mixer.set(3, Activity::Ended, 1_010 * MS);
+        push(&mut mixer, 1, (0.5, 10), (0, 1_030));
+        push(&mut mixer, 2, (0.25, 10), (0, 1_030));
+        assert_eq!(pulled(&mut mixer, 1_040), "5x0.8125@1030, 5x0.75@1035");
+        assert_eq!(mixer.lanes.len(), 2);
+    }
+
+    #[test]
+    fn what_one_of_several_has_lost_is_silence_and_what_all_have_lost_is_lost() {
+        let mut mixer = mixer(2);
+        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
+        push(&mut mixer, 2, (0.25, 10), (0, 1_000));
+        assert_eq!(pulled(&mut mixer, 1_010), "10x0.75@1000");
+        push(&mut mixer, 1, (0.5, 30), (0, 1_010));
+        push(&mut mixer, 2, (0.25, 10), (20, 1_030));
+        assert_eq!(pulled(&mut mixer, 1_040), "20x0.5?@1010, 10x0.75@1030");
+        push(&mut mixer, 1, (0.5, 10), (100, 1_140));
+        push(&mut mixer, 2, (0.25, 10), (100, 1_140));
+        assert_eq!(pulled(&mut mixer, 1_150), "100 lost, 10x0.75@1140");
+    }
+
+    #[test]
+    fn silence_goes_out_while_no_stream_plays_and_a_pause_is_not_lost() {
+        let mut mixer = mixer(1);
+        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
+        mixer.set(1, Activity::Paused, 1_010 * MS);
+        let margin = MIX_IDLE_MARGIN_NS / MS;
+        assert_eq!(
+            pulled(&mut mixer, 1_110 + margin),
+            "10x0.5@1000, 100 silent@1010"
+        );
+        mixer.set(1, Activity::Playing, 1_010 * MS);
+        // Its account of the pause is what it calls lost.
+        push(&mut mixer, 1, (0.25, 10), (150, 1_160));
+        assert_eq!(pulled(&mut mixer, 1_170), "50 silent@1110, 10x0.25@1160");
+        mixer.set(1, Activity::Ended, 1_010 * MS);
+        assert_eq!(pulled(&mut mixer, 1_180 + margin), "10 silent@1170");
+        // A stream whose first frame is older than what went out begins at once.
+        mixer.set(2, Activity::Playing, 1_010 * MS);
+        push(&mut mixer, 2, (0.5, 10), (0, 1_150));
+        assert_eq!(pulled(&mut mixer, 1_180), "10x0.5@1150");
+    }
+
+    #[test]
+    fn a_stream_that_stays_behind_holds_up_nothing_and_loses_nothing() {
+        let mut mixer = mixer(2);
+        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
+        push(&mut mixer, 2, (0.25, 10), (0, 1_000));
+        assert_eq!(pulled(&mut mixer, 1_010), "10x0.75@1000");
+        let lag = usize::try_from(MIX_LAG_NS / MS).unwrap();
+        push(&mut mixer, 1, (0.5, lag), (0, 1_010));
+        assert_eq!(pulled(&mut mixer, 2_000), "");
+        push(&mut mixer, 1, (0.5, 10), (0, 1_010));
+        let told = format!("{lag}x0.5@1010, 10x0.5@1010");
+        assert_eq!(pulled(&mut mixer, 2_000), told);
+        push(&mut mixer, 1, (0.5, 10), (0, 1_220));
+        push(&mut mixer, 2, (0.25, 10), (0, 1_010));
+        assert_eq!(pulled(&mut mixer, 2_000), "10x0.75@1220");
+    }
+}

@@ -1,0 +1,235 @@
+// Capture of programs with real sound servers: all streams of a process tree or of a name, mixed; streams that come and
+// go; programs that end and start again; PipeWire's own clients.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { Capture, addon } from './ring-reader.mjs';
+import { Checker, SERVERS, probe } from './sound-server.mjs';
+
+const FORMAT = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
+const SECOND = 48_000;
+
+/** A capture of a program, which collects the values of its first channel: players play constants. */
+class Program {
+  seen = new Set();
+  last = 0;
+  frames = 0;
+
+  constructor(source) {
+    const options = { sources: [{ kind: 'process', ...source }], slots: 64 };
+    this.capture = new Capture(options, (packet) => this.see(packet));
+  }
+
+  see({ bytes, frames, lostBefore }) {
+    const samples = new Int16Array(bytes.buffer, bytes.byteOffset, frames * 2);
+    for (let frame = 0; frame < frames; frame += 1) this.seen.add(samples[frame * 2]);
+    this.last = samples[(frames - 1) * 2];
+    this.frames += frames + lostBefore;
+  }
+
+  /** Waits until it hears this value. */
+  async hears(value) {
+    await this.capture.until(() => this.last === value);
+  }
+
+  lost() {
+    return this.capture.reader.counter('lostFrames');
+  }
+
+  close() {
+    this.capture.close();
+  }
+}
+
+/** Why a capture of a source fails. */
+async function failure(source) {
+  const { capture } = new Program(source);
+  const failed = () => capture.events.find(({ kind }) => kind === 'failed');
+  while (failed() === undefined) await delay(5);
+  return failed();
+}
+
+async function until(test) {
+  for (;;) {
+    const found = await test();
+    if (found) return found;
+    await delay(20);
+  }
+}
+
+const listed = async (pid) => (await addon.processes()).programs.find((program) => program.pid === pid);
+
+for (const [name, Server] of Object.entries(SERVERS)) {
+  describe(name, () => {
+    let server;
+    before(async () => {
+      server = new Server();
+      await server.start();
+      for (const value of [1_000, 2_000, 4_000, 8_000]) {
+        const sound = Int16Array.from({ length: 60 * SECOND * 2 }, () => value);
+        writeFileSync(join(server.folder, `${value}`), Buffer.from(sound.buffer));
+      }
+    });
+    after(() => server.stop());
+
+    const pacat = (value, program = 'pacat') => {
+      const named = `--client-name=${program}`;
+      return ['--playback', ...FORMAT, '--device=zc', '--latency-msec=100', named, join(server.folder, `${value}`)];
+    };
+
+    function run(program, args, options = {}) {
+      const child = spawn(program, args, { env: server.env, stdio: 'ignore', ...options });
+      child.on('error', () => {});
+      server.players.push(child);
+      return child;
+    }
+
+    /** A program whose child processes play: one for each value that it is told. */
+    function tree(...values) {
+      const script = 'while read -r value; do pacat $ARGS "$FOLDER/$value" & done; wait';
+      const env = { ...server.env, FOLDER: server.folder, ARGS: pacat('').slice(0, -1).join(' ') };
+      const shell = run('sh', ['-c', script], { env, stdio: ['pipe', 'ignore', 'ignore'] });
+      shell.plays = (value) => shell.stdin.write(`${value}\n`);
+      values.forEach(shell.plays);
+      return shell;
+    }
+
+    /** Waits until so many processes play. */
+    const playing = (count) => until(async () => (await addon.processes()).programs.length === count);
+
+    async function quiet() {
+      for (const { pid } of (await addon.processes()).programs) process.kill(pid, 'SIGKILL');
+      await playing(0);
+    }
+
+    /**
+     * Runs a test until the machine was fast enough for the sound server, five times at most: `judge` throws where
+     * frames were lost.
+     */
+    const undisturbed = (judge) => async () => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await judge();
+        } catch (error) {
+          if (attempt === 5 || !(error instanceof assert.AssertionError)) throw error;
+          console.log(`try ${attempt}: ${error.message}`);
+          await quiet();
+        }
+      }
+    };
+
+    test('all streams of a process tree are mixed, new ones too, and no other', undisturbed(async () => {
+      run('pacat', pacat(8_000));
+      const shell = tree(1_000, 2_000);
+      await playing(3);
+      const program = new Program({ pid: shell.pid });
+      await program.hears(3_000);
+      shell.plays(4_000);
+      await program.hears(7_000);
+      assert.equal(program.capture.events[0].device, `process ${shell.pid}`);
+      // A stream that ends leaves the others.
+      const { programs } = await addon.processes();
+      const alone = programs.map(({ pid }) => pid).filter((pid) => pid > shell.pid);
+      process.kill(Math.max(...alone), 'SIGKILL');
+      await program.hears(3_000);
+      // Without its children, a process is alone.
+      const one = new Program({ pid: Math.min(...alone), follow: 'none' });
+      await one.capture.event('open');
+      await until(() => [1_000, 2_000].includes(one.last));
+      const none = await failure({ pid: shell.pid, follow: 'none' });
+      assert.equal(none.code, 'ERR_NO_PROCESS');
+      await quiet();
+      shell.stdin.end();
+      // It ends with the last process of the tree.
+      await until(() => program.capture.events.find(({ kind }) => kind === 'ended'));
+      for (const { seen } of [program, one]) {
+        const sums = [0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000];
+        assert.deepEqual([...seen].filter((value) => !sums.includes(value)), []);
+      }
+      assert.equal(program.lost(), 0);
+    }));
+
+    test('no frame is lost where streams are mixed', undisturbed(async () => {
+      const checker = new Checker();
+      const silent = server.play(Buffer.alloc(20 * SECOND * 4));
+      await until(() => listed(silent.pid));
+      const options = { sources: [{ kind: 'process', program: 'pacat' }], slots: 64 };
+      const capture = new Capture(options, (packet) => checker.see(packet));
+      await capture.event('open');
+      server.play(probe(1, 3 * SECOND));
+      await capture.until(() => checker.last === 3 * SECOND);
+      capture.close();
+      await quiet();
+      const found = 3 * SECOND - checker.first + 1;
+      assert.ok(checker.first < SECOND / 2, `the first frame is ${checker.first}`);
+      assert.deepEqual([checker.frames, checker.lost, checker.wrong], [found, 0, 0]);
+    }));
+
+    test('a process is known by its start, and a program by its name', async () => {
+      const first = run('pacat', pacat(1_000, 'Some Player'));
+      run('pacat', pacat(2_000, 'other'));
+      await playing(2);
+      const { pid, startTimeMs, name: called } = await listed(first.pid);
+      assert.equal(called, 'Some Player');
+      const known = new Program({ pid, startTimeMs });
+      await known.hears(1_000);
+      const recycled = await failure({ pid, startTimeMs: startTimeMs - 10 });
+      assert.equal(recycled.code, 'ERR_NO_PROCESS');
+      const named = new Program({ program: 'some player' });
+      await named.hears(1_000);
+      const binary = new Program({ program: 'pacat', follow: 'none' });
+      await binary.hears(3_000);
+      run('pacat', pacat(4_000, 'Some Player'));
+      await named.hears(5_000);
+      for (const program of [known, named, binary]) program.close();
+      await quiet();
+      assert.deepEqual([...known.seen].filter((value) => ![0, 1_000].includes(value)), []);
+      assert.equal(binary.seen.has(7_000), false);
+    });
+
+    test('a program that is restarted is captured again, and nothing plays meanwhile', undisturbed(async () => {
+      const player = run('pacat', pacat(1_000));
+      await until(() => listed(player.pid));
+      const program = new Program({ pid: player.pid, follow: 'restart' });
+      const once = new Program({ pid: player.pid });
+      await Promise.all([program.hears(1_000), once.hears(1_000)]);
+      player.kill('SIGKILL');
+      const { message } = await program.capture.event('reconnecting');
+      assert.equal(message, `process ${player.pid} has ended; waiting for its restart`);
+      await until(() => once.capture.events.find(({ kind }) => kind === 'ended'));
+      const before = program.frames;
+      await program.capture.until(() => program.frames > before + SECOND / 4 && program.last === 0);
+      run('pacat', pacat(2_000));
+      const { lostFrames } = await program.capture.event('reconnected');
+      await program.hears(2_000);
+      assert.deepEqual([lostFrames, program.lost()], [0, 0]);
+      program.close();
+      await quiet();
+    }));
+
+    if (name !== 'PipeWire') return;
+    test("PipeWire's own clients are listed and captured", async () => {
+      const file = join(server.folder, 'x.wav');
+      const head = Buffer.from('524946462480570157415645666d7420100000000100020080bb000000ee0200040010006461746100805701', 'hex');
+      const sound = Int16Array.from({ length: 60 * SECOND * 2 }, () => 2_000);
+      writeFileSync(file, Buffer.concat([head, Buffer.from(sound.buffer)]));
+      const player = run('pw-cat', ['--playback', '--target=zc', file]);
+      const { name: called, startTimeMs } = await until(() => listed(player.pid));
+      assert.equal(called, 'pw-cat');
+      assert.ok(startTimeMs > 0);
+      const sources = [{ pid: player.pid }, { program: 'pw-cat' }].map((source) => new Program(source));
+      for (const source of sources) await source.hears(2_000);
+      run('pacat', pacat(1_000));
+      await playing(2);
+      const all = new Program({ pid: process.pid });
+      await all.hears(3_000);
+      for (const source of [...sources, all]) source.close();
+      for (const { seen } of sources) assert.equal(seen.has(3_000), false);
+      await quiet();
+    });
+  });
+}
