@@ -155,13 +155,13 @@ pub const WATCH_EVERY_MS: u64 = 1_000;
 /// it earlier is a waker.
 pub const TURN_MS: u64 = 250;
 
-/// How far a stream of a program may be behind the others, in ns, before they go on without it.
+/// Largest delay of a stream of a program behind the others, in ns: beyond it they go on without it.
 pub const MIX_LAG_NS: u64 = 200_000_000;
 
-/// How far the first frame of a stream may be after what went out, in ns: a time that is further ahead is wrong.
+/// Largest time from the end of a mix to the first frame of a stream, in ns: one that is further ahead is wrong.
 pub const MIX_AHEAD_NS: u64 = 1_000_000_000;
 
-/// How far before now silence stands for a program that plays nothing, in ns: more than a stream is late with its
+/// Delay of the silence that stands for a program that plays nothing, in ns: more than a stream is late with its
 /// first frame.
 pub const MIX_IDLE_MARGIN_NS: u64 = 60_000_000;
 
@@ -175,7 +175,7 @@ pub const PROGRAM_SLOTS: u32 = 64;
 /// Longest packet of a program's stream before it is mixed, in ms: one goes on as soon as it has a frame.
 pub const PROGRAM_PACKET_MS: u32 = 200;
 
-/// How often the processes of a program are looked at, in ms.
+/// Period of the checks that a program's processes are alive, in ms.
 pub const PROGRAM_LOOK_MS: u64 = 250;
 
 /// Difference in ns at which a packet of a mix does not follow on the one before it: clocks jitter by less.

@@ -195,7 +195,7 @@ impl Matrix {
         }
     }
 
-    /// Whether each channel goes out as it came in.
+    /// True if each channel goes out as it came in.
     #[must_use]
     pub fn is_identity(&self) -> bool {
         self.is_identity
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// What comes out of the channels of one map for another.
+    /// Samples of one map, mixed to another.
     fn mixed(input: &[f32], from: ChannelMap, to: ChannelMap) -> Vec<f32> {
         let stream = |map: ChannelMap| StreamFormat {
             format: floats(u32::try_from(map.positions().len()).unwrap()),
@@ -305,7 +305,7 @@ mod tests {
         ChannelMap::parse(&names).unwrap()
     }
 
-    /// What each channel of a map, alone, is in another one; in thousandths.
+    /// Each channel of a map, alone, in another one; in thousandths.
     #[expect(clippy::cast_possible_truncation, reason = "at most 1,000")]
     fn gains(from: ChannelMap, to: ChannelMap) -> Vec<Vec<i32>> {
         let count = from.positions().len();

@@ -79,7 +79,7 @@ pub struct SourceOptions {
     pub sample_rate: Option<u32>,
     /// What the device gives.
     pub channels: Option<u32>,
-    /// What the device gives; the standard positions by default.
+    /// Positions of the device's channels; the standard ones by default.
     pub channel_map: Option<Vec<String>>,
     /// What the device gives.
     pub sample: Option<String>,

@@ -68,7 +68,7 @@ impl Lane {
         }
     }
 
-    /// What it has next, and up to where.
+    /// The first span, and the place where it ends.
     fn first(&self) -> (Option<Span>, u64) {
         match self.spans.front() {
             Some(span) => (Some(*span), self.start + span.frames),
@@ -207,7 +207,7 @@ impl Mixer {
         ns + self.format.duration_ns(place.saturating_sub(anchor))
     }
 
-    /// Whether no stream plays, so that silence is due by the clock.
+    /// True if no stream plays, so that silence is due by the clock.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let plays = |lane: &Lane| lane.activity == Activity::Playing;
@@ -337,7 +337,7 @@ mod tests {
     };
     const MS: u64 = 1_000_000;
 
-    /// What went out, as text: a letter and frames or samples.
+    /// The frames that went out, as text.
     fn pulled(mixer: &mut Mixer, now_ms: u64) -> String {
         let mut told: Vec<String> = Vec::new();
         let outcome = mixer.pull(now_ms * MS, |mixed| {
@@ -357,16 +357,16 @@ mod tests {
         told.join(", ")
     }
 
-    fn push(mixer: &mut Mixer, id: u32, (sample, frames): (f32, usize), (lost, ms): (u64, u64)) {
-        let time = Time::of_device(ms * MS);
-        mixer.push(
-            id,
-            std::iter::repeat_n(sample, frames),
-            Stamp {
-                lost: Loss::exact(lost),
-                time,
-            },
-        );
+    /// A stamp of so many lost frames and this time.
+    fn stamp(lost: u64, ms: u64) -> Stamp {
+        Stamp {
+            lost: Loss::exact(lost),
+            time: Time::of_device(ms * MS),
+        }
+    }
+
+    fn frames(sample: f32, frames: usize) -> impl Iterator<Item = f32> {
+        std::iter::repeat_n(sample, frames)
     }
 
     fn mixer(lanes: u32) -> Mixer {
@@ -379,9 +379,9 @@ mod tests {
     fn one_stream_goes_out_as_it_came() {
         let mut mixer = mixer(1);
         assert_eq!(pulled(&mut mixer, 5_000), "");
-        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
         assert_eq!(pulled(&mut mixer, 1_010), "10x0.5@1000");
-        push(&mut mixer, 1, (0.25, 10), (30, 1_040));
+        mixer.push(1, frames(0.25, 10), stamp(30, 1_040));
         assert_eq!(pulled(&mut mixer, 1_050), "30 lost, 10x0.25@1040");
         // The server stands still: nothing is put in its place.
         assert_eq!(pulled(&mut mixer, 9_000), "");
@@ -390,44 +390,62 @@ mod tests {
     #[test]
     fn streams_are_added_as_far_as_all_have_come() {
         let mut mixer = mixer(2);
-        push(&mut mixer, 1, (0.5, 20), (0, 1_000));
-        push(&mut mixer, 2, (0.25, 10), (0, 1_000));
+        mixer.push(1, frames(0.5, 20), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
         assert_eq!(pulled(&mut mixer, 1_020), "10x0.75@1000");
-        push(&mut mixer, 2, (0.125, 10), (0, 1_010));
+        mixer.push(2, frames(0.125, 10), stamp(0, 1_010));
         assert_eq!(pulled(&mut mixer, 1_020), "10x0.625@1010");
         // A third begins 5 ms later than what is next.
         mixer.set(3, Activity::Playing, 1_020 * MS);
-        push(&mut mixer, 3, (0.0625, 5), (0, 1_025));
-        push(&mut mixer, 1, (0.5, 10), (0, 1_020));
-        push(&mut mixer, 2, (0.25, 10), (0, 1_020));
+        mixer.push(3, frames(0.0625, 5), stamp(0, 1_025));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_020));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_020));
         assert_eq!(pulled(&mut mixer, 1_030), "5x0.75@1020, 5x0.8125@1025");
         // One that has ended gives out what it has, and holds up nothing.
-        push(&mut mixer, 3, (0.0625, 5), (0, 1_030));
+        mixer.push(3, frames(0.0625, 5), stamp(0, 1_030));
         mixer.set(3, Activity::Ended, 1_010 * MS);
-        push(&mut mixer, 1, (0.5, 10), (0, 1_030));
-        push(&mut mixer, 2, (0.25, 10), (0, 1_030));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_030));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_030));
         assert_eq!(pulled(&mut mixer, 1_040), "5x0.8125@1030, 5x0.75@1035");
         assert_eq!(mixer.lanes.len(), 2);
     }
 
     #[test]
+    fn a_new_stream_is_waited_for_a_while() {
+        let mut mixer = mixer(1);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        assert_eq!(pulled(&mut mixer, 1_010), "10x0.5@1000");
+        mixer.set(2, Activity::Playing, 1_010 * MS);
+        mixer.push(1, frames(0.5, 20), stamp(0, 1_010));
+        assert_eq!(pulled(&mut mixer, 1_030), "");
+        mixer.push(2, frames(0.25, 15), stamp(0, 1_015));
+        assert_eq!(pulled(&mut mixer, 1_030), "5x0.5@1010, 15x0.75@1015");
+        mixer.set(3, Activity::Playing, 1_030 * MS);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_030));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_030));
+        let lag = MIX_LAG_NS / MS;
+        assert_eq!(pulled(&mut mixer, 1_029 + lag), "");
+        assert_eq!(pulled(&mut mixer, 1_030 + lag), "10x0.75@1030");
+    }
+
+    #[test]
     fn what_one_of_several_has_lost_is_silence_and_what_all_have_lost_is_lost() {
         let mut mixer = mixer(2);
-        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
-        push(&mut mixer, 2, (0.25, 10), (0, 1_000));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
         assert_eq!(pulled(&mut mixer, 1_010), "10x0.75@1000");
-        push(&mut mixer, 1, (0.5, 30), (0, 1_010));
-        push(&mut mixer, 2, (0.25, 10), (20, 1_030));
+        mixer.push(1, frames(0.5, 30), stamp(0, 1_010));
+        mixer.push(2, frames(0.25, 10), stamp(20, 1_030));
         assert_eq!(pulled(&mut mixer, 1_040), "20x0.5?@1010, 10x0.75@1030");
-        push(&mut mixer, 1, (0.5, 10), (100, 1_140));
-        push(&mut mixer, 2, (0.25, 10), (100, 1_140));
+        mixer.push(1, frames(0.5, 10), stamp(100, 1_140));
+        mixer.push(2, frames(0.25, 10), stamp(100, 1_140));
         assert_eq!(pulled(&mut mixer, 1_150), "100 lost, 10x0.75@1140");
     }
 
     #[test]
     fn silence_goes_out_while_no_stream_plays_and_a_pause_is_not_lost() {
         let mut mixer = mixer(1);
-        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
         mixer.set(1, Activity::Paused, 1_010 * MS);
         let margin = MIX_IDLE_MARGIN_NS / MS;
         assert_eq!(
@@ -436,30 +454,30 @@ mod tests {
         );
         mixer.set(1, Activity::Playing, 1_010 * MS);
         // Its account of the pause is what it calls lost.
-        push(&mut mixer, 1, (0.25, 10), (150, 1_160));
+        mixer.push(1, frames(0.25, 10), stamp(150, 1_160));
         assert_eq!(pulled(&mut mixer, 1_170), "50 silent@1110, 10x0.25@1160");
         mixer.set(1, Activity::Ended, 1_010 * MS);
         assert_eq!(pulled(&mut mixer, 1_180 + margin), "10 silent@1170");
         // A stream whose first frame is older than what went out begins at once.
         mixer.set(2, Activity::Playing, 1_010 * MS);
-        push(&mut mixer, 2, (0.5, 10), (0, 1_150));
+        mixer.push(2, frames(0.5, 10), stamp(0, 1_150));
         assert_eq!(pulled(&mut mixer, 1_180), "10x0.5@1150");
     }
 
     #[test]
     fn a_stream_that_stays_behind_holds_up_nothing_and_loses_nothing() {
         let mut mixer = mixer(2);
-        push(&mut mixer, 1, (0.5, 10), (0, 1_000));
-        push(&mut mixer, 2, (0.25, 10), (0, 1_000));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
         assert_eq!(pulled(&mut mixer, 1_010), "10x0.75@1000");
         let lag = usize::try_from(MIX_LAG_NS / MS).unwrap();
-        push(&mut mixer, 1, (0.5, lag), (0, 1_010));
+        mixer.push(1, frames(0.5, lag), stamp(0, 1_010));
         assert_eq!(pulled(&mut mixer, 2_000), "");
-        push(&mut mixer, 1, (0.5, 10), (0, 1_010));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_010));
         let told = format!("{lag}x0.5@1010, 10x0.5@1010");
         assert_eq!(pulled(&mut mixer, 2_000), told);
-        push(&mut mixer, 1, (0.5, 10), (0, 1_220));
-        push(&mut mixer, 2, (0.25, 10), (0, 1_010));
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_220));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_010));
         assert_eq!(pulled(&mut mixer, 2_000), "10x0.75@1220");
     }
 }

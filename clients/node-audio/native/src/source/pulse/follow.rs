@@ -91,7 +91,7 @@ impl<P: Processes> Tracker<P> {
         true
     }
 
-    /// Whether the process of a stream is captured though it was not known.
+    /// True if the process of a stream is to be captured from now on.
     fn is_followed(&mut self, stream: &Playing) -> bool {
         match (&self.which, self.follow) {
             (Which::Name(name), Follow::Restart) => is_named(stream, name),
@@ -105,14 +105,14 @@ impl<P: Processes> Tracker<P> {
         }
     }
 
-    /// Whether one of the processes above it is known.
+    /// True if a known process is above it.
     fn is_descendant(&self, pid: u32) -> bool {
         let parents = std::iter::successors(Some(pid), |&pid| self.processes.parent(pid));
         let mut parents = parents.skip(1).take(ANCESTORS_MAX);
         parents.any(|pid| self.known.contains(&self.processes.identity(pid)))
     }
 
-    /// Whether it is the same program, started after the process that was captured was last alive.
+    /// True for the same program, started after the process that was captured was last alive.
     fn is_restart(&mut self, stream: &Playing) -> bool {
         let Some((binary, name)) = &self.program else {
             return false;
@@ -126,7 +126,7 @@ impl<P: Processes> Tracker<P> {
         is_same && !self.is_alive() && start_ms.is_some_and(|start_ms| start_ms >= self.alive_ms)
     }
 
-    /// Whether one of the processes is there still. Processes of another machine are not.
+    /// True while one of the processes exists. Processes of another machine do not.
     pub fn is_alive(&mut self) -> bool {
         let processes = &self.processes;
         let is_there = |known: &Identity| {
@@ -139,13 +139,13 @@ impl<P: Processes> Tracker<P> {
         is_alive
     }
 
-    /// Whether a program that has ended is waited for.
+    /// True if the capture waits for a program that has ended.
     pub fn awaits_restart(&self) -> bool {
         self.follow == Follow::Restart
     }
 }
 
-/// Whether a program's name or executable is this, in whatever case.
+/// True if a program's name or executable is this, in whatever case.
 fn is_named(stream: &Playing, name: &str) -> bool {
     [&stream.name, &stream.binary]
         .iter()

@@ -139,7 +139,7 @@ impl Program {
         Ok(self.tracker.select(playing))
     }
 
-    /// Whether the program has ended for good. Tells when it has ended and when it is back.
+    /// True once the program has ended for good. Tells when it has ended and when it is back.
     fn is_over(&mut self, session: &mut Session, streams: &Streams<'_>) -> bool {
         let is_there = self.tracker.is_alive() || !streams.lanes.is_empty();
         if !self.tracker.awaits_restart() {

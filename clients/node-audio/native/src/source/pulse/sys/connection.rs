@@ -32,7 +32,7 @@ impl Change {
         self.0 & 1 << 7 != 0
     }
 
-    /// Whether streams that programs play came, went, or are others.
+    /// True if streams that programs play came, went or changed.
     #[must_use]
     pub fn is_of_streams(self) -> bool {
         self.0 & 1 << 2 != 0

@@ -43,7 +43,7 @@ pub struct Playing {
     pub sink: u32,
     /// Index of the client that it is of.
     pub client: u32,
-    /// Whether it is paused.
+    /// True while the program has paused it.
     pub is_corked: bool,
     /// The program's process; 0 when it is not known.
     pub pid: u32,
