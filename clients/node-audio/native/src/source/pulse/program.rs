@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use super::connected::Connected;
 use super::follow::Tracker;
-use super::resolve::Resolved;
+use super::resolve::{self, Resolved};
 use super::stream::Stream;
 use super::sys::{Connection, Fault, Playing, Recording};
 use crate::channel_map::StreamFormat;
 use crate::clock;
 use crate::convert::{Policy, in_floats, sample::encode};
-use crate::device::Target;
+use crate::device::{Target, Wanted};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::frames::Data;
@@ -70,15 +70,11 @@ impl Program {
         connection.subscribe();
         let playing = self.playing(connection)?;
         let name = self.tracker.which().to_string();
-        let sources = connection.sources();
-        let sources = sources.map_err(|fault| connection.error(fault, &name))?;
-        let found = playing
-            .iter()
-            .find_map(|one| Resolved::stream(&sources, one));
-        let format = self.format.or(found.map(|found| found.format));
-        let format = *self
-            .format
-            .insert(format.ok_or(Error::NoProcess(name.clone()))?);
+        let format = match self.format {
+            Some(format) => format,
+            None if playing.is_empty() => return Err(Error::NoProcess(name)),
+            None => *self.format.insert(format_of(connection, &playing)?),
+        };
         outage.over(session, &name, format)?;
         let mut streams = Streams {
             connection,
@@ -157,6 +153,19 @@ impl Program {
         }
         self.is_gone = !is_there;
         false
+    }
+}
+
+/// Format of the sink of the first stream; of the default one for streams that have no sink yet.
+fn format_of(connection: &Connection, playing: &[Playing]) -> Result<StreamFormat> {
+    let sources = connection.sources();
+    let sources = sources.map_err(|fault| connection.error(fault, ""))?;
+    let mut found = playing
+        .iter()
+        .filter_map(|one| Resolved::stream(&sources, one));
+    match found.next() {
+        Some(found) => Ok(found.format),
+        None => Ok(resolve::resolve(connection, &Wanted::Loopback(None))?.format),
     }
 }
 
