@@ -161,10 +161,11 @@ for (const [name, Server] of Object.entries(SERVERS)) {
       const capture = new Capture(options, (packet) => checker.see(packet));
       await capture.event('open');
       server.play(probe(1, 3 * SECOND));
-      await capture.until(() => checker.last === 3 * SECOND);
+      // Not to its end: a server that comes too late may drop that.
+      await capture.until(() => checker.last >= 2 * SECOND);
       capture.close();
       await quiet();
-      const found = 3 * SECOND - checker.first + 1;
+      const found = checker.last - checker.first + 1;
       assert.ok(checker.first < SECOND / 2, `the first frame is ${checker.first}`);
       assert.deepEqual([checker.frames, checker.lost, checker.wrong], [found, 0, 0]);
     }));

@@ -119,6 +119,8 @@ pub struct Mixer {
     next: u64,
     /// A place, and its time in ns.
     anchor: (u64, u64),
+    /// The stream that gives times.
+    master: Option<u32>,
     mix: Vec<f32>,
 }
 
@@ -131,6 +133,7 @@ impl Mixer {
             lanes: Vec::new(),
             next: 0,
             anchor: (0, now_ns),
+            master: None,
             mix: Vec::new(),
         }
     }
@@ -263,23 +266,45 @@ impl Mixer {
         let now = || self.lanes.iter().map(Lane::first);
         let end = now().map(|(_, end)| end).fold(limit, u64::min);
         let spans = || now().filter_map(|(span, _)| span);
-        let sound = spans().find(|span| span.kind == Kind::Sound);
+        let has_sound = spans().any(|span| span.kind == Kind::Sound);
         let hole = spans().find_map(|span| match span.kind {
             Kind::Hole(loss) => Some(loss),
             Kind::Sound | Kind::Pause => None,
         });
         let frames = end - next;
-        let Some(sound) = sound else {
+        if !has_sound {
             let Some(loss) = hole else {
                 return self.silence(end, deliver);
             };
             self.skip(frames);
             return deliver(Mixed::Lost(Loss { frames, ..loss }));
-        };
-        self.anchor = (next, sound.time.ns);
+        }
+        let time = self.sound_time();
         self.mix_frames(frames);
         self.skip(frames);
-        deliver(Mixed::Sound(&self.mix, sound.time, hole.is_some()))
+        deliver(Mixed::Sound(&self.mix, time, hole.is_some()))
+    }
+
+    /// Time of the next frame, by the stream that gives the times: another one is some ms apart.
+    fn sound_time(&mut self) -> Time {
+        let has_sound = |lane: &&Lane| {
+            let (span, _) = lane.first();
+            span.is_some_and(|span| span.kind == Kind::Sound)
+        };
+        let master = self.lanes.iter().find(|lane| Some(lane.id) == self.master);
+        let master = match master.filter(|lane| lane.activity == Activity::Playing) {
+            None => self.lanes.iter().find(has_sound),
+            playing => playing,
+        };
+        self.master = master.map(|lane| lane.id);
+        if let Some((Some(span), _)) = master.filter(has_sound).map(Lane::first) {
+            self.anchor = (self.next, span.time.ns);
+            return span.time;
+        }
+        Time {
+            ns: self.time_of(self.next),
+            is_estimated: true,
+        }
     }
 
     /// Adds the samples of the streams that have sound.
@@ -426,6 +451,23 @@ mod tests {
         let lag = MIX_LAG_NS / MS;
         assert_eq!(pulled(&mut mixer, 1_029 + lag), "");
         assert_eq!(pulled(&mut mixer, 1_030 + lag), "10x0.75@1030");
+    }
+
+    #[test]
+    fn times_are_those_of_one_stream() {
+        let mut mixer = mixer(2);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_003));
+        assert_eq!(pulled(&mut mixer, 1_010), "3x0.5@1000, 7x0.75@1003");
+        // The clock of the second is 2 ms late now.
+        mixer.push(1, frames(0.5, 10), stamp(10, 1_020));
+        mixer.push(2, frames(0.25, 20), stamp(0, 1_015));
+        let told = "3x0.25?@1010, 7x0.25?@1013, 10x0.75@1020";
+        assert_eq!(pulled(&mut mixer, 1_030), told);
+        // Without the first, the second's.
+        mixer.set(1, Activity::Ended, 1_030 * MS);
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_035));
+        assert_eq!(pulled(&mut mixer, 1_045), "3x0.25@1032, 10x0.25@1035");
     }
 
     #[test]
