@@ -40,6 +40,8 @@ const prints = {
   'In a Worker': /^0\.5\n$/,
   Recordings: /^001.wav 48000\n002.wav 48000\n003.wav 24000\n3 120000\n$/,
   'Two sources on one clock': /^24000 2 true\n$/,
+  Channels: /^3 \[ 'front-left', 'front-right', 'front-center' \]\n$/,
+  'One program': /^$/,
 };
 
 for (const { title, code } of examples) {

@@ -7,6 +7,7 @@ import {
   PRESETS,
   type AudioDevice,
   type CaptureStats,
+  type ChannelPosition,
   type DeviceChange,
   type Level,
   type Overrun,
@@ -80,6 +81,14 @@ export async function uses(): Promise<void> {
   capture.on('pakcet', () => {});
   // @ts-expect-error There is no such source.
   await AudioCapture.open({ source: { kind: 'radio' } });
+  await AudioCapture.open({ source: { kind: 'process', program: 'firefox', follow: 'none' } });
+  for (const { pid, startTimeMs = 0 } of await AudioCapture.processes()) {
+    await AudioCapture.open({ source: { kind: 'process', pid, startTimeMs } });
+  }
+  const surround = await AudioCapture.open({ format: { channelMap: ['front-left', 'aux31'] } });
+  same<typeof surround.format.channelMap, readonly ChannelPosition[]>(true);
+  // @ts-expect-error There is no such position.
+  await AudioCapture.open({ format: { channelMap: ['left'] } });
   // @ts-expect-error A source that is mixed is mixed with one other.
   await AudioCapture.open({ source: [{ kind: 'input' }] });
 }
