@@ -267,6 +267,17 @@ static void shrink_all(struct area *area) {
 
 static int shrunk(void) { return by_owners(allocate, shrink_all); }
 
+/* A quarter as long, in the mappings of the longer ones. */
+static void replace_all(struct area *area) {
+  note_held(area);
+  give_back(area);
+  memset(area->blocks, 0, (size_t)area->count * sizeof *area->blocks);
+  resize_all(area, bytes / 4);
+  area->freed = 0;
+}
+
+static int replaced(void) { return by_owners(allocate, replace_all); }
+
 static void grow_all(struct area *area) {
   for (size_t part = 16; part > 0; part /= 2) resize_all(area, bytes / part);
   arrange(area);
@@ -362,7 +373,7 @@ int main(int argc, char **argv) {
       {"own", own},         {"other", other},     {"freed-then-ended", freed_then_ended},
       {"ended", ended},     {"exchange", exchange}, {"warm", warm_threads},
       {"thread-exit", thread_exit}, {"shrunk", shrunk}, {"grown", grown},
-      {"child", one_child}, {"prefork", prefork}, {"parent", parent},
+      {"replaced", replaced}, {"child", one_child}, {"prefork", prefork}, {"parent", parent},
       {"signal", after_a_handler}, {"atexit", at_exit}, {"destructor", at_unload},
   };
   CHECK(argc == 7);

@@ -159,6 +159,28 @@ static void locked(void) {
   CHECK(resident_bytes() < before + (size_t)60 * MIB);
 }
 
+/* Places whose memory is locked stay resident, and are counted as free until it is not. */
+static void refused(void) {
+  enum { FIRST = 4200, LAST = 4220 };
+  uintptr_t at[LAST];
+  size_t total = 0;
+  for (unsigned i = 0; i < LAST; i++) take(i);
+  for (unsigned i = FIRST; i < LAST; i++) {
+    at[i] = (uintptr_t)blocks[i];
+    if (mlock(blocks[i], size_of(i)) != 0) _exit(77);
+    total += size_of(i);
+    release(i);
+  }
+  malloc_trim(0);
+  size_t counted = mallinfo2().fordblks, resident = resident_bytes();
+  CHECK(counted >= total);
+  for (unsigned i = FIRST; i < LAST; i++) CHECK(munlock((void *)at[i], size_of(i)) == 0);
+  malloc_trim(0);
+  CHECK(mallinfo2().fordblks <= counted - total);
+  /* The kernel counts in steps. */
+  CHECK(resident_bytes() < resident - total + MIB);
+}
+
 /* Where address space is counted, blocks take no more of it than they need. */
 static void limited(void) {
   struct rlimit limit = {(rlim_t)16 << 30, (rlim_t)16 << 30};
@@ -172,6 +194,7 @@ static void limited(void) {
 
 int main(int argc, char **argv) {
   static const struct test_case cases[] = {
-      {"share", share}, {"grow", grow}, {"locked", locked}, {"limited", limited}, {NULL, NULL}};
+      {"share", share},     {"grow", grow},       {"locked", locked},
+      {"refused", refused}, {"limited", limited}, {NULL, NULL}};
   return run_case(cases, argc, argv);
 }

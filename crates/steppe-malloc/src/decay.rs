@@ -116,7 +116,7 @@ pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
     count(purged);
     held::forget_peak();
     let is_done = POOL.dirty_bytes() == 0
-        && LARGE.retained_bytes() == 0
+        && LARGE.retained_bytes() + LARGE.refused_bytes() == 0
         && depot::all().all(|(_, depot)| !depot.has_aging())
         && !(has_thread() && sweep::is_wanted());
     if !is_done {

@@ -1,8 +1,8 @@
 //! Bytes held: what the allocator has from the system that is or may be resident, and the bounds on it.
 //!
 //! ```text
-//!   held = units in slabs and runs + dirty free units + live and retained mappings + books of chunks
-//!                                  └──── free ────┘            └── free ──┘
+//!   held = units in slabs and runs + dirty free units + live, retained and refused mappings + books of chunks
+//!                                  └──── free ────┘         └─ free ─┘ └ neither ┘
 //! ```
 //! Counted by units of 64 KiB and whole blocks above 1 MiB, touched or not: what a program may touch without asking
 //! again. Growth is counted before memory is taken, so a limit is never passed; where a lower bound is passed, a flag
@@ -22,8 +22,10 @@ pub const FIRST_LOOK_BYTES: usize = 8 << 20;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 /// Free units with resident pages; the pool's to count.
 pub(crate) static DIRTY_UNITS: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of freed mappings that are kept; `large`'s to count.
+/// Bytes of freed mappings and of tails of mappings that are kept; `large`'s to count.
 pub(crate) static RETAINED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of freed mappings that were to go back and that the kernel did not take; `large`'s to count.
+pub(crate) static REFUSED_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// No more than this, records of `meta` included.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Growth beyond the upper of these, or from below the lower, is answered.
@@ -69,10 +71,16 @@ pub(crate) fn free_bytes() -> usize {
     DIRTY_UNITS.load(Ordering::Relaxed) * UNIT_BYTES + RETAINED_BYTES.load(Ordering::Relaxed)
 }
 
+/// Bytes held that are the program's, or books, where `free` bytes are free.
+fn live_bytes(free: usize) -> usize {
+    let not_live = free.saturating_add(REFUSED_BYTES.load(Ordering::Relaxed));
+    HELD.load(Ordering::Relaxed).saturating_sub(not_live)
+}
+
 /// Notes that `bytes` of the program's were freed and stay resident.
 pub(crate) fn note_free(bytes: usize) {
     let free = free_bytes();
-    let live = HELD.load(Ordering::Relaxed).saturating_sub(free) + bytes;
+    let live = live_bytes(free) + bytes;
     if live > LIVE_PEAK.load(Ordering::Relaxed) {
         LIVE_PEAK.store(live, Ordering::Relaxed);
     }
@@ -107,7 +115,7 @@ pub(crate) fn free_max() -> usize {
 
 /// At each look of `decay`: a peak of live bytes is forgotten by and by.
 pub(crate) fn forget_peak() {
-    let live = HELD.load(Ordering::Relaxed).saturating_sub(free_bytes());
+    let live = live_bytes(free_bytes());
     let peak = LIVE_PEAK.load(Ordering::Relaxed);
     LIVE_PEAK.store(live.max(peak - peak / 4), Ordering::Relaxed);
 }

@@ -1,18 +1,22 @@
 //! The record of a mapping that is one block.
 //!
 //! ```text
-//!   base          block_bytes                    padding_bytes
-//!   │ block ────────────────────────────────── │ untouched ─────── │ the next mapping
-//!   └ a multiple of 4 MiB                                          └ where it shares, another one
+//!   base          block_bytes                      padding_bytes
+//!   │ block ──────────────────────────── │ tail ───── │ untouched ─── │ the next mapping
+//!   └ a multiple of 4 MiB                  tail_bytes                 └ where it shares, another one
 //! ```
-//! Invariant: it is live (one block), retained (in `large`'s list, nobody's), a place (mapped, without
-//! memory, in `places`' lists) or spare (no mapping), and a record is never unmapped: whoever finds one
-//! in the map of chunks may read it.
+//! The tail is what an earlier, longer block of the mapping left: resident, and free (`large/tails.rs`).
+//!
+//! Invariant: it is live (one block; in `large`'s list of tails if it has one), retained (in `large`'s list,
+//! nobody's), a place (mapped, without memory, in `places`' lists, or in `large`'s of those whose memory the kernel
+//! did not take) or spare (no mapping), and a record is never unmapped: whoever finds one in the map of chunks may
+//! read it.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::list::{Link, Linked};
+use crate::sync::Lock;
 
 pub(crate) const SPARE: u8 = 0;
 pub(crate) const LIVE: u8 = 1;
@@ -26,9 +30,14 @@ pub(crate) struct Huge {
     pub block_bytes: Cell<usize>,
     /// Bytes of its mapping behind the block.
     pub padding_bytes: Cell<usize>,
+    /// Bytes of the padding, from its start, that may be resident; of a live one only.
+    pub tail_bytes: Cell<usize>,
+    /// Held while the tail goes back, and while the block is freed or resized.
+    pub tail_lock: Lock,
     /// True when it may be part of a mapping of the kernel's with its neighbours; see `places`.
     pub shares: Cell<bool>,
     pub state: AtomicU8,
+    /// Since when it is retained, or has its tail.
     pub stamp: Cell<u32>,
     /// Whether it reads as zeros.
     pub is_clean: Cell<bool>,

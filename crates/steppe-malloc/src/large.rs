@@ -4,18 +4,20 @@
 //!   32 KiB < bytes <= 1 MiB    a run of units of the pool, grows in place when the next ones are free
 //!   1 MiB < bytes              a mapping at a multiple of 4 MiB: a record here, an entry in the map
 //! ```
-//! A mapping that is freed is kept for the decay time, up to a limit, for the next block of about its
-//! size; it grows by `mremap`, so its content is not copied. Where there are thousands, they share
-//! mappings of the kernel (`places`).
+//! A mapping that is freed is kept for the decay time, up to a limit, for the next block: a shorter one leaves its
+//! tail (`large/tails.rs`), for a longer one it grows by `mremap`, so its content is not copied. Where there are
+//! thousands, they share mappings of the kernel (`places`).
 //!
-//! Invariant: a record of `huge` that is retained, a place or spare is in that list; a live one is in none.
+//! Invariant: a record of `huge` that is retained, a place or spare is in that list; a live one is among the tails if
+//! it has one, else in none.
 
 mod mappings;
+mod tails;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::chunk::{Chunk, Kind, UNIT_BYTES, Unit};
-use crate::held::RETAINED_BYTES;
+use crate::held::{REFUSED_BYTES, RETAINED_BYTES};
 use crate::huge::Huge;
 use crate::list::List;
 use crate::places::Places;
@@ -31,16 +33,7 @@ pub const BYTES_MAX: usize = isize::MAX as usize;
 /// program that frees and asks again pays for few page faults however much it holds.
 const IN_USE_SHARE: usize = 10;
 
-pub(crate) static LARGE: Large = Large {
-    lock: Lock::new(),
-    retained: List::new(),
-    spare: List::new(),
-    places: Places::new(),
-    mappings: AtomicUsize::new(0),
-    alone: AtomicUsize::new(0),
-    huge_bytes: AtomicUsize::new(0),
-    run_bytes: AtomicUsize::new(0),
-};
+pub(crate) static LARGE: Large = Large::new();
 
 /// What came of a request: the block, and whether it reads as zeros.
 #[derive(Clone, Copy)]
@@ -52,6 +45,10 @@ pub(crate) struct Block {
 pub(crate) struct Large {
     pub lock: Lock,
     retained: List<Huge, 0>,
+    /// Live ones with a tail.
+    tails: List<Huge, 0>,
+    /// Places whose memory the kernel did not take.
+    refused: List<Huge, 0>,
     spare: List<Huge, 0>,
     places: Places,
     /// Live and retained ones.
@@ -66,6 +63,21 @@ pub(crate) struct Large {
 unsafe impl Sync for Large {}
 
 impl Large {
+    const fn new() -> Self {
+        Self {
+            lock: Lock::new(),
+            retained: List::new(),
+            tails: List::new(),
+            refused: List::new(),
+            spare: List::new(),
+            places: Places::new(),
+            mappings: AtomicUsize::new(0),
+            alone: AtomicUsize::new(0),
+            huge_bytes: AtomicUsize::new(0),
+            run_bytes: AtomicUsize::new(0),
+        }
+    }
+
     /// A block of `units` units at a multiple of `align` units.
     pub fn allocate_run(&self, units: usize, align: usize) -> Option<Block> {
         let run = POOL.take(units, align)?;
@@ -116,7 +128,12 @@ impl Large {
         true
     }
 
-    /// Bytes of freed mappings that are kept.
+    /// Bytes of places whose memory the kernel did not take.
+    pub fn refused_bytes(&self) -> usize {
+        REFUSED_BYTES.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of freed mappings that are kept, tails included.
     pub fn retained_bytes(&self) -> usize {
         RETAINED_BYTES.load(Ordering::Relaxed)
     }

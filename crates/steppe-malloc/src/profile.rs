@@ -46,7 +46,7 @@ pub struct Numbers {
     pub free_floor_bytes: usize,
     /// … and this many parts of 16 of what was live not long ago.
     pub free_share_16ths: usize,
-    /// How much larger than asked for a kept mapping may be, as a part of 16 of the request.
+    /// How much larger than asked for a kept mapping may be, as a part of 16 of the request; the rest is its tail.
     pub huge_slack_16ths: usize,
     /// Whether huge pages are asked for, or none wanted.
     pub huge_pages: bool,
@@ -109,7 +109,7 @@ static BALANCED: Numbers = Numbers {
     free_bytes_max: usize::MAX,
     free_floor_bytes: 8 << 20,
     free_share_16ths: 16,
-    huge_slack_16ths: 8,
+    huge_slack_16ths: 128,
     huge_pages: false,
     is_sharded: true,
 };

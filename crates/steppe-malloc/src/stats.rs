@@ -96,7 +96,7 @@ pub fn meta_bytes() -> usize {
 /// The figure of [`Stats::dirty_bytes`] at no cost: free pages that are handed out before new ones are taken.
 #[must_use]
 pub fn dirty_bytes() -> usize {
-    POOL.dirty_bytes() + LARGE.retained_bytes()
+    POOL.dirty_bytes() + LARGE.retained_bytes() + LARGE.refused_bytes()
 }
 
 /// The figures of each class, the smallest blocks first.

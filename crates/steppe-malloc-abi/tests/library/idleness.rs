@@ -73,6 +73,11 @@ const WAYS: &[Way] = &[
         ],
         orders: FIFO,
     },
+    Way {
+        name: "replaced",
+        bytes: &[6_000_000, 20_000_000],
+        orders: FIFO,
+    },
     of_groups("grown"),
     of_groups("child"),
     of_groups("prefork"),
@@ -146,6 +151,18 @@ const fn huge(way: &'static str, bytes: usize, order: &'static str) -> Case {
         bytes,
         order,
         threads: 4,
+    }
+}
+
+/// Shorter blocks have the mappings of longer ones.
+const REPLACED: [Case; 2] = [replaced(6_000_000, 4), replaced(20_000_000, 1)];
+
+const fn replaced(bytes: usize, threads: usize) -> Case {
+    Case {
+        way: "replaced",
+        bytes,
+        order: "fifo",
+        threads,
     }
 }
 
@@ -299,6 +316,13 @@ fn speed() {
 #[test]
 fn speed_with_huge_pages() {
     all_go_back(&HUGE_CASES, &HUGE);
+}
+
+#[test]
+fn tails_of_mappings() {
+    for kept in [&BALANCED, &SPEED, &HUGE] {
+        all_go_back(&REPLACED, kept);
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod refusals;
 mod servers;
 mod sleeping;
 mod support;
+mod tails;
 mod targets;
 mod valgrind;
 mod wheel;

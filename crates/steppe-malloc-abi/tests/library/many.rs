@@ -1,5 +1,7 @@
 //! More large blocks than the kernel allows a process mappings.
 
+use steppe_testkit::skip;
+
 use crate::support::{Program, is_long, run};
 
 #[test]
@@ -14,6 +16,19 @@ fn large_blocks_share_mappings() {
     }
     for case in ["grow", "locked"] {
         run(program.preloaded().arg(case)).succeeded();
+    }
+}
+
+#[test]
+fn places_that_the_kernel_refuses_are_counted() {
+    let program = Program::compile("many.c");
+    let ended = run(program.preloaded().arg("refused"));
+    match ended.code {
+        Some(77) => skip(
+            "places_that_the_kernel_refuses_are_counted",
+            "may lock no 30 MB",
+        ),
+        _ => _ = ended.succeeded(),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{BYTES_MAX, Block, Large, RUN_BYTES_MAX};
+use super::{BYTES_MAX, Block, Large, RUN_BYTES_MAX, tails};
 use crate::chunk::{CHUNK_BYTES, UNIT_BYTES};
 use crate::chunk_map::{CHUNK_MAP, ChunkMap};
 use crate::deadline;
-use crate::held::{self, RETAINED_BYTES};
+use crate::held::{self, REFUSED_BYTES, RETAINED_BYTES};
 use crate::huge::{Huge, LIVE, PLACE, RETAINED, SPARE};
 use crate::list::List;
 use crate::meta::META;
@@ -36,7 +36,7 @@ impl Large {
     fn allocate_huge(&self, bytes: usize, align: usize) -> Option<Block> {
         let bytes = bytes.max(1).checked_next_multiple_of(sys::page_bytes())?;
         if let Some(huge) = self.take_retained(bytes, align) {
-            if huge.block_bytes.get() >= bytes || self.remap(huge, bytes) {
+            if huge.block_bytes.get() == bytes || self.remap(huge, bytes) {
                 return Some(self.hand_out(huge));
             }
             self.give_up(huge);
@@ -121,8 +121,8 @@ impl Large {
         }
     }
 
-    /// The retained mapping that fits best: the smallest that is large enough and not too large, or
-    /// else the largest that is at least a quarter as large, to be grown. Its pages are resident already.
+    /// The retained mapping that fits best: the smallest that is large enough and not too large, whose rest becomes its
+    /// tail, or else the largest that is at least a quarter as large, to be grown. Its pages are resident already.
     fn take_retained(&self, bytes: usize, align: usize) -> Option<&'static Huge> {
         let slack = (bytes / 16).saturating_mul(profile::current().numbers().huge_slack_16ths);
         let _guard = self.lock.lock();
@@ -149,31 +149,42 @@ impl Large {
         }
         let best = best?;
         self.retained.remove(best);
-        RETAINED_BYTES.fetch_sub(best.block_bytes.get(), Ordering::Relaxed);
+        let mapped = best.block_bytes.get();
+        RETAINED_BYTES.fetch_sub(mapped, Ordering::Relaxed);
+        if mapped > bytes {
+            best.set_block_bytes(bytes);
+            self.put_tail(best, mapped - bytes);
+        }
         Some(best)
     }
 
     /// Makes a block `bytes` long, in whole pages. False: nothing changed.
     fn remap(&self, huge: &'static Huge, bytes: usize) -> bool {
-        let old = huge.block_bytes.get();
+        let _tail_lock = huge.tail_lock.lock();
+        let guard = self.lock.lock();
+        let tail = self.take_tail(huge);
+        drop(guard);
+        let old = huge.block_bytes.get() + tail;
         let growth = bytes.saturating_sub(old);
-        if !held::take(growth) {
-            return false;
-        }
-        let is_resized = self.remap_counted(huge, bytes);
-        held::give(match is_resized {
-            true => old.saturating_sub(bytes),
-            false => growth,
+        let resized = held::take(growth).then(|| {
+            let left = self.remap_counted(huge, bytes, tail);
+            held::give(left.map_or(growth, |left| old.saturating_sub(bytes + left)));
+            left
         });
-        is_resized
+        let left = resized.flatten();
+        let _guard = self.lock.lock();
+        self.put_tail(huge, left.unwrap_or(tail));
+        left.is_some()
     }
 
-    fn remap_counted(&self, huge: &'static Huge, bytes: usize) -> bool {
+    /// Bytes behind the block that may be resident then; `None`: nothing changed.
+    fn remap_counted(&self, huge: &'static Huge, bytes: usize, tail: usize) -> Option<usize> {
         let mapped = huge.mapped_bytes();
         let shares = huge.shares.get();
+        let grows_within = (huge.block_bytes.get()..=mapped).contains(&bytes);
         let may_move =
             bytes > SHARING_BYTES_MAX || self.alone.load(Ordering::Relaxed) < places::ALONE_MAX;
-        if !shares || bytes > mapped && may_move {
+        if !grows_within && (!shares || bytes > mapped && may_move) {
             // SAFETY: the record's own mapping; whoever had its block gave it up for the result.
             let base = unsafe { CHUNK_MAP.resize(huge.base.get(), mapped, bytes, huge) };
             if let Some(base) = base {
@@ -182,22 +193,19 @@ impl Large {
                 huge.padding_bytes.set(0);
                 huge.shares.set(false);
                 self.alone.fetch_add(usize::from(shares), Ordering::Relaxed);
-                return true;
+                return Some(0);
             }
         }
-        bytes <= mapped && Self::resize_within(huge, bytes)
+        (bytes <= mapped).then(|| Self::resize_within(huge, bytes, tail))
     }
 
-    /// Makes a block `bytes` long, no longer than its mapping.
-    fn resize_within(huge: &'static Huge, bytes: usize) -> bool {
+    /// Makes a block `bytes` long, no longer than its mapping. Returns the bytes behind it that may be resident.
+    fn resize_within(huge: &'static Huge, bytes: usize, tail: usize) -> usize {
         let old = huge.block_bytes.get();
-        if bytes < old {
-            let end = huge.base.get().wrapping_add(bytes);
-            // SAFETY: the end of the block, which who resizes it no longer uses.
-            unsafe { sys::purge(end, old - bytes) };
-        }
         huge.set_block_bytes(bytes);
-        true
+        let left = (old + tail).saturating_sub(bytes);
+        let is_gone = bytes < old && tails::purge_behind(huge, left);
+        if is_gone { 0 } else { left }
     }
 
     fn spare_record(&self) -> Option<&'static Huge> {
@@ -228,15 +236,18 @@ impl Large {
         self.huge_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let limit = profile::current().numbers().huge_retained_bytes;
         let now = sys::now_ms();
+        let _tail_lock = huge.tail_lock.lock();
         let guard = self.lock.lock();
-        if RETAINED_BYTES.load(Ordering::Relaxed) + bytes > limit {
+        let resident = bytes + self.take_tail(huge);
+        huge.set_block_bytes(resident);
+        if RETAINED_BYTES.load(Ordering::Relaxed) + resident > limit {
             drop(guard);
             self.give_up(huge);
             return;
         }
         huge.stamp.set(now);
         self.retained.push_front(huge);
-        RETAINED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        RETAINED_BYTES.fetch_add(resident, Ordering::Relaxed);
         drop(guard);
         deadline::note(now);
         held::note_free(bytes);
@@ -266,12 +277,12 @@ impl Large {
         if !places::is_crowded(self.mappings.load(Ordering::Relaxed)) {
             self.unmap_places();
         }
-        purged
+        purged + self.offer_refused()
     }
 
     /// Gives back `enough` bytes, or a mapping's more, of what has been retained for `decay_ms`. Returns the bytes.
     pub fn purge_some(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
-        let mut purged = 0;
+        let mut purged = self.purge_tails(now, decay_ms, enough);
         while purged < enough {
             let guard = self.lock.lock();
             let Some(oldest) = self.retained.last() else {
@@ -281,34 +292,67 @@ impl Large {
                 break;
             }
             self.retained.remove(oldest);
-            let bytes = oldest.block_bytes.get();
-            RETAINED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+            RETAINED_BYTES.fetch_sub(oldest.block_bytes.get(), Ordering::Relaxed);
             drop(guard);
-            self.give_up(oldest);
-            purged += bytes;
+            purged += self.give_up(oldest);
         }
         purged
     }
 
-    /// Gives a mapping back. Its place stays where there are many, or where it can't be had otherwise.
-    fn give_up(&self, huge: &'static Huge) {
-        let bytes = huge.block_bytes.get();
-        let mappings = self.mappings.fetch_sub(1, Ordering::Relaxed) - 1;
+    /// Gives a mapping back. Its place stays where there are many, or where it can't be had otherwise. Returns the
+    /// bytes that went back: none, or all.
+    fn give_up(&self, huge: &'static Huge) -> usize {
+        self.mappings.fetch_sub(1, Ordering::Relaxed);
         let alone = usize::from(!huge.shares.get());
         self.alone.fetch_sub(alone, Ordering::Relaxed);
-        let stays = huge.shares.get() && places::is_crowded(mappings);
-        if stays || !self.unmap(huge) {
-            // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.
-            let is_gone = unsafe { sys::purge(huge.base.get(), huge.mapped_bytes()) };
-            huge.is_clean.set(is_gone);
-            huge.state.store(PLACE, Ordering::Relaxed);
-            let _guard = self.lock.lock();
-            self.places.put(huge);
-        }
-        held::give(bytes);
-        if self.places.count() > 0 {
+        let purged = self.empty(huge);
+        if self.places.count() > 0 || self.refused_bytes() > 0 {
             deadline::note(sys::now_ms());
         }
+        purged
+    }
+
+    /// Gives back the mapping, or else its memory. Returns the bytes that went back: none where the kernel refuses, and
+    /// they stay counted.
+    fn empty(&self, huge: &'static Huge) -> usize {
+        let bytes = huge.block_bytes.get();
+        let is_crowded = places::is_crowded(self.mappings.load(Ordering::Relaxed));
+        let stays = huge.shares.get() && is_crowded;
+        if !stays && self.unmap(huge) {
+            held::give(bytes);
+            return bytes;
+        }
+        // SAFETY: the record is in no list and not live: nobody has a pointer into its mapping.
+        let is_gone = unsafe { sys::purge(huge.base.get(), huge.mapped_bytes()) };
+        huge.is_clean.set(is_gone);
+        huge.state.store(PLACE, Ordering::Relaxed);
+        let _guard = self.lock.lock();
+        if is_gone {
+            self.places.put(huge);
+            held::give(bytes);
+            return bytes;
+        }
+        self.refused.push_back(huge);
+        REFUSED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        0
+    }
+
+    /// Offers the kernel again what it did not take (locked memory). Returns the bytes that went back.
+    fn offer_refused(&self) -> usize {
+        let mut purged = 0;
+        let mut left = self.refused_bytes();
+        while left > 0 {
+            let guard = self.lock.lock();
+            let Some(huge) = self.refused.pop_front() else {
+                break;
+            };
+            let bytes = huge.block_bytes.get();
+            REFUSED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+            drop(guard);
+            left = left.saturating_sub(bytes);
+            purged += self.empty(huge);
+        }
+        purged
     }
 
     /// False: the process has as many mappings as it may, and this would cut one in two.
