@@ -27,7 +27,8 @@ pub(crate) fn heap() -> Option<&'static Heap> {
         prepare();
     }
     let heap = threads::attach()?;
-    if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
+    // A swap alone would have slow paths of all threads write the same cache line, and wait for it.
+    if !IS_REGISTERED.load(Ordering::Relaxed) && !IS_REGISTERED.swap(true, Ordering::Relaxed) {
         fork::register();
         settings::read_late();
     }
