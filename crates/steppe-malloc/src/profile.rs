@@ -100,10 +100,10 @@ static SPEED: Numbers = Numbers {
 };
 static BALANCED: Numbers = Numbers {
     name: "balanced",
-    bin_bytes: 16 << 10,
+    bin_bytes: 32 << 10,
     bin_blocks: 128,
     medium_bin_bytes: 64 << 10,
-    depot_bytes: 64 << 10,
+    depot_bytes: 192 << 10,
     decay_ms: 1_000,
     huge_retained_bytes: 256 << 20,
     free_bytes_max: usize::MAX,
