@@ -7,7 +7,7 @@
 //!               │         64 KiB each: a slab has blocks of one class, a run is one block
 //!               ├─ Chunk: which units are free, which of them dirty, since when
 //!               ├─ 64 × Unit: what it is; as a slab: its class, blocks out, dirty pages, links
-//!               └─ 64 × 4,096 bits: which blocks of the slab are free
+//!               └─ 4,096 bits a slab: which of its blocks are free
 //! ```
 //! Nothing about a block lies in or beside the block: a free block is never touched, its pages can
 //! go back while it is free, and a program that writes past a block's end breaks no books.
@@ -15,6 +15,8 @@
 //! Invariant: fields named as the pool's are touched under the pool's lock, a slab's under the lock
 //! of its class's depot. `kind` and `class` may be read by whoever holds a block of the unit: they
 //! don't change while there is one.
+
+pub mod book_pages;
 
 use core::cell::Cell;
 #[cfg(feature = "hardened")]
@@ -34,6 +36,11 @@ pub const UNITS: usize = 64;
 pub const CHUNK_BYTES: usize = UNIT_BYTES * UNITS;
 /// Units that the books take.
 pub const BOOK_UNITS: usize = size_of::<Chunk>().div_ceil(UNIT_BYTES);
+/// Units that a slab takes, the first at a multiple of as many: its own, and in hardened builds one behind it that
+/// nobody may touch.
+pub const SLAB_UNITS: usize = if cfg!(feature = "hardened") { 2 } else { 1 };
+/// Slabs that a chunk could have, were there no books.
+const SLABS: usize = UNITS / SLAB_UNITS;
 /// Words of bits of a slab: a bit for each block of 16 bytes.
 pub const WORDS: usize = UNIT_BYTES / 16 / 64;
 
@@ -48,7 +55,7 @@ pub const AGING: usize = 1;
 pub const BY_FREE: usize = 0;
 /// … by its longest dirty free run …
 pub const BY_DIRTY: usize = 1;
-/// … and all with dirty free units.
+/// … and all with dirty free units, or pages of books that nobody needs.
 pub const DIRTY: usize = 2;
 
 /// What a unit is.
@@ -105,6 +112,11 @@ pub struct Chunk {
     pub wants_huge_pages: AtomicBool,
     /// Units that nobody has used may be resident, as parts of huge pages; the pool's.
     pub has_unused_pages: Cell<bool>,
+    /// Pages of the books with bits of units that were slabs, and since when the last one is none.
+    pub stale_books: Cell<u16>,
+    pub books_stamp: Cell<u32>,
+    /// True in the list of chunks with something to give back.
+    pub is_waiting: Cell<bool>,
     /// Longest run of `free`, and of `free & dirty`: the lists that the chunk is in, 0 for none.
     pub longest_free: Cell<u8>,
     pub longest_dirty: Cell<u8>,
@@ -117,10 +129,10 @@ pub struct Chunk {
     /// When a unit came to the pool, in milliseconds.
     pub stamps: [Cell<u32>; UNITS],
     units: [Unit; UNITS],
-    bits: [[Cell<u64>; WORDS]; UNITS],
+    bits: [[Cell<u64>; WORDS]; SLABS],
     /// Blocks that are with the program: what a free is checked against.
     #[cfg(feature = "hardened")]
-    live: [[AtomicU64; WORDS]; UNITS],
+    live: [[AtomicU64; WORDS]; SLABS],
 }
 
 impl Unit {
@@ -163,12 +175,12 @@ impl Unit {
 
     /// Which of a slab's blocks are free: a bit each, the lowest first.
     pub fn bits(&self) -> &'static [Cell<u64>; WORDS] {
-        &self.chunk().bits[self.index() % UNITS]
+        &self.chunk().bits[self.index() / SLAB_UNITS % SLABS]
     }
 
     #[cfg(feature = "hardened")]
     pub fn live(&self) -> &'static [AtomicU64; WORDS] {
-        &self.chunk().live[self.index() % UNITS]
+        &self.chunk().live[self.index() / SLAB_UNITS % SLABS]
     }
 }
 
@@ -233,7 +245,7 @@ impl Chunk {
 
 /// `units` bits from bit `first` on.
 #[inline]
-pub fn span(first: usize, units: usize) -> u64 {
+pub const fn span(first: usize, units: usize) -> u64 {
     debug_assert!(units > 0 && first + units <= UNITS);
     (u64::MAX >> (UNITS - units)) << first
 }

@@ -115,7 +115,7 @@ pub(crate) fn purge(now: u32, decay_ms: u32) -> usize {
     purged += LARGE.purge(now, decay_ms);
     count(purged);
     held::forget_peak();
-    let is_done = POOL.dirty_bytes() == 0
+    let is_done = !POOL.is_waiting()
         && LARGE.retained_bytes() + LARGE.refused_bytes() == 0
         && depot::all().all(|(_, depot)| !depot.has_aging())
         && !(has_thread() && sweep::is_wanted());

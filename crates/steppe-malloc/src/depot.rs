@@ -25,7 +25,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::{ptr, slice};
 
-use crate::chunk::{AGING, Chunk, Kind, PARTIAL, UNIT_BYTES, UNITS, Unit, WORDS};
+use crate::chunk::{AGING, Chunk, Kind, PARTIAL, SLAB_UNITS, UNIT_BYTES, UNITS, Unit, WORDS};
 use crate::chunk_map;
 use crate::deadline::{self, Age};
 use crate::list::List;
@@ -350,7 +350,7 @@ impl Depot {
     }
 
     fn new_slab(&self, shard: usize, class: usize) -> Option<&'static Unit> {
-        let run = POOL.take(SLAB_UNITS, 1)?;
+        let run = POOL.take(SLAB_UNITS, SLAB_UNITS)?;
         #[cfg(feature = "hardened")]
         crate::hardened::guard(run, true);
         let slab = run.chunk.unit(run.first);
@@ -480,6 +480,7 @@ impl Depot {
             first: slab.index(),
             units: SLAB_UNITS,
             is_clean: !is_dirty,
+            had_slab: true,
         };
         #[cfg(feature = "hardened")]
         crate::hardened::guard(run, false);
@@ -505,8 +506,6 @@ impl Depot {
     }
 }
 
-/// Units that a slab takes: its own, and in hardened builds one behind it that nobody may touch.
-const SLAB_UNITS: usize = if cfg!(feature = "hardened") { 2 } else { 1 };
 /// Blocks that are given at once at the most.
 const BATCH_MAX: usize = 128;
 

@@ -152,5 +152,6 @@ fn run_of(unit: &'static Unit, after: usize, units: usize) -> Run {
         first: unit.index() + after,
         units,
         is_clean: false,
+        had_slab: false,
     }
 }

@@ -16,6 +16,7 @@ mod buckets;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::chunk::book_pages;
 use crate::chunk::{
     BOOK_UNITS, BY_DIRTY, BY_FREE, CHUNK_BYTES, Chunk, DIRTY, UNIT_BYTES, UNITS, span,
 };
@@ -64,6 +65,8 @@ pub(crate) struct Run {
     pub units: usize,
     /// Whether all of it reads as zeros: none of its pages is resident.
     pub is_clean: bool,
+    /// True when its first unit was a slab.
+    pub had_slab: bool,
 }
 
 /// The result of a look for free units.
@@ -135,16 +138,19 @@ impl Pool {
         if !run.is_clean {
             run.chunk.dirty.set(run.chunk.dirty.get() | run.mask());
         }
+        if run.had_slab {
+            run.chunk.note_unused_bits(run.first, stamp);
+        }
         self.enter(run.chunk);
         drop(guard);
+        let waits = !run.is_clean || run.had_slab;
+        if waits && deadline::is_idle() {
+            deadline::note(sys::now_ms());
+        }
         let bytes = run.units * UNIT_BYTES;
-        if run.is_clean {
-            held::give(bytes);
-        } else {
-            if deadline::is_idle() {
-                deadline::note(sys::now_ms());
-            }
-            held::note_free(bytes);
+        match run.is_clean {
+            true => held::give(bytes),
+            false => held::note_free(bytes),
         }
     }
 
@@ -168,16 +174,21 @@ impl Pool {
             }
             left -= 1;
             let old = aged(chunk, now, decay_ms);
-            let taken = old | unused_beside(chunk, old);
+            let books = aged_books(chunk, now, decay_ms);
+            let purged_units = old | unused_beside(chunk, old);
+            let taken = purged_units | book_pages::units_of(books) & chunk.free.get();
             self.remove(chunk);
             // The next turn begins with another chunk: `enter` puts this one last.
             chunk.free.set(chunk.free.get() & !taken);
+            chunk.stale_books.set(chunk.stale_books.get() & !books);
             self.enter(chunk);
-            if old == 0 {
+            if old == 0 && books == 0 {
                 continue;
             }
             drop(guard);
-            let gone = purge_units(chunk, taken) & old;
+            let gone = purge_units(chunk, purged_units) & old;
+            // SAFETY: those of their units that the chunk has were taken above.
+            unsafe { chunk.purge_books(books) };
             let gone_bytes = gone.count_ones() as usize * UNIT_BYTES;
             held::give(gone_bytes);
             purged += gone_bytes;
@@ -223,6 +234,12 @@ impl Pool {
         DIRTY_UNITS.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
+    /// True when a chunk has something to give back.
+    pub fn is_waiting(&self) -> bool {
+        let _guard = self.lock.lock();
+        !self.dirty_chunks.is_empty()
+    }
+
     /// True when it has more than one chunk, and more than were mapped beforehand.
     pub fn has_grown(&self) -> bool {
         self.chunks() > SPARE_CHUNKS.max(self.reserved_chunks.load(Ordering::Relaxed))
@@ -261,6 +278,7 @@ impl Pool {
             first,
             units,
             is_clean,
+            had_slab: false,
         }))
     }
 
@@ -273,9 +291,11 @@ impl Pool {
 
     fn remove(&self, chunk: &'static Chunk) {
         self.by_free.remove(chunk, chunk.longest_free.get());
+        if chunk.is_waiting.replace(false) {
+            self.dirty_chunks.remove(chunk);
+        }
         if chunk.longest_dirty.get() > 0 {
             self.by_dirty.remove(chunk, chunk.longest_dirty.get());
-            self.dirty_chunks.remove(chunk);
             let units = (chunk.free.get() & chunk.dirty.get()).count_ones() as usize;
             DIRTY_UNITS.fetch_sub(units, Ordering::Relaxed);
         }
@@ -289,8 +309,11 @@ impl Pool {
         self.by_free.push(chunk, chunk.longest_free.get());
         if dirty != 0 {
             self.by_dirty.push(chunk, chunk.longest_dirty.get());
-            self.dirty_chunks.push_back(chunk);
             DIRTY_UNITS.fetch_add(dirty.count_ones() as usize, Ordering::Relaxed);
+        }
+        if dirty != 0 || chunk.unused_books() != 0 {
+            chunk.is_waiting.set(true);
+            self.dirty_chunks.push_back(chunk);
         }
     }
 
@@ -336,6 +359,14 @@ fn aged(chunk: &Chunk, now: u32, decay_ms: u32) -> u64 {
         dirty &= dirty - 1;
     }
     old
+}
+
+/// Pages of its books that nobody has needed for `decay_ms`.
+fn aged_books(chunk: &Chunk, now: u32, decay_ms: u32) -> u16 {
+    match deadline::has_passed(chunk.books_stamp.get(), now, decay_ms) {
+        true => chunk.unused_books(),
+        false => 0,
+    }
 }
 
 /// Units that nobody has used, when the first of a chunk go back: they are resident if they are parts of huge pages.
