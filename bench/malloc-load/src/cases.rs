@@ -6,6 +6,7 @@ pub mod growth;
 pub mod large;
 pub mod larson;
 pub mod mixed;
+pub mod programs;
 pub mod server;
 
 use crate::meter::Meter;
@@ -14,7 +15,7 @@ use crate::meter::Meter;
 pub type Run = fn(&mut Meter, u64);
 
 /// Every case, with what a unit of it is.
-pub const CASES: [(&str, &str, Run); 10] = [
+pub const CASES: [(&str, &str, Run); 12] = [
     ("random-400", "a malloc or a free", |meter, units| {
         mixed::run(meter, 400, units);
     }),
@@ -31,4 +32,6 @@ pub const CASES: [(&str, &str, Run); 10] = [
     ("churn", "a thread", churn::run),
     ("freeing", "a malloc or a free", exchange::freeing),
     ("large", "a block", large::run),
+    ("compile", "a file of C++", programs::compile),
+    ("sqlite", "a script of SQL", programs::sqlite),
 ];

@@ -91,7 +91,8 @@ impl Meter {
         // The kernel's own highest mark may lag behind what a point saw.
         let marks = &self.marks[..self.mark_count];
         let seen_kib = marks.iter().map(|(_, kib)| *kib).max().unwrap_or(0);
-        println!("peak_kib {}", status::read().peak_kib.max(seen_kib));
+        let own_kib = status::read().peak_kib.max(seen_kib);
+        println!("peak_kib {}", own_kib.max(sys::children_peak_kib()));
         for (name, kib) in marks {
             println!("mark_kib {name} {kib}");
         }

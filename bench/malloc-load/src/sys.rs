@@ -155,13 +155,27 @@ const fn unused() -> libc::pollfd {
     }
 }
 
-/// CPU time of this process so far, all threads, user and system.
+/// CPU time of this process so far, all threads, user and system, and that of programs that it started and that ended.
 pub fn cpu_time() -> Duration {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .map(usage)
+        .iter()
+        .map(|usage| span(usage.ru_utime) + span(usage.ru_stime))
+        .sum()
+}
+
+/// The most that was resident of one of the programs that it started, files included; 0 without one.
+pub fn children_peak_kib() -> u64 {
+    let peak_kib = usage(libc::RUSAGE_CHILDREN).ru_maxrss;
+    u64::try_from(peak_kib).unwrap_or(0)
+}
+
+fn usage(of: libc::c_int) -> libc::rusage {
     // SAFETY: the structure is integers only, for which zero is a value.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: the pointer is to a structure of that type.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    span(usage.ru_utime) + span(usage.ru_stime)
+    unsafe { libc::getrusage(of, &raw mut usage) };
+    usage
 }
 
 fn span(time: libc::timeval) -> Duration {

@@ -28,6 +28,10 @@ pub enum Case {
     Freeing,
     /// Blocks of 1 to 16 MiB, every page written
     Large,
+    /// g++ translates a file of templates
+    Compile,
+    /// The sqlite3 shell fills a database in memory, and asks it
+    Sqlite,
 }
 
 impl Case {
@@ -44,6 +48,8 @@ impl Case {
             Self::Churn => "churn",
             Self::Freeing => "freeing",
             Self::Large => "large",
+            Self::Compile => "compile",
+            Self::Sqlite => "sqlite",
         }
     }
 
@@ -60,6 +66,8 @@ impl Case {
             Self::Churn => "thread churn: 20,000 short threads",
             Self::Freeing => "a thread that only frees, 45 MB alive",
             Self::Large => "large blocks, 1 to 16 MiB",
+            Self::Compile => "g++, one file",
+            Self::Sqlite => "sqlite3, one script",
         }
     }
 
@@ -76,6 +84,8 @@ impl Case {
             Self::Churn => "thread churn",
             Self::Freeing => "a thread that only frees",
             Self::Large => "blocks of 1 to 16 MiB",
+            Self::Compile => "g++",
+            Self::Sqlite => "sqlite3",
         }
     }
 
@@ -86,6 +96,8 @@ impl Case {
             Self::Server => "a request",
             Self::Churn => "a thread",
             Self::Large => "a block allocated, written and freed",
+            Self::Compile => "a file translated",
+            Self::Sqlite => "a script run",
             _ => "a malloc or a free",
         }
     }
@@ -102,6 +114,8 @@ impl Case {
             Self::Churn => (20_000, 800),
             Self::Freeing => (5_000_000, 100_000),
             Self::Large => (1_000, 20),
+            Self::Compile => (1, 1),
+            Self::Sqlite => (4, 1),
         };
         scaled(units, scale).max(least)
     }
@@ -117,7 +131,14 @@ impl Case {
             Self::Server => (4, 8),
             Self::Churn => (160, 480),
             Self::Large => (20, 60),
+            Self::Compile | Self::Sqlite => (1, 2),
         }
+    }
+
+    /// True for programs of others, which end without a word about their memory. Their instructions are not counted:
+    /// callgrind would take minutes.
+    pub const fn is_of_programs(self) -> bool {
+        matches!(self, Self::Compile | Self::Sqlite)
     }
 
     /// Whether what is held in silence is read each round, since the case is about it.

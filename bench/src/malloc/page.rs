@@ -63,12 +63,13 @@ impl Pages<'_> {
         for &case in self.cases {
             let records = self.contestants.iter();
             let rates = records.filter_map(|it| Some(self.records.of(case, it.peer)?.rate()));
-            let (unit, divisor) = match rates.fold(0.0, f64::max) >= 1e6 {
-                true => ("M", 1e6),
-                false => ("k", 1e3),
+            let (unit, divisor) = match rates.fold(0.0, f64::max) {
+                1e6.. => (", M", 1e6),
+                1e3.. => (", k", 1e3),
+                _ => ("", 1.0),
             };
             figures.row(
-                &format!("{}, {unit}", case.label()),
+                &format!("{}{unit}", case.label()),
                 self.cells(case, |record| significant(record.rate() / divisor)),
             );
         }
@@ -92,7 +93,7 @@ impl Pages<'_> {
 
     fn instructions(&self) -> Figures {
         let mut figures = self.figures("instructions an operation ↓");
-        for &case in self.cases {
+        for &case in self.cases.iter().filter(|case| !case.is_of_programs()) {
             figures.row(
                 case.label(),
                 self.cells(case, |record| significant(record.instructions.median())),
@@ -109,6 +110,9 @@ fn memory(case: Case) -> &'static [Memory] {
             ("2 s after the load", |record| vec![record.idle_kib()]),
             ("all freed", |record| vec![record.mark_kib("freed")]),
         ],
+        Case::Compile | Case::Sqlite => {
+            &[("peak, files included", |record| vec![record.peak_kib()])]
+        }
         Case::Churn => &[("a tenth in / end", |record| {
             vec![record.mark_kib("tenth"), record.held_kib()]
         })],

@@ -52,7 +52,8 @@ impl Rounds<'_> {
 
     /// Counts what each case does, after the rounds.
     pub async fn count(&self, records: &mut Records) {
-        for &case in &self.plan.cases {
+        let cases = self.plan.cases.iter();
+        for &case in cases.filter(|case| !case.is_of_programs()) {
             if self.plan.traced != Traced::Nothing {
                 self.count_instructions(case, records).await;
             }
