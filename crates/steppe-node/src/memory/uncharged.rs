@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use steppe_mem::{Account, Budget, Clients, ForcedCharge, Shed};
 
 use super::StackMark;
@@ -57,8 +58,11 @@ const SHED_EVERY: Duration = Duration::from_millis(10);
 /// Between two purges of pages that are free among used ones.
 const PURGE_EVERY: Duration = Duration::from_millis(20);
 
-/// A look takes at most one part in so many of the thread's time.
+/// A look takes one part in so many of a processor's time, where [`LOOK_PAUSE_MAX`] allows such a pause.
 const LOOK_SHARE: u32 = 10;
+
+/// The longest pause between two looks while threads ask for much: a worker fills some hundred MiB a second.
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Bytes of the program's own memory that are outside of the budget. The rest is uncharged, and counts.
 const BASELINE_BYTES_MAX: u64 = 20 << 20;
@@ -225,6 +229,7 @@ impl Watch {
         let mut waiting = HeldBack::None;
         while !self.figures.is_over.load(Ordering::Relaxed) {
             let now = Instant::now();
+            let cpu = cpu_time();
             self.budget.measure_evictable();
             if let Err(error) = self.look(now) {
                 tracing::warn!(%error, "cannot measure RSS: node/uncharged stays as it is");
@@ -235,8 +240,7 @@ impl Watch {
                 woken_at = now;
                 waiting = self.see_to_held_back(waiting);
             }
-            // However much is asked for, looks leave the processor to others.
-            thread::sleep(EVERY_IN_DEBT.max(now.elapsed() * LOOK_SHARE));
+            thread::sleep(pause_after(cpu_time().saturating_sub(cpu)));
             if self.debt.is_none() {
                 thread::park_timeout(match waiting {
                     HeldBack::None => EVERY,
@@ -375,6 +379,18 @@ impl Watch {
     }
 }
 
+/// The pause behind a look that took `taken` of a processor: however much is asked for, looks leave it to others. The
+/// time in which others had it does not count: a thread that had to wait has missed enough.
+fn pause_after(taken: Duration) -> Duration {
+    (taken * LOOK_SHARE).clamp(EVERY_IN_DEBT, LOOK_PAUSE_MAX)
+}
+
+/// The processor's time that the calling thread had.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// One line for all that were told to close at once, with the one that held most.
 fn tell_shed(debt_bytes: u64, shed: &[Shed]) {
     let Some(first) = shed.first() else {
@@ -399,5 +415,20 @@ fn tell_held_back(clients: &Clients) {
             "a client holds its share of the memory budget and waits; if it stands for many clients, \
              as a load balancer or gateway does, list it in node.share_exempt"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_between_looks_are_short_whatever_a_look_took() {
+        assert_eq!(pause_after(Duration::ZERO), EVERY_IN_DEBT);
+        assert_eq!(
+            pause_after(Duration::from_micros(200)),
+            Duration::from_millis(2)
+        );
+        assert_eq!(pause_after(Duration::from_millis(50)), LOOK_PAUSE_MAX);
     }
 }
