@@ -29,13 +29,28 @@ static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
 /// Unparked by a thread that asked for much.
 static WATCHER: OnceLock<Thread> = OnceLock::new();
 
+/// Sums of one thread; in one place, which each allocation looks up once.
+struct OfThread {
+    /// `usize::MAX`: none yet.
+    shard: Cell<usize>,
+    allocations: Cell<u64>,
+    asked_bytes: Cell<u64>,
+    freed_bytes: Cell<u64>,
+    /// In blocks, allocated less freed.
+    block_bytes: Cell<i64>,
+}
+
 thread_local! {
     // Constant and without a destructor: usable while a thread starts and ends.
-    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static ASKED_BYTES: Cell<u64> = const { Cell::new(0) };
-    static THREAD_BYTES: Cell<i64> = const { Cell::new(0) };
-    static THREAD_BLOCK_BYTES: Cell<i64> = const { Cell::new(0) };
+    static THREAD: OfThread = const {
+        OfThread {
+            shard: Cell::new(usize::MAX),
+            allocations: Cell::new(0),
+            asked_bytes: Cell::new(0),
+            freed_bytes: Cell::new(0),
+            block_bytes: Cell::new(0),
+        }
+    };
 }
 
 /// Largest block of a size class; larger ones are whole units of [`UNIT_BYTES`].
@@ -56,25 +71,31 @@ pub fn live_bytes() -> u64 {
 /// Allocations and reallocations of the calling thread so far.
 #[must_use]
 pub fn thread_allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
+    THREAD.with(|thread| thread.allocations.get())
 }
 
 /// Bytes that the calling thread asked for so far, whether they were freed or not.
 #[must_use]
 pub fn thread_asked_bytes() -> u64 {
-    ASKED_BYTES.with(Cell::get)
+    THREAD.with(|thread| thread.asked_bytes.get())
 }
 
 /// Bytes that the calling thread asked for, less those that it freed: negative where others asked for them.
 #[must_use]
 pub fn thread_live_bytes() -> i64 {
-    THREAD_BYTES.with(Cell::get)
+    THREAD.with(|thread| {
+        let live = thread
+            .asked_bytes
+            .get()
+            .wrapping_sub(thread.freed_bytes.get());
+        live.cast_signed()
+    })
 }
 
 /// The same in blocks ([`block_bytes`]).
 #[must_use]
 pub fn thread_block_bytes() -> i64 {
-    THREAD_BLOCK_BYTES.with(Cell::get)
+    THREAD.with(|thread| thread.block_bytes.get())
 }
 
 /// True where a [`Counted`] is the program's allocator.
@@ -88,12 +109,14 @@ pub fn is_counting() -> bool {
 #[must_use]
 pub const fn block_bytes(bytes: usize) -> usize {
     const GRANULE: usize = 16;
-    match bytes {
-        0 => GRANULE,
-        1..=128 => bytes.next_multiple_of(GRANULE),
-        129..=CLASS_BYTES_MAX => bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2)),
-        _ => bytes.saturating_add(UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES,
-    }
+    let step = match bytes {
+        0 => return GRANULE,
+        1..=128 => GRANULE,
+        129..=CLASS_BYTES_MAX => 1 << ((bytes - 1).ilog2() - 2),
+        _ => UNIT_BYTES,
+    };
+    // A power of two: no division on the path of each allocation.
+    bytes.saturating_add(step - 1) & !(step - 1)
 }
 
 /// Has `watcher` unparked by each thread that asked for another [`NOTICE_BYTES`]; the first one stays.
@@ -110,38 +133,44 @@ fn notify_watcher() {
     }
 }
 
-fn count_live(change: i64) {
-    THREAD_BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(change)));
-    let shard = SHARD.with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
+impl OfThread {
+    fn count(&self, live: i64, blocks: i64) {
+        let block_bytes = self.block_bytes.get().wrapping_add(blocks);
+        self.block_bytes.set(block_bytes);
+        if self.shard.get() == usize::MAX {
+            self.draw_shard();
         }
-        shard.get()
-    });
-    LIVE_BYTES[shard].0.fetch_add(change, Ordering::Relaxed);
+        let shard = &LIVE_BYTES[self.shard.get() % SHARDS];
+        shard.0.fetch_add(live, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn draw_shard(&self) {
+        let next = NEXT_SHARD.fetch_add(1, Ordering::Relaxed);
+        self.shard.set(next % SHARDS);
+    }
 }
 
 fn count_allocation(bytes: usize) {
-    ALLOCATIONS.with(|count| count.set(count.get() + 1));
-    let passes_notice = ASKED_BYTES.with(|asked| {
-        let before = asked.get();
-        asked.set(before + bytes as u64);
-        before / NOTICE_BYTES != asked.get() / NOTICE_BYTES
+    THREAD.with(|thread| {
+        thread.allocations.set(thread.allocations.get() + 1);
+        let before = thread.asked_bytes.get();
+        let asked = before + bytes as u64;
+        thread.asked_bytes.set(asked);
+        thread.count(signed(bytes), signed(block_bytes(bytes)));
+        if before / NOTICE_BYTES != asked / NOTICE_BYTES {
+            notify_watcher();
+        }
     });
-    if passes_notice {
-        notify_watcher();
-    }
-    count_live(signed(bytes));
-    count_block(signed(block_bytes(bytes)));
 }
 
 fn count_free(bytes: usize) {
-    count_live(-signed(bytes));
-    count_block(-signed(block_bytes(bytes)));
-}
-
-fn count_block(change: i64) {
-    THREAD_BLOCK_BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(change)));
+    THREAD.with(|thread| {
+        thread
+            .freed_bytes
+            .set(thread.freed_bytes.get() + bytes as u64);
+        thread.count(-signed(bytes), -signed(block_bytes(bytes)));
+    });
 }
 
 /// For sums of changes: a size of memory never exceeds `isize::MAX`.
