@@ -1,13 +1,14 @@
 //! A connection, and the scope in which what its tasks take counts for it.
 //!
-//! A thread notes what client leases reserve and give back, and what it allocates and frees. At both ends of a
-//! scope the difference since the last end goes to the holder whose scope it was. So a reservation costs an
+//! A thread notes what client leases reserve and give back, and what it allocates and frees. At the end of a scope the
+//! difference since its beginning goes to its holder, less what scopes within it took. So a reservation costs an
 //! addition to a cell of its thread, and a poll of a task two locked additions at most.
 //!
 //! Memory of pooled buffers does not count as allocated: it comes back to the pool of the thread, whichever task
 //! took it from the allocator, and is charged by its reservation.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
@@ -40,23 +41,54 @@ pub struct Holder {
     task: Mutex<Option<Waker>>,
 }
 
-thread_local! {
-    // Constant and without a destructor: usable wherever memory is allocated.
-    static RESERVED: Cell<i64> = const { Cell::new(0) };
-    static POOLED: Cell<i64> = const { Cell::new(0) };
-    static LIVE_AT_SETTLING: Cell<i64> = const { Cell::new(0) };
+/// State of a thread; in one place, which each end of a scope looks up once.
+struct OfThread {
+    /// Reserved by client leases, and given to no holder yet.
+    reserved: Cell<i64>,
+    /// Allocated, and of no scope that goes on: for pooled buffers, and in scopes that have ended.
+    counted_elsewhere: Cell<i64>,
     /// The holder whose scope the thread is in.
-    static CURRENT: RefCell<Option<Arc<Holder>>> = const { RefCell::new(None) };
+    current: Cell<Option<Arc<Holder>>>,
+}
+
+thread_local! {
+    // Constant and without a destructor: usable wherever memory is allocated. A thread that ends is in no scope.
+    static THREAD: ManuallyDrop<OfThread> = const {
+        ManuallyDrop::new(OfThread {
+            reserved: Cell::new(0),
+            counted_elsewhere: Cell::new(0),
+            current: Cell::new(None),
+        })
+    };
+}
+
+impl OfThread {
+    fn swap_current(&self, place: &mut Option<Arc<Holder>>) {
+        *place = self.current.replace(place.take());
+    }
+
+    /// Bytes that it has allocated, as far as they count for scopes that go on.
+    fn live_bytes(&self) -> i64 {
+        thread_block_bytes().wrapping_sub(self.counted_elsewhere.get())
+    }
+
+    fn count_elsewhere(&self, bytes: i64) {
+        let counted = self.counted_elsewhere.get().wrapping_add(bytes);
+        self.counted_elsewhere.set(counted);
+    }
 }
 
 /// Notes what a client lease reserved, or gave back.
 pub(crate) fn count_reserved(bytes: i64) {
-    RESERVED.with(|reserved| reserved.set(reserved.get().wrapping_add(bytes)));
+    THREAD.with(|thread| {
+        let reserved = thread.reserved.get().wrapping_add(bytes);
+        thread.reserved.set(reserved);
+    });
 }
 
 /// Notes memory of pooled buffers that was allocated, or freed.
 pub(crate) fn count_pooled(bytes: i64) {
-    POOLED.with(|pooled| pooled.set(pooled.get().wrapping_add(bytes)));
+    THREAD.with(|thread| thread.count_elsewhere(bytes));
 }
 
 /// True when the client of the present scope may begin something with `bytes`; true outside of a scope.
@@ -81,46 +113,60 @@ pub(crate) fn poll_may_reserve(
 
 /// The holder whose scope the thread is in.
 pub(crate) fn current() -> Option<Arc<Holder>> {
-    CURRENT.with_borrow(Clone::clone)
+    THREAD.with(|thread| {
+        let current = thread.current.take();
+        thread.current.set(current.clone());
+        current
+    })
 }
 
-pub(super) fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
-    CURRENT
-        .try_with(|current| see(current.borrow().as_deref()))
-        .expect("only a thread that ends has none, and it runs no task")
-}
-
-/// Gives `holder` what was reserved and allocated since the last end of a scope.
-fn settle(holder: Option<&Holder>) {
-    let reserved = RESERVED.replace(0);
-    let live = thread_block_bytes().wrapping_sub(POOLED.get());
-    let allocated = live.wrapping_sub(LIVE_AT_SETTLING.replace(live));
-    if let Some(holder) = holder {
-        holder.add(reserved, allocated);
-    }
+/// Has `see` look at it. Nothing that this calls begins or ends a scope.
+fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
+    THREAD.with(|thread| {
+        let current = thread.current.take();
+        let seen = see(current.as_deref());
+        thread.current.set(current);
+        seen
+    })
 }
 
 /// The thread is in the scope of a holder until this is dropped.
 pub(super) struct Scope<'a> {
     /// Between scopes the holder itself, within this one that of the scope around it.
     place: &'a mut Option<Arc<Holder>>,
+    /// Sums of the thread when it began: reserved, and live.
+    reserved: i64,
+    live: i64,
 }
 
 impl<'a> Scope<'a> {
     pub(super) fn enter(place: &'a mut Option<Arc<Holder>>) -> Self {
-        CURRENT.with_borrow_mut(|current| {
-            settle(current.as_deref());
-            std::mem::swap(current, place);
-        });
-        Self { place }
+        THREAD.with(|thread| {
+            thread.swap_current(place);
+            Self {
+                place,
+                reserved: thread.reserved.get(),
+                live: thread.live_bytes(),
+            }
+        })
     }
 }
 
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|current| {
-            settle(current.as_deref());
-            std::mem::swap(current, self.place);
+        THREAD.with(|thread| {
+            thread.swap_current(self.place);
+            let reserved = thread.reserved.get().wrapping_sub(self.reserved);
+            let allocated = thread.live_bytes().wrapping_sub(self.live);
+            if reserved | allocated == 0 {
+                return;
+            }
+            // Of no scope around this one.
+            thread.reserved.set(self.reserved);
+            thread.count_elsewhere(allocated);
+            if let Some(holder) = self.place {
+                holder.add(reserved, allocated);
+            }
         });
     }
 }

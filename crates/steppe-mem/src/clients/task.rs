@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::holder::{Holder, Scope, with_current};
+use super::holder::{Holder, Scope};
 
 pin_project! {
     /// A future in the scope of a holder. It is no `async` block: that would keep the future twice, as its argument and
@@ -93,8 +93,11 @@ impl<F: Future> Future for Task<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let turn = match this.holder {
+            Some(holder) => this.turns.next(holder, cx),
+            None => Turn::Go,
+        };
         let scope = Scope::enter(this.holder);
-        let turn = with_current(|holder| holder.map_or(Turn::Go, |own| this.turns.next(own, cx)));
         let polled = match (this.future.as_mut().as_pin_mut(), turn) {
             (Some(running), Turn::Go) => running.poll(cx).map(Some),
             (Some(_), Turn::Wait) => Poll::Pending,

@@ -57,6 +57,28 @@ fn shared(address: &str) -> ClientAddress {
 }
 
 #[test]
+fn scopes_count_what_others_within_them_do_not() {
+    let world = World::new();
+    let (outer, inner) = (world.open("192.0.2.1"), world.open("192.0.2.2"));
+    let take = |mib| world.lease.try_reserve(mib * MIB).expect("room");
+    let held = outer.holder().within(|| {
+        let before = take(1);
+        let within = inner.holder().within(|| take(2));
+        (before, within, take(4))
+    });
+    let top = world.clients.top(2);
+    let charged: Vec<_> = top.iter().map(|client| client.charged_bytes).collect();
+    assert_eq!(charged, [5 * MIB as u64, 2 * MIB as u64]);
+    let (before, within, after) = held;
+    outer.holder().within(|| {
+        inner.holder().within(|| drop(within));
+        drop((before, after));
+    });
+    let top = world.clients.top(2);
+    assert!(top.iter().all(|client| client.charged_bytes == 0), "{top:?}");
+}
+
+#[test]
 fn a_client_begins_nothing_beyond_three_quarters_of_its_share() {
     let world = World::new();
     let (first, second) = (world.open("192.0.2.1"), world.open("192.0.2.1"));
