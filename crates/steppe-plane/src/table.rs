@@ -6,15 +6,18 @@
 //! A map that holds streams themselves takes several times their size while it is partly empty: blocks do not, and a
 //! few are kept, so that streams that come and go allocate nothing.
 
+mod number;
+
 use std::collections::HashMap;
 
 use crate::connection::StreamId;
 use crate::limits::{STALE_MAX, STREAMS_KEPT};
+use number::Keys;
 
 /// Streams of one connection, as one of its layers has them.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    open: HashMap<StreamId, Box<T>>,
+    open: HashMap<StreamId, Box<T>, Keys>,
     /// Blocks of streams that have ended.
     spare: Vec<Box<T>>,
 }
@@ -37,7 +40,7 @@ pub(crate) fn drain<T>(list: &mut Vec<T>, take: impl FnMut(T)) {
 impl<T> Table<T> {
     pub(crate) fn new() -> Self {
         Self {
-            open: HashMap::new(),
+            open: HashMap::with_hasher(Keys::random()),
             spare: Vec::new(),
         }
     }
