@@ -360,8 +360,8 @@ impl State {
 impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.link.lock();
-        let mut stream = state.streams.take(self.id);
-        let is_unfinished = stream.as_ref().is_some_and(Stream::is_unfinished);
+        let mut stream = state.streams.remove(self.id);
+        let is_unfinished = stream.as_ref().is_some_and(|stream| stream.is_unfinished());
         if is_unfinished {
             let status = match stream.as_ref().map(|stream| stream.opener) {
                 Some(Opener::Peer) => Status::Internal,
@@ -380,7 +380,10 @@ impl Drop for Handle {
         if is_overloaded && let Some(kept) = self.kept.get() {
             kept.refused();
         }
-        drop(stream);
+        if let Some(mut stream) = stream {
+            stream.clear();
+            self.link.lock().streams.keep_spare(stream);
+        }
         self.link.wake();
     }
 }

@@ -111,6 +111,11 @@ impl Stream {
         }
     }
 
+    /// As new. What it held is dropped: nothing may be locked.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.opener, None);
+    }
+
     /// Which way the body goes that is received of it.
     pub(super) fn way(&self) -> Way {
         match self.opener {
@@ -157,15 +162,6 @@ impl Table<Stream> {
         let mut block = self.take_spare(|| Stream::new(stream.opener, None));
         *block = stream;
         self.insert(id, block);
-    }
-
-    /// Takes a stream out, to be dropped where nothing is locked.
-    pub(super) fn take(&mut self, id: StreamId) -> Option<Stream> {
-        let mut block = self.remove(id)?;
-        let spare = Stream::new(block.opener, None);
-        let stream = std::mem::replace(&mut *block, spare);
-        self.keep_spare(block);
-        Some(stream)
     }
 }
 
