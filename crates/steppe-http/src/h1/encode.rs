@@ -50,8 +50,8 @@ impl Encoder<'_> {
             }
             let (name, value) = field.spans();
             let is_as_written = value.start() == name.end() + 2
-                && bytes[name.end()..].starts_with(b": ")
-                && bytes[value.end()..].starts_with(b"\r\n");
+                && matches!(bytes[name.end()..], [b':', b' ', ..])
+                && matches!(bytes[value.end()..], [b'\r', b'\n', ..]);
             let line_end = value.end() + 2;
             if is_as_written && name.start() == end {
                 end = line_end;
