@@ -170,14 +170,15 @@ const INDEXES: [u16; HEADER_COUNT_MAX] = {
 fn options<'a>(fields: &[Field], bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let lines = fields
         .iter()
-        .filter(|field| field.id == FieldId::Connection);
-    lines
-        .flat_map(|field| elements(field.value.of(bytes)))
-        .filter(|option| {
-            let id = FieldId::of(option);
-            let is_settled = id.is_hop_by_hop() || id.is_kept_from_connection();
-            !is_settled && !option.eq_ignore_ascii_case(b"close")
-        })
+        .filter(|field| field.id == FieldId::Connection)
+        .map(|field| field.value.of(bytes))
+        // Of most servers, and not worth the search below.
+        .filter(|value| !matches!(*value, b"keep-alive" | b"close"));
+    lines.flat_map(elements).filter(|option| {
+        let id = FieldId::of(option);
+        let is_settled = id.is_hop_by_hop() || id.is_kept_from_connection();
+        !is_settled && !option.eq_ignore_ascii_case(b"close")
+    })
 }
 
 /// Orders names by length, then by their bytes in lower case: most differ in length.
