@@ -182,12 +182,26 @@ impl Log {
     }
 
     pub(super) fn clear(&mut self) {
-        let mut name = self.name;
-        name.clear();
-        *self = Self {
+        // In place: the name is an array, and its bytes may stay.
+        let Self {
+            report,
+            status,
+            answered,
+            client,
+            reason,
+            sent_bytes,
+            received_bytes,
+            is_refusal_timed,
+            tunnel,
+            served_from,
+            access,
             name,
-            ..Self::default()
-        };
+            failed_at,
+        } = self;
+        name.clear();
+        (*report, *access, *tunnel, *failed_at) = Default::default();
+        (*status, *answered, *client, *reason, *served_from) = Default::default();
+        (*sent_bytes, *received_bytes, *is_refusal_timed) = Default::default();
     }
 }
 
