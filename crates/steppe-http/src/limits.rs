@@ -306,6 +306,14 @@ pub const HEADER_FRAMES_MAX: usize = 20;
 /// reads into and writes from, its tables of fields, and no streams. Measured, see ADR 0017.
 pub const H2_CONNECTION_BYTES: usize = 32 << 10;
 
+/// The most that a connection of HTTP/2 is charged beside [`H2_CONNECTION_BYTES`] for the table of its peer's fields:
+/// 4,096 bytes as RFC 7541 §4.1 counts them are 120 entries of a few bytes, each in blocks of its own. Measured.
+pub const H2_TABLE_BYTES: usize = 22 << 10;
+
+/// Bytes that the table may take for each byte of header lists that came: an entry of 180 for the five bytes of a name
+/// of two and no value, or of 100 for the two of a name that is known.
+pub const H2_TABLE_FACTOR: usize = 50;
+
 /// Bytes that a stream of HTTP/2 with a client is charged: its task, and what the `h2` crate keeps of it. The connection
 /// keeps this charge for the most streams that it had at once: the crate's tables of streams and frames grow with them,
 /// and never shrink. Measured, see ADR 0017.

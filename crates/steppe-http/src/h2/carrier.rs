@@ -23,7 +23,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::backlog::Backlog;
 use super::frames::{Flood, FrameCounter, List, Seen};
 use super::gate::{Admits, Gate};
-use crate::limits::{FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX};
+use crate::limits::{
+    FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX, H2_TABLE_BYTES, H2_TABLE_FACTOR,
+};
 use crate::metrics::Traffic;
 
 /// Slices of one write: what was gathered, a frame's header, its content.
@@ -44,7 +46,10 @@ struct Line {
     /// To be written. Never empty.
     gathered: Option<Buffer>,
     lease: Lease,
-    _charge: Reservation,
+    /// Of the connection.
+    charge: Reservation,
+    /// The part of it for the table of the peer's fields.
+    table_bytes: usize,
     traffic: Traffic,
     frames: FrameCounter,
     gate: Gate,
@@ -108,7 +113,8 @@ impl Carrier {
             gathered: None,
             backlog: Backlog::new(lease.clone()),
             lease,
-            _charge: charge,
+            charge,
+            table_bytes: 0,
             traffic,
             frames: FrameCounter::new(preface_bytes, now),
             gate,
@@ -299,6 +305,16 @@ impl Line {
         }
     }
 
+    /// Charges the table that the crate keeps of the peer's fields (RFC 7541 §2.3.2), for what it may take by now. Where
+    /// there is no room, the next read asks again.
+    fn charge_table(&mut self) {
+        let bytes = self.frames.list_bytes().saturating_mul(H2_TABLE_FACTOR);
+        let more = bytes.min(H2_TABLE_BYTES) - self.table_bytes;
+        if more > 0 && self.charge.try_grow(more).is_ok() {
+            self.table_bytes += more;
+        }
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // The connection's task sees to it.
         if self.frames.flood().is_some() {
@@ -351,6 +367,7 @@ impl Line {
         let content = self.frames.read(&room[..count], self.now, &mut see);
         self.content += content as u64;
         self.read += count as u64;
+        self.charge_table();
         let has_lists = list.is_some() || self.frames.list().is_some() || !self.lists.is_empty();
         self.read_at_bytes = has_lists.then(thread_live_bytes);
         buf.advance(count);

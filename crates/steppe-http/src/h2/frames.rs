@@ -62,6 +62,8 @@ pub(super) struct FrameCounter {
     payload_left: usize,
     /// Frames of the header list that is under way.
     header_frames: usize,
+    /// Payloads of header lists that came in all.
+    list_bytes: usize,
     /// The header list that is under way, until the last byte of its last frame.
     list: Option<List>,
     /// The stream that was opened last.
@@ -137,6 +139,7 @@ impl FrameCounter {
             header_len: 0,
             payload_left: 0,
             header_frames: 0,
+            list_bytes: 0,
             list: None,
             opened: 0,
             resets: Bucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
@@ -168,6 +171,11 @@ impl FrameCounter {
         self.list
     }
 
+    /// Bytes of payloads of header lists that came in all.
+    pub(super) fn list_bytes(&self) -> usize {
+        self.list_bytes
+    }
+
     /// Bytes up to the end of the preface, of the next frame's header, or of the present frame.
     pub(super) fn bytes_to_boundary(&self) -> usize {
         match (self.preface_left, self.payload_left) {
@@ -191,8 +199,12 @@ impl FrameCounter {
         while !bytes.is_empty() {
             let payload = self.payload_left.min(bytes.len());
             if payload > 0 {
-                if self.header[3] == DATA {
-                    content += payload;
+                match self.header[3] {
+                    DATA => content += payload,
+                    HEADERS | CONTINUATION => {
+                        self.list_bytes = self.list_bytes.saturating_add(payload);
+                    }
+                    _ => {}
                 }
                 self.payload_left -= payload;
                 self.end_list(see);
@@ -314,6 +326,7 @@ mod tests {
             let expected = [Seen::List(list), Seen::Data(1, 300), Seen::Data(1, 0)];
             assert_eq!((content, &seen_all[..]), (300, &expected[..]), "{size}");
             assert_eq!((counter.list(), counter.bytes_to_boundary()), (None, 9));
+            assert_eq!(counter.list_bytes(), 30, "{size}");
             assert_eq!(counter.resets.left, RESETS_BURST - 1, "{size}");
             assert_eq!(counter.control.left, CONTROL_FRAMES_BURST - 1, "{size}");
         }

@@ -71,6 +71,31 @@ fn are_covered(what: &str, counts: &[u32], origin: RawOrigin) {
     }
 }
 
+/// HPACK's table of a client's fields, full of those that take most for what it counts of them: 120 with names of two
+/// bytes and no value, in heads of as many fields as are allowed.
+#[test]
+fn tables_of_fields_are_charged_with_what_they_take() {
+    let letters = || (b'a'..=b'p').map(char::from);
+    let mut names = letters().flat_map(|first| letters().map(move |second| [first, second]));
+    let mut kept = |count: usize| {
+        let fields = FieldSection::of("GET", "/");
+        let names = names.by_ref().take(count);
+        names.fold(fields, |fields, name| {
+            fields.kept(String::from_iter(name), "")
+        })
+    };
+    let heads = [kept(80), kept(45)];
+    let frames = heads.iter().zip([1, 3]);
+    let frames = frames.flat_map(|(fields, stream)| H2Frame::request(stream, fields).bytes());
+    let bytes: Vec<u8> = BEGIN.iter().copied().chain(frames).collect();
+    // Their responses are read, and their places charged: the table alone is left of them.
+    let running = in_front_of(RawOrigin::answering(OK));
+    let before = Before::of(&running);
+    let held = running.connections(bytes, |_| ());
+    before.is_covered("a connection with a full table of fields");
+    drop(held);
+}
+
 /// Clients of HTTP/1.1, whose requests share a connection to a server.
 #[test]
 fn streams_with_servers_are_charged_with_what_they_take() {
