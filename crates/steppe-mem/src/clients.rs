@@ -25,7 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use holder::Holder;
-pub(crate) use holder::{count_pooled, count_reserved, current, may_admit, poll_may_reserve};
+pub(crate) use holder::{
+    count_pooled, count_reserved, current, has_share_for, may_admit, poll_may_reserve,
+};
 pub use report::ClientReport;
 
 use client::{Client, Shares};

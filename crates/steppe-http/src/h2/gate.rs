@@ -2,7 +2,7 @@
 //!
 //! The `h2` crate takes all frames that there are and keeps the lists until somebody asks for them: one byte of a
 //! list can become a field of a hundred. While the budget has plenty, a connection is read in large pieces, and what
-//! a piece can bring is free. When it is short, a connection is read frame by frame, and the payload of a list only
+//! a piece can bring is free. When it is short, or a client's share is, a connection is read frame by frame, and the payload of a list only
 //! when the most that the list can take is reserved. A list that came in part keeps that until it is whole.
 //!
 //! Toward clients, a list that opens a stream is read only when the connection's task has taken the last one, and none
@@ -71,9 +71,12 @@ impl Gate {
         self.list_bytes
     }
 
-    /// True while the connection is to be read frame by frame.
+    /// True while the connection is to be read frame by frame. To be asked in the scope of the connection: its client
+    /// may hold its share.
     pub(super) fn is_tight(&self) -> bool {
-        self.admits != Admits::Reserved || self.lease.account().headroom_bytes() < self.plenty_bytes
+        self.admits != Admits::Reserved
+            || self.lease.account().headroom_bytes() < self.plenty_bytes
+            || !self.lease.has_share_for(self.list_bytes)
     }
 
     /// True while a list waits for memory.
@@ -140,9 +143,10 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::task::Waker;
 
-    use steppe_mem::Budget;
+    use steppe_mem::{Budget, ClientAddress};
 
     use super::*;
 
@@ -154,6 +158,23 @@ mod tests {
         is_opening: false,
         ..HEAD
     };
+
+    #[test]
+    fn a_connection_of_a_client_at_its_share_is_read_frame_by_frame() {
+        let budget = Budget::new(256 << 20);
+        let clients = budget.clients();
+        clients.set_share(Some(16 << 20));
+        let _others = budget.root().lease().try_reserve(140 << 20).expect("room");
+        let lease = budget.root().client_lease();
+        let gate = Gate::new(lease.clone(), 20_000, Some(100));
+        let connection = clients.open(ClientAddress::Shared(IpAddr::from([192, 0, 2, 1])), "http");
+        let is_tight = || connection.holder().within(|| gate.is_tight());
+        assert!(!is_tight());
+        let taken = connection.holder().within(|| lease.try_reserve(12 << 20));
+        assert!(is_tight(), "it holds three quarters of its share");
+        connection.holder().within(|| drop(taken));
+        assert!(!is_tight());
+    }
 
     #[test]
     fn a_head_is_read_when_the_last_was_taken_and_there_is_room() {

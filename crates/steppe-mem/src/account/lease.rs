@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use super::Account;
 use crate::alloc::signed;
-use crate::clients::{Holder, count_reserved, current, may_admit, poll_may_reserve};
+use crate::clients::{Holder, count_reserved, current, has_share_for, may_admit, poll_may_reserve};
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
 use crate::waiters::{Waiter, Waiting, Wanted};
 
@@ -82,6 +82,17 @@ impl Lease {
             });
         }
         self.try_reserve(bytes)
+    }
+
+    /// True while the client for which it would be has `bytes` of its share left to begin something with.
+    #[must_use]
+    pub fn has_share_for(&self, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        match &self.holder {
+            _ if self.slot.root.is_half_free() => true,
+            Some(holder) => holder.has_share_for(bytes),
+            None => self.slot.purpose == Purpose::Node || has_share_for(bytes),
+        }
     }
 
     /// Reserves `bytes` where there is room for them.

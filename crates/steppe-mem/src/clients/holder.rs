@@ -96,6 +96,11 @@ pub(crate) fn may_admit(bytes: u64) -> bool {
     with_current(|holder| holder.is_none_or(|holder| holder.may_admit(bytes)))
 }
 
+/// [`may_admit`] of somebody who only looks: nobody is held back.
+pub(crate) fn has_share_for(bytes: u64) -> bool {
+    with_current(|holder| holder.is_none_or(|holder| holder.has_share_for(bytes)))
+}
+
 /// Asks if the client of the present scope may reserve `bytes` more, for a task that waits until it may. `ticket`:
 /// of its place, if it waits already.
 ///
@@ -330,11 +335,16 @@ impl Holder {
 
     /// True when its client may begin something with `bytes`: the last quarter of its share is for what has begun.
     pub(crate) fn may_admit(&self, bytes: u64) -> bool {
-        let may = self.may_hold(bytes, self.share_bytes() / 4 * 3);
+        let may = self.has_share_for(bytes);
         if !may {
             self.note_held_back();
         }
         may
+    }
+
+    /// The same of somebody who only looks.
+    pub(crate) fn has_share_for(&self, bytes: u64) -> bool {
+        self.may_hold(bytes, self.share_bytes() / 4 * 3)
     }
 
     fn note_held_back(&self) {

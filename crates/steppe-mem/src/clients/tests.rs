@@ -75,7 +75,10 @@ fn scopes_count_what_others_within_them_do_not() {
         drop((before, after));
     });
     let top = world.clients.top(2);
-    assert!(top.iter().all(|client| client.charged_bytes == 0), "{top:?}");
+    assert!(
+        top.iter().all(|client| client.charged_bytes == 0),
+        "{top:?}"
+    );
 }
 
 #[test]
@@ -84,6 +87,10 @@ fn a_client_begins_nothing_beyond_three_quarters_of_its_share() {
     let (first, second) = (world.open("192.0.2.1"), world.open("192.0.2.1"));
     let other = world.open("192.0.2.2");
     let held = world.reserve(&first, 9 * MIB).expect("within the share");
+    // Whoever only looks is not held back.
+    let has_share_for = |bytes| second.holder().within(|| world.lease.has_share_for(bytes));
+    assert_eq!([3 * MIB, 4 * MIB].map(has_share_for), [true, false]);
+    assert_eq!(world.clients.held_back_total(), 0);
     assert!(world.reserve(&second, 4 * MIB).is_none());
     assert_eq!(world.clients.held_back_total(), 1);
     let address: IpAddr = "192.0.2.1".parse().expect("an address");
