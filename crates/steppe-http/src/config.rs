@@ -15,6 +15,7 @@ use crate::path::PathPattern;
 mod authentication;
 mod error_pages;
 mod filter;
+pub mod keys;
 mod protocol;
 mod rate_limit;
 mod tls;

@@ -13,21 +13,14 @@ mod amend;
 mod budget;
 mod build;
 mod check;
-mod defaults;
-mod effective;
+mod forms;
 mod grammar;
 mod keys;
 pub mod limits;
 mod machine;
 pub mod manual;
-mod mistake;
-mod mistakes;
-mod read;
 #[cfg(test)]
 pub(crate) mod reference;
-mod schema;
-mod table;
-mod tree;
 mod typed;
 
 use std::fmt;
@@ -37,6 +30,12 @@ use std::time::Duration;
 use std::{fs, io};
 
 use ipnet::IpNet;
+use steppe_config::form::Refusal;
+use steppe_config::limits::FILE_BYTES_MAX;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::read;
+use steppe_config::typed::{Fields, Named, Typed};
+use steppe_config::units::{self, percent_text, size_text};
 use steppe_dns::config::Forwarder;
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
@@ -49,23 +48,19 @@ use steppe_telemetry::Destination;
 use crate::container::{MemoryLimit, memory_limit};
 
 pub use self::budget::{BudgetError, share_of};
-pub(crate) use self::grammar::duration_text;
-use self::grammar::{percent_text, size_text};
-use self::limits::FILE_BYTES_MAX;
 pub use self::machine::Machine;
 pub use self::manual::manual;
-pub use self::mistake::{Drawing, Mistake, Report, Span};
-use self::mistakes::Mistakes;
-pub use self::schema::schema;
-use self::tree::{Syntax, Value};
-use self::typed::Fields;
+use keys::ROOT;
+pub use steppe_config::mistake::{Mistake, Span};
+pub use steppe_config::report::{Drawing, Report};
+pub(crate) use steppe_config::units::duration_text;
 
 /// Reads a duration as configurations write it, such as `250ms`.
 ///
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
-    grammar::duration(text).map_err(grammar::Refusal::told)
+    units::duration(text).map_err(Refusal::told)
 }
 
 /// Reads a number of bytes as configurations write it, such as `64MiB`.
@@ -73,7 +68,7 @@ pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// As [`read_duration`].
 pub(crate) fn read_size(text: &str) -> Result<u64, String> {
-    grammar::size(text).map_err(grammar::Refusal::told)
+    units::size(text).map_err(Refusal::told)
 }
 
 /// The configuration of `steppe run` without a file.
@@ -209,7 +204,19 @@ pub enum LogFormat {
     Json,
 }
 
+/// The schema of a configuration, for editors.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    steppe_config::schema::schema("Steppe", &ROOT)
+}
+
 impl Config {
+    /// Every setting in force, as JSON with the keys of the file.
+    #[must_use]
+    pub fn effective(&self) -> serde_json::Value {
+        steppe_config::effective::effective(&self.file)
+    }
+
     /// Where a rule of the forwarder stands, by its number from 0: the first byte of its table.
     #[must_use]
     pub fn dns_rule_at(&self, number: usize) -> Option<usize> {
@@ -231,7 +238,7 @@ impl Config {
         let fields = routes.get(route)?.fields()?;
         let of_key = |key: &str| Some((key.to_owned(), fields.given(key)?.start));
         let of_map = |map, number| {
-            let entry: &typed::Named = fields.map(map).get(number)?;
+            let entry: &Named = fields.map(map).get(number)?;
             Some((format!("{map}.{}", entry.name), entry.span.start))
         };
         match condition {
@@ -256,11 +263,11 @@ impl Config {
         Some(rules.get(number)?.span.start)
     }
 
-    fn filter(&self, name: &str) -> Option<(&'static str, &typed::Fields)> {
+    fn filter(&self, name: &str) -> Option<(&'static str, &Fields)> {
         let filters = self.file.table("http")?.map("filter");
         let entry = filters.iter().find(|entry| entry.name == name)?;
         match &entry.value.typed {
-            typed::Typed::Variant { name, fields, .. } => Some((name, fields)),
+            Typed::Variant { name, fields, .. } => Some((name, fields)),
             _ => None,
         }
     }
@@ -271,14 +278,7 @@ impl Config {
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub fn dns_type(text: &str) -> Result<steppe_dns::wire::Rtype, String> {
-    grammar::dns_type(text).map_err(refusal_text)
-}
-
-fn refusal_text(refusal: grammar::Refusal) -> String {
-    match refusal.help {
-        Some(help) => format!("{}: {help}", refusal.message),
-        None => refusal.message,
-    }
+    grammar::dns_type(text).map_err(Refusal::told)
 }
 
 /// The result of reading a file.
@@ -316,15 +316,7 @@ fn read_text(
     look: impl FnOnce(&Fields, &mut Mistakes),
     mistakes: &mut Mistakes,
 ) -> Option<Config> {
-    if text.len() > FILE_BYTES_MAX {
-        let message = format!("{} bytes, at most {FILE_BYTES_MAX} are allowed", text.len());
-        mistakes.push(Mistake::new(Span::at(0), message));
-        return None;
-    }
-    let (tree, unsure) = Value::parse_part(Syntax::of(name, text), text, mistakes)?;
-    mistakes.drop_within(unsure);
-    let base = Path::new(name).parent().unwrap_or(Path::new(""));
-    let file = read::read(text, base, &tree, mistakes);
+    let (tree, file) = read::read((name, text), &ROOT, mistakes)?;
     // What keys say together is unsure where some of them can't be read.
     if !mistakes.is_partial() {
         check::check(&tree, &file, mistakes);
@@ -339,7 +331,7 @@ fn read_text(
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    grammar::duration(text).map_err(refusal_text)
+    units::duration(text).map_err(Refusal::told)
 }
 
 /// Reads a size as the configuration writes it, such as `64MiB`.
@@ -347,7 +339,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub fn size(text: &str) -> Result<u64, String> {
-    grammar::size(text).map_err(refusal_text)
+    units::size(text).map_err(Refusal::told)
 }
 
 /// Reads a configuration; never panics, whatever the text.

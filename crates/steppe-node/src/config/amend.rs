@@ -10,15 +10,15 @@ use std::path::Path;
 use steppe_http::config::Listener;
 use steppe_net::{ListenAddress, ServerAddress};
 
-use super::typed::{Fields, Node, Typed};
-use super::{Config, build};
+use super::{Config, build, forms};
+use steppe_config::typed::{Fields, Node, Typed};
 
 impl Config {
     /// Moves the first listener.
     pub fn set_listen_address(&mut self, address: ListenAddress) {
         self.amend(|file| {
             if let Some(listener) = listeners(file).first_mut().and_then(Node::fields_mut) {
-                listener.set("listen", Typed::Listen(address));
+                listener.set("listen", forms::LISTEN.value(address));
             }
         });
     }
@@ -28,7 +28,7 @@ impl Config {
         self.amend(|file| {
             let mut listeners = listeners(file).iter_mut().filter_map(Node::fields_mut);
             if let Some(listener) = listeners.find(|each| each.given("tls").is_some()) {
-                listener.set("listen", Typed::Listen(address));
+                listener.set("listen", forms::LISTEN.value(address));
             }
         });
     }
@@ -39,7 +39,7 @@ impl Config {
             let dns = file.node_mut("dns").and_then(Node::fields_mut);
             let listeners = list(dns.and_then(|dns| dns.node_mut("listener")));
             if let Some(listener) = listeners.first_mut().and_then(Node::fields_mut) {
-                listener.set("listen", Typed::Listen(address));
+                listener.set("listen", forms::LISTEN.value(address));
             }
         });
     }
@@ -82,7 +82,7 @@ impl Config {
     pub fn set_admin_address(&mut self, address: ListenAddress) {
         self.amend(|file| {
             if let Some(admin) = file.node_mut("admin").and_then(Node::fields_mut) {
-                admin.set("listen", Typed::Listen(address));
+                admin.set("listen", forms::LISTEN.value(address));
             }
         });
     }
@@ -102,7 +102,7 @@ impl Config {
                 let span = entry.span;
                 let upstream = entry.value.fields_mut();
                 if let Some(upstream) = upstream.filter(|each| each.given("servers").is_some()) {
-                    let typed = Typed::Server(address.clone());
+                    let typed = forms::SERVER.value(address.clone()).into();
                     upstream.set("servers", Typed::List(vec![Node { span, typed }]));
                 }
             }

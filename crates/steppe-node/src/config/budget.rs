@@ -2,13 +2,13 @@
 //!
 //! Invariant: `steppe check` and `steppe run` decide alike, by [`MemoryBudget::bytes`].
 
-use super::grammar::size_text;
 use super::limits::MEMORY_BUDGET_MIN;
-use super::mistake::{Mistake, Span};
-use super::mistakes::Mistakes;
-use super::typed::Fields;
 use super::{MemoryBudget, Objection};
 use crate::container::{LimitSource, MemoryLimit};
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::Fields;
+use steppe_config::units::size_text;
 
 /// Why a budget can't be had here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -106,14 +106,13 @@ fn place(file: &Fields) -> Option<Span> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use expect_test::expect;
 
     use super::*;
-    use crate::config::mistake::{Drawing, Report};
-    use crate::config::tree::{Syntax, Value};
-    use crate::config::{limits, read};
+    use crate::config::keys::ROOT;
+    use crate::config::limits;
+    use steppe_config::read::read;
+    use steppe_config::report::{Drawing, Report};
 
     fn limit(bytes: u64) -> MemoryLimit {
         let source = LimitSource::ControlGroup;
@@ -137,8 +136,8 @@ mod tests {
 
     fn reported(text: &str, bytes: u64) -> String {
         let mut mistakes = Mistakes::default();
-        let tree = Value::parse(Syntax::Toml, text, &mut mistakes).expect("valid syntax");
-        let file = read::read(text, Path::new(""), &tree, &mut mistakes);
+        let read = read(("a.toml", text), &ROOT, &mut mistakes);
+        let (_, file) = read.expect("valid syntax");
         check(&file, limit(bytes), &mut mistakes);
         Report::new("a.toml", text, mistakes).render(Drawing::Plain)
     }

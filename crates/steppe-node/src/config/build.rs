@@ -28,10 +28,11 @@ use steppe_telemetry::Destination;
 
 pub(super) use filters::json_edits;
 
-use super::typed::{Fields, FromNode, Named, Node as Read, Typed};
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Trace, Workers};
+use crate::config::typed::{ByName, FromNode};
 use crate::doh::FORWARDER;
 use crate::plane_upstream::PLANE;
+use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 
 pub(super) fn config(file: Fields) -> Option<Config> {
     let Sections {
@@ -365,12 +366,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::config::DEFAULT;
     use crate::config::keys::ROOT;
-    use crate::config::mistakes::Mistakes;
-    use crate::config::table::{Support, Table};
-    use crate::config::tree::{Syntax, Value};
-    use crate::config::typed::taken;
-    use crate::config::{DEFAULT, read};
+    use steppe_config::mistakes::Mistakes;
+    use steppe_config::read::read;
+    use steppe_config::table::{Support, Table};
+    use steppe_config::taken;
 
     /// Every key of the first; kinds of tables that it has no place for, in the second.
     const FULL: [&str; 2] = ["testdata/full.toml", "testdata/full_etcd.toml"];
@@ -408,9 +409,8 @@ mod tests {
 
     fn fields(name: &str, text: &str) -> Fields {
         let mut mistakes = Mistakes::default();
-        let tree = Value::parse(Syntax::of(name, text), text, &mut mistakes);
-        let tree = tree.expect("valid syntax");
-        let fields = read::read(text, Path::new(""), &tree, &mut mistakes);
+        let read = read((name, text), &ROOT, &mut mistakes);
+        let (_, fields) = read.expect("valid syntax");
         assert_eq!(mistakes.finish().0, [], "{name}");
         fields
     }
@@ -430,9 +430,9 @@ mod tests {
             let fields = fields("a.toml", text);
             let mut expected = BTreeSet::new();
             given(&fields, &mut expected);
-            taken::drain();
-            sections(&fields).expect("a valid configuration");
-            let taken = taken::drain();
+            let taken = taken::during(|| {
+                sections(&fields).expect("a valid configuration");
+            });
             let ignored: Vec<_> = expected.difference(&taken).collect();
             assert!(ignored.is_empty(), "`build` does not take {ignored:?}");
         }

@@ -19,10 +19,11 @@ use std::net::IpAddr;
 use steppe_net::ListenAddress;
 
 use super::keys::ROOT;
-use super::mistake::{Mistake, Span};
-use super::mistakes::Mistakes;
-use super::tree::{Value, ValueKind};
-use super::typed::{Fields, FromNode, Node, Typed};
+use crate::config::typed::{ByName, FromNode};
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::tree::{Value, ValueKind};
+use steppe_config::typed::{Fields, Node, Typed};
 
 /// Finds the mistakes of a file that `read` has read.
 pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {

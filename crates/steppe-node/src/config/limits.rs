@@ -2,40 +2,13 @@
 
 use std::time::Duration;
 
+pub use steppe_config::limits::{FILE_BYTES_MAX, MISTAKES_SHOWN_MAX, TOKENS_MAX};
 use steppe_dns::limits::{
     CACHE_SHARD_BYTES_MIN, CNAME_CHAIN_MAX, SERVERS_PER_EXCHANGE_MAX, STALE_SECONDS_MAX,
 };
 use steppe_http::limits::{HEADER_BYTES_MAX, HEADER_COUNT_MAX, RESPOND_BYTES_MAX};
 use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_plane::limits::{CONNECTION_BYTES, CONNECTION_CREDIT, EAGER_BYTES_MAX, WINDOW_BYTES};
-
-/// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
-
-/// Tables and lists within each other. The deepest key that is known stands five levels down; the
-/// bound keeps a hostile file from deciding how deep the reader's stack grows.
-pub const NESTING_MAX: usize = 32;
-
-/// Tokens of a file: words, signs, and what is between them. A parser keeps some 50 bytes for
-/// each. A file of [`FILE_BYTES_MAX`] with the shortest routes has some 350,000.
-pub const TOKENS_MAX: usize = 400_000;
-
-/// Tokens of a TOML file whose mistakes of grammar and of names are told together; a longer one is
-/// told the first before the second, since the parser keeps each of them in memory.
-pub const RECOVERED_TOKENS_MAX: usize = 16_384;
-
-/// Mistakes that a report keeps and shows; the others are counted. Nobody reads more, and each
-/// quotes the file.
-pub const MISTAKES_SHOWN_MAX: usize = 100;
-
-/// Lines of one value that a report quotes, from its first.
-pub const LINES_SHOWN_MAX: usize = 8;
-
-/// Bytes of a line that a report quotes. Longer ones (minified JSON) are named by position alone.
-pub const LINE_BYTES_SHOWN_MAX: usize = 1 << 10;
-
-/// Characters of an offending value in a message.
-pub const VALUE_CHARS_SHOWN_MAX: usize = 60;
 
 /// Bytes of a name of a route, an upstream or a filter: they are labels of metrics.
 pub const NAME_BYTES_MAX: usize = 128;
@@ -134,30 +107,15 @@ const _: () = assert!(
         <= PLANE_BUDGET_MIN
 );
 const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
-// `toml` refuses more by itself, with a message of its own.
-const _: () = assert!(NESTING_MAX < 80);
-const _: () = assert!(RECOVERED_TOKENS_MAX < TOKENS_MAX);
 
 /// Requests of a key that a rate limit lets pass in its time, or at once.
 pub const RATE_MAX: u64 = 1_000_000;
-
-/// Levels of Zstandard: beyond, it takes several times the time for a few percent.
-pub const ZSTD_LEVELS: (u64, u64) = (1, 9);
-
-/// Levels of Brotli: beyond, it takes memory and time that content compressed once is not worth.
-pub const BROTLI_LEVELS: (u64, u64) = (1, 6);
-
-/// Levels of gzip.
-pub const GZIP_LEVELS: (u64, u64) = (1, 9);
 
 /// JSON that is edited is held whole, and one worker is busy with it meanwhile: some 10 ms a MiB.
 pub const JSON_BYTES_MIN: u64 = 1 << 10;
 
 /// See [`JSON_BYTES_MIN`].
 pub const JSON_BYTES_MAX: u64 = 8 << 20;
-
-/// The most that content may have to be left uncompressed.
-pub const MIN_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys that a rate limit remembers.
 pub const RATE_ENTRIES: (u64, u64) = (64, 1 << 22);

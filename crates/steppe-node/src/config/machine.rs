@@ -11,8 +11,8 @@ mod problems;
 mod sockets;
 mod tls;
 
-use super::mistakes::Mistakes;
-use super::typed::Fields;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::Fields;
 
 pub use files::Machine;
 

@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 
 use super::keys::ROOT;
-use super::table::{Key, Kind, Needs, Support, Table, Tagged, Variant, summary};
 use cells::{default, prose, takes, wrapped};
 use pages::{PAGES, Page, file_of};
+use steppe_config::table::{Kind, Needs, Spec, Support, Table, Tagged, Variant, summary};
 
 /// The second line of generated pages.
 pub(crate) const MARK: &str = "<!-- Generated from the code by `make docs`. -->";
@@ -69,7 +69,7 @@ fn page(page: &Page) -> String {
 struct Writer {
     text: String,
     /// Keys of tables that are on the page, with the titles of these.
-    tables: Vec<(&'static [Key], String)>,
+    tables: Vec<(&'static [&'static Spec], String)>,
 }
 
 impl Writer {
@@ -149,7 +149,7 @@ impl Writer {
 
 const HEAD: &str = "| key | takes | default | meaning |\n| --- | --- | --- | --- |\n";
 
-fn row(key: &Key, place: &str) -> String {
+fn row(key: &Spec, place: &str) -> String {
     let name = key.name;
     let Support::Served { kind, absent } = &key.support else {
         return format!("| `{name}` | | | {} Not supported yet. |\n", prose(key.doc));
@@ -275,8 +275,8 @@ fn later(table: &'static Table, place: &str, text: &mut String) {
 fn later_within(kind: &'static Kind, place: &str, text: &mut String) {
     match kind {
         Kind::Choice(choices) => {
-            for choice in choices.iter().filter(|choice| !choice.is_served) {
-                *text += &format!("- `\"{}\"` in `{place}`\n", choice.name);
+            for name in choices.later() {
+                *text += &format!("- `\"{name}\"` in `{place}`\n");
             }
         }
         Kind::List(item, _) | Kind::Set(item) | Kind::OneOrMany(item) => {

@@ -11,8 +11,8 @@ mod upstream;
 use ipnet::IpNet;
 use steppe_dns::config::{Cache, Forwarder, InProcess};
 
-use crate::config::grammar;
-use crate::config::typed::{Fields, Node as Read, Typed};
+use crate::config::typed::ByName;
+use steppe_config::typed::{Fields, Node as Read, Typed};
 use upstream::upstream;
 
 pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
@@ -50,8 +50,8 @@ pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {
 }
 
 fn access(access: &Fields) -> Option<Vec<IpNet>> {
-    let allow: Vec<String> = access.take("allow")?;
-    let networks = allow.iter().map(|text| grammar::clients(text).ok());
+    let networks = access.list("allow").iter();
+    let networks = networks.map(|node| node.typed.value::<Vec<IpNet>>().cloned());
     Some(networks.collect::<Option<Vec<_>>>()?.concat())
 }
 

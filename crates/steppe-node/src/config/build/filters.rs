@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
+use steppe_http::config::keys::compress;
 use steppe_http::config::{
-    BasicAuth, Breach, Cache, Coding, Compress, Cors, ErrorContent, ErrorPage, ErrorPages,
-    ErrorsOf, FieldEdits, FieldRewrite, Filter, FilterKind, ForwardAuth, IpRules, JsonEdits,
-    JwksUrl, Jwt, JwtKey, Levels, PathEdit, QueryEdits, Rate, RateLimit, RateStore, Redirect,
-    RequestId, Rule, Transform, Unreadable,
+    BasicAuth, Cache, Cors, ErrorContent, ErrorPage, ErrorPages, ErrorsOf, FieldEdits,
+    FieldRewrite, Filter, FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey,
+    PathEdit, QueryEdits, Rate, RateLimit, RateStore, Redirect, RequestId, Rule, Transform,
+    Unreadable,
 };
 
-use crate::config::grammar::{media_range, pattern, rate_key, text_source, token_source};
-use crate::config::typed::{Fields, Named, Node, Typed};
+use crate::config::typed::ByName;
+use steppe_config::typed::{Fields, Named, Node, Typed};
 
 pub(in crate::config) fn filter(
     entry: &Named,
@@ -21,7 +22,7 @@ pub(in crate::config) fn filter(
     };
     let kind = match *name {
         "cache" => FilterKind::Cache(cache(fields)?),
-        "compress" => FilterKind::Compress(compress(fields)?),
+        "compress" => FilterKind::Compress(compress::build(fields)?),
         "cors" => FilterKind::Cors(cors(fields)?),
         "jwt" => FilterKind::Jwt(jwt(fields)?),
         "basic-auth" => FilterKind::BasicAuth(BasicAuth {
@@ -85,35 +86,6 @@ fn cache(cache: &Fields) -> Option<Cache> {
     })
 }
 
-fn compress(compress: &Fields) -> Option<Compress> {
-    let algorithms = compress.take::<Vec<&str>>("algorithms")?;
-    let levels = compress.table("levels")?;
-    let types = compress.take::<Vec<String>>("types")?;
-    let secret_paths: Option<Vec<_>> = compress.optional("secret_paths")?;
-    Some(Compress {
-        algorithms: algorithms
-            .into_iter()
-            .map(Coding::named)
-            .collect::<Option<_>>()?,
-        levels: Levels {
-            zstd: levels.take("zstd")?,
-            br: levels.take("br")?,
-            gzip: levels.take("gzip")?,
-        },
-        min_bytes: compress.take("min_bytes")?,
-        types: types
-            .iter()
-            .map(|text| media_range(text).ok())
-            .collect::<Option<_>>()?,
-        breach: match compress.take::<&str>("breach")? {
-            "strict" => Breach::Strict,
-            "pad" => Breach::Pad,
-            _ => Breach::Off,
-        },
-        secret_paths: secret_paths.unwrap_or_default(),
-    })
-}
-
 fn cors(cors: &Fields) -> Option<Cors> {
     Some(Cors {
         origins: cors.take("origins")?,
@@ -148,7 +120,6 @@ fn ip(ip: &Fields) -> Option<IpRules> {
 
 fn jwt(jwt: &Fields) -> Option<Jwt> {
     let audience: Option<Vec<_>> = jwt.optional("audience")?;
-    let from = jwt.take::<Vec<String>>("from")?;
     let (sets, remote) = match jwt.node("jwks") {
         None => (Vec::new(), None),
         Some(set) => jwks(set.fields()?)?,
@@ -164,10 +135,7 @@ fn jwt(jwt: &Fields) -> Option<Jwt> {
             .collect::<Option<_>>()?,
         sets,
         remote,
-        from: from
-            .iter()
-            .map(|text| token_source(text).ok())
-            .collect::<Option<_>>()?,
+        from: jwt.take("from")?,
         forward_claims: jwt.take("forward_claims")?,
         cache_entries: jwt.take("cache_entries")?,
     })
@@ -243,7 +211,7 @@ fn rate_limit(name: &str, limit: &Fields) -> Option<RateLimit> {
         name: name.to_owned(),
         rate,
         concurrent: limit.optional("concurrent")?,
-        key: rate_key(&limit.take::<String>("key")?).ok()?,
+        key: limit.take("key")?,
         prefix: (prefix("ipv4_prefix")?, prefix("ipv6_prefix")?),
         entries: limit.take("entries")?,
         store: match store {
@@ -323,14 +291,10 @@ pub(in crate::config) fn json_edits(transform: &Fields, key: &str) -> Option<Opt
 
 fn rewrite(rewrite: &Node) -> Option<FieldRewrite> {
     let rewrite = rewrite.fields()?;
-    let from: Option<String> = rewrite.optional("from")?;
     Some(FieldRewrite {
         header: rewrite.take("header")?,
-        from: match from {
-            Some(from) => Some(text_source(&from).ok()?),
-            None => None,
-        },
-        pattern: pattern(&rewrite.take::<String>("pattern")?).ok()?,
+        from: rewrite.optional("from")?,
+        pattern: rewrite.take("pattern")?,
         to: rewrite.take("to")?,
     })
 }
@@ -338,7 +302,7 @@ fn rewrite(rewrite: &Node) -> Option<FieldRewrite> {
 fn path_edit(edit: &Node) -> Option<PathEdit> {
     let edit = edit.fields()?;
     Some(PathEdit {
-        pattern: pattern(&edit.take::<String>("pattern")?).ok()?,
+        pattern: edit.take("pattern")?,
         to: edit.take("to")?,
     })
 }

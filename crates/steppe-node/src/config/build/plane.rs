@@ -9,7 +9,8 @@ use steppe_plane::{ALPN, DialedWorker, Directory};
 
 use super::tls;
 
-use crate::config::typed::{Fields, FromNode, Node, Typed};
+use crate::config::typed::{ByName, FromNode};
+use steppe_config::typed::{Fields, Node, Typed};
 
 /// `plane`, where the file has it, and the workers of `discovery`.
 pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<Plane> {

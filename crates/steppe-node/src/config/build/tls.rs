@@ -10,7 +10,8 @@ use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
 };
 
-use crate::config::typed::{Fields, Node, Typed};
+use crate::config::typed::ByName;
+use steppe_config::typed::{Fields, Node, Typed};
 
 /// HTTP/1.1 in ALPN (RFC 7301 §6).
 pub(super) const HTTP_1_1: &[u8] = b"http/1.1";

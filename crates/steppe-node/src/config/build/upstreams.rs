@@ -10,8 +10,8 @@ use steppe_net::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
 use super::tls;
-use crate::config::grammar::hedge_after;
-use crate::config::typed::Fields;
+use crate::config::typed::ByName;
+use steppe_config::typed::Fields;
 
 /// A table that need not be there.
 macro_rules! table {
@@ -113,7 +113,7 @@ pub(super) fn retry(upstream: &Fields) -> Option<Option<Retry>> {
 #[expect(clippy::option_option, reason = "invalid and absent are two things")]
 pub(super) fn hedge(upstream: &Fields) -> Option<Option<Hedge>> {
     let hedge = table!(upstream, "hedge");
-    let after = hedge_after(&hedge.take::<String>("after")?).ok()?;
+    let after = hedge.take("after")?;
     let budget = hedge.take("budget")?;
     let max: u64 = hedge.take("max")?;
     Some((max > 0).then_some(Hedge { after, budget }))

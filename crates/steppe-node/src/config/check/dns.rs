@@ -7,9 +7,10 @@ mod upstream;
 
 use steppe_net::ListenAddress;
 
-use crate::config::mistake::Mistake;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node};
+use crate::config::typed::FromNode;
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     for listener in dns.list("listener").iter().filter_map(Node::fields) {

@@ -7,10 +7,12 @@ use regex::bytes::Regex;
 use super::error_pages;
 use super::fields::{edits, refuse_ours};
 use crate::config::build::json_edits as build_json;
-use crate::config::grammar::pattern;
-use crate::config::mistake::{Mistake, shown};
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node, Typed};
+use crate::config::typed::{ByName, FromNode};
+use steppe_config::mistake::{Mistake, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
+use steppe_http::config::keys::compress;
+use steppe_http::config::{RateKey, TextSource};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for filter in http.map("filter") {
@@ -19,7 +21,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         };
         match *name {
             "cache" => cache(fields, mistakes),
-            "compress" => compress(fields, mistakes),
+            "compress" => compress::check(fields, mistakes),
             "cors" => cors(fields, mistakes),
             "error-pages" => error_pages::check(fields, mistakes),
             "jwt" => {
@@ -77,26 +79,6 @@ fn cache(cache: &Fields, mistakes: &mut Mistakes) {
 }
 
 /// A key that has no effect is a mistake, and so is a coding that is named twice.
-fn compress(compress: &Fields, mistakes: &mut Mistakes) {
-    let is_strict = compress.take::<&str>("breach") == Some("strict");
-    if let Some(at) = compress.given("secret_paths").filter(|_| !is_strict) {
-        let mistake = Mistake::new(
-            at,
-            "`secret_paths` has no effect without `breach = \"strict\"`",
-        );
-        mistakes.push(mistake.help("set `breach = \"strict\"`, or take it out"));
-    }
-    let algorithms = compress.list("algorithms");
-    for (at, node) in algorithms.iter().enumerate() {
-        let name = <&str>::from_node(node);
-        let is_named = |before: &&Node| <&str>::from_node(before) == name;
-        if let Some(first) = algorithms[..at].iter().find(is_named) {
-            let mistake = Mistake::new(node.span, "this coding is named twice");
-            mistakes.push(mistake.also(first.span, "named first here"));
-        }
-    }
-}
-
 /// Fetch, "CORS protocol and credentials": no browser takes `*` with credentials, and to echo
 /// whatever asks would give every site what the user may see.
 fn cors(cors: &Fields, mistakes: &mut Mistakes) {
@@ -234,8 +216,8 @@ fn order(filters: &HashMap<&str, &Node>, route: &Fields, mistakes: &mut Mistakes
                         .any(|key| rule.given(key).is_some())
                 }),
             "rate-limit" => {
-                let key = fields.take::<String>("key");
-                key.is_some_and(|key| key.starts_with("jwt:"))
+                let key = fields.take::<RateKey>("key");
+                matches!(key, Some(RateKey::Claim(_)))
             }
             _ => false,
         };
@@ -277,11 +259,11 @@ fn redirect(redirect: &Fields, mistakes: &mut Mistakes) {
 /// Groups that a replacement names are groups of its pattern, and it has the characters of a path.
 fn paths(transform: &Fields, mistakes: &mut Mistakes) {
     for edit in transform.list("path").iter().filter_map(Node::fields) {
-        let text = edit.take::<String>("pattern");
-        let (Some(text), Some(node)) = (text, edit.node("to")) else {
+        let pattern = edit.take::<Regex>("pattern");
+        let (Some(pattern), Some(node)) = (pattern, edit.node("to")) else {
             continue;
         };
-        let (Ok(pattern), Some(to)) = (pattern(&text), String::from_node(node)) else {
+        let Some(to) = String::from_node(node) else {
             continue;
         };
         unknown_groups(&pattern, &to, node, mistakes);
@@ -320,14 +302,13 @@ fn rewrites(transform: &Fields, mistakes: &mut Mistakes) {
         };
         for rewrite in edits.list("rewrite").iter().filter_map(Node::fields) {
             let from = rewrite.node("from");
-            let is_path = |node: &&Node| String::from_node(node).as_deref() == Some("path");
+            let is_path = |node: &&Node| matches!(node.typed.value(), Some(TextSource::Path));
             if let Some(from) = from.filter(is_path).filter(|_| key == "response_headers") {
                 let mistake = Mistake::new(from.span, "a response has no path");
                 mistakes.push(mistake.help("write \"header:NAME\", or take `from` out"));
             }
-            let text = rewrite.take::<String>("pattern");
-            let to = rewrite.node("to");
-            let (Some(Ok(pattern)), Some(node)) = (text.map(|text| pattern(&text)), to) else {
+            let pattern = rewrite.take::<Regex>("pattern");
+            let (Some(pattern), Some(node)) = (pattern, rewrite.node("to")) else {
                 continue;
             };
             if let Some(to) = String::from_node(node) {

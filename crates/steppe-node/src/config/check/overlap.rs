@@ -8,9 +8,10 @@ use steppe_net::ListenAddress;
 
 use super::addresses;
 use crate::bind_help::ONE_OF_THEM;
-use crate::config::mistake::{Mistake, Span};
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node};
+use crate::config::typed::FromNode;
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut found = overlapping(&addresses::streams(file));

@@ -5,10 +5,11 @@ use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
 use super::{plane_rules, tls};
-use crate::config::grammar::size_text;
-use crate::config::mistake::{Mistake, shown};
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node, Typed};
+use crate::config::typed::{ByName, FromNode};
+use steppe_config::mistake::{Mistake, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::units::size_text;
 
 /// The most of `plane.response_share`.
 const RESPONSE_SHARE_MAX: f64 = RESPONSE_SHARE_PERMILLE_MAX as f64 / 1000.0;

@@ -2,9 +2,10 @@
 
 use ipnet::IpNet;
 
-use crate::config::mistake::{Mistake, shown};
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, Node};
+use crate::config::typed::ByName;
+use steppe_config::mistake::{Mistake, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(plane: &Fields, mistakes: &mut Mistakes) {
     let rules: Vec<&Fields> = plane.list("rule").iter().filter_map(Node::fields).collect();

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use steppe_http::config::{ClientCertMatch, HostPattern};
 use steppe_http::path::{PathPattern, PatternSegment};
 
-use crate::config::grammar::size_text;
-use crate::config::mistake::{Mistake, Span, shown};
-use crate::config::mistakes::Mistakes;
-use crate::config::read::closest;
-use crate::config::typed::{Fields, FromNode, Named, Node, Typed};
+use crate::config::typed::{ByName, FromNode};
 use crate::doh::FORWARDER;
+use steppe_config::mistake::{Mistake, Span, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::read::closest;
+use steppe_config::typed::{Fields, Named, Node, Typed};
+use steppe_config::units::size_text;
 
 pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();

@@ -3,9 +3,10 @@
 use steppe_net::ServerAddress;
 
 use crate::config::keys::TLS_PROTOCOLS;
-use crate::config::mistake::Mistake;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node, Typed};
+use crate::config::typed::{ByName, FromNode};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for listener in listeners(http) {

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use steppe_dns::wire::{Name, Rtype};
 
 use super::{Read, Refusal, network};
-use crate::config::mistake::shown;
+use steppe_config::mistake::shown;
 
 pub(in crate::config) use server::{dns_bootstrap, dns_server, subnet_prefixes};
 

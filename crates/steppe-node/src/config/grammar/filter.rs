@@ -1,11 +1,11 @@
 //! Strings of filters.
 
 use regex::bytes::Regex;
-use steppe_http::config::{MediaRange, RateKey, RateStore, TextSource, TokenSource};
+use steppe_http::config::{RateKey, RateStore, TextSource, TokenSource};
 use steppe_http::field::is_token;
 
-use super::{Read, Refusal};
-use crate::config::mistake::shown;
+use steppe_config::form::{Read, Refusal};
+use steppe_config::mistake::shown;
 
 /// `*`, `scheme://host`, `scheme://host:port` or `scheme://*.host`, in lower case from here on.
 pub(in crate::config) fn origin(text: &str) -> Read<String> {
@@ -82,19 +82,6 @@ pub(in crate::config) fn token_source(text: &str) -> Read<TokenSource> {
         Refusal::new(format!("`{}` is not a source of tokens", shown(text)))
             .help("write \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"")
     })
-}
-
-/// `TYPE/SUBTYPE` or `TYPE/*`.
-pub(in crate::config) fn media_range(text: &str) -> Read<MediaRange> {
-    let is_one =
-        |text: &str| !text.contains('*') || text.split_once('/').is_some_and(|(_, sub)| sub == "*");
-    MediaRange::parse(text)
-        .filter(|_| is_one(text))
-        .ok_or_else(|| {
-            Refusal::new(format!("`{}` is not a media type", shown(text))).help(
-                "write a type and its subtype, or all of a type: \"application/json\", \"text/*\"",
-            )
-        })
 }
 
 /// `path` or `header:NAME`.

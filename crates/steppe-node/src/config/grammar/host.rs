@@ -2,7 +2,7 @@
 
 use steppe_http::config::HostPattern;
 
-use crate::config::mistake::shown;
+use steppe_config::mistake::shown;
 
 /// A name, an address, or a wildcard.
 ///

@@ -5,8 +5,8 @@
 use steppe_etcd::{Endpoint, EndpointError};
 use steppe_plane::limits::SERVICE_BYTES_MAX;
 
-use super::{Read, Refusal};
-use crate::config::mistake::shown;
+use steppe_config::form::{Read, Refusal};
+use steppe_config::mistake::shown;
 
 /// The name of a service.
 pub(in crate::config) fn service(text: &str) -> Read<String> {

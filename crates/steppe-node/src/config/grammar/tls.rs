@@ -8,7 +8,7 @@ use steppe_http::field::is_token;
 
 use super::{Read, Refusal, field_value, is_host_name};
 use crate::config::limits::CERTIFICATE_NAME_BYTES_MAX;
-use crate::config::mistake::shown;
+use steppe_config::mistake::shown;
 
 /// The algorithm of a pin, before its digest.
 const PIN_PREFIX: &str = "sha256/";

@@ -1,7 +1,7 @@
 //! Strings of traces.
 
-use super::{Read, Refusal};
-use crate::config::mistake::shown;
+use steppe_config::form::{Read, Refusal};
+use steppe_config::mistake::shown;
 
 /// The URL of a collector: `http://127.0.0.1:4318`.
 pub(in crate::config) fn collector(text: &str) -> Read<String> {

@@ -5,9 +5,10 @@
 use steppe_http::config::{HashOn, HedgeAfter, Statuses};
 use steppe_http::field::is_token;
 
-use super::{Read, Refusal, duration, field_name};
+use super::{Read, Refusal, field_name};
 use crate::config::limits::{COOKIE_NAME_BYTES_MAX, TIMEOUT_MAX, TIMEOUT_MIN};
-use crate::config::mistake::shown;
+use steppe_config::mistake::shown;
+use steppe_config::units::duration;
 
 /// `header:NAME`, `cookie:NAME`, `ip`, `path`.
 pub(in crate::config) fn hash_on(text: &str) -> Read<HashOn> {

@@ -4,7 +4,8 @@
 
 use steppe_http::access::AccessField;
 
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use crate::config::forms;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static ACCESS: Table = Table {
     name: "log.access",
@@ -12,22 +13,22 @@ pub(super) static ACCESS: Table = Table {
      drops have none. Lines reach the file within about a second, from a thread of its own: if \
      it can't keep up, lines are dropped and counted, and no request waits.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "file",
-            Kind::Text(Form::File),
+            Kind::Text(&forms::FILE),
             "File that lines are appended to; \"/dev/stdout\" is standard output. It is reopened \
              on SIGHUP; send it after rotation.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "format",
-            Kind::Choice(&[Choice::served("combined"), Choice::served("json")]),
+            Kind::Choice(&["combined", "json"]),
             "\"combined\" as nginx and Apache write it, or \"json\", an object a line. Bytes of \
              peers are escaped: `\\xHH` in combined lines, `\\u00HH` for control characters in \
              JSON. Targets are cut at 3 KiB, other values at 1 KiB.",
         )
         .absent(Absent::Text("combined")),
-        Key::new(
+        &Spec::new(
             "fields",
             Kind::List(&FIELD, 1),
             "Fields of a JSON line, in this order; one that a request lacks is left out. \
@@ -57,35 +58,35 @@ const DEFAULT_FIELDS: [&str; AccessField::DEFAULT.len()] = {
 };
 
 const FIELD: Kind = Kind::Choice(&[
-    Choice::served("time"),
-    Choice::served("client"),
-    Choice::served("peer"),
-    Choice::served("method"),
-    Choice::served("target"),
-    Choice::served("path"),
-    Choice::served("query"),
-    Choice::served("protocol"),
-    Choice::served("host"),
-    Choice::served("status"),
-    Choice::served("bytes_sent"),
-    Choice::served("bytes_received"),
-    Choice::served("duration_ms"),
-    Choice::served("route"),
-    Choice::served("upstream"),
-    Choice::served("server"),
-    Choice::served("user_agent"),
-    Choice::served("referer"),
-    Choice::served("request_id"),
-    Choice::served("forwarded_for"),
-    Choice::served("close_reason"),
-    Choice::served("tls_version"),
-    Choice::served("tls_cipher"),
-    Choice::served("tls_group"),
-    Choice::served("tls_sni"),
-    Choice::served("tls_alpn"),
-    Choice::served("tls_resumed"),
-    Choice::served("client_subject"),
-    Choice::served("client_fingerprint"),
-    Choice::served("cache"),
-    Choice::served("filter"),
+    "time",
+    "client",
+    "peer",
+    "method",
+    "target",
+    "path",
+    "query",
+    "protocol",
+    "host",
+    "status",
+    "bytes_sent",
+    "bytes_received",
+    "duration_ms",
+    "route",
+    "upstream",
+    "server",
+    "user_agent",
+    "referer",
+    "request_id",
+    "forwarded_for",
+    "close_reason",
+    "tls_version",
+    "tls_cipher",
+    "tls_group",
+    "tls_sni",
+    "tls_alpn",
+    "tls_resumed",
+    "client_subject",
+    "client_fingerprint",
+    "cache",
+    "filter",
 ]);

@@ -12,34 +12,39 @@ use cache::CACHE;
 use listener::LISTENER;
 use rules::{HOSTS, LIST, RULE};
 
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use crate::config::forms;
 use limits::LIMITS;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 use upstream::UPSTREAM;
 
 pub(super) static DNS: Table = Table {
     name: "dns",
     doc: "The DNS forwarder.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "listener",
             Kind::List(&Kind::Table(&LISTENER), 0),
             LISTENER.doc,
         )
         .absent(Absent::Texts(&[])),
-        Key::new("access", Kind::Table(&ACCESS), ACCESS.doc).absent(Absent::Table),
-        Key::new("cache", Kind::Table(&CACHE), CACHE.doc).absent(Absent::Table),
-        Key::new(
+        &Spec::new("access", Kind::Table(&ACCESS), ACCESS.doc).absent(Absent::Table),
+        &Spec::new("cache", Kind::Table(&CACHE), CACHE.doc).absent(Absent::Table),
+        &Spec::new(
             "upstream",
-            Kind::Map(Form::Name, &Kind::Table(&UPSTREAM)),
+            Kind::Map(&forms::NAME, &Kind::Table(&UPSTREAM)),
             UPSTREAM.doc,
         )
         .absent(Absent::Table),
-        Key::new("list", Kind::Map(Form::Name, &Kind::Table(&LIST)), LIST.doc)
-            .absent(Absent::Table),
-        Key::new("hosts", Kind::Table(&HOSTS), HOSTS.doc).absent(Absent::Table),
-        Key::new("limits", Kind::Table(&LIMITS), LIMITS.doc).absent(Absent::Table),
-        Key::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
-        Key::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
+        &Spec::new(
+            "list",
+            Kind::Map(&forms::NAME, &Kind::Table(&LIST)),
+            LIST.doc,
+        )
+        .absent(Absent::Table),
+        &Spec::new("hosts", Kind::Table(&HOSTS), HOSTS.doc).absent(Absent::Table),
+        &Spec::new("limits", Kind::Table(&LIMITS), LIMITS.doc).absent(Absent::Table),
+        &Spec::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
+        &Spec::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
     ],
     needs: Needs::Nothing,
 };
@@ -47,9 +52,9 @@ pub(super) static DNS: Table = Table {
 static ACCESS: Table = Table {
     name: "dns.access",
     doc: "Clients that are answered.",
-    keys: &[Key::new(
+    keys: &[&Spec::new(
         "allow",
-        Kind::List(&Kind::Text(Form::Clients), 1),
+        Kind::List(&Kind::Text(&forms::CLIENTS), 1),
         "Networks of clients, such as \"10.0.0.0/8\", \"loopback\" or \"private\" (RFC 1918 and \
          4193, link-local). Other clients are refused.",
     )
@@ -60,12 +65,9 @@ static ACCESS: Table = Table {
 static LOG: Table = Table {
     name: "dns.log",
     doc: "Log of queries.",
-    keys: &[Key::new(
+    keys: &[&Spec::new(
         "queries",
-        Kind::Either(&[
-            Kind::Choice(&[Choice::served("off")]),
-            Kind::Table(&QUERY_LOG),
-        ]),
+        Kind::Either(&[Kind::Choice(&["off"]), Kind::Table(&QUERY_LOG)]),
         "Query log: \"off\", or a table with its file.",
     )
     .absent(Absent::Text("off"))],
@@ -78,25 +80,25 @@ static QUERY_LOG: Table = Table {
      otherwise; none for queries beyond `client_qps`. If the disk is too slow, lines are dropped \
      and counted in `steppe_dns_query_log_lines`.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "file",
-            Kind::Text(Form::File),
+            Kind::Text(&forms::FILE),
             "File that lines are appended to; \"/dev/stdout\" is standard output. It is reopened \
              on SIGHUP.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "format",
-            Kind::Choice(&[Choice::served("json"), Choice::served("text")]),
+            Kind::Choice(&["json", "text"]),
             "\"json\": an object with `time`, `client`, `id` (of the client), `transport`, \
              `name`, `type`, `rcode`, `decision`, `upstream`, `tag` (of a rule) and `us` \
              (microseconds), without those that are unknown. \"text\": the same values in this \
              order, separated by spaces, `-` for an unknown one.",
         )
         .absent(Absent::Text("json")),
-        Key::new(
+        &Spec::new(
             "which",
-            Kind::Choice(&[Choice::served("all"), Choice::served("rules")]),
+            Kind::Choice(&["all", "rules"]),
             "Queries that are logged if no rule's `log` decides: \"all\", or with \"rules\" none.",
         )
         .absent(Absent::Text("all")),

@@ -1,20 +1,21 @@
 //! Keys of the `error-pages` filter.
 
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use crate::config::forms;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static ERROR_PAGES: Table = Table {
     name: "http.filter",
     doc: "Replaces the content of error responses with your own pages.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "pages",
             Kind::List(&Kind::Table(&PAGE), 1),
             "Pages, at most 32. The first one for the status is used.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "of",
-            Kind::Choice(&[Choice::served("gateway"), Choice::served("all")]),
+            Kind::Choice(&["gateway", "all"]),
             "Errors that are replaced: \"gateway\" for the node's own, \"all\" for those of \
              upstreams too.",
         )
@@ -27,27 +28,27 @@ static PAGE: Table = Table {
     name: "http.filter.pages",
     doc: "Content of some error responses.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "status",
-            Kind::Text(Form::Statuses),
+            Kind::Text(&forms::STATUSES),
             "Statuses from 400 to 599: \"404\", \"5xx\", \"500-504\", or several separated by \
              commas.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "file",
-            Kind::Text(Form::File),
+            Kind::Text(&forms::FILE),
             "File with the content, at most 64 KiB. It is read with the configuration, and again \
              by each reload.",
         ),
-        Key::new(
+        &Spec::new(
             "body",
-            Kind::Text(Form::Any),
+            Kind::Text(&forms::ANY),
             "The content itself, at most 64 KiB.",
         ),
-        Key::new(
+        &Spec::new(
             "content_type",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "`Content-Type` of the page. Without it, by the file's name, or plain text.",
         ),
     ],

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::authentication::{AUTHORIZE, BASIC_AUTH, FORWARD_AUTH, JWT};
-use super::compress::COMPRESS;
 use super::error_pages::ERROR_PAGES;
 use super::transform::TRANSFORM;
+use crate::config::forms;
 use crate::config::limits::{CACHE_BYTES, RATE_ENTRIES, RATE_MAX};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table, Tagged, Variant};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
+use steppe_http::config::keys::compress;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -80,8 +81,8 @@ pub static FILTER: Tagged = Tagged {
         },
         Variant {
             name: "compress",
-            doc: COMPRESS.doc,
-            table: Some(&COMPRESS),
+            doc: compress::TABLE.doc,
+            table: Some(&compress::TABLE),
         },
         Variant {
             name: "error-pages",
@@ -95,26 +96,26 @@ static CACHE: Table = Table {
     name: "http.filter",
     doc: "Stores and serves responses: a shared cache (RFC 9111) of the whole node.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "bytes",
             Kind::Size(CACHE_BYTES.0, CACHE_BYTES.1),
             "Memory of the cache, of the node's budget. The cache gives up entries before any \
              request is refused for lack of memory.",
         )
         .absent(Absent::Text("64MiB")),
-        Key::new(
+        &Spec::new(
             "max_object_bytes",
             Kind::Size(1, CACHE_BYTES.1),
             "Largest content that is stored. Without it, an eighth of `bytes`.",
         ),
-        Key::new(
+        &Spec::new(
             "stale_while_revalidate",
             Kind::Duration(Duration::ZERO, YEAR),
             "Time that a stale response is served while a new one is fetched, unless the \
              response sets it itself (RFC 5861). Only for responses with an explicit lifetime.",
         )
         .absent(Absent::Text("0s")),
-        Key::new(
+        &Spec::new(
             "stale_if_error",
             Kind::Duration(Duration::ZERO, YEAR),
             "Time that a stale response is served if its server can't be reached or responds \
@@ -122,21 +123,21 @@ static CACHE: Table = Table {
              with an explicit lifetime.",
         )
         .absent(Absent::Text("0s")),
-        Key::new(
+        &Spec::new(
             "request_directives",
             Kind::Boolean,
             "Honors `Cache-Control` of requests that ask for a newer response (RFC 9111 §5.2.1). \
              With `false`, clients can't make the cache contact its servers.",
         )
         .absent(Absent::Yes),
-        Key::new(
+        &Spec::new(
             "store_set_cookie",
             Kind::Boolean,
             "Stores responses that set cookies, if they are `public`: every client then gets \
              these cookies.",
         )
         .absent(Absent::No),
-        Key::new(
+        &Spec::new(
             "cache_status",
             Kind::Boolean,
             "Adds `Cache-Status` (RFC 9211) to responses.",
@@ -150,38 +151,38 @@ static CORS: Table = Table {
     name: "http.filter",
     doc: "Lets scripts of other origins read responses, and answers their preflights.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "origins",
-            Kind::List(&Kind::Text(Form::Origin), 1),
+            Kind::List(&Kind::Text(&forms::ORIGIN), 1),
             "Allowed origins: \"https://app.example.com\", \"https://*.example.com\" for every \
              subdomain (of the same scheme and port), or \"*\" for all.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "methods",
-            Kind::List(&Kind::Text(Form::Method), 1),
+            Kind::List(&Kind::Text(&forms::METHOD), 1),
             "Methods that scripts of those origins may use.",
         )
         .absent(Absent::Texts(&["GET", "HEAD", "POST"])),
-        Key::new(
+        &Spec::new(
             "headers",
-            Kind::List(&Kind::Text(Form::FieldName), 0),
+            Kind::List(&Kind::Text(&forms::FIELD_NAME), 0),
             "Request fields that they may set.",
         )
         .absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new(
             "expose",
-            Kind::List(&Kind::Text(Form::FieldName), 0),
+            Kind::List(&Kind::Text(&forms::FIELD_NAME), 0),
             "Response fields that they may read.",
         )
         .absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new(
             "credentials",
             Kind::Boolean,
             "Allows cookies and `Authorization` in their requests; not with \"*\".",
         )
         .absent(Absent::No),
-        Key::new(
+        &Spec::new(
             "max_age",
             Kind::Duration(Duration::ZERO, DAY),
             "Time that browsers may keep the response to a preflight. Without it, the browser's \
@@ -195,15 +196,15 @@ static IP: Table = Table {
     name: "http.filter",
     doc: "Allows or refuses clients by network. Refused requests get 403.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "allow",
-            Kind::List(&Kind::Text(Form::Network), 1),
+            Kind::List(&Kind::Text(&forms::NETWORK), 1),
             "Networks that are allowed. Without it, all. The address is the client's, as far as \
              `trusted_proxies` vouch for it.",
         ),
-        Key::new(
+        &Spec::new(
             "deny",
-            Kind::List(&Kind::Text(Form::Network), 1),
+            Kind::List(&Kind::Text(&forms::NETWORK), 1),
             "Networks that are refused, even if `allow` has them. IPv4 clients have their IPv4 \
              address on IPv6 sockets too: a network of IPv4-mapped addresses is an error.",
         ),
@@ -216,58 +217,58 @@ static RATE_LIMIT: Table = Table {
     doc: "Limits the rate of requests, or their number in flight, for all workers together. \
      Requests beyond it get 429 with `Retry-After`.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "rate",
             Kind::Integer(1, RATE_MAX),
             "Requests that each key may send in the time `per`.",
         ),
-        Key::new(
+        &Spec::new(
             "concurrent",
             Kind::Integer(1, RATE_MAX),
             "Requests in flight for each key. A request counts until its response has ended, a \
              tunnel until it begins.",
         ),
-        Key::new(
+        &Spec::new(
             "per",
             Kind::Duration(Duration::from_secs(1), DAY),
             "Time that `rate` refers to.",
         )
         .absent(Absent::Text("1s")),
-        Key::new(
+        &Spec::new(
             "burst",
             Kind::Integer(1, RATE_MAX),
             "Requests that may arrive at once. Without it, `rate`.",
         ),
-        Key::new(
+        &Spec::new(
             "key",
-            Kind::Text(Form::RateKey),
+            Kind::Text(&forms::RATE_KEY),
             "Key that requests are counted by: \"ip\", \"header:NAME\", \"jwt:CLAIM\" (after a \
              `jwt` filter) or \"route\". Requests without the field share one key. A request \
              with several lines of the field gets 400. A field whose value clients choose freely \
              does not limit them.",
         )
         .absent(Absent::Text("ip")),
-        Key::new(
+        &Spec::new(
             "ipv4_prefix",
             Kind::Integer(1, 32),
             "Leading bits of an IPv4 address that form the key.",
         )
         .absent(Absent::Number(32)),
-        Key::new(
+        &Spec::new(
             "ipv6_prefix",
             Kind::Integer(1, 128),
             "Leading bits of an IPv6 address that form the key: a host has a whole /64.",
         )
         .absent(Absent::Number(64)),
-        Key::new(
+        &Spec::new(
             "entries",
             Kind::Integer(RATE_ENTRIES.0, RATE_ENTRIES.1),
             "Keys that are remembered, at 16 bytes each for `rate` and 8 for `concurrent`.",
         )
         .absent(Absent::Number(65_536)),
-        Key::new(
+        &Spec::new(
             "store",
-            Kind::Text(Form::RateStore),
+            Kind::Text(&forms::RATE_STORE),
             "URL of a Valkey or Redis database (5 or later) that shares `rate` among nodes with \
              a filter of this name: \"redis://127.0.0.1:6379/0\", with `USER:PASSWORD@` or \
              without. While it is unreachable, each node limits by itself.",
@@ -281,14 +282,14 @@ static REDIRECT: Table = Table {
     name: "http.filter",
     doc: "Redirects requests to another URL.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "to",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "Value of `Location`. `{host}`, `{path}` (in normal form) and `{query}` (with its \
              `?`) insert the request's own.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "status",
             Kind::Integer(301, 308),
             "301, 302, 303, 307 or 308.",
@@ -302,13 +303,13 @@ static REQUEST_ID: Table = Table {
     name: "http.filter",
     doc: "Gives each request a random ID (128 bits) for server and client.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "header",
-            Kind::Text(Form::FieldName),
+            Kind::Text(&forms::FIELD_NAME),
             "Field that carries the ID, in hexadecimal.",
         )
         .absent(Absent::Text("x-request-id")),
-        Key::new(
+        &Spec::new(
             "keep",
             Kind::Boolean,
             "Keeps the ID that a client sends, if it is a token of at most 128 bytes.",
@@ -322,45 +323,37 @@ static SECURITY_HEADERS: Table = Table {
     name: "http.filter",
     doc: "Adds security fields to responses. A field that the server sent stays unchanged.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "nosniff",
             Kind::Boolean,
             "Adds `X-Content-Type-Options: nosniff`.",
         )
         .absent(Absent::Yes),
-        Key::new(
+        &Spec::new(
             "frame_options",
-            Kind::Choice(&[
-                Choice::served("deny"),
-                Choice::served("sameorigin"),
-                Choice::served("off"),
-            ]),
+            Kind::Choice(&["deny", "sameorigin", "off"]),
             "Value of `X-Frame-Options`; \"off\" adds none.",
         )
         .absent(Absent::Text("deny")),
-        Key::new(
+        &Spec::new(
             "referrer_policy",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "Value of `Referrer-Policy`; \"\" adds none.",
         )
         .absent(Absent::Text("strict-origin-when-cross-origin")),
-        Key::new(
+        &Spec::new(
             "content_security_policy",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "Value of `Content-Security-Policy`.",
         ),
-        Key::new(
+        &Spec::new(
             "permissions_policy",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "Value of `Permissions-Policy`.",
         ),
-        Key::new(
+        &Spec::new(
             "cross_origin_opener_policy",
-            Kind::Choice(&[
-                Choice::served("same-origin"),
-                Choice::served("same-origin-allow-popups"),
-                Choice::served("unsafe-none"),
-            ]),
+            Kind::Choice(&["same-origin", "same-origin-allow-popups", "unsafe-none"]),
             "Value of `Cross-Origin-Opener-Policy`.",
         ),
     ],

@@ -3,31 +3,30 @@
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
 use super::tls::LISTENER_TLS;
+use crate::config::forms;
 use crate::config::limits::{
     BODY_BYTES, CONNECTIONS, HANDSHAKES, HEADER_BYTES, HEADER_COUNT, STREAMS,
 };
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::choice::Choices;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static LISTENER: Table = Table {
     name: "http.listener",
     doc: "Addresses that HTTP clients connect to.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "listen",
-            Kind::Text(Form::Listen),
+            Kind::Text(&forms::LISTEN),
             "Address to listen on. Each worker has a socket of its own on it. \"[::]:8080\" is \
              dual stack: IPv4 too.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "protocols",
             Kind::List(
-                &Kind::Choice(&[
-                    Choice::served("h1"),
-                    Choice::served("h2c"),
-                    Choice::served("h2"),
-                    Choice::later("h3"),
-                ]),
+                &Kind::Choice(
+                    &Choices::of(&[("h1", "h1"), ("h2c", "h2c"), ("h2", "h2")]).and_later(&["h3"]),
+                ),
                 1,
             ),
             "Protocols of the listener. \"h1\" is HTTP/1.1, with HTTP/1.0 below it; \"h2\" is \
@@ -36,15 +35,15 @@ pub(super) static LISTENER: Table = Table {
              protocol speaks HTTP/1.1 if \"h1\" is listed.",
         )
         .absent(Absent::Texts(&["h1"])),
-        Key::new("tls", Kind::Table(&LISTENER_TLS), LISTENER_TLS.doc),
-        Key::new(
+        &Spec::new("tls", Kind::Table(&LISTENER_TLS), LISTENER_TLS.doc),
+        &Spec::new(
             "redirect_https",
             Kind::Either(&[Kind::Boolean, Kind::Integer(1, u16::MAX as u64)]),
             "Redirects every request to `https` at the same host, at this port; `true` is 443. \
              Only without `tls`.",
         )
         .absent(Absent::No),
-        Key::new(
+        &Spec::new(
             "proxy_protocol",
             Kind::Boolean,
             "Requires a PROXY protocol header (version 1 or 2) with the client's address at the \
@@ -54,22 +53,18 @@ pub(super) static LISTENER: Table = Table {
              extensions (TLVs) are skipped.",
         )
         .absent(Absent::No),
-        Key::new(
+        &Spec::new(
             "underscores",
-            Kind::Choice(&[
-                Choice::served("drop"),
-                Choice::served("pass"),
-                Choice::served("refuse"),
-            ]),
+            Kind::Choice(&["drop", "pass", "refuse"]),
             "Treatment of request fields and trailers with an underscore in their name, since \
              CGI, WSGI and PHP servers read `X_Forwarded_For` as `X-Forwarded-For`. \"drop\" \
              does not forward them, \"pass\" does, unless such servers read them as a field that \
              the node sets or removes itself, \"refuse\" responds with 400.",
         )
         .absent(Absent::Text("drop")),
-        Key::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
+        &Spec::new("limits", Kind::Table(&LISTENER_LIMITS), LISTENER_LIMITS.doc)
             .absent(Absent::Table),
-        Key::new(
+        &Spec::new(
             "timeouts",
             Kind::Table(&LISTENER_TIMEOUTS),
             LISTENER_TIMEOUTS.doc,
@@ -83,26 +78,26 @@ static LISTENER_LIMITS: Table = Table {
     name: "http.listener.limits",
     doc: "Limits of a listener.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "header_bytes",
             Kind::Size(HEADER_BYTES.0, HEADER_BYTES.1),
             "Size of the request line and all fields together. A larger head is refused with \
              431, or with 414 if the request line alone is larger.",
         )
         .absent(Absent::Text("16KiB")),
-        Key::new(
+        &Spec::new(
             "header_count",
             Kind::Integer(HEADER_COUNT.0, HEADER_COUNT.1),
             "Field lines of a request. A request with more is refused with 431.",
         )
         .absent(Absent::Number(100)),
-        Key::new(
+        &Spec::new(
             "body_bytes",
             Kind::Size(BODY_BYTES.0, BODY_BYTES.1),
             "Content of a request. Larger content is refused with 413.",
         )
         .absent(Absent::Text("64MiB")),
-        Key::new(
+        &Spec::new(
             "connections",
             Kind::Integer(CONNECTIONS.0, CONNECTIONS.1),
             "Open connections of all workers together. Further ones get 503 and are closed. Each \
@@ -111,7 +106,7 @@ static LISTENER_LIMITS: Table = Table {
              a warning.",
         )
         .absent(Absent::Number(10_000)),
-        Key::new(
+        &Spec::new(
             "streams",
             Kind::Integer(STREAMS.0, STREAMS.1),
             "Concurrent requests on one connection of HTTP/2. Further ones are refused \
@@ -119,7 +114,7 @@ static LISTENER_LIMITS: Table = Table {
              at 32 KiB each, would begin with more than a sixteenth of `node.memory_budget`.",
         )
         .absent(Absent::Number(100)),
-        Key::new(
+        &Spec::new(
             "handshakes",
             Kind::Integer(HANDSHAKES.0, HANDSHAKES.1),
             "TLS handshakes in progress, of all workers together, and of one address (of IPv6: the \
@@ -135,28 +130,28 @@ static LISTENER_TIMEOUTS: Table = Table {
     name: "http.listener.timeouts",
     doc: "Time limits for clients.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "handshake",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "From the connection to the end of its TLS handshake; then the connection is closed.",
         )
         .absent(Absent::Text("10s")),
-        Key::new(
+        &Spec::new(
             "header",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "From a request's first byte to the end of its head; then 408.",
         )
         .absent(Absent::Text("10s")),
-        Key::new(
+        &Spec::new(
             "idle",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "Between requests on a connection; then it is closed. For more of a request's \
              content; then 408.",
         )
         .absent(Absent::Text("60s")),
-        Key::new(
+        &Spec::new(
             "write_stall",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "For the client to accept the next part of a response; then the connection is closed.",
         )
         .absent(Absent::Text("30s")),

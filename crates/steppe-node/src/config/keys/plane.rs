@@ -5,43 +5,44 @@
 use std::time::Duration;
 
 use super::tls::{DISCOVERY_TLS, PLANE_LISTENER_TLS};
+use crate::config::forms;
 use crate::config::limits::{
     MEMORY_BUDGET_MAX, PLANE_BUDGET_MIN, PLANE_PAYLOAD, PLANE_QUEUE_BYTES_MAX, TIMEOUT_MAX,
 };
-use crate::config::table::{Absent, Form, Key, Kind, Needs, Table, Tagged, Variant};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
 
 pub(super) static PLANE: Table = Table {
     name: "plane",
     doc: "The request plane: the relay between callers and workers.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "listener",
             Kind::List(&Kind::Table(&LISTENER), 0),
             LISTENER.doc,
         )
         .absent(Absent::Texts(&[])),
-        Key::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new("rule", Kind::List(&Kind::Table(&RULE), 0), RULE.doc).absent(Absent::Texts(&[])),
+        &Spec::new(
             "budget",
             Kind::Size(PLANE_BUDGET_MIN, MEMORY_BUDGET_MAX),
             "Memory that connections, requests and responses may hold together, of \
              `node.memory_budget`; a connection takes 368 KiB. Without it, all of it. A change \
              needs a restart.",
         ),
-        Key::new(
+        &Spec::new(
             "response_share",
             Kind::Share,
             "Share of the memory for bodies that requests leave to responses, at most 90%. An \
              eighth of the budget is for connections and calls alone. A change needs a restart.",
         )
         .absent(Absent::Text("25%")),
-        Key::new(
+        &Spec::new(
             "max_payload",
             Kind::Size(PLANE_PAYLOAD.0, PLANE_PAYLOAD.1),
             "Largest body of a request. A body that is larger than the budget is streamed.",
         )
         .absent(Absent::Text("256MiB")),
-        Key::new("queue", Kind::Table(&QUEUE), QUEUE.doc).absent(Absent::Table),
+        &Spec::new("queue", Kind::Table(&QUEUE), QUEUE.doc).absent(Absent::Table),
     ],
     needs: Needs::Nothing,
 };
@@ -50,13 +51,13 @@ static LISTENER: Table = Table {
     name: "plane.listener",
     doc: "Addresses that callers and workers connect to.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "listen",
-            Kind::Text(Form::Listen),
+            Kind::Text(&forms::LISTEN),
             "Address to listen on. \"[::]:7700\" is dual stack: IPv4 too.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "tls",
             Kind::Table(&PLANE_LISTENER_TLS),
             PLANE_LISTENER_TLS.doc,
@@ -66,7 +67,7 @@ static LISTENER: Table = Table {
 };
 
 /// Items of both lists of a rule.
-const SERVICES: Kind = Kind::List(&Kind::Text(Form::Services), 0);
+const SERVICES: Kind = Kind::List(&Kind::Text(&forms::SERVICES), 0);
 
 static RULE: Table = Table {
     name: "plane.rule",
@@ -76,26 +77,26 @@ static RULE: Table = Table {
           there; routes of the gateway follow no rule. A reload resets calls that are no longer \
           allowed, and closes connections of workers that offer what they no longer may.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "client_cert",
-            Kind::Text(Form::AltName),
+            Kind::Text(&forms::ALT_NAME),
             "Name in the peer's certificate: a subject alternative name, the common name that the \
              subject begins with, or the whole subject such as \"CN=api,O=Example\". A listener \
              must ask for client certificates.",
         ),
-        Key::new(
+        &Spec::new(
             "network",
-            Kind::Text(Form::Network),
+            Kind::Text(&forms::NETWORK),
             "Network of the peer's address, such as \"10.0.0.0/8\".",
         ),
-        Key::new(
+        &Spec::new(
             "offer",
             SERVICES,
             "Services that the peer may register as a worker. A `*` at the end stands for any rest \
              of the name. A worker that names another service is disconnected as denied.",
         )
         .absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new(
             "call",
             SERVICES,
             "Services that the peer may call. A `*` at the end stands for any rest of the name. \
@@ -110,14 +111,14 @@ static QUEUE: Table = Table {
     name: "plane.queue",
     doc: "Calls that wait for a worker.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "bytes",
             Kind::Size(0, PLANE_QUEUE_BYTES_MAX),
             "Bytes that waiting calls may have sent, in all. Calls beyond it are refused as \
              overload.",
         )
         .absent(Absent::Text("16MiB")),
-        Key::new(
+        &Spec::new(
             "wait",
             Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
             "Time that a call waits for a worker, or for room at one, before it is refused. \
@@ -149,20 +150,20 @@ pub(super) static DISCOVERY: Tagged = Tagged {
     ],
 };
 
-const TO_WORKERS: Key = Key::new("tls", Kind::Table(&DISCOVERY_TLS), DISCOVERY_TLS.doc);
+static TO_WORKERS: Spec = Spec::new("tls", Kind::Table(&DISCOVERY_TLS), DISCOVERY_TLS.doc);
 
 static STATIC: Table = Table {
     name: "discovery",
     doc: "Workers that are listed in this file.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "services",
-            Kind::Map(Form::Service, &Kind::List(&Kind::Text(Form::Server), 1)),
+            Kind::Map(&forms::SERVICE, &Kind::List(&Kind::Text(&forms::SERVER), 1)),
             "Addresses of workers, by service: `{ embed = [\"10.0.0.7:7701\"] }`. A reload dials \
              new ones; open calls at removed ones are finished.",
         )
         .absent(Absent::Table),
-        TO_WORKERS,
+        &TO_WORKERS,
     ],
     needs: Needs::Nothing,
 };
@@ -171,22 +172,22 @@ static ETCD: Table = Table {
     name: "discovery",
     doc: "Workers that register themselves in etcd.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "endpoints",
-            Kind::List(&Kind::Text(Form::EtcdEndpoint), 1),
+            Kind::List(&Kind::Text(&forms::ETCD_ENDPOINT), 1),
             "URLs (http or https) of the cluster's members, at most 16; the next is asked if one \
              does not answer. Certificates are verified by the system's authorities. Users of \
              etcd are not supported.",
         )
         .absent(Absent::Texts(&["http://127.0.0.1:2379"])),
-        Key::new(
+        &Spec::new(
             "prefix",
-            Kind::Text(Form::EtcdPrefix),
+            Kind::Text(&forms::ETCD_PREFIX),
             "Prefix of the keys. `PREFIX/workers/SERVICE/HOST:PORT` names a worker; at most \
              1,024 such keys are read.",
         )
         .absent(Absent::Text("/steppe")),
-        Key::new(
+        &Spec::new(
             "lease",
             Kind::Duration(steppe_etcd::limits::LEASE.0, steppe_etcd::limits::LEASE.1),
             "Time that workers stay in etcd without a sign of life. During an outage of etcd, \
@@ -194,7 +195,7 @@ static ETCD: Table = Table {
              is kept for this time.",
         )
         .absent(Absent::Text("10s")),
-        TO_WORKERS,
+        &TO_WORKERS,
     ],
     needs: Needs::Nothing,
 };

@@ -3,13 +3,14 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use crate::config::forms;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
-const FILE: Kind = Kind::Text(Form::File);
+const FILE: Kind = Kind::Text(&forms::FILE);
 
-const VERSION: Kind = Kind::Choice(&[Choice::served("1.2"), Choice::served("1.3")]);
+const VERSION: Kind = Kind::Choice(&["1.2", "1.3"]);
 
-const DOUBT: Kind = Kind::Choice(&[Choice::served("refuse"), Choice::served("accept")]);
+const DOUBT: Kind = Kind::Choice(&["refuse", "accept"]);
 
 const CERT: &str = "PEM file with the certificate, followed by its intermediate certificates.";
 const KEY: &str = "PEM file with the private key of the certificate.";
@@ -17,54 +18,50 @@ const KEY: &str = "PEM file with the private key of the certificate.";
 const CERTIFICATES: &str = "Certificates and their keys. The server name that a client asks for (SNI) selects one; the \
      first is for clients without SNI, and for names that no certificate has.";
 
-const MIN_VERSION: Key = Key::new(
+static MIN_VERSION: Spec = Spec::new(
     "min_version",
     VERSION,
     "Oldest TLS version that is accepted.",
 )
 .absent(Absent::Text("1.2"));
 
-const CLIENT_CA: Key = Key::new(
+static CLIENT_CA: Spec = Spec::new(
     "client_ca",
     FILE,
     "PEM file with the authorities of client certificates. Required if `client_auth` is \
      \"optional\" or \"required\", an error if it is \"none\".",
 );
 
-const CLIENT_AUTH: Key = Key::new(
+static CLIENT_AUTH: Spec = Spec::new(
     "client_auth",
-    Kind::Choice(&[
-        Choice::served("none"),
-        Choice::served("optional"),
-        Choice::served("required"),
-    ]),
+    Kind::Choice(&["none", "optional", "required"]),
     "Client certificates. \"none\": not requested. \"optional\": a certificate that is presented \
      must be valid. \"required\": each client must present one.",
 )
 .absent(Absent::Text("none"));
 
-const CLIENT_CRL: Key = Key::new(
+static CLIENT_CRL: Spec = Spec::new(
     "client_crl",
     Kind::List(&FILE, 0),
     "Files with revocation lists, PEM or DER. Without any, no certificate is revoked.",
 )
 .absent(Absent::Texts(&[]));
 
-const CRL_EXPIRED: Key = Key::new(
+static CRL_EXPIRED: Spec = Spec::new(
     "crl_expired",
     DOUBT,
     "Treatment of clients whose authority's revocation list is past its next update.",
 )
 .absent(Absent::Text("refuse"));
 
-const CRL_UNKNOWN: Key = Key::new(
+static CRL_UNKNOWN: Spec = Spec::new(
     "crl_unknown",
     DOUBT,
     "Treatment of clients whose authority has no revocation list in `client_crl`.",
 )
 .absent(Absent::Text("refuse"));
 
-const TICKET_KEYS: Key = Key::new(
+static TICKET_KEYS: Spec = Spec::new(
     "ticket_keys",
     FILE,
     "File with the secrets of session tickets, for nodes that share them. Without it, the node \
@@ -77,50 +74,56 @@ pub(super) static LISTENER_TLS: Table = Table {
      files are checked for changes every two seconds and read again; files that can't be used \
      change nothing, and the log says so once.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "certificates",
             Kind::List(&Kind::Table(&CERTIFICATE), 1),
             CERTIFICATES,
         )
         .required(),
-        MIN_VERSION,
-        CLIENT_CA,
-        CLIENT_AUTH,
-        CLIENT_CRL,
-        CRL_EXPIRED,
-        CRL_UNKNOWN,
-        TICKET_KEYS,
-        Key::new(
+        &MIN_VERSION,
+        &CLIENT_CA,
+        &CLIENT_AUTH,
+        &CLIENT_CRL,
+        &CRL_EXPIRED,
+        &CRL_UNKNOWN,
+        &TICKET_KEYS,
+        &Spec::new(
             "strict_transport_security",
-            Kind::Text(Form::TransportSecurity),
+            Kind::Text(&forms::TRANSPORT_SECURITY),
             "Value of `Strict-Transport-Security` in responses, with a `max-age`: \
              \"max-age=31536000; includeSubDomains\". Without it, the field is left to servers.",
         ),
-        Key::later("acme", "Certificates from an ACME authority."),
+        &ACME,
     ],
     needs: Needs::Nothing,
 };
 
 /// Keys of listeners of other protocols than HTTP.
-const fn listener_keys(certificate: &'static Kind) -> [Key; 9] {
+const fn listener_keys(certificates: &'static Spec) -> [&'static Spec; 9] {
     [
-        Key::new("certificates", Kind::List(certificate, 1), CERTIFICATES).required(),
-        MIN_VERSION,
-        CLIENT_CA,
-        CLIENT_AUTH,
-        CLIENT_CRL,
-        CRL_EXPIRED,
-        CRL_UNKNOWN,
-        TICKET_KEYS,
-        Key::later("acme", "Certificates from an ACME authority."),
+        certificates,
+        &MIN_VERSION,
+        &CLIENT_CA,
+        &CLIENT_AUTH,
+        &CLIENT_CRL,
+        &CRL_EXPIRED,
+        &CRL_UNKNOWN,
+        &TICKET_KEYS,
+        &ACME,
     ]
 }
+
+const fn certificates(table: &'static Kind) -> Spec {
+    Spec::new("certificates", Kind::List(table, 1), CERTIFICATES).required()
+}
+
+static ACME: Spec = Spec::later("acme", "Certificates from an ACME authority.");
 
 pub(super) static DNS_LISTENER_TLS: Table = Table {
     name: "dns.listener.tls",
     doc: "TLS of a listener, required by \"tls\" and \"https\" and an error without them. ALPN \
      negotiates `dot`, or `h2` and `http/1.1`; clients of \"tls\" may offer no protocol.",
-    keys: &listener_keys(&Kind::Table(&DNS_CERTIFICATE)),
+    keys: &listener_keys(&certificates(&Kind::Table(&DNS_CERTIFICATE))),
     needs: Needs::Nothing,
 };
 
@@ -128,7 +131,7 @@ pub(super) static PLANE_LISTENER_TLS: Table = Table {
     name: "plane.listener.tls",
     doc: "TLS of a listener. With `client_auth = \"required\"`, callers and workers must present \
      certificates. Each session takes 96 KiB of the budget beside its connection.",
-    keys: &listener_keys(&Kind::Table(&PLANE_CERTIFICATE)),
+    keys: &listener_keys(&certificates(&Kind::Table(&PLANE_CERTIFICATE))),
     needs: Needs::Nothing,
 };
 
@@ -153,10 +156,10 @@ static PLANE_CERTIFICATE: Table = Table {
     needs: Needs::Nothing,
 };
 
-const CERTIFICATE_KEYS: &[Key] = &[
-    Key::new("cert", FILE, CERT).required(),
-    Key::new("key", FILE, KEY).required(),
-    Key::new("ocsp", FILE, "DER file with an OCSP response to staple."),
+static CERTIFICATE_KEYS: &[&Spec] = &[
+    &Spec::new("cert", FILE, CERT).required(),
+    &Spec::new("key", FILE, KEY).required(),
+    &Spec::new("ocsp", FILE, "DER file with an OCSP response to staple."),
 ];
 
 pub(super) static UPSTREAM_TLS: Table = Table {
@@ -175,38 +178,38 @@ pub(super) static DISCOVERY_TLS: Table = Table {
     needs: Needs::Nothing,
 };
 
-const SERVER_KEYS: &[Key] = &[
-    Key::new(
+static SERVER_KEYS: &[&Spec] = &[
+    &Spec::new(
         "ca",
         FILE,
         "PEM file with the authorities of the servers. Without it, the system's.",
     ),
-    Key::new(
+    &Spec::new(
         "server_name",
-        Kind::Text(Form::ServerName),
+        Kind::Text(&forms::SERVER_NAME),
         "Name for SNI and for verification. Without it, the server's address. Servers on Unix \
          sockets need one, unless `verify` is off.",
     ),
-    Key::new(
+    &Spec::new(
         "cert",
         FILE,
         "PEM file with a certificate for servers that ask for one. Needs `key`.",
     ),
-    Key::new("key", FILE, KEY),
-    Key::new(
+    &Spec::new("key", FILE, KEY),
+    &Spec::new(
         "verify",
         Kind::Boolean,
         "Verifies the certificates of servers.",
     )
     .absent(Absent::Yes),
-    Key::new(
+    &Spec::new(
         "pins",
-        Kind::List(&Kind::Text(Form::Pin), 0),
+        Kind::List(&Kind::Text(&forms::PIN), 0),
         "SHA-256 digests of public keys (`SubjectPublicKeyInfo`), written \"sha256/BASE64\". A \
          server must have one of these keys.",
     )
     .absent(Absent::Texts(&[])),
-    Key::new(
+    &Spec::new(
         "min_version",
         VERSION,
         "Oldest TLS version that is accepted.",
@@ -218,8 +221,8 @@ pub(super) static ADMIN_TLS: Table = Table {
     name: "admin.tls",
     doc: "TLS of `admin.listen`. The files are read again when they change.",
     keys: &[
-        Key::new("cert", FILE, CERT).required(),
-        Key::new("key", FILE, KEY).required(),
+        &Spec::new("cert", FILE, CERT).required(),
+        &Spec::new("key", FILE, KEY).required(),
     ],
     needs: Needs::Nothing,
 };
@@ -228,21 +231,21 @@ pub(super) static CLIENT_CERT: Table = Table {
     name: "http.route.client_cert",
     doc: "Conditions on the client's certificate. Some listener must ask for client certificates.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "subject",
-            Kind::Text(Form::Subject),
+            Kind::Text(&forms::SUBJECT),
             "Subject that the certificate must have, exactly, as RFC 4514 writes it: \
              \"CN=api,O=Example\".",
         ),
-        Key::new(
+        &Spec::new(
             "san",
-            Kind::Text(Form::AltName),
+            Kind::Text(&forms::ALT_NAME),
             "Subject alternative name that the certificate must have, exactly: a DNS name, URI, \
              address or e-mail address.",
         ),
-        Key::new(
+        &Spec::new(
             "fingerprint",
-            Kind::Text(Form::Fingerprint),
+            Kind::Text(&forms::FINGERPRINT),
             "SHA-256 digest of the whole certificate, in hexadecimal, with colons or without.",
         ),
     ],

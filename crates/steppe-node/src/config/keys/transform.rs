@@ -2,35 +2,36 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+use crate::config::forms;
 use crate::config::limits::{JSON_BYTES_MAX, JSON_BYTES_MIN};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub static TRANSFORM: Table = Table {
     name: "http.filter",
     doc: "Rewrites paths and queries, edits fields, and edits JSON content.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "request_headers",
             Kind::Table(&REQUEST_EDITS),
             REQUEST_EDITS.doc,
         )
         .absent(Absent::Table),
-        Key::new(
+        &Spec::new(
             "response_headers",
             Kind::Table(&RESPONSE_EDITS),
             RESPONSE_EDITS.doc,
         )
         .absent(Absent::Table),
-        Key::new(
+        &Spec::new(
             "path",
             Kind::List(&Kind::Table(&PATH_EDIT), 0),
             "Path rewrites, of which the first that matches the path in normal form is applied. \
              Routes are chosen before it, by the path that the client sent.",
         )
         .absent(Absent::Texts(&[])),
-        Key::new("query", Kind::Table(&QUERY_EDITS), QUERY_EDITS.doc).absent(Absent::Table),
-        Key::new("request_json", Kind::Table(&REQUEST_JSON), REQUEST_JSON.doc),
-        Key::new(
+        &Spec::new("query", Kind::Table(&QUERY_EDITS), QUERY_EDITS.doc).absent(Absent::Table),
+        &Spec::new("request_json", Kind::Table(&REQUEST_JSON), REQUEST_JSON.doc),
+        &Spec::new(
             "response_json",
             Kind::Table(&RESPONSE_JSON),
             RESPONSE_JSON.doc,
@@ -55,31 +56,31 @@ static RESPONSE_EDITS: Table = Table {
     needs: Needs::Nothing,
 };
 
-static EDIT_KEYS: &[Key] = &[
-    Key::new(
+static EDIT_KEYS: &[&Spec] = &[
+    &Spec::new(
         "rewrite",
         Kind::List(&Kind::Table(&REWRITE), 0),
         "Fields that are written from what a pattern finds.",
     )
     .absent(Absent::Texts(&[])),
-    Key::new(
+    &Spec::new(
         "remove",
-        Kind::List(&Kind::Text(Form::FieldName), 0),
+        Kind::List(&Kind::Text(&forms::FIELD_NAME), 0),
         "Fields that are removed.",
     )
     .absent(Absent::Texts(&[])),
-    Key::new(
+    &Spec::new(
         "set",
-        Kind::Map(Form::FieldName, &Kind::Text(Form::FieldValue)),
+        Kind::Map(&forms::FIELD_NAME, &Kind::Text(&forms::FIELD_VALUE)),
         "Fields that are set; all lines of that name are replaced.",
     )
     .absent(Absent::Table)
     .secret(),
-    Key::new(
+    &Spec::new(
         "append",
         Kind::Map(
-            Form::FieldName,
-            &Kind::OneOrMany(&Kind::Text(Form::FieldValue)),
+            &forms::FIELD_NAME,
+            &Kind::OneOrMany(&Kind::Text(&forms::FIELD_VALUE)),
         ),
         "Field lines that are added: a value, or a list of values.",
     )
@@ -91,15 +92,15 @@ static PATH_EDIT: Table = Table {
     name: "http.filter.path",
     doc: "Replacement of a part of the path.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "pattern",
-            Kind::Text(Form::Pattern),
+            Kind::Text(&forms::PATTERN),
             "Regular expression. The part of the path in normal form that it matches is replaced.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "to",
-            Kind::Text(Form::Any),
+            Kind::Text(&forms::ANY),
             "Replacement; `${NAME}` inserts what that group matched.",
         )
         .required(),
@@ -111,15 +112,15 @@ static QUERY_EDITS: Table = Table {
     name: "http.filter.query",
     doc: "Edits of the query: `remove`, then `set`.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "remove",
-            Kind::List(&Kind::Text(Form::Any), 0),
+            Kind::List(&Kind::Text(&forms::ANY), 0),
             "Parameters that are removed.",
         )
         .absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new(
             "set",
-            Kind::Map(Form::Any, &Kind::Text(Form::Any)),
+            Kind::Map(&forms::ANY, &Kind::Text(&forms::ANY)),
             "Parameters that are set; all of that name are replaced. Bytes that a query can't \
              have are escaped.",
         )
@@ -133,28 +134,28 @@ static REWRITE: Table = Table {
     name: "http.filter.rewrite",
     doc: "A field that is written from what a pattern finds.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "header",
-            Kind::Text(Form::FieldName),
+            Kind::Text(&forms::FIELD_NAME),
             "Field that is written.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "from",
-            Kind::Text(Form::TextSource),
+            Kind::Text(&forms::TEXT_SOURCE),
             "Text that the pattern is applied to: \"path\", as the client sent it (requests \
              only), or \"header:NAME\". Without it, each line of the field itself, of which the \
              matched part is replaced.",
         ),
-        Key::new(
+        &Spec::new(
             "pattern",
-            Kind::Text(Form::Pattern),
+            Kind::Text(&forms::PATTERN),
             "Regular expression. If it does not match, the field stays unchanged.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "to",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "New value of the field, or of the matched part; `${NAME}` inserts what that group \
              matched.",
         )
@@ -180,34 +181,34 @@ static RESPONSE_JSON: Table = Table {
     needs: Needs::Any(&["remove", "rename", "set"]),
 };
 
-static JSON_KEYS: &[Key] = &[
-    Key::new(
+static JSON_KEYS: &[&Spec] = &[
+    &Spec::new(
         "remove",
-        Kind::List(&Kind::Text(Form::MemberPath), 1),
+        Kind::List(&Kind::Text(&forms::MEMBER_PATH), 1),
         "Members that are removed. \"a.b\" is the member `b` of `a`; if `a` is an array, of each \
          of its items, also if these are arrays, up to four levels deep.",
     ),
-    Key::new(
+    &Spec::new(
         "rename",
-        Kind::Map(Form::MemberPath, &Kind::Text(Form::Any)),
+        Kind::Map(&forms::MEMBER_PATH, &Kind::Text(&forms::ANY)),
         "Members that are renamed, with their new name in the same object.",
     ),
-    Key::new(
+    &Spec::new(
         "set",
-        Kind::Map(Form::MemberPath, &Kind::Text(Form::Json)),
+        Kind::Map(&forms::MEMBER_PATH, &Kind::Text(&forms::JSON)),
         "Members that are set, with their value as JSON in a string. Missing objects are created.",
     )
     .secret(),
-    Key::new(
+    &Spec::new(
         "max_bytes",
         Kind::Size(JSON_BYTES_MIN, JSON_BYTES_MAX),
         "Largest content that is edited. Longer content, after decoding too, is refused with \
          413, or 502 for a response.",
     )
     .absent(Absent::Text("1MiB")),
-    Key::new(
+    &Spec::new(
         "unreadable",
-        Kind::Choice(&[Choice::served("refuse"), Choice::served("pass")]),
+        Kind::Choice(&["refuse", "pass"]),
         "Treatment of content that claims to be JSON and is not: \"refuse\" responds with 400, \
          or 502 for a response; \"pass\" forwards it unchanged.",
     )

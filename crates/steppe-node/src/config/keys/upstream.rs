@@ -4,22 +4,23 @@
 
 use std::time::Duration;
 
+use crate::config::forms;
 use crate::config::limits::{ATTEMPTS_MAX, IN_A_ROW, RATE_MAX, TIMEOUT_MAX};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static STICKY: Table = Table {
     name: "http.upstream.sticky",
     doc: "Cookie that keeps a client on its server. It wins over `balance` while that server \
      takes requests; else another server is chosen, and the cookie set anew.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "cookie",
-            Kind::Text(Form::CookieName),
+            Kind::Text(&forms::COOKIE_NAME),
             "Name of the cookie. Its value does not reveal the server. Each process makes values \
              of its own, so a restart or another node sets it anew.",
         )
         .required(),
-        Key::new("ttl", Kind::TIMEOUT, "`Max-Age` of the cookie.").absent(Absent::Text("1h")),
+        &Spec::new("ttl", forms::TIMEOUT, "`Max-Age` of the cookie.").absent(Absent::Text("1h")),
     ],
     needs: Needs::Nothing,
 };
@@ -28,44 +29,44 @@ pub(super) static HEALTH: Table = Table {
     name: "http.upstream.health",
     doc: "Active health checks: requests to every server, at each of its addresses.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "path",
-            Kind::Text(Form::Target),
+            Kind::Text(&forms::TARGET),
             "Path of the health check.",
         ),
-        Key::new(
+        &Spec::new(
             "grpc",
-            Kind::Text(Form::FieldValue),
+            Kind::Text(&forms::FIELD_VALUE),
             "Service that is checked by `grpc.health.v1`, instead of `path`; \"\" is the server \
              as a whole. Only `SERVING` is healthy. Needs `protocol = \"h2c\"` or `\"h2\"`.",
         ),
-        Key::new(
+        &Spec::new(
             "interval",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "Time between two checks of a server, plus or minus a tenth.",
         )
         .absent(Absent::Text("2s")),
-        Key::new(
+        &Spec::new(
             "timeout",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "For the connection and the head of the response together.",
         )
         .absent(Absent::Text("1s")),
-        Key::new(
+        &Spec::new(
             "healthy_after",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
             "Passed checks in a row that bring a server back.",
         )
         .absent(Absent::Number(2)),
-        Key::new(
+        &Spec::new(
             "unhealthy_after",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
             "Checks in a row that failed or timed out, after which a server is taken out.",
         )
         .absent(Absent::Number(3)),
-        Key::new(
+        &Spec::new(
             "expect",
-            Kind::Text(Form::Statuses),
+            Kind::Text(&forms::STATUSES),
             "Statuses of a healthy response: \"2xx\", \"200\", \"200-399\", or several separated \
              by commas.",
         )
@@ -80,21 +81,21 @@ pub(super) static OUTLIER: Table = Table {
      connections in a row eject a server, with the other defaults; with it, connections that end \
      early, timeouts, malformed responses, 502, 503 and 504 count too.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "consecutive_failures",
             Kind::Integer(IN_A_ROW.0, IN_A_ROW.1),
             "Failures in a row after which a server is ejected.",
         )
         .absent(Absent::Number(5)),
-        Key::new(
+        &Spec::new(
             "ejection",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "Time that a server stays ejected. After it, one more failure ejects the server \
              again. The time doubles with each ejection that follows soon after the last, up to \
              32 times this value.",
         )
         .absent(Absent::Text("10s")),
-        Key::new(
+        &Spec::new(
             "max_ejected",
             Kind::Share,
             "Largest share of the servers that is ejected at once. Of several servers, one may \
@@ -109,36 +110,36 @@ pub(super) static CIRCUIT_BREAKER: Table = Table {
     name: "http.upstream.circuit_breaker",
     doc: "Stops requests to an upstream whose servers fail.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "window",
             Kind::Duration(Duration::from_secs(1), TIMEOUT_MAX),
             "Time in which the requests of the whole node are counted.",
         )
         .absent(Absent::Text("10s")),
-        Key::new(
+        &Spec::new(
             "min_requests",
             Kind::Integer(1, RATE_MAX),
             "Requests in the window below which the circuit stays closed.",
         )
         .absent(Absent::Number(20)),
-        Key::new(
+        &Spec::new(
             "failure_ratio",
             Kind::Share,
             "Share of failed requests (no connection, reset, timeout, malformed response, 502, \
              503, 504) at which the circuit opens: no further request is sent.",
         )
         .absent(Absent::Text("50%")),
-        Key::new(
+        &Spec::new(
             "open_for",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "Time that the circuit stays open. Then one request at a time is sent (half-open): \
              the first success closes the circuit, a failure opens it again. A request that \
              takes as long as this does not hold up others, since its client may be slow.",
         )
         .absent(Absent::Text("5s")),
-        Key::new(
+        &Spec::new(
             "fallback",
-            Kind::Text(Form::Name),
+            Kind::Text(&forms::NAME),
             "Upstream with `respond` that answers while the circuit is open. Without it, 503.",
         ),
     ],
@@ -150,26 +151,26 @@ pub(super) static RETRY: Table = Table {
     doc: "Retries of requests. Without this table, a server that takes no connection is passed \
      over, each server once.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "attempts",
             Kind::Integer(0, ATTEMPTS_MAX),
             "Retries of one request.",
         )
         .absent(Absent::Number(2)),
-        Key::new(
+        &Spec::new(
             "on",
             Kind::Set(&Kind::Choice(&[
-                Choice::served("connect"),
-                Choice::served("reset"),
-                Choice::served("timeout"),
-                Choice::served("502"),
-                Choice::served("503"),
-                Choice::served("504"),
-                Choice::served("cancelled"),
-                Choice::served("deadline-exceeded"),
-                Choice::served("internal"),
-                Choice::served("resource-exhausted"),
-                Choice::served("unavailable"),
+                "connect",
+                "reset",
+                "timeout",
+                "502",
+                "503",
+                "504",
+                "cancelled",
+                "deadline-exceeded",
+                "internal",
+                "resource-exhausted",
+                "unavailable",
             ])),
             "Conditions of a retry. \"connect\": no connection; \"reset\": the connection ended \
              or the response was malformed; \"timeout\": `timeouts.first_byte`; \"502\", \
@@ -178,7 +179,7 @@ pub(super) static RETRY: Table = Table {
              or `\"h2\"`.",
         )
         .absent(Absent::Texts(&["connect", "reset", "502", "503", "504"])),
-        Key::new(
+        &Spec::new(
             "budget",
             Kind::Share,
             "Largest share of the upstream's requests of the last ten seconds that is retried; \
@@ -194,20 +195,20 @@ pub(super) static HEDGE: Table = Table {
     doc: "Hedging: an idempotent request is sent to a second server if the first is slow. The \
      first head wins, and the other request is cancelled.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "after",
-            Kind::Text(Form::HedgeAfter),
+            Kind::Text(&forms::HEDGE_AFTER),
             "Time that the first server has for the head of its response: a duration, or a \
              percentile of the upstream's latest responses, \"p50\" to \"p99\".",
         )
         .absent(Absent::Text("p95")),
-        Key::new(
+        &Spec::new(
             "max",
             Kind::Integer(0, 1),
             "Further servers that one request is sent to; `0` turns hedging off.",
         )
         .absent(Absent::Number(1)),
-        Key::new(
+        &Spec::new(
             "budget",
             Kind::Share,
             "Largest share of the upstream's requests of the last ten seconds that is sent \

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::problems::Problems;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Typed};
+use crate::config::typed::FromNode;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Typed};
 
 /// Readers of files that belong to other parts of the node.
 #[derive(Debug, Clone, Copy)]

@@ -9,8 +9,8 @@ use steppe_net::tls::read;
 
 use super::problems::Problems;
 use crate::config::build;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, Named};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Named};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let http = file.table("http");

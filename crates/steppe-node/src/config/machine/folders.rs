@@ -10,9 +10,10 @@ use steppe_telemetry::Destination;
 use crate::bind_help::SOCKET_FOLDER;
 use crate::config::build;
 use crate::config::check;
-use crate::config::mistake::Mistake;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node};
+use crate::config::typed::FromNode;
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     check::check_folders(file, mistakes);

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use steppe_net::tls::LoadError;
 
-use crate::config::mistake::{Mistake, Span};
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, Node, Typed};
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
 
 /// Problems of the files of one part of the configuration, each told once.
 pub(super) struct Problems<'a> {

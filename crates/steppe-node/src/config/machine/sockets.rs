@@ -6,9 +6,10 @@ use steppe_net::{BindError, ListenAddress, SocketKey, probe};
 
 use crate::bind_help::bind_help;
 use crate::config::check;
-use crate::config::mistake::Mistake;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node};
+use crate::config::typed::FromNode;
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut told = Vec::new();

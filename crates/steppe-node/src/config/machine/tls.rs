@@ -11,8 +11,9 @@ use steppe_plane::ALPN;
 
 use super::problems::{Problems, tables};
 use crate::config::build;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, Node};
+use crate::config::typed::ByName;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
 

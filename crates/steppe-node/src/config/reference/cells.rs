@@ -1,6 +1,7 @@
 //! The cells of a key: what it takes, its default, its meaning, in Markdown.
 
-use crate::config::table::{Absent, Form, Kind};
+use steppe_config::form::AnyForm;
+use steppe_config::table::{Absent, Kind};
 
 /// Text of the table of keys, in Markdown: strings in quotes become code.
 pub(super) fn prose(text: &str) -> String {
@@ -54,10 +55,8 @@ pub(super) fn takes(kind: &Kind, target: &str) -> String {
         Kind::Size(..) => format!("a size {}", kind.range()),
         Kind::Share => "a share".to_owned(),
         Kind::Choice(choices) => {
-            let served = choices.iter().filter(|choice| choice.is_served);
-            let names: Vec<String> = served
-                .map(|choice| format!("`\"{}\"`", choice.name))
-                .collect();
+            let names = choices.names().into_iter();
+            let names: Vec<String> = names.map(|name| format!("`\"{name}\"`")).collect();
             names.join(", ")
         }
         Kind::Integer(..) | Kind::Boolean => kind.expects(),
@@ -80,7 +79,7 @@ pub(super) fn takes(kind: &Kind, target: &str) -> String {
     }
 }
 
-fn of_form(form: Form) -> String {
+fn of_form(form: &dyn AnyForm) -> String {
     prose(form.expects())
 }
 

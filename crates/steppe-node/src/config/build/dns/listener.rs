@@ -6,7 +6,8 @@ use steppe_dns::config::{Introduction, Listener, Protocol};
 use steppe_net::ListenAddress;
 
 use crate::config::build::tls;
-use crate::config::typed::Fields;
+use crate::config::typed::ByName;
+use steppe_config::typed::Fields;
 
 /// DNS over TLS in ALPN (RFC 7858 §3.1, as IANA's registry names it).
 const DOT: &[u8] = b"dot";

@@ -13,7 +13,8 @@ use steppe_dns::wire::{Name, Rtype};
 
 use super::setting;
 use crate::config::grammar;
-use crate::config::typed::{Fields, FromNode, Named, Node as Read, Typed};
+use crate::config::typed::{ByName, FromNode};
+use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 
 /// What rules refer to, in the order in which it stands.
 pub(super) struct Names<'a> {
@@ -88,25 +89,21 @@ pub(super) fn hosts(hosts: &Fields) -> Option<Hosts> {
 
 /// One record, or a list of them.
 fn records(node: &Read) -> Option<Vec<RecordData>> {
-    let texts = match node.typed {
-        Typed::List(_) => Vec::from_node(node)?,
-        _ => vec![String::from_node(node)?],
-    };
-    let records = texts.iter().map(|text| grammar::dns_record(text).ok());
-    records.collect()
+    match node.typed {
+        Typed::List(_) => Vec::from_node(node),
+        _ => Some(vec![RecordData::from_node(node)?]),
+    }
 }
 
 pub(super) fn rule(rule: &Fields, known: &Names<'_>) -> Option<Rule> {
     let clients: Option<Vec<IpNet>> = rule.optional("client")?;
-    let client_ids: Option<Vec<String>> = rule.optional("client_id")?;
-    let client_ids = client_ids.unwrap_or_default();
-    let client_ids = client_ids.iter().map(|id| grammar::dns_client_id(id).ok());
+    let client_ids: Option<Vec<ClientId>> = rule.optional("client_id")?;
     let suffixes: Option<Vec<Name>> = rule.optional("suffix")?;
     let names: Option<Vec<Name>> = rule.optional("name")?;
     let types: Option<Vec<Rtype>> = rule.optional("qtype")?;
     Some(Rule {
         clients: clients.unwrap_or_default(),
-        client_ids: client_ids.collect::<Option<Vec<ClientId>>>()?,
+        client_ids: client_ids.unwrap_or_default(),
         suffixes: suffixes.unwrap_or_default(),
         names: names.unwrap_or_default(),
         patterns: patterns(rule)?,
@@ -137,11 +134,10 @@ fn patterns(rule: &Fields) -> Option<Option<NamePatterns>> {
 
 fn schedule(time: &Fields) -> Option<Schedule> {
     let days: Vec<&str> = time.take("days")?;
-    let (hours, zone): (String, String) = (time.take("hours")?, time.take("zone")?);
     Some(Schedule {
         days: Days::named(days)?,
-        hours: grammar::hours(&hours).ok()?,
-        zone: grammar::time_zone(&zone).ok()?,
+        hours: time.take("hours")?,
+        zone: time.take("zone")?,
     })
 }
 

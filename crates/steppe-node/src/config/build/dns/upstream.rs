@@ -12,8 +12,8 @@ use steppe_dns::config::{
 };
 
 use super::resolv_conf;
-use crate::config::grammar;
-use crate::config::typed::{Fields, Named, Typed};
+use crate::config::typed::ByName;
+use steppe_config::typed::{Fields, Named};
 
 /// `listeners`: where the forwarder itself answers.
 pub(super) fn upstream(entry: &Named, listeners: &[Listener]) -> Option<Upstream> {
@@ -79,20 +79,14 @@ fn trust(tls: &Fields) -> Option<Trust> {
 }
 
 fn bootstrap(upstream: &Fields) -> Option<Vec<SocketAddr>> {
-    let texts: Vec<String> = upstream.take("bootstrap")?;
-    let addresses = texts.iter().map(|text| grammar::dns_bootstrap(text).ok());
-    addresses.collect()
+    upstream.take("bootstrap")
 }
 
 fn client_subnet(upstream: &Fields) -> Option<ClientSubnet> {
     let ecs = upstream.node("ecs")?;
-    match &ecs.typed {
-        Typed::Choice("strip") => Some(ClientSubnet::Strip),
-        Typed::Choice("pass") => Some(ClientSubnet::Pass),
-        _ => {
-            let add: String = ecs.fields()?.take("add")?;
-            let (ipv4, ipv6) = grammar::subnet_prefixes(&add).ok()?;
-            Some(ClientSubnet::Add { ipv4, ipv6 })
-        }
-    }
+    let Some(fields) = ecs.fields() else {
+        return ecs.typed.value().cloned();
+    };
+    let (ipv4, ipv6) = fields.take("add")?;
+    Some(ClientSubnet::Add { ipv4, ipv6 })
 }

@@ -3,10 +3,11 @@
 use steppe_dns::limits::{LISTS_MAX, RULES_PER_PROGRAM_MAX};
 
 use crate::config::grammar;
-use crate::config::mistake::{Mistake, Span, shown};
-use crate::config::mistakes::Mistakes;
-use crate::config::read::closest;
-use crate::config::typed::{Fields, FromNode, Node, Typed};
+use crate::config::typed::FromNode;
+use steppe_config::mistake::{Mistake, Span, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::read::closest;
+use steppe_config::typed::{Fields, Node, Typed};
 
 /// Keys that say what a rule does, and what that is called.
 const ACTIONS: [(&str, &str); 4] = [

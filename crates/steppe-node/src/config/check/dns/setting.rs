@@ -2,9 +2,10 @@
 
 use steppe_dns::limits::VIEWS_MAX;
 
-use crate::config::mistake::{Mistake, Span};
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, Node, Typed};
+use crate::config::typed::ByName;
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
 
 /// Actions that ask no server.
 const ANSWERED_HERE: [&str; 2] = ["block", "records"];

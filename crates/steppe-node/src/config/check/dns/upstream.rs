@@ -3,9 +3,10 @@
 use steppe_dns::config::Server;
 use steppe_dns::limits::SERVERS_PER_EXCHANGE_MAX;
 
-use crate::config::mistake::Mistake;
-use crate::config::mistakes::Mistakes;
-use crate::config::typed::{Fields, FromNode, Node};
+use crate::config::typed::FromNode;
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(node) = upstream.node("servers") else {

@@ -6,8 +6,8 @@ use steppe_dns::hosts::{RecordData, RecordDataError};
 use steppe_dns::rules::{NamePatterns, PatternError};
 use steppe_dns::schedule::{Hours, ScheduleError, Zone};
 
-use crate::config::grammar::{Read, Refusal};
-use crate::config::mistake::shown;
+use steppe_config::form::{Read, Refusal};
+use steppe_config::mistake::shown;
 
 /// `192.0.2.1`, `MX 10 mail.example.org`.
 pub(in crate::config) fn dns_record(text: &str) -> Read<RecordData> {

@@ -10,7 +10,7 @@ use steppe_net::ServerAddress;
 use crate::config::grammar::tls::server_name;
 use crate::config::grammar::{Read, Refusal, decimal_port};
 use crate::config::limits::DNS_PATH_BYTES_MAX;
-use crate::config::mistake::shown;
+use steppe_config::mistake::shown;
 
 /// Where queries go by HTTPS that names no path. RFC 8484 §4.1.1 uses it throughout.
 const PATH: &str = "/dns-query";

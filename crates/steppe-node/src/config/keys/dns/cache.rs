@@ -5,39 +5,41 @@
 use std::time::Duration;
 
 use super::upstream::TTL;
+use crate::config::forms;
 use crate::config::limits::{DNS_CACHE_BYTES, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static CACHE: Table = Table {
     name: "dns.cache",
     doc: "Cache of responses.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "bytes",
             Kind::Size(DNS_CACHE_BYTES, MEMORY_BUDGET_MAX),
             "Memory of the cache, of the node's budget.",
         )
         .absent(Absent::Text("16MiB")),
-        Key::new("min_ttl", TTL, "Least time that responses are kept.").absent(Absent::Text("0s")),
-        Key::new("max_ttl", TTL, "Longest time that responses are kept.")
+        &Spec::new("min_ttl", TTL, "Least time that responses are kept.")
+            .absent(Absent::Text("0s")),
+        &Spec::new("max_ttl", TTL, "Longest time that responses are kept.")
             .absent(Absent::Text("1d")),
-        Key::new(
+        &Spec::new(
             "negative_ttl_max",
             TTL,
             "Longest time that negative responses (no such name or type) are kept.",
         )
         .absent(Absent::Text("1h")),
-        Key::new("serve_stale", Kind::Table(&SERVE_STALE), SERVE_STALE.doc),
-        Key::new(
+        &Spec::new("serve_stale", Kind::Table(&SERVE_STALE), SERVE_STALE.doc),
+        &Spec::new(
             "prefetch",
-            Kind::Either(&[Kind::Share, Kind::Choice(&[Choice::served("off")])]),
+            Kind::Either(&[Kind::Share, Kind::Choice(&["off"])]),
             "Last part of a response's lifetime in which it is refreshed if it is in use; \
              \"off\" turns this off.",
         )
         .absent(Absent::Text("10%")),
-        Key::new(
+        &Spec::new(
             "snapshot",
-            Kind::Text(Form::File),
+            Kind::Text(&forms::FILE),
             "File that keeps responses over a restart. It is read at start, while clients are \
              answered already, and written every ten minutes and when the node ends.",
         ),
@@ -49,21 +51,21 @@ pub(super) static SERVE_STALE: Table = Table {
     name: "dns.cache.serve_stale",
     doc: "Serves expired responses if servers do not answer (RFC 8767).",
     keys: &[
-        Key::new(
+        &Spec::new(
             "up_to",
             Kind::Duration(Duration::from_secs(1), STALE_TIME_MAX),
             "Longest time after the expiry.",
         )
         .absent(Absent::Text("1d")),
-        Key::new(
+        &Spec::new(
             "after",
             Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
             "Time to wait for servers first.",
         )
         .absent(Absent::Text("1.8s")),
-        Key::new(
+        &Spec::new(
             "only",
-            Kind::Choice(&[Choice::served("positive"), Choice::served("all")]),
+            Kind::Choice(&["positive", "all"]),
             "Responses that are served: \"positive\" for those with records, \"all\" for \
              negative ones too.",
         )

@@ -1,7 +1,7 @@
 //! What clients and servers of the DNS forwarder may make grow.
 
 use crate::config::limits::{CNAME_DEPTH, DNS_BYTES_PER_S_MAX, DNS_PER_S_MAX};
-use crate::config::table::{Absent, Choice, Key, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static LIMITS: Table = Table {
     name: "dns.limits",
@@ -9,7 +9,7 @@ pub(super) static LIMITS: Table = Table {
      second's worth, shared by all workers; `0` turns each off. Refusals are counted in \
      `steppe_dns_limited_total`.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "client_qps",
             Kind::Integer(0, DNS_PER_S_MAX),
             "Queries per second of a client's network (/24, /56). Beyond it, queries over UDP \
@@ -17,7 +17,7 @@ pub(super) static LIMITS: Table = Table {
              REFUSED.",
         )
         .absent(Absent::Number(0)),
-        Key::new(
+        &Spec::new(
             "unproven_bytes_per_s",
             Kind::Size(0, DNS_BYTES_PER_S_MAX),
             "Bytes per second of responses over UDP to a network (/24, /56) that has not proven \
@@ -26,7 +26,7 @@ pub(super) static LIMITS: Table = Table {
              client asks over TCP; the others are dropped.",
         )
         .absent(Absent::Text("0")),
-        Key::new(
+        &Spec::new(
             "zone_misses_per_s",
             Kind::Integer(0, DNS_PER_S_MAX),
             "Questions per second below a zone that the cache does not answer. Beyond it, \
@@ -34,15 +34,15 @@ pub(super) static LIMITS: Table = Table {
              other zones are served as before.",
         )
         .absent(Absent::Number(0)),
-        Key::new(
+        &Spec::new(
             "cname_depth",
             Kind::Integer(CNAME_DEPTH.0, CNAME_DEPTH.1),
             "Aliases (CNAME) that are followed in a response.",
         )
         .absent(Absent::Number(8)),
-        Key::new(
+        &Spec::new(
             "rebinding",
-            Kind::Choice(&[Choice::served("refuse"), Choice::served("allow")]),
+            Kind::Choice(&["refuse", "allow"]),
             "Treatment of private addresses for public names from upstreams that are not \
              `private` (DNS rebinding): \"refuse\" responds with REFUSED, \"allow\" passes them \
              on.",

@@ -2,35 +2,39 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+use crate::config::forms;
 use crate::config::keys::tls::DNS_LISTENER_TLS;
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::choice::Choices;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static LISTENER: Table = Table {
     name: "dns.listener",
     doc: "Addresses that DNS clients send queries to.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "listen",
-            Kind::Text(Form::Listen),
+            Kind::Text(&forms::LISTEN),
             "Address to listen on. Each worker has a socket of its own on it, for datagrams and \
              for connections. \"[::]:53\" is dual stack: IPv4 too.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "protocols",
-            Kind::Set(&Kind::Choice(&[
-                Choice::served("udp"),
-                Choice::served("tcp"),
-                Choice::served("tls"),
-                Choice::served("https"),
-                Choice::later("quic"),
-            ])),
+            Kind::Set(&Kind::Choice(
+                &Choices::of(&[
+                    ("udp", "udp"),
+                    ("tcp", "tcp"),
+                    ("tls", "tls"),
+                    ("https", "https"),
+                ])
+                .and_later(&["quic"]),
+            )),
             "Protocols of the listener: \"udp\", and one of \"tcp\", \"tls\" (DNS over TLS, RFC \
              7858) and \"https\" (DNS over HTTPS, RFC 8484, over HTTP/2 and HTTP/1.1).",
         )
         .absent(Absent::Texts(&["udp", "tcp"])),
-        Key::new("tls", Kind::Table(&DNS_LISTENER_TLS), DNS_LISTENER_TLS.doc),
-        Key::new(
+        &Spec::new("tls", Kind::Table(&DNS_LISTENER_TLS), DNS_LISTENER_TLS.doc),
+        &Spec::new(
             "proxy_protocol",
             Kind::Boolean,
             "Requires a PROXY protocol header at the start of each connection, from one of \

@@ -2,38 +2,39 @@
 
 use super::cache::SERVE_STALE;
 use super::upstream::TTL;
+use crate::config::forms;
 use crate::config::limits::{DNS_PER_S_MAX, LIST_REFRESH_MAX, LIST_REFRESH_MIN};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static LIST: Table = Table {
     name: "dns.list",
     doc: "Lists of domains, by name. Up to 64 lists share one index of at most 8,388,608 rules.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "files",
-            Kind::List(&Kind::Text(Form::File), 1),
+            Kind::List(&Kind::Text(&forms::FILE), 1),
             "Files with lines of the list: hosts files, plain names, AdBlock and RPZ, recognized \
              line by line. They are read again when they change.",
         ),
-        Key::new(
+        &Spec::new(
             "urls",
-            Kind::List(&Kind::Text(Form::Url), 1),
+            Kind::List(&Kind::Text(&forms::URL), 1),
             "URLs (http or https) that further lines are fetched from. Needs `store`.",
         ),
-        Key::new(
+        &Spec::new(
             "refresh",
             Kind::Duration(LIST_REFRESH_MIN, LIST_REFRESH_MAX),
             "Age at which a fetched list is fetched again.",
         )
         .absent(Absent::Text("1d")),
-        Key::new(
+        &Spec::new(
             "store",
-            Kind::Text(Form::Folder),
+            Kind::Text(&forms::FOLDER),
             "Folder that keeps fetched lists, a file a URL, over restarts; required with `urls`. \
              The node creates it and must be able to write to it: `/var/lib/steppe/lists` under \
              the unit of the package.",
         ),
-        Key::new(
+        &Spec::new(
             "required",
             Kind::Boolean,
             "`true` refuses a start without all fetched files of this list: those that are not \
@@ -42,14 +43,14 @@ pub(super) static LIST: Table = Table {
              file, and reports it.",
         )
         .absent(Absent::No),
-        Key::new(
+        &Spec::new(
             "plain_names",
-            Kind::Choice(&[Choice::served("suffix"), Choice::served("exact")]),
+            Kind::Choice(&["suffix", "exact"]),
             "Meaning of a line with nothing but a name: \"suffix\" includes the names below it, \
              \"exact\" is the name alone.",
         )
         .absent(Absent::Text("suffix")),
-        Key::new(
+        &Spec::new(
             "aliases",
             Kind::Boolean,
             "Where a rule blocks names of this list, a name is blocked too whose response has an \
@@ -67,18 +68,18 @@ pub(super) static HOSTS: Table = Table {
     doc: "Names that are answered here, before rules. A type that such a name does not have is \
      NODATA, and no server is asked; the names below it are not included. The TTL is 60 seconds.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "files",
-            Kind::List(&Kind::Text(Form::File), 0),
+            Kind::List(&Kind::Text(&forms::FILE), 0),
             "Files of addresses and names in the format of hosts(5), such as `/etc/hosts`. They \
              are read again when they change.",
         )
         .absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new(
             "records",
             Kind::Map(
-                Form::DnsName,
-                &Kind::OneOrMany(&Kind::Text(Form::DnsRecord)),
+                &forms::DNS_NAME_KEY,
+                &Kind::OneOrMany(&Kind::Text(&forms::DNS_RECORD)),
             ),
             "Names, each with an address, a record (\"MX 10 mail.example.org\"), or a list of \
              them. Types with a text form are A, AAAA, NS, PTR, MX, SRV and TXT; others are \
@@ -96,85 +97,77 @@ pub(super) static RULE: Table = Table {
      (`forward`, `block`, `rewrite`, `records`) decides; a query that none decides about is refused. \
      `cache`, `log` and `rate` apply from the first matching rule that has them. Up to 1,024 rules.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "client",
-            Kind::OneOrMany(&Kind::Text(Form::Network)),
+            Kind::OneOrMany(&Kind::Text(&forms::NETWORK)),
             "Networks of clients. Without `client` and `client_id`, every client.",
         ),
-        Key::new(
+        &Spec::new(
             "client_id",
-            Kind::OneOrMany(&Kind::Text(Form::DnsClientId)),
+            Kind::OneOrMany(&Kind::Text(&forms::DNS_CLIENT_ID)),
             "IDs of clients, as the first label of the TLS server name or the last part of the \
              path of HTTPS. Of `client` and `client_id`, one match is enough.",
         ),
-        Key::new(
+        &Spec::new(
             "suffix",
-            Kind::OneOrMany(&Kind::Text(Form::DnsName)),
+            Kind::OneOrMany(&Kind::Text(&forms::DNS_NAME)),
             "Domains: these names and all names below them.",
         ),
-        Key::new(
+        &Spec::new(
             "name",
-            Kind::OneOrMany(&Kind::Text(Form::DnsName)),
+            Kind::OneOrMany(&Kind::Text(&forms::DNS_NAME)),
             "Names, without those below them. Of `suffix`, `name`, `name_regex` and `list`, one \
              match is enough.",
         ),
-        Key::new(
+        &Spec::new(
             "name_regex",
-            Kind::OneOrMany(&Kind::Text(Form::Any)),
+            Kind::OneOrMany(&Kind::Text(&forms::ANY)),
             "Regular expressions, matched anywhere in the name, in lower case and without its \
              last dot; `^` and `$` are its ends. Those of a rule take up to 1 MiB of states; \
              look-around and back-references are not supported.",
         ),
-        Key::new(
+        &Spec::new(
             "list",
-            Kind::OneOrMany(&Kind::Text(Form::Name)),
+            Kind::OneOrMany(&Kind::Text(&forms::NAME)),
             "Lists of `dns.list`: the names on them.",
         ),
-        Key::new(
+        &Spec::new(
             "qtype",
-            Kind::OneOrMany(&Kind::Text(Form::DnsType)),
+            Kind::OneOrMany(&Kind::Text(&forms::DNS_TYPE)),
             "Types, such as \"AAAA\" or \"TYPE65\". Without it, every type.",
         ),
-        Key::new("time", Kind::Table(&TIME), TIME.doc),
-        Key::new(
+        &Spec::new("time", Kind::Table(&TIME), TIME.doc),
+        &Spec::new(
             "forward",
-            Kind::Text(Form::Name),
+            Kind::Text(&forms::NAME),
             "Upstream that is asked (action).",
         ),
-        Key::new(
+        &Spec::new(
             "block",
-            Kind::Choice(&[
-                Choice::served("nxdomain"),
-                Choice::served("nodata"),
-                Choice::served("zero"),
-                Choice::served("refused"),
-            ]),
+            Kind::Choice(&["nxdomain", "nodata", "zero", "refused"]),
             "Response of the forwarder itself (action): \"nxdomain\" (no such name), \"nodata\" \
              (nothing of that type), \"zero\" (the unspecified address, for A and AAAA) or \
              \"refused\".",
         ),
-        Key::new("rewrite", Kind::Table(&REWRITE), REWRITE.doc),
-        Key::new(
+        &Spec::new("rewrite", Kind::Table(&REWRITE), REWRITE.doc),
+        &Spec::new(
             "records",
-            Kind::OneOrMany(&Kind::Text(Form::DnsRecord)),
+            Kind::OneOrMany(&Kind::Text(&forms::DNS_RECORD)),
             "Records that are answered with (action): those of the queried type, else NODATA, \
              for every name that the rule matches.",
         ),
-        Key::new(
+        &Spec::new(
             "cache",
-            Kind::Either(&[
-                Kind::Choice(&[Choice::served("off")]),
-                Kind::Table(&RULE_CACHE),
-            ]),
+            Kind::Either(&[Kind::Choice(&["off"]), Kind::Table(&RULE_CACHE)]),
             RULE_CACHE.doc,
         ),
-        Key::new(
+        &Spec::new(
             "log",
-            Kind::Either(&[Kind::Boolean, Kind::Text(Form::Name)]),
+            Kind::Either(&[Kind::Boolean, Kind::Text(&forms::NAME)]),
             "Line in the query log: `true`, `false`, or a word, which turns it on and is logged \
              as `tag`.",
         ),
-        Key::new("rate", Kind::Table(&RATE), RATE.doc),
+        &Spec::new("rate", Kind::Table(&RATE), RATE.doc),
     ],
     needs: Needs::Any(&[
         "forward", "block", "rewrite", "records", "cache", "log", "rate",
@@ -187,15 +180,15 @@ static RATE: Table = Table {
      without a log line, queries over connections get REFUSED; counted as `rule` in \
      `steppe_dns_limited_total`.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "qps",
             Kind::Integer(1, DNS_PER_S_MAX),
             "Queries per second, and as many at once.",
         )
         .required(),
-        Key::new(
+        &Spec::new(
             "of",
-            Kind::Choice(&[Choice::served("client"), Choice::served("all")]),
+            Kind::Choice(&["client", "all"]),
             "Queries that are counted together: \"client\" for those of a client's network (/24, \
              /56), or \"all\".",
         )
@@ -210,19 +203,16 @@ static RULE_CACHE: Table = Table {
      or \"off\" to keep none except server failures (RFC 9520). Responses kept under different \
      policies are kept apart.",
     keys: &[
-        Key::new("min_ttl", TTL, "Least time that responses are kept."),
-        Key::new("max_ttl", TTL, "Longest time that responses are kept."),
-        Key::new(
+        &Spec::new("min_ttl", TTL, "Least time that responses are kept."),
+        &Spec::new("max_ttl", TTL, "Longest time that responses are kept."),
+        &Spec::new(
             "negative_ttl_max",
             TTL,
             "Longest time that negative responses (no such name or type) are kept.",
         ),
-        Key::new(
+        &Spec::new(
             "serve_stale",
-            Kind::Either(&[
-                Kind::Choice(&[Choice::served("off")]),
-                Kind::Table(&SERVE_STALE),
-            ]),
+            Kind::Either(&[Kind::Choice(&["off"]), Kind::Table(&SERVE_STALE)]),
             SERVE_STALE.doc,
         ),
     ],
@@ -232,9 +222,9 @@ static RULE_CACHE: Table = Table {
 static REWRITE: Table = Table {
     name: "dns.rule.rewrite",
     doc: "Alias to another name (action), with that name's records.",
-    keys: &[Key::new(
+    keys: &[&Spec::new(
         "cname",
-        Kind::Text(Form::DnsName),
+        Kind::Text(&forms::DNS_NAME),
         "Target of the alias. Hosts, names of special use and rules decide about it, except \
          rules that rewrite.",
     )
@@ -246,32 +236,26 @@ static TIME: Table = Table {
     name: "dns.rule.time",
     doc: "Days, hours and time zone in which the rule applies.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "days",
             Kind::Set(&Kind::Choice(&[
-                Choice::served("mon"),
-                Choice::served("tue"),
-                Choice::served("wed"),
-                Choice::served("thu"),
-                Choice::served("fri"),
-                Choice::served("sat"),
-                Choice::served("sun"),
+                "mon", "tue", "wed", "thu", "fri", "sat", "sun",
             ])),
             "Days on which the hours begin.",
         )
         .absent(Absent::Texts(&[
             "mon", "tue", "wed", "thu", "fri", "sat", "sun",
         ])),
-        Key::new(
+        &Spec::new(
             "hours",
-            Kind::Text(Form::Hours),
+            Kind::Text(&forms::HOURS),
             "Hours from the first time to before the second, into the next day if the second is \
              earlier; they belong to the day on which they begin.",
         )
         .absent(Absent::Text("00:00-24:00")),
-        Key::new(
+        &Spec::new(
             "zone",
-            Kind::Text(Form::TimeZone),
+            Kind::Text(&forms::TIME_ZONE),
             "Time zone of the system's database, such as \"Europe/Berlin\", or \"local\" for the \
              system's own.",
         )

@@ -4,8 +4,11 @@
 
 use std::time::Duration;
 
+use crate::config::forms;
 use crate::config::limits::{DNS_CONCURRENT, TTL_MAX};
-use crate::config::table::{Absent, Choice, Form, Key, Kind, Needs, Table};
+use steppe_config::choice::Choices;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+use steppe_dns::config::ClientSubnet;
 
 /// A time that records are kept.
 pub(super) const TTL: Kind = Kind::Duration(Duration::ZERO, TTL_MAX);
@@ -14,80 +17,77 @@ pub(super) static UPSTREAM: Table = Table {
     name: "dns.upstream",
     doc: "Groups of servers that queries are forwarded to, by name.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "servers",
-            Kind::List(&Kind::Text(Form::DnsServer), 1),
+            Kind::List(&Kind::Text(&forms::DNS_SERVER), 1),
             "URLs of servers, up to 64: \"udp://ADDRESS\" (TCP after a truncated response), \
              \"tcp://ADDRESS\", \"tls://NAME@ADDRESS\" (DoT), \"https://NAME@ADDRESS/PATH\" \
              (DoH). The usual ports (53, 853, 443) may be left out. Certificates are verified \
              for NAME, else for the host; a host name needs `bootstrap` or an unencrypted \
              server.",
         ),
-        Key::new(
+        &Spec::new(
             "resolv_conf",
-            Kind::Text(Form::File),
+            Kind::Text(&forms::FILE),
             "File such as `/etc/resolv.conf`, whose first three name servers are asked over UDP, \
              except the forwarder's own listeners; `127.0.0.1:53` if it is missing or names \
              none. It is read at start and by a reload.",
         ),
-        Key::new(
+        &Spec::new(
             "tls",
             Kind::Table(&UPSTREAM_TLS),
             "Verification of servers over \"tls://\" and \"https://\".",
         )
         .absent(Absent::Table),
-        Key::new(
+        &Spec::new(
             "bootstrap",
-            Kind::List(&Kind::Text(Form::DnsBootstrap), 0),
+            Kind::List(&Kind::Text(&forms::DNS_BOOTSTRAP), 0),
             "IP addresses of resolvers that are asked, over TCP, for the addresses of servers \
              known by name. Without any, the upstream's own servers over \"udp://\" and \
              \"tcp://\".",
         )
         .absent(Absent::Texts(&[])),
-        Key::new(
+        &Spec::new(
             "policy",
-            Kind::Choice(&[
-                Choice::served("hedge"),
-                Choice::served("race"),
-                Choice::served("fastest"),
-                Choice::served("round-robin"),
-                Choice::served("failover"),
-            ]),
+            Kind::Choice(&["hedge", "race", "fastest", "round-robin", "failover"]),
             "Choice of servers. \"hedge\": the fastest, and the next if it takes longer than \
              usual. \"race\": many at once, the first good response counts. \"fastest\": the \
              fastest, and the next if it fails. \"round-robin\": in turn. \"failover\": the \
              first in order that works.",
         )
         .absent(Absent::Text("hedge")),
-        Key::new(
+        &Spec::new(
             "concurrent",
             Kind::Integer(DNS_CONCURRENT.0, DNS_CONCURRENT.1),
             "Servers that \"race\" asks at once.",
         )
         .absent(Absent::Number(8)),
-        Key::new(
+        &Spec::new(
             "timeout",
-            Kind::TIMEOUT,
+            forms::TIMEOUT,
             "Time that a client waits for a response; then SERVFAIL.",
         )
         .absent(Absent::Text("2s")),
-        Key::new(
+        &Spec::new(
             "retry_tcp",
             Kind::Boolean,
             "Asks again over TCP after a truncated response. With `false`, the client gets the \
              truncated response.",
         )
         .absent(Absent::Yes),
-        Key::new(
+        &Spec::new(
             "case_randomization",
             Kind::Boolean,
             "Sends names in random letter case, which a response must repeat (0x20).",
         )
         .absent(Absent::Yes),
-        Key::new(
+        &Spec::new(
             "ecs",
             Kind::Either(&[
-                Kind::Choice(&[Choice::served("strip"), Choice::served("pass")]),
+                Kind::Choice(&Choices::of(&[
+                    ("strip", ClientSubnet::Strip),
+                    ("pass", ClientSubnet::Pass),
+                ])),
                 Kind::Table(&ECS),
             ]),
             "EDNS Client Subnet (RFC 7871) that servers receive: \"strip\" for none, \"pass\" \
@@ -95,13 +95,13 @@ pub(super) static UPSTREAM: Table = Table {
              that sends `0.0.0.0/0` opts out.",
         )
         .absent(Absent::Text("strip")),
-        Key::new(
+        &Spec::new(
             "private",
             Kind::Boolean,
             "Accepts private addresses in the responses of these servers.",
         )
         .absent(Absent::No),
-        Key::new("cache", Kind::Table(&UPSTREAM_CACHE), UPSTREAM_CACHE.doc),
+        &Spec::new("cache", Kind::Table(&UPSTREAM_CACHE), UPSTREAM_CACHE.doc),
     ],
     needs: Needs::Any(&["servers", "resolv_conf"]),
 };
@@ -110,21 +110,21 @@ static UPSTREAM_TLS: Table = Table {
     name: "dns.upstream.tls",
     doc: "Verification of servers.",
     keys: &[
-        Key::new(
+        &Spec::new(
             "ca",
-            Kind::Text(Form::File),
+            Kind::Text(&forms::FILE),
             "PEM file with the authorities of servers. Without it, the system's. It is read \
              again when it changes; a file that can't be used changes nothing.",
         ),
-        Key::new(
+        &Spec::new(
             "verify",
             Kind::Boolean,
             "Verifies certificates by authorities, for the name before \"@\", else for the host.",
         )
         .absent(Absent::Yes),
-        Key::new(
+        &Spec::new(
             "pins",
-            Kind::List(&Kind::Text(Form::Pin), 0),
+            Kind::List(&Kind::Text(&forms::PIN), 0),
             "SHA-256 digests of public keys, written \"sha256/BASE64\". A server must have one \
              of these keys beside a valid certificate; with `verify = false`, the key alone.",
         )
@@ -136,9 +136,9 @@ static UPSTREAM_TLS: Table = Table {
 static ECS: Table = Table {
     name: "dns.upstream.ecs",
     doc: "Network of the client's address, private addresses included.",
-    keys: &[Key::new(
+    keys: &[&Spec::new(
         "add",
-        Kind::Text(Form::SubnetPrefixes),
+        Kind::Text(&forms::SUBNET_PREFIXES),
         "Prefix lengths of IPv4 and of IPv6 addresses, such as \"24/56\".",
     )
     .required()],
@@ -148,6 +148,6 @@ static ECS: Table = Table {
 static UPSTREAM_CACHE: Table = Table {
     name: "dns.upstream.cache",
     doc: "Caching of this upstream's responses, where it differs from `dns.cache`.",
-    keys: &[Key::new("max_ttl", TTL, "Longest time that responses are kept.").required()],
+    keys: &[&Spec::new("max_ttl", TTL, "Longest time that responses are kept.").required()],
     needs: Needs::Nothing,
 };

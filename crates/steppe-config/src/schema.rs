@@ -6,16 +6,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::grammar::{duration_text, size_text};
-use super::keys::ROOT;
-use super::table::{Absent, Form, Key, Kind, Needs, Support, Table, Tagged, Variant};
+use crate::form::AnyForm;
+use crate::table::{Absent, Kind, Needs, Spec, Support, Table, Tagged, Variant};
+use crate::units::{duration_text, size_text};
 
-/// The schema, for editors.
-pub fn schema() -> Value {
-    let mut schema = table(&ROOT, None);
+/// The schema of a file with these keys, for editors.
+#[must_use]
+pub fn schema(title: &str, root: &'static Table) -> Value {
+    let mut schema = table(root, None);
     let head = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Steppe",
+        "title": title,
     });
     if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
         // The head comes first.
@@ -66,7 +67,7 @@ fn table(table: &Table, tag: Option<(&Tagged, &Variant)>) -> Value {
     Value::Object(schema)
 }
 
-fn property(key: &Key) -> Value {
+fn property(key: &Spec) -> Value {
     let Support::Served { kind, absent } = &key.support else {
         return later(key.doc);
     };
@@ -115,10 +116,7 @@ fn kind(kind: &Kind) -> Value {
             { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$" },
             { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
         ] }),
-        Kind::Choice(choices) => {
-            let names = choices.iter().filter(|choice| choice.is_served);
-            json!({ "enum": names.map(|choice| choice.name).collect::<Vec<_>>() })
-        }
+        Kind::Choice(choices) => json!({ "enum": choices.names() }),
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::List(item, min) => list(item, *min),
         Kind::Set(item) => list(item, 1),
@@ -141,7 +139,7 @@ fn list(item: &Kind, min: usize) -> Value {
     schema
 }
 
-fn map(form: Form, item: Value) -> Value {
+fn map(form: &dyn AnyForm, item: Value) -> Value {
     json!({ "type": "object", "propertyNames": text(form), "additionalProperties": item })
 }
 
@@ -157,53 +155,8 @@ fn tagged(tagged: &Tagged) -> Value {
     json!({ "description": tagged.doc, "anyOf": variants.collect::<Vec<_>>() })
 }
 
-fn text(form: Form) -> Value {
-    let pattern = match form {
-        Form::Any | Form::Pattern | Form::Json | Form::RateStore => None,
-        Form::TextSource => Some("^(path|header:.+)$"),
-        Form::MemberPath => Some("^[^.]+(\\.[^.]+)*$"),
-        Form::Name | Form::File | Form::Folder | Form::Host => Some("^.+$"),
-        Form::FileName => Some("^[^/.][^/]*$"),
-        Form::Listen | Form::Server => Some("^(unix:.+|.+:[0-9]+)$"),
-        Form::Network => Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
-        Form::DnsServer => Some("^(udp|tcp|tls|https)://.+$"),
-        Form::DnsBootstrap => Some("^[0-9a-fA-F.:\\[\\]]+$"),
-        Form::SubnetPrefixes => Some("^[0-9]+/[0-9]+$"),
-        Form::Clients => Some("^(loopback|private|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$"),
-        Form::DnsName => Some("^[!-~]+$"),
-        Form::DnsType => Some("^[A-Z][0-9A-Z]*$"),
-        Form::DnsRecord => Some("^([0-9a-fA-F.:]+|[A-Z][0-9A-Z]* .+)$"),
-        Form::Url => Some("^https?://[^ #]+$"),
-        Form::HedgeAfter => Some("^(p[5-9][0-9]|[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d))$"),
-        Form::Collector => Some("^https?://[^ #?@]+$"),
-        Form::Hours => Some("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$"),
-        Form::TimeZone => Some("^[A-Za-z][0-9A-Za-z_+/-]*$"),
-        Form::DnsClientId => Some("^[0-9A-Za-z-]{1,63}$"),
-        Form::Service => Some("^[!-~]{1,128}$"),
-        Form::Services => Some("^[!-)+-~]{0,127}[!-~]$"),
-        Form::EtcdEndpoint => Some("^https?://[^ /?#@]+/?$"),
-        Form::EtcdPrefix => Some("^/[!-~]{0,254}$"),
-        Form::Path => Some("^/"),
-        Form::Origin => Some("^(\\*|[a-z][a-z0-9+.-]*://[^/?#@]+)$"),
-        Form::TokenSource => Some("^(header|cookie|query):.+$"),
-        Form::RuleMethod => Some("^[^ ]+$"),
-        Form::MediaRange => Some("^[!#$%&'+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-        Form::RateKey => Some("^(ip|route|(header|jwt):.+)$"),
-        Form::HashOn => Some("^(ip|path|(header|cookie):.+)$"),
-        Form::Target => Some("^/[!-~]*$"),
-        Form::Statuses => Some("^[1-5][0-9x, -]+$"),
-        Form::ServerName => Some("^[0-9A-Za-z_.-]+$"),
-        Form::Pin => Some("^sha256/[0-9A-Za-z+/]{43}=$"),
-        Form::Subject => Some("^[0-9A-Za-z.-]+=.*$"),
-        Form::AltName => Some("^.+$"),
-        Form::Fingerprint => Some("^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$"),
-        Form::TransportSecurity => Some("[Mm][Aa][Xx]-[Aa][Gg][Ee]"),
-        Form::Method | Form::FieldName | Form::CookieName => Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-        Form::FieldValue => {
-            Some("^([^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?)?$")
-        }
-    };
-    match pattern {
+fn text(form: &dyn AnyForm) -> Value {
+    match form.pattern() {
         Some(pattern) => json!({ "type": "string", "pattern": pattern }),
         None => json!({ "type": "string" }),
     }

@@ -11,10 +11,10 @@ use ::toml::de::{DeInteger, DeTable, DeValue};
 use toml_parser::parser::{RecursionGuard, ValidateWhitespace, parse_document};
 use toml_parser::{Expected, ParseError, Source};
 
-use super::{Entry, Value, ValueKind, too_deep, too_many_tokens};
-use crate::config::limits::{NESTING_MAX, RECOVERED_TOKENS_MAX, TOKENS_MAX};
-use crate::config::mistake::{Mistake, Span, shown};
-use crate::config::mistakes::Mistakes;
+use crate::limits::{NESTING_MAX, RECOVERED_TOKENS_MAX, TOKENS_MAX};
+use crate::mistake::{Mistake, Span, shown};
+use crate::mistakes::Mistakes;
+use crate::tree::{Entry, Value, ValueKind, too_deep, too_many_tokens};
 
 /// Reads as much as there is. The second part has the bytes that mistakes of the syntax make unsure:
 /// empty if there are none.
@@ -76,7 +76,7 @@ fn statement(text: &str, at: usize) -> Range<usize> {
     start..end
 }
 
-/// Whether the grammar accepts a text; if not, every error is among the mistakes.
+/// True if the grammar accepts a text; if not, every error is among the mistakes.
 fn is_well_formed(text: &str, mistakes: &mut Mistakes) -> bool {
     let source = Source::new(text);
     let tokens = source.lex().into_vec();
@@ -174,7 +174,7 @@ impl<'a> Lines<'a> {
         Self { text, end: 0 }
     }
 
-    /// Whether a mistake is the first of its line; they come in the order of the file.
+    /// True if a mistake is the first of its line; they come in the order of the file.
     fn is_first_at(&mut self, span: Span) -> bool {
         if span.start < self.end {
             return false;

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use miette::Severity;
 
-use super::limits::MISTAKES_SHOWN_MAX;
-use super::mistake::{Mistake, Span};
+use crate::limits::MISTAKES_SHOWN_MAX;
+use crate::mistake::{Mistake, Span};
 
 /// Mistakes of one file, in any order.
 #[derive(Debug)]
-pub(super) struct Mistakes {
+pub struct Mistakes {
     kept: Vec<Mistake>,
     /// A mistake that starts here or later would not be shown.
     horizon: usize,
@@ -24,10 +24,13 @@ pub(super) struct Mistakes {
 
 /// Number of mistakes, those included that are not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Count {
-    pub(super) errors: usize,
-    pub(super) warnings: usize,
-    pub(super) notes: usize,
+pub struct Count {
+    /// Reasons to refuse the file.
+    pub errors: usize,
+    /// Settings that work, and are hardly meant.
+    pub warnings: usize,
+    /// Problems of another process or time.
+    pub notes: usize,
 }
 
 impl Default for Mistakes {
@@ -43,7 +46,7 @@ impl Default for Mistakes {
 
 impl Mistakes {
     /// Adds a mistake.
-    pub(super) fn push(&mut self, mistake: Mistake) {
+    pub fn push(&mut self, mistake: Mistake) {
         if self.is_unsure(mistake.span) {
             return;
         }
@@ -56,7 +59,7 @@ impl Mistakes {
     }
 
     /// Adds an error, which is made only where it is kept: to find what was meant takes long.
-    pub(super) fn error_at(&mut self, span: Span, make: impl FnOnce() -> Mistake) {
+    pub fn error_at(&mut self, span: Span, make: impl FnOnce() -> Mistake) {
         if self.is_unsure(span) {
             return;
         }
@@ -68,12 +71,12 @@ impl Mistakes {
 
     /// Drops what is found from now on within these bytes, which are in the order of the file: it
     /// would be a mistake of the syntax again.
-    pub(super) fn drop_within(&mut self, unsure: Vec<Range<usize>>) {
+    pub fn drop_within(&mut self, unsure: Vec<Range<usize>>) {
         self.unsure = unsure;
     }
 
     /// True if the syntax has mistakes, so that what seems to be missing may be there.
-    pub(super) fn is_partial(&self) -> bool {
+    pub fn is_partial(&self) -> bool {
         !self.unsure.is_empty()
     }
 
@@ -88,12 +91,12 @@ impl Mistakes {
     }
 
     /// True if none was found.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.count == Count::default()
     }
 
     /// The first ones in the order of the file, and how many there are in all.
-    pub(super) fn finish(mut self) -> (Vec<Mistake>, Count) {
+    pub fn finish(mut self) -> (Vec<Mistake>, Count) {
         self.trim();
         (self.kept, self.count)
     }
@@ -123,7 +126,7 @@ impl Mistakes {
 
 impl Count {
     /// Errors, warnings and notes.
-    pub(super) fn all(self) -> usize {
+    pub fn all(self) -> usize {
         self.errors + self.warnings + self.notes
     }
 }

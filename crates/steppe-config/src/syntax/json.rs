@@ -4,10 +4,10 @@ use jsonc_parser::ast::{Object, Value as Json};
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, Scanner, ScannerOptions, parse_to_ast};
 
-use super::{Entry, Value, ValueKind, too_deep, too_many_tokens};
-use crate::config::limits::{NESTING_MAX, TOKENS_MAX};
-use crate::config::mistake::{Mistake, Span, shown};
-use crate::config::mistakes::Mistakes;
+use crate::limits::{NESTING_MAX, TOKENS_MAX};
+use crate::mistake::{Mistake, Span, shown};
+use crate::mistakes::Mistakes;
+use crate::tree::{Entry, Value, ValueKind, too_deep, too_many_tokens};
 
 /// RFC 8259, nothing more.
 const STRICT: ParseOptions = ParseOptions {

@@ -7,46 +7,86 @@ use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use steppe_http::path::PathPattern;
+use crate::choice::{AnyChoices, Chosen};
+use crate::form::{AnyForm, FromText, Refusal};
+use crate::limits::FILE_BYTES_MAX;
+use crate::mistake::{Mistake, Span, shown};
+use crate::mistakes::Mistakes;
+use crate::syntax::{Syntax, parse_part};
+use crate::table::{Absent, Kind, Spec, Support, Table, Tagged};
+use crate::tree::{Entry, Value, ValueKind};
+use crate::typed::{Field, Fields, Named, Node, Typed};
+use crate::units;
 
-use super::grammar::{self, Refusal};
-use super::keys::ROOT;
-use super::mistake::{Mistake, Span, shown};
-use super::mistakes::Mistakes;
-use super::table::{Absent, Choice, Form, Key, Kind, Support, Table, Tagged};
-use super::tree::{Entry, Value, ValueKind};
-use super::typed::{Field, Fields, FromNode, Named, Node, Typed};
-
-/// Reads a whole file.
-pub(super) fn read(text: &str, base: &Path, root: &Value, mistakes: &mut Mistakes) -> Fields {
+/// Reads a file by the table of its keys: its tree, and the values of its keys. `None`: nothing can be read, and the
+/// mistake was reported.
+///
+/// `name` is the file's path: its ending tells the syntax, and relative paths within count from its folder.
+pub fn read(
+    (name, text): (&str, &str),
+    keys: &'static Table,
+    mistakes: &mut Mistakes,
+) -> Option<(Value, Fields)> {
+    if text.len() > FILE_BYTES_MAX {
+        let message = format!("{} bytes, at most {FILE_BYTES_MAX} are allowed", text.len());
+        mistakes.push(Mistake::new(Span::at(0), message));
+        return None;
+    }
+    let (tree, unsure) = parse_part(Syntax::of(name, text), text, mistakes)?;
+    mistakes.drop_within(unsure);
+    let base = Path::new(name).parent().unwrap_or(Path::new(""));
     let mut reader = Reader {
         text,
         base,
         mistakes,
     };
-    match &root.kind {
-        ValueKind::Table(entries) => reader.table(&ROOT, root.span, entries, None),
-        _ => reader.table(&ROOT, root.span, &[], None),
-    }
+    let fields = reader.root(keys, &tree);
+    Some((tree, fields))
 }
 
+/// A file that is being read.
 struct Reader<'a> {
+    /// Its text, which spans count in.
     text: &'a str,
-    /// What relative paths count from.
+    /// The folder that relative paths count from.
     base: &'a Path,
+    /// Takes what is wrong with it.
     mistakes: &'a mut Mistakes,
 }
 
+/// The inside of a table.
+#[derive(Clone, Copy)]
+struct Body<'a> {
+    /// The place of its header, or of its brace.
+    span: Span,
+    entries: &'a [Entry],
+}
+
+impl<'a> Body<'a> {
+    fn of(span: Span, entries: &'a [Entry]) -> Self {
+        Self { span, entries }
+    }
+}
+
+/// The value of a key.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    name: &'a str,
+    value: &'a Value,
+}
+
 impl Reader<'_> {
+    /// Reads a whole file by the table of its keys.
+    fn root(&mut self, keys: &'static Table, root: &Value) -> Fields {
+        match &root.kind {
+            ValueKind::Table(entries) => self.table(keys, Body::of(root.span, entries), None),
+            _ => self.table(keys, Body::of(root.span, &[]), None),
+        }
+    }
+
     /// Reads the entries of a table, but for its tag.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn table(
-        &mut self,
-        table: &'static Table,
-        span: Span,
-        entries: &[Entry],
-        tag: Option<&str>,
-    ) -> Fields {
+    fn table(&mut self, table: &'static Table, body: Body<'_>, tag: Option<&str>) -> Fields {
+        let Body { span, entries } = body;
         let mut given = Vec::new();
         for entry in entries {
             if tag == Some(entry.name.as_str()) {
@@ -78,7 +118,7 @@ impl Reader<'_> {
         Fields { table, span, given }
     }
 
-    fn field(&mut self, table: &Table, key: &'static Key, entry: &Entry) -> Option<Field> {
+    fn field(&mut self, table: &Table, key: &'static Spec, entry: &Entry) -> Option<Field> {
         match &key.support {
             Support::Later => {
                 let dot = if table.name.is_empty() { "" } else { "." };
@@ -97,120 +137,115 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Node {
+        let given = Given { name, value };
         Node {
             span: value.span,
-            typed: self.typed(name, kind, value).unwrap_or(Typed::Invalid),
+            typed: self.typed(kind, given).unwrap_or(Typed::Invalid),
         }
     }
 
     /// `None` once the mistake is reported.
-    fn typed(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Option<Typed> {
-        match (kind, &value.kind) {
-            (Kind::Text(form), ValueKind::Text(text)) => self.text(name, *form, value, text),
+    fn typed(&mut self, kind: &'static Kind, given: Given<'_>) -> Option<Typed> {
+        match (kind, &given.value.kind) {
+            (Kind::Text(form), ValueKind::Text(text)) => self.text(*form, given, text),
             (Kind::Integer(min, max), ValueKind::Integer(number)) => {
                 let number = u64::try_from(*number).ok();
                 let number = number.filter(|number| (min..=max).contains(&number));
-                self.in_range(name, kind, value, number.map(Typed::Number))
+                self.in_range(kind, given, number.map(Typed::Number))
             }
             (Kind::Duration(min, max), ValueKind::Text(text)) => {
-                let read = grammar::duration(text);
-                let duration = self.accept(name, value, text, read)?;
+                let read = units::duration(text);
+                let duration = self.accept(given, text, read)?;
                 let duration = (min..=max).contains(&&duration).then_some(duration);
-                self.in_range(name, kind, value, duration.map(Typed::Duration))
+                self.in_range(kind, given, duration.map(Typed::Duration))
             }
             (Kind::Size(min, max), ValueKind::Text(text)) => {
-                let read = grammar::size(text);
-                let size = self.accept(name, value, text, read)?;
+                let read = units::size(text);
+                let size = self.accept(given, text, read)?;
                 let size = (min..=max).contains(&&size).then_some(size);
-                self.in_range(name, kind, value, size.map(Typed::Size))
+                self.in_range(kind, given, size.map(Typed::Size))
             }
             (Kind::Share, ValueKind::Text(text)) => {
-                let read = grammar::percent(text);
-                self.accept(name, value, text, read).map(Typed::Share)
+                let read = units::percent(text);
+                self.accept(given, text, read).map(Typed::Share)
             }
             (Kind::Share, ValueKind::Float(number)) => {
-                let read = grammar::share(*number);
-                self.accept(name, value, "", read).map(Typed::Share)
+                let read = units::share(*number);
+                self.accept(given, "", read).map(Typed::Share)
             }
             (Kind::Choice(choices), ValueKind::Text(text)) => {
-                self.choice(name, choices, value, text).map(Typed::Choice)
+                self.choice(*choices, given, text).map(Typed::Choice)
             }
             (Kind::Boolean, ValueKind::Boolean(value)) => Some(Typed::Boolean(*value)),
-            (Kind::List(item, min), ValueKind::List(items)) => {
-                self.list(name, item, *min, value, items)
-            }
-            (Kind::Set(item), ValueKind::List(items)) => {
-                let list = self.list(name, item, 1, value, items)?;
+            (Kind::List(item, min), ValueKind::List(_)) => self.list((item, *min), given),
+            (Kind::Set(item), ValueKind::List(_)) => {
+                let list = self.list((item, 1), given)?;
                 Some(in_order(item, list))
             }
-            (Kind::OneOrMany(item), ValueKind::List(items)) => {
-                self.list(name, item, 1, value, items)
-            }
+            (Kind::OneOrMany(item), ValueKind::List(_)) => self.list((item, 1), given),
             (Kind::OneOrMany(item), _) => {
-                let item = self.value(name, item, value);
+                let item = self.value(given.name, item, given.value);
                 Some(Typed::List(vec![item]))
             }
             (Kind::Map(form, item), ValueKind::Table(entries)) => {
                 Some(Typed::Map(self.map(*form, item, entries)))
             }
-            (Kind::Table(table), ValueKind::Table(entries)) => {
-                Some(Typed::Table(self.table(table, value.span, entries, None)))
-            }
+            (Kind::Table(table), ValueKind::Table(entries)) => Some(Typed::Table(self.table(
+                table,
+                Body::of(given.value.span, entries),
+                None,
+            ))),
             (Kind::Tagged(tagged), ValueKind::Table(entries)) => {
-                self.tagged(tagged, value.span, entries)
+                self.tagged(tagged, given.value.span, entries)
             }
-            (Kind::Either(kinds), _) => match kinds.iter().find(|kind| takes(kind, value)) {
-                Some(kind) => self.typed(name, kind, value),
-                None => self.wrong_type(name, kind, value),
+            (Kind::Either(kinds), _) => match kinds.iter().find(|kind| takes(kind, given.value)) {
+                Some(kind) => self.typed(kind, given),
+                None => self.wrong_type(kind, given),
             },
-            _ => self.wrong_type(name, kind, value),
+            _ => self.wrong_type(kind, given),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn text(&mut self, name: &str, form: Form, value: &Value, text: &str) -> Option<Typed> {
-        let read = read_text(form, text, self.base);
-        self.accept(name, value, text, read)
+    fn text(&mut self, form: &'static dyn AnyForm, given: Given<'_>, text: &str) -> Option<Typed> {
+        let read = form.read(text, self.base);
+        self.accept(given, text, read).map(Typed::from)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn choice(
         &mut self,
-        name: &str,
-        choices: &[Choice],
-        value: &Value,
+        choices: &'static dyn AnyChoices,
+        Given { name, value }: Given<'_>,
         text: &str,
-    ) -> Option<&'static str> {
-        let Some(choice) = choices.iter().find(|choice| choice.name == text) else {
-            let names = || choices.iter().map(|choice| choice.name);
-            let served = choices.iter().filter(|choice| choice.is_served);
-            let served: Vec<_> = served
-                .map(|choice| format!("\"{}\"", choice.name))
-                .collect();
-            let help = match closest(text, names()) {
-                Some(closest) => format!("did you mean \"{closest}\"?"),
-                None => format!("it takes {}", served.join(", ")),
-            };
-            let mistake = Mistake::new(value.span, format!("`{name}` has no \"{}\"", shown(text)));
-            self.mistakes.push(mistake.label("unknown").help(help));
-            return None;
-        };
-        if !choice.is_served {
+    ) -> Option<Chosen> {
+        if let Some(chosen) = choices.named(text) {
+            return Some(chosen);
+        }
+        if choices.later().contains(&text) {
             self.later(value.span, &format!("\"{text}\" in `{name}`"));
             return None;
         }
-        Some(choice.name)
+        let names = choices.names();
+        let known = names.iter().chain(choices.later()).copied();
+        let help = match closest(text, known) {
+            Some(closest) => format!("did you mean \"{closest}\"?"),
+            None => {
+                let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+                format!("it takes {}", names.join(", "))
+            }
+        };
+        let mistake = Mistake::new(value.span, format!("`{name}` has no \"{}\"", shown(text)));
+        self.mistakes.push(mistake.label("unknown").help(help));
+        None
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn list(
         &mut self,
-        name: &str,
-        item: &'static Kind,
-        min: usize,
-        value: &Value,
-        items: &[Value],
+        (item, min): (&'static Kind, usize),
+        Given { name, value }: Given<'_>,
     ) -> Option<Typed> {
+        let ValueKind::List(items) = &value.kind else {
+            return None;
+        };
         if items.len() < min {
             let mistake = Mistake::new(value.span, format!("`{name}` is empty"));
             let help = format!("it takes at least one item: {}", item.expects());
@@ -223,15 +258,19 @@ impl Reader<'_> {
         ))
     }
 
-    fn map(&mut self, form: Form, item: &'static Kind, entries: &[Entry]) -> Vec<Named> {
+    fn map(
+        &mut self,
+        form: &'static dyn AnyForm,
+        item: &'static Kind,
+        entries: &[Entry],
+    ) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
         let mut seen: HashMap<String, Span> = HashMap::new();
         for entry in entries {
             let value = self.value(&entry.name, item, &entry.value);
-            let name = match read_text(form, &entry.name, self.base) {
-                Ok(Typed::Text(name)) => name,
-                // Names that differ in case, or by a last dot, are one name.
-                Ok(Typed::DnsName(name)) => name.to_lower().to_string(),
+            let name = match form.read(&entry.name, self.base) {
+                Ok(FromText::Text(name)) => name,
+                Ok(FromText::Parsed(name)) => name.shown(),
                 Ok(_) => continue,
                 Err(refusal) => {
                     let mistake = Mistake::new(entry.name_span, refusal.message).label("this key");
@@ -294,7 +333,7 @@ impl Reader<'_> {
             self.later(tag.value.span, &format!("\"{text}\" in `{}`", tagged.tag));
             return None;
         };
-        let fields = self.table(table, span, entries, Some(tagged.tag));
+        let fields = self.table(table, Body::of(span, entries), Some(tagged.tag));
         Some(Typed::Variant {
             tag: tagged.tag,
             name: variant.name,
@@ -302,11 +341,9 @@ impl Reader<'_> {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn accept<T>(
         &mut self,
-        name: &str,
-        value: &Value,
+        Given { name, value }: Given<'_>,
         text: &str,
         read: Result<T, Refusal>,
     ) -> Option<T> {
@@ -336,12 +373,10 @@ impl Reader<'_> {
         span
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn in_range(
         &mut self,
-        name: &str,
         kind: &Kind,
-        value: &Value,
+        Given { name, value }: Given<'_>,
         typed: Option<Typed>,
     ) -> Option<Typed> {
         if typed.is_none() {
@@ -354,7 +389,8 @@ impl Reader<'_> {
         typed
     }
 
-    fn wrong_type(&mut self, name: &str, kind: &Kind, value: &Value) -> Option<Typed> {
+    fn wrong_type(&mut self, kind: &Kind, given: Given<'_>) -> Option<Typed> {
+        let Given { name, value } = given;
         let mistake = Mistake::new(value.span, format!("`{name}` takes {}", kind.expects()));
         let mistake = mistake.label(format!("found {}", value.describe()));
         self.mistakes.push(match type_help(kind, value) {
@@ -371,7 +407,7 @@ impl Reader<'_> {
             .push(mistake.help("take it out: the node ignores no setting silently"));
     }
 
-    fn missing(&mut self, table: &Table, key: &Key, span: Span) {
+    fn missing(&mut self, table: &Table, key: &Spec, span: Span) {
         if self.mistakes.is_partial() {
             return;
         }
@@ -422,7 +458,7 @@ impl Reader<'_> {
 }
 
 /// Reads the default of a key; `None` where it has none.
-pub(super) fn default(key: &'static Key) -> Option<Node> {
+pub(crate) fn default(key: &'static Spec) -> Option<Node> {
     let Support::Served { kind, absent } = &key.support else {
         return None;
     };
@@ -458,16 +494,17 @@ fn in_order(item: &Kind, list: Typed) -> Typed {
     let (Kind::Choice(choices), Typed::List(mut items)) = (item, list) else {
         return Typed::Invalid;
     };
-    let place = |node: &Node| {
-        let name = <&str>::from_node(node);
-        choices.iter().position(|choice| Some(choice.name) == name)
+    let names = choices.names();
+    let place = |node: &Node| match &node.typed {
+        Typed::Choice(chosen) => names.iter().position(|name| *name == chosen.name),
+        _ => None,
     };
     items.sort_by_key(place);
     items.dedup_by_key(|node| place(node));
     Typed::List(items)
 }
 
-/// Whether this is the kind of several that a value is meant for.
+/// True if a value is meant for this kind of several.
 fn takes(kind: &Kind, value: &Value) -> bool {
     match (kind, &value.kind) {
         (Kind::Share, ValueKind::Text(text)) => text.ends_with('%'),
@@ -509,73 +546,8 @@ fn type_help(kind: &Kind, value: &Value) -> Option<String> {
     }
 }
 
-fn read_text(form: Form, text: &str, base: &Path) -> Result<Typed, Refusal> {
-    match form {
-        Form::Any => Ok(Typed::Text(text.to_owned())),
-        Form::Name => grammar::name(text).map(Typed::Text),
-        Form::File | Form::Folder => grammar::file(text, base).map(Typed::File),
-        Form::FileName => grammar::file_name(text).map(Typed::Text),
-        Form::Listen => grammar::listen_address(text, base).map(Typed::Listen),
-        Form::Server => grammar::server_address(text, base).map(Typed::Server),
-        Form::Network => grammar::network(text).map(Typed::Network),
-        Form::Method => grammar::method(text).map(Typed::Text),
-        Form::FieldName => grammar::field_name(text).map(Typed::Text),
-        Form::FieldValue => grammar::field_value(text).map(Typed::Text),
-        Form::Origin => grammar::origin(text).map(Typed::Text),
-        Form::RateKey => grammar::rate_key(text).map(|_| Typed::Text(text.to_owned())),
-        Form::TokenSource => grammar::token_source(text).map(|_| Typed::Text(text.to_owned())),
-        Form::RuleMethod if text == "*" => Ok(Typed::Text(text.to_owned())),
-        Form::RuleMethod => grammar::method(text).map(Typed::Text),
-        Form::Pattern => grammar::pattern(text).map(|_| Typed::Text(text.to_owned())),
-        Form::TextSource => grammar::text_source(text).map(|_| Typed::Text(text.to_owned())),
-        Form::MemberPath => grammar::member_path(text).map(Typed::Text),
-        Form::Json => grammar::json(text).map(Typed::Text),
-        Form::MediaRange => grammar::media_range(text).map(|_| Typed::Text(text.to_owned())),
-        Form::HashOn => grammar::hash_on(text).map(Typed::HashOn),
-        Form::CookieName => grammar::cookie_name(text).map(Typed::Text),
-        Form::Target => grammar::target(text).map(Typed::Text),
-        Form::Statuses => grammar::statuses(text).map(Typed::Statuses),
-        Form::ServerName => grammar::server_name(text).map(Typed::Text),
-        Form::Pin => grammar::pin(text).map(Typed::Pin),
-        Form::Subject => grammar::subject(text).map(Typed::Text),
-        Form::AltName => grammar::alt_name(text).map(Typed::Text),
-        Form::Fingerprint => grammar::fingerprint(text).map(Typed::Fingerprint),
-        Form::DnsServer => grammar::dns_server(text).map(Typed::DnsServer),
-        Form::DnsBootstrap => grammar::dns_bootstrap(text).map(|_| Typed::Text(text.to_owned())),
-        Form::SubnetPrefixes => {
-            grammar::subnet_prefixes(text).map(|_| Typed::Text(text.to_owned()))
-        }
-        Form::Clients => grammar::clients(text).map(|_| Typed::Text(text.to_owned())),
-        Form::DnsName => grammar::dns_name(text).map(|name| Typed::DnsName(Box::new(name))),
-        Form::DnsType => grammar::dns_type(text).map(Typed::DnsType),
-        Form::DnsRecord => grammar::dns_record(text).map(|_| Typed::Text(text.to_owned())),
-        Form::DnsClientId => grammar::dns_client_id(text).map(|_| Typed::Text(text.to_owned())),
-        Form::Collector => grammar::collector(text).map(Typed::Text),
-        Form::RateStore => grammar::rate_store(text).map(Typed::Text),
-        Form::HedgeAfter => grammar::hedge_after(text).map(|_| Typed::Text(text.to_owned())),
-        Form::Url => grammar::url(text).map(Typed::Text),
-        Form::Hours => grammar::hours(text).map(|_| Typed::Text(text.to_owned())),
-        Form::TimeZone => grammar::time_zone(text).map(|_| Typed::Text(text.to_owned())),
-        Form::Service => grammar::service(text).map(Typed::Text),
-        Form::Services => grammar::services(text).map(Typed::Text),
-        Form::EtcdEndpoint => grammar::etcd_endpoint(text).map(Typed::EtcdEndpoint),
-        Form::EtcdPrefix => grammar::etcd_prefix(text).map(Typed::Text),
-        Form::TransportSecurity => grammar::transport_security(text).map(Typed::Text),
-        Form::Host => grammar::host(text)
-            .map(Typed::Host)
-            .map_err(|(message, help)| Refusal::new(message).help(help)),
-        Form::Path => PathPattern::parse(text).map(Typed::Path).map_err(|error| {
-            let refusal = Refusal::new(format!("`{}` is not a path pattern", shown(text)));
-            Refusal {
-                range: Some(error.span.clone()),
-                ..refusal.help(error.to_string())
-            }
-        }),
-    }
-}
-
 /// The known name that a mistyped one is nearest to.
-pub(super) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Comparing costs the product of the lengths.
     if typed.len() > CLOSEST_BYTES_MAX {
         return None;

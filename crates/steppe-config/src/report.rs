@@ -1,47 +1,19 @@
-//! Mistakes of a configuration: the problem, its place, and a way to mend it.
+//! The mistakes of one file, drawn for people.
 //!
 //! Invariant: a report shows its mistakes in the order of the file, and the same text for the same
-//! file whatever the terminal, but for color. It quotes no more of the file than [`limits`] allow,
-//! however long lines and values are. Non-goals: finding them.
-//!
-//! [`limits`]: crate::config::limits
+//! file whatever the terminal, but for color. It quotes no more of the file than
+//! [`limits`](crate::limits) allow, however long lines and values are.
 
 use std::fmt::{self, Write as _};
-use std::ops::Range;
 
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity,
     SourceCode,
 };
 
-use crate::config::limits::{LINE_BYTES_SHOWN_MAX, LINES_SHOWN_MAX, VALUE_CHARS_SHOWN_MAX};
-use crate::config::mistakes::{Count, Mistakes};
-
-/// Bytes of the file, from `start` up to `end`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// The first byte.
-    pub start: usize,
-    /// The byte after the last.
-    pub end: usize,
-}
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// Decides whether the configuration can be used all the same.
-    pub severity: Severity,
-    /// Where.
-    pub span: Span,
-    /// The problem.
-    pub message: String,
-    /// Under the span; empty: nothing.
-    pub label: String,
-    /// A way to mend it.
-    pub help: Option<String>,
-    /// Other places that have to do with it.
-    pub also: Vec<(Span, String)>,
-}
+use crate::limits::{LINE_BYTES_SHOWN_MAX, LINES_SHOWN_MAX};
+use crate::mistake::{Mistake, Span, blotted};
+use crate::mistakes::{Count, Mistakes};
 
 /// The mistakes of one file: the first mistakes in its order, and how many there are.
 #[derive(Debug, Clone)]
@@ -60,87 +32,9 @@ pub enum Drawing {
     Plain,
 }
 
-impl Span {
-    /// An empty span.
-    pub fn at(start: usize) -> Self {
-        Self { start, end: start }
-    }
-}
-
-impl From<Range<usize>> for Span {
-    fn from(range: Range<usize>) -> Self {
-        Self {
-            start: range.start,
-            end: range.end,
-        }
-    }
-}
-
-impl Mistake {
-    /// An error.
-    pub fn new(span: Span, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Error,
-            span,
-            message: message.into(),
-            label: String::new(),
-            help: None,
-            also: Vec::new(),
-        }
-    }
-
-    /// Something that works, and is hardly meant.
-    pub fn warning(span: Span, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::new(span, message)
-        }
-    }
-
-    /// Something that is wrong for another process, or at another time, and is no reason to refuse.
-    pub fn note(span: Span, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Advice,
-            ..Self::new(span, message)
-        }
-    }
-
-    /// Sets what stands under the span.
-    #[must_use]
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = label.into();
-        self
-    }
-
-    /// Sets the help line.
-    #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
-    }
-
-    /// Takes control characters out: a report goes to a terminal.
-    fn blot(&mut self) {
-        let also = self.also.iter_mut().map(|(_, label)| label);
-        let texts = [&mut self.message, &mut self.label].into_iter();
-        for text in texts.chain(&mut self.help).chain(also) {
-            if text.contains(is_blotted) {
-                *text = blotted(text);
-            }
-        }
-    }
-
-    /// Adds another place.
-    #[must_use]
-    pub fn also(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.also.push((span, label.into()));
-        self
-    }
-}
-
 impl Report {
     /// Sorts the mistakes that were found in the file `name`.
-    pub(super) fn new(name: &str, text: &str, mistakes: Mistakes) -> Self {
+    pub fn new(name: &str, text: &str, mistakes: Mistakes) -> Self {
         let (mut mistakes, count) = mistakes.finish();
         for mistake in &mut mistakes {
             mistake.blot();
@@ -265,27 +159,6 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// A value in a message: escaped, and cut where it is long.
-pub(super) fn shown(text: &str) -> String {
-    let mut chars = text.chars();
-    let mut shown: String = chars
-        .by_ref()
-        .take(VALUE_CHARS_SHOWN_MAX)
-        .flat_map(|char| {
-            let is_plain = matches!(char, '"' | '\'');
-            let escaped = (!is_plain).then(|| char.escape_debug());
-            escaped
-                .into_iter()
-                .flatten()
-                .chain(is_plain.then_some(char))
-        })
-        .collect();
-    if chars.next().is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 /// A mistake with the file that it quotes.
 #[derive(Debug)]
 struct Shown<'a> {
@@ -334,23 +207,6 @@ impl Diagnostic for Shown<'_> {
 
 fn range(span: Span) -> (usize, usize) {
     (span.start, span.end.saturating_sub(span.start))
-}
-
-/// The text with control characters replaced, byte for byte: spans go on to hold.
-fn blotted(text: &str) -> String {
-    let mut blotted = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_blotted(char) {
-            blotted.extend(std::iter::repeat_n('?', char.len_utf8()));
-        } else {
-            blotted.push(char);
-        }
-    }
-    blotted
-}
-
-fn is_blotted(char: char) -> bool {
-    char.is_control() && !matches!(char, '\n' | '\r' | '\t')
 }
 
 /// The part of a span that is quoted: a value of many lines would be quoted whole.

@@ -1,0 +1,107 @@
+//! Values of a table by the names of their keys.
+//!
+//! Invariant: a table keeps the keys of its file alone; what holds for the others comes from their defaults, so that
+//! a thousand routes share them.
+
+use crate::defaults;
+use crate::mistake::Span;
+use crate::table::{Absent, Spec, Support};
+use crate::taken;
+use crate::typed::{Field, Fields, Named, Node, Typed};
+
+impl Fields {
+    /// The value of a key; `None` when it is absent without a default.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        let key = self.table.key(name);
+        debug_assert!(key.is_some(), "`{}` has no key `{name}`", self.table.name);
+        self.value(key?)
+    }
+
+    /// The value of a key of its table, as [`Self::node`] gives it.
+    pub fn value(&self, key: &'static Spec) -> Option<&Node> {
+        taken::mark(self.table, key);
+        match self.field(key) {
+            Some(field) => Some(&field.value),
+            None if self.has_default(key) => defaults::of(key),
+            None => None,
+        }
+    }
+
+    pub(crate) fn field(&self, key: &'static Spec) -> Option<&Field> {
+        self.given.iter().find(|field| std::ptr::eq(field.key, key))
+    }
+
+    /// True if the default of an absent key holds, if it has one.
+    fn has_default(&self, key: &Spec) -> bool {
+        let is_overruled = self.given.iter().any(|field| field.key.is_exclusive);
+        match &key.support {
+            _ if is_overruled => false,
+            Support::Served {
+                absent: Absent::TextsWhere { key, says, .. },
+                ..
+            } => self.choice(key) == Some(*says),
+            Support::Served {
+                absent: Absent::TableWhere { key, says },
+                ..
+            } => self.choice(key).is_some_and(|said| says.contains(&said)),
+            _ => true,
+        }
+    }
+
+    fn choice(&self, name: &str) -> Option<&'static str> {
+        match self.node(name)?.typed {
+            Typed::Choice(chosen) => Some(chosen.name),
+            _ => None,
+        }
+    }
+
+    /// Where a key stands in the file.
+    pub fn given(&self, name: &str) -> Option<Span> {
+        let field = self.given.iter().find(|field| field.key.name == name)?;
+        Some(field.span)
+    }
+
+    /// Puts a value in the place of what was read, or of a default.
+    ///
+    /// # Panics
+    /// When its table has no such key.
+    pub fn set(&mut self, name: &str, typed: impl Into<Typed>) {
+        let key = self.table.key(name).expect("a key of the table");
+        self.given.retain(|field| !std::ptr::eq(field.key, key));
+        let span = self.span;
+        let typed = typed.into();
+        let value = Node { span, typed };
+        self.given.push(Field { key, span, value });
+    }
+
+    /// The value of a key, to be changed; a default becomes the table's own.
+    pub fn node_mut(&mut self, name: &str) -> Option<&mut Node> {
+        if self.given(name).is_none() {
+            let default = self.node(name)?.typed.clone();
+            self.set(name, default);
+        }
+        let field = self.given.iter_mut().find(|field| field.key.name == name)?;
+        Some(&mut field.value)
+    }
+
+    /// A table below this one.
+    pub fn table(&self, name: &str) -> Option<&Self> {
+        self.node(name)?.fields()
+    }
+
+    /// A map below this one; empty when it is absent or invalid.
+    pub fn map(&self, name: &str) -> &[Named] {
+        match self.node(name).map(|node| &node.typed) {
+            Some(Typed::Map(entries)) => entries,
+            _ => &[],
+        }
+    }
+
+    /// A list below this one; empty when it is absent or invalid.
+    pub fn list(&self, name: &str) -> &[Node] {
+        match self.node(name).map(|node| &node.typed) {
+            Some(Typed::List(items)) => items,
+            _ => &[],
+        }
+    }
+}

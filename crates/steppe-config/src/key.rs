@@ -1,0 +1,342 @@
+//! Keys as typed constants: `static BYTES: Key<u64> = key("bytes", size(1, MAX), "…").required();`, read by
+//! `fields.get(&BYTES)`.
+//!
+//! Invariant: the type of what is read is the type of what the key takes. A key that has neither a default nor must
+//! be there is an [`OptionalKey`], and gives an `Option`. Non-goals: tables within tables, which are read by place.
+
+use std::any::Any;
+use std::time::Duration;
+
+use crate::choice::Choices;
+use crate::form::Form;
+use crate::mistake::Span;
+use crate::table::{Absent, Kind, Spec};
+use crate::typed::{Fields, Named, Node, Typed};
+
+/// The values that a key takes, which are read as `T`.
+#[derive(Debug)]
+pub struct Type<T: 'static> {
+    kind: Kind,
+    read: fn(&Node) -> Option<T>,
+}
+
+/// A key that always has a value: it must be there, or has a default.
+#[derive(Debug)]
+pub struct Key<T: 'static> {
+    /// Its entry in the table of keys.
+    pub spec: Spec,
+    read: fn(&Node) -> Option<T>,
+}
+
+/// A key that may be absent.
+#[derive(Debug)]
+pub struct OptionalKey<T: 'static> {
+    /// Its entry in the table of keys.
+    pub spec: Spec,
+    read: fn(&Node) -> Option<T>,
+}
+
+/// A key whose value is a table, a list of tables, or a map of them, which are read in their place.
+#[derive(Debug)]
+pub struct PlaceKey {
+    /// Its entry in the table of keys.
+    pub spec: Spec,
+}
+
+/// A string of a form.
+pub const fn text<T: Any + Clone + Send + Sync>(form: &'static Form<T>) -> Type<T> {
+    Type {
+        kind: Kind::Text(form),
+        read: leaf,
+    }
+}
+
+/// An integer from `min` to `max`, as any type of integers that has them all.
+pub const fn integer<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
+    Type {
+        kind: Kind::Integer(min, max),
+        read: number,
+    }
+}
+
+/// A size in bytes from `min` to `max`.
+pub const fn size<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
+    Type {
+        kind: Kind::Size(min, max),
+        read: number,
+    }
+}
+
+/// A duration from `min` to `max`.
+pub const fn duration(min: Duration, max: Duration) -> Type<Duration> {
+    Type {
+        kind: Kind::Duration(min, max),
+        read: leaf,
+    }
+}
+
+/// `true` or `false`.
+pub const fn boolean() -> Type<bool> {
+    Type {
+        kind: Kind::Boolean,
+        read: leaf,
+    }
+}
+
+/// A share of a whole, above 0 and at most 1.
+pub const fn share() -> Type<f64> {
+    Type {
+        kind: Kind::Share,
+        read: leaf,
+    }
+}
+
+/// One of these strings, each of which stands for a value.
+pub const fn choice<E: Any + Copy + Sync>(choices: &'static Choices<E>) -> Type<E> {
+    Type {
+        kind: Kind::Choice(choices),
+        read: leaf,
+    }
+}
+
+/// A list of at least `min` values.
+pub const fn list<T: Any + Clone>(item: &'static Type<T>, min: usize) -> Type<Vec<T>> {
+    Type {
+        kind: Kind::List(&item.kind, min),
+        read: leaves,
+    }
+}
+
+/// A list of at least one choice, each once, in the order of the choices.
+pub const fn set<E: Any + Clone>(item: &'static Type<E>) -> Type<Vec<E>> {
+    Type {
+        kind: Kind::Set(&item.kind),
+        read: leaves,
+    }
+}
+
+/// A value, or a list of at least one.
+pub const fn one_or_many<T: Any + Clone>(item: &'static Type<T>) -> Type<Vec<T>> {
+    Type {
+        kind: Kind::OneOrMany(&item.kind),
+        read: leaves,
+    }
+}
+
+/// A table of strings, or of lists of strings, whose keys are of the form `name`: a pair for each string.
+pub const fn pairs(
+    name: &'static Form<String>,
+    kind: &'static Kind,
+) -> Type<Vec<(String, String)>> {
+    Type {
+        kind: Kind::Map(name, kind),
+        read: strings_by_name,
+    }
+}
+
+/// A key of this name that takes values of this type; `doc` is its description, for editors and the manual.
+pub const fn key<T>(name: &'static str, takes: Type<T>, doc: &'static str) -> OptionalKey<T> {
+    let Type { kind, read } = takes;
+    OptionalKey {
+        spec: Spec::new(name, kind, doc),
+        read,
+    }
+}
+
+/// A key of this name whose value is read in its place.
+pub const fn place(name: &'static str, kind: Kind, doc: &'static str) -> PlaceKey {
+    PlaceKey {
+        spec: Spec::new(name, kind, doc),
+    }
+}
+
+impl<T> OptionalKey<T> {
+    /// Its table is refused without it.
+    #[must_use]
+    pub const fn required(self) -> Key<T> {
+        self.or(Absent::Required)
+    }
+
+    /// This holds where it is absent.
+    ///
+    /// # Panics
+    /// When that is no value; a constant that does so does not compile.
+    #[must_use]
+    pub const fn or(self, default: Absent) -> Key<T> {
+        assert!(
+            !matches!(
+                default,
+                Absent::Nothing | Absent::TextsWhere { .. } | Absent::TableWhere { .. }
+            ),
+            "this default may be nothing"
+        );
+        let Self { spec, read } = self;
+        let spec = spec.absent(default);
+        Key { spec, read }
+    }
+
+    /// These strings hold where another key says so; else nothing.
+    #[must_use]
+    pub const fn or_where(self, default: Absent) -> Self {
+        let Self { spec, read } = self;
+        let spec = spec.absent(default);
+        Self { spec, read }
+    }
+
+    /// Marks what `/config` must not show.
+    #[must_use]
+    pub const fn secret(self) -> Self {
+        let Self { spec, read } = self;
+        let spec = spec.secret();
+        Self { spec, read }
+    }
+
+    /// Marks a key beside which the others of its table have no effect.
+    #[must_use]
+    pub const fn exclusive(self) -> Self {
+        let Self { spec, read } = self;
+        let spec = spec.exclusive();
+        Self { spec, read }
+    }
+}
+
+impl PlaceKey {
+    /// This holds where it is absent.
+    #[must_use]
+    pub const fn or(self, default: Absent) -> Self {
+        let spec = self.spec.absent(default);
+        Self { spec }
+    }
+
+    /// Its table is refused without it.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        self.or(Absent::Required)
+    }
+
+    /// Marks a key beside which the others of its table have no effect.
+    #[must_use]
+    pub const fn exclusive(self) -> Self {
+        let spec = self.spec.exclusive();
+        Self { spec }
+    }
+}
+
+/// A key of a table.
+pub trait Entry {
+    /// Its entry in the table of keys.
+    fn spec(&'static self) -> &'static Spec;
+}
+
+impl<T> Entry for Key<T> {
+    fn spec(&'static self) -> &'static Spec {
+        &self.spec
+    }
+}
+
+impl<T> Entry for OptionalKey<T> {
+    fn spec(&'static self) -> &'static Spec {
+        &self.spec
+    }
+}
+
+impl Entry for PlaceKey {
+    fn spec(&'static self) -> &'static Spec {
+        &self.spec
+    }
+}
+
+/// A key that [`Fields::get`] reads.
+pub trait Get: Entry {
+    /// The type of its values.
+    type Value;
+    /// Its value in a table; `None`: it is invalid, and its mistake was reported.
+    fn read(&'static self, fields: &Fields) -> Option<Self::Value>;
+}
+
+impl<T> Get for Key<T> {
+    type Value = T;
+
+    fn read(&'static self, fields: &Fields) -> Option<T> {
+        (self.read)(fields.value(&self.spec)?)
+    }
+}
+
+impl<T> Get for OptionalKey<T> {
+    type Value = Option<T>;
+
+    fn read(&'static self, fields: &Fields) -> Option<Option<T>> {
+        match fields.value(&self.spec) {
+            None => Some(None),
+            Some(node) => (self.read)(node).map(Some),
+        }
+    }
+}
+
+impl Fields {
+    /// The value of a key; `None`: it is invalid, and its mistake was reported.
+    #[must_use]
+    pub fn get<K: Get>(&self, key: &'static K) -> Option<K::Value> {
+        key.read(self)
+    }
+
+    /// The place of a key in the file; `None`: it is absent.
+    #[must_use]
+    pub fn place_of<K: Entry>(&self, key: &'static K) -> Option<Span> {
+        self.field(key.spec()).map(|field| field.span)
+    }
+
+    /// The table that is the value of a key.
+    #[must_use]
+    pub fn within(&self, key: &'static PlaceKey) -> Option<&Self> {
+        self.value(&key.spec)?.fields()
+    }
+
+    /// The items of a list; none when it is absent or invalid.
+    #[must_use]
+    pub fn items<K: Entry>(&self, key: &'static K) -> &[Node] {
+        match self.value(key.spec()).map(|node| &node.typed) {
+            Some(Typed::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    /// The entries of a map; none when it is absent or invalid.
+    #[must_use]
+    pub fn entries<K: Entry>(&self, key: &'static K) -> &[Named] {
+        match self.value(key.spec()).map(|node| &node.typed) {
+            Some(Typed::Map(entries)) => entries,
+            _ => &[],
+        }
+    }
+}
+
+fn leaf<T: Any + Clone>(node: &Node) -> Option<T> {
+    node.typed.value().cloned()
+}
+
+fn number<N: TryFrom<u64>>(node: &Node) -> Option<N> {
+    N::try_from(*node.typed.value()?).ok()
+}
+
+fn leaves<T: Any + Clone>(node: &Node) -> Option<Vec<T>> {
+    match &node.typed {
+        Typed::List(items) => items.iter().map(leaf).collect(),
+        _ => None,
+    }
+}
+
+fn strings_by_name(node: &Node) -> Option<Vec<(String, String)>> {
+    let Typed::Map(entries) = &node.typed else {
+        return None;
+    };
+    let mut pairs = Vec::new();
+    for entry in entries {
+        let values = match &entry.value.typed {
+            Typed::List(_) => leaves(&entry.value)?,
+            _ => vec![leaf(&entry.value)?],
+        };
+        pairs.extend(values.into_iter().map(|value| (entry.name.clone(), value)));
+    }
+    Some(pairs)
+}

@@ -1,0 +1,41 @@
+//! Configuration files, TOML or JSON, by a table of typed keys.
+//!
+//! A product describes each key once, as a constant ([`key::key`]): its name, the type that it takes, its default and its
+//! description. [`table::Table`]s of keys make up a file. From them follow the reader, which names every mistake at once
+//! with its place and a way to mend it; [`mod@schema`], [`manual`] and [`mod@effective`], which prints what is in force.
+//!
+//! Invariant: every key and value of a file is either in what was read or named by a mistake; a value that could not
+//! be read is [`typed::Typed::Invalid`], and its mistake was reported. It knows no product, and imports no crate of Steppe.
+//!
+//! Non-goals: what keys say together, and what is built of them: that is up to the product.
+//!
+//! # Map of files
+//! - `limits.rs`: bounds of a file and of reports
+//! - `mistake.rs`, `mistakes.rs`, `report.rs`: a mistake; those of one file; their drawing
+//! - `tree.rs`: a file as a tree of values that know where they stand; `syntax.rs`: TOML and JSON into it
+//! - `table.rs`: tables of keys, each with its kind, default and support
+//! - `form.rs`, `choice.rs`, `units.rs`: meaning of strings; choices; durations, sizes and shares
+//! - `key.rs`: keys as typed constants
+//! - `typed.rs`, `read.rs`: what is read, and its reader; `defaults.rs`, `fields.rs`: values of absent keys, and of a table
+//! - `schema.rs`, `manual.rs`, `effective.rs`: JSON Schema, `FILE(5)`, what is in force
+//! - `taken.rs`: a record of the keys that are read, for tests
+
+pub mod choice;
+mod defaults;
+pub mod effective;
+pub mod fields;
+pub mod form;
+pub mod key;
+pub mod limits;
+pub mod manual;
+pub mod mistake;
+pub mod mistakes;
+pub mod read;
+pub mod report;
+pub mod schema;
+pub mod syntax;
+pub mod table;
+pub mod taken;
+pub mod tree;
+pub mod typed;
+pub mod units;

@@ -1,0 +1,33 @@
+//! Every bound of a configuration's reader, each with its reason.
+
+/// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Tables and lists within each other. The deepest key that is known stands five levels down; the
+/// bound keeps a hostile file from deciding how deep the reader's stack grows.
+pub const NESTING_MAX: usize = 32;
+
+/// Tokens of a file: words, signs, and what is between them. A parser keeps some 50 bytes for
+/// each. A file of [`FILE_BYTES_MAX`] with the shortest routes has some 350,000.
+pub const TOKENS_MAX: usize = 400_000;
+
+/// Tokens of a TOML file whose mistakes of grammar and of names are told together; a longer one is
+/// told the first before the second, since the parser keeps each of them in memory.
+pub const RECOVERED_TOKENS_MAX: usize = 16_384;
+
+/// Mistakes that a report keeps and shows; the others are counted. Nobody reads more, and each
+/// quotes the file.
+pub const MISTAKES_SHOWN_MAX: usize = 100;
+
+/// Lines of one value that a report quotes, from its first.
+pub const LINES_SHOWN_MAX: usize = 8;
+
+/// Bytes of a line that a report quotes. Longer ones (minified JSON) are named by position alone.
+pub const LINE_BYTES_SHOWN_MAX: usize = 1 << 10;
+
+/// Characters of an offending value in a message.
+pub const VALUE_CHARS_SHOWN_MAX: usize = 60;
+
+// `toml` refuses more by itself, with a message of its own.
+const _: () = assert!(NESTING_MAX < 80);
+const _: () = assert!(RECOVERED_TOKENS_MAX < TOKENS_MAX);

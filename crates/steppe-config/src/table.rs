@@ -1,0 +1,322 @@
+//! The table of keys: tables of keys, each with its kind, default and support.
+//!
+//! Invariant: the reader, the defaults, the suggestions, the schema, the manual and `/config` know
+//! a key from here alone. Non-goals: the keys themselves, which `keys` holds.
+
+use std::time::Duration;
+
+use crate::choice::AnyChoices;
+use crate::form::AnyForm;
+use crate::units::{duration_text, size_text};
+
+/// The keys that may stand beside each other.
+#[derive(Debug)]
+pub struct Table {
+    /// Its place in the file: `http.listener`.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// Its keys.
+    pub keys: &'static [&'static Spec],
+    /// Keys of which one must be there, beside those that are required.
+    pub needs: Needs,
+}
+
+/// Keys of a table that can stand for each other.
+#[derive(Debug, Clone, Copy)]
+pub enum Needs {
+    /// There are none.
+    Nothing,
+    /// One of these must be there. That no two are is up to `check`.
+    One(&'static [&'static str]),
+    /// At least one of these must be there.
+    Any(&'static [&'static str]),
+}
+
+/// One key.
+#[derive(Debug)]
+pub struct Spec {
+    /// As it is written.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// Its values, if anything reads it.
+    pub support: Support,
+    /// True if `/config` masks its strings: those of a map where the name is one of a secret,
+    /// those of any other kind always.
+    pub is_secret: bool,
+    /// True if no other key of its table has an effect beside it.
+    pub is_exclusive: bool,
+}
+
+/// Support of a key.
+#[derive(Debug)]
+pub enum Support {
+    /// It can.
+    Served {
+        /// Its values.
+        kind: Kind,
+        /// Its default.
+        absent: Absent,
+    },
+    /// It is known, and not supported yet.
+    Later,
+}
+
+/// The default of a key.
+#[derive(Debug, Clone, Copy)]
+pub enum Absent {
+    /// A mistake.
+    Required,
+    /// Nothing.
+    Nothing,
+    /// This string.
+    Text(&'static str),
+    /// This number.
+    Number(u32),
+    /// `false`.
+    No,
+    /// `true`.
+    Yes,
+    /// These strings.
+    Texts(&'static [&'static str]),
+    /// These strings where another key of the table says so; else nothing.
+    TextsWhere {
+        /// The other key, which takes a choice.
+        key: &'static str,
+        /// The value of that key.
+        says: &'static str,
+        /// The strings.
+        texts: &'static [&'static str],
+    },
+    /// A table of defaults.
+    Table,
+    /// A table of defaults where another key of the table says so; else nothing.
+    TableWhere {
+        /// The other key, which takes a choice.
+        key: &'static str,
+        /// The values of that key, any of these.
+        says: &'static [&'static str],
+    },
+}
+
+/// Values of a key.
+#[derive(Debug)]
+pub enum Kind {
+    /// A string of this form.
+    Text(&'static dyn AnyForm),
+    /// An integer from the first to the second.
+    Integer(u64, u64),
+    /// A string with a duration from the first to the second.
+    Duration(Duration, Duration),
+    /// A string with a size in bytes from the first to the second.
+    Size(u64, u64),
+    /// A share of a whole: `"75%"` or `0.75`.
+    Share,
+    /// One of these strings.
+    Choice(&'static dyn AnyChoices),
+    /// `true` or `false`.
+    Boolean,
+    /// A list with at least so many items.
+    List(&'static Kind, usize),
+    /// A list of at least one choice, whose order has no meaning.
+    Set(&'static Kind),
+    /// An item, or a list of at least one.
+    OneOrMany(&'static Kind),
+    /// A table whose keys are of this form, all with values of one kind.
+    Map(&'static dyn AnyForm, &'static Kind),
+    /// A table of known keys.
+    Table(&'static Table),
+    /// A table of known keys that the value of one key chooses.
+    Tagged(&'static Tagged),
+    /// The first kind that takes it.
+    Either(&'static [Kind]),
+}
+
+/// Tables told apart by one key.
+#[derive(Debug)]
+pub struct Tagged {
+    /// Its place in the file.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// The key that tells.
+    pub tag: &'static str,
+    /// One line for the tag.
+    pub tag_doc: &'static str,
+    /// Its values, each with a table.
+    pub variants: &'static [Variant],
+}
+
+/// One of several tables.
+#[derive(Debug)]
+pub struct Variant {
+    /// The value of the tag.
+    pub name: &'static str,
+    /// One line for an editor.
+    pub doc: &'static str,
+    /// Its other keys; `None`: not supported yet.
+    pub table: Option<&'static Table>,
+}
+
+impl Table {
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static Spec> {
+        self.keys.iter().copied().find(|key| key.name == name)
+    }
+
+    /// Names of [`Self::needs`] that can be used.
+    pub fn served_of(&self) -> impl Iterator<Item = &'static str> {
+        let is_served = |name: &&str| self.key(name).is_some_and(Spec::is_served);
+        self.needs.names().iter().copied().filter(is_served)
+    }
+}
+
+impl Needs {
+    /// Every key that it names.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Nothing => &[],
+            Self::One(names) | Self::Any(names) => names,
+        }
+    }
+}
+
+impl Spec {
+    /// A key of this name that takes values of this kind, with a description; nothing holds where it is absent.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+        let absent = Absent::Nothing;
+        let support = Support::Served { kind, absent };
+        Self::with(name, doc, support)
+    }
+
+    /// A key that is known and not supported yet.
+    #[must_use]
+    pub const fn later(name: &'static str, doc: &'static str) -> Self {
+        Self::with(name, doc, Support::Later)
+    }
+
+    const fn with(name: &'static str, doc: &'static str, support: Support) -> Self {
+        Self {
+            name,
+            doc,
+            support,
+            is_secret: false,
+            is_exclusive: false,
+        }
+    }
+
+    /// Says what holds where it is absent.
+    ///
+    /// # Panics
+    /// For a key that is not supported yet; a constant does not compile then.
+    #[must_use]
+    pub const fn absent(mut self, value: Absent) -> Self {
+        match &mut self.support {
+            Support::Served { absent, .. } => *absent = value,
+            Support::Later => panic!("a key of a later version has no default yet"),
+        }
+        self
+    }
+
+    /// Marks what `/config` must not show.
+    pub const fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    /// Marks a key beside which the others of its table have no effect.
+    pub const fn exclusive(mut self) -> Self {
+        self.is_exclusive = true;
+        self
+    }
+
+    /// Refuses a table without it.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        self.absent(Absent::Required)
+    }
+
+    /// True if it can be used.
+    pub fn is_served(&self) -> bool {
+        matches!(self.support, Support::Served { .. })
+    }
+
+    /// The first sentence of its description.
+    pub fn summary(&self) -> &'static str {
+        summary(self.doc)
+    }
+
+    /// True if its table is refused without it.
+    pub fn is_required(&self) -> bool {
+        let Support::Served { absent, .. } = &self.support else {
+            return false;
+        };
+        matches!(absent, Absent::Required)
+    }
+}
+
+/// The first sentence of a description.
+pub fn summary(doc: &'static str) -> &'static str {
+    let first = doc.split_inclusive(". ").next();
+    first.unwrap_or_default().trim_end()
+}
+
+impl Kind {
+    /// Tables of known keys within it, not those within these.
+    pub fn tables(&self) -> Vec<&'static Table> {
+        match self {
+            Self::Table(table) => vec![table],
+            Self::List(item, _) | Self::Set(item) | Self::OneOrMany(item) | Self::Map(_, item) => {
+                item.tables()
+            }
+            Self::Tagged(tagged) => tagged
+                .variants
+                .iter()
+                .filter_map(|each| each.table)
+                .collect(),
+            Self::Either(kinds) => kinds.iter().flat_map(Self::tables).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its values, with an article.
+    pub fn expects(&self) -> String {
+        match self {
+            Self::Text(form) => form.expects().to_owned(),
+            Self::Integer(min, max) => format!("an integer from {min} to {max}"),
+            Self::Duration(..) => "a duration such as \"250ms\", \"5s\" or \"1m\"".to_owned(),
+            Self::Size(..) => "a size such as \"64KiB\" or \"10MiB\"".to_owned(),
+            Self::Share => "a share such as \"75%\"".to_owned(),
+            Self::Choice(choices) => {
+                let names = choices.names().into_iter();
+                let names: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
+                names.join(" or ")
+            }
+            Self::Boolean => "`true` or `false`".to_owned(),
+            Self::List(Self::Table(_), _) => "a list of tables".to_owned(),
+            Self::List(item, _) | Self::Set(item) => {
+                format!("a list, each item {}", item.expects())
+            }
+            Self::OneOrMany(item) => format!("{}, or a list of them", item.expects()),
+            Self::Map(..) | Self::Table(_) | Self::Tagged(_) => "a table".to_owned(),
+            Self::Either(kinds) => {
+                let kinds: Vec<_> = kinds.iter().map(Self::expects).collect();
+                kinds.join(", or ")
+            }
+        }
+    }
+
+    /// The range of a number, for a message.
+    pub fn range(&self) -> String {
+        match self {
+            Self::Integer(min, max) => format!("from {min} to {max}"),
+            Self::Duration(min, max) => {
+                format!("from {} to {}", duration_text(*min), duration_text(*max))
+            }
+            Self::Size(min, max) => format!("from {} to {}", size_text(*min), size_text(*max)),
+            _ => String::new(),
+        }
+    }
+}

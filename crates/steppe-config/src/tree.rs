@@ -1,0 +1,72 @@
+//! A configuration file as a tree of values that know where they stand.
+//!
+//! Invariant: TOML and JSON give the same tree, entries in the order of the file, no key twice, no
+//! deeper than [`NESTING_MAX`]. Non-goals: what the values mean. Spec: TOML 1.1, RFC 8259.
+
+use crate::limits::{NESTING_MAX, TOKENS_MAX};
+use crate::mistake::{Mistake, Span};
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// The value itself; for a table, what opens it (`[header]` or `{`).
+    pub span: Span,
+    /// The value.
+    pub kind: ValueKind,
+}
+
+/// The kind of a [`Value`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum ValueKind {
+    /// A string, after its escapes.
+    Text(String),
+    /// A number without a fraction.
+    Integer(i128),
+    /// A number with one.
+    Float(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A value that no key takes: a date, `null`. Named with its article.
+    Other(&'static str),
+    /// A list.
+    List(Vec<Value>),
+    /// A table, in the order of the file.
+    Table(Vec<Entry>),
+}
+
+/// A key and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub name: String,
+    /// Where the key stands.
+    pub name_span: Span,
+    /// Its value.
+    pub value: Value,
+}
+
+impl Value {
+    /// Its description, for "found …".
+    pub fn describe(&self) -> String {
+        match &self.kind {
+            ValueKind::Text(_) => "a string".to_owned(),
+            ValueKind::Integer(number) => format!("the integer {number}"),
+            ValueKind::Float(number) => format!("the number {number}"),
+            ValueKind::Boolean(flag) => format!("`{flag}`"),
+            ValueKind::Other(what) => (*what).to_owned(),
+            ValueKind::List(_) => "a list".to_owned(),
+            ValueKind::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+/// The mistake of a file that has more than [`TOKENS_MAX`], whose last one ends at `end`.
+pub(crate) fn too_many_tokens(end: usize) -> Mistake {
+    let message = format!("more than {TOKENS_MAX} tokens");
+    Mistake::new(Span::at(end), message).label("the file is not read any further")
+}
+
+/// The mistake of a value that stands deeper than [`NESTING_MAX`].
+pub(crate) fn too_deep(span: Span) -> Mistake {
+    Mistake::new(span, format!("nested deeper than {NESTING_MAX} levels")).label("too deep")
+}

@@ -1,0 +1,145 @@
+//! Results of the reader: values of the types that the table of keys names.
+//!
+//! Invariant: a value that could not be read is [`Typed::Invalid`], and its mistake was reported; so whoever takes
+//! a value out and gets `None` stops without a word. Non-goals: values of absent keys, which `fields` finds.
+
+use std::any::Any;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::choice::Chosen;
+use crate::form::{FromText, Parsed};
+use crate::mistake::Span;
+use crate::table::{Spec, Table};
+
+/// A value that was read, and where it stands.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The place in the file.
+    pub span: Span,
+    /// The value.
+    pub typed: Typed,
+}
+
+/// A value that was read.
+#[derive(Debug, Clone)]
+pub enum Typed {
+    /// Its mistake was reported.
+    Invalid,
+    /// A string.
+    Text(String),
+    /// One string of several.
+    Choice(Chosen),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// An integer.
+    Number(u64),
+    /// A number of bytes.
+    Size(u64),
+    /// A share of a whole.
+    Share(f64),
+    /// A time.
+    Duration(Duration),
+    /// A path.
+    File(PathBuf),
+    /// The value that a form parsed.
+    Parsed(Parsed),
+    /// A list.
+    List(Vec<Node>),
+    /// A table whose keys are the file's own.
+    Map(Vec<Named>),
+    /// A table of known keys.
+    Table(Fields),
+    /// A table that one of its keys tells apart.
+    Variant {
+        /// That key.
+        tag: &'static str,
+        /// Its value.
+        name: &'static str,
+        /// The other keys.
+        fields: Fields,
+    },
+}
+
+/// An entry of a map: its key is the file's own.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// The key.
+    pub name: String,
+    /// The place of the key.
+    pub span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+/// A table of known keys. Those that are absent have their defaults.
+#[derive(Debug, Clone)]
+pub struct Fields {
+    /// Its keys.
+    pub table: &'static Table,
+    /// The place of its header, or of its brace.
+    pub span: Span,
+    /// Keys that are in the file, in its order.
+    pub given: Vec<Field>,
+}
+
+/// A key that is in the file.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// The key.
+    pub key: &'static Spec,
+    /// The place of the key.
+    pub span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+impl From<FromText> for Typed {
+    fn from(read: FromText) -> Self {
+        match read {
+            FromText::Text(text) => Self::Text(text),
+            FromText::File(path) => Self::File(path),
+            FromText::Parsed(parsed) => Self::Parsed(parsed),
+        }
+    }
+}
+
+impl Typed {
+    /// The value as this type; `None`: it is of another, or invalid.
+    pub fn value<T: 'static>(&self) -> Option<&T> {
+        let any: &dyn Any = match self {
+            Self::Text(text) => text,
+            Self::Choice(chosen) => return chosen.value(),
+            Self::Boolean(flag) => flag,
+            Self::Number(number) | Self::Size(number) => number,
+            Self::Share(share) => share,
+            Self::Duration(duration) => duration,
+            Self::File(path) => path,
+            Self::Parsed(parsed) => return parsed.value(),
+            Self::Invalid
+            | Self::List(_)
+            | Self::Map(_)
+            | Self::Table(_)
+            | Self::Variant { .. } => return None,
+        };
+        any.downcast_ref()
+    }
+}
+
+impl Node {
+    /// The table that it holds, whatever its tag.
+    pub fn fields(&self) -> Option<&Fields> {
+        match &self.typed {
+            Typed::Table(fields) | Typed::Variant { fields, .. } => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn fields_mut(&mut self) -> Option<&mut Fields> {
+        match &mut self.typed {
+            Typed::Table(fields) | Typed::Variant { fields, .. } => Some(fields),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Keys of the filter that compresses.
+
+use steppe_config::choice::Choices;
+use steppe_config::key::{Key, OptionalKey, PlaceKey, choice, integer, key, list, place, text};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::typed::Fields;
+
+use super::forms::{MEDIA_RANGE, PATH};
+use crate::config::{Breach, Coding, Compress, Levels, MediaRange};
+use crate::path::PathPattern;
+
+/// `[http.filter.NAME]` of the kind `compress`.
+pub static TABLE: Table = Table {
+    name: "http.filter",
+    doc: "Compresses content for clients that accept it.",
+    keys: &[
+        &ALGORITHMS.spec,
+        &LEVELS.spec,
+        &MIN_BYTES.spec,
+        &TYPES.spec,
+        &BREACH.spec,
+        &SECRET_PATHS.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static ALGORITHMS: Key<Vec<Coding>> = key(
+    "algorithms",
+    list(&choice(&CODINGS), 1),
+    "Content codings. The client's weights decide first (RFC 9110 §12.5.3); of codings \
+     that it prefers alike, the first of these is taken.",
+)
+.or(Absent::Texts(&["zstd", "br", "gzip"]));
+
+static CODINGS: Choices<Coding> = Choices::of(&[
+    ("zstd", Coding::Zstd),
+    ("br", Coding::Br),
+    ("gzip", Coding::Gzip),
+]);
+
+static LEVELS: PlaceKey = place("levels", Kind::Table(&LEVEL), LEVEL.doc).or(Absent::Table);
+
+static LEVEL: Table = Table {
+    name: "http.filter.levels",
+    doc: "Compression levels. Higher levels cost more CPU time and memory.",
+    keys: &[&ZSTD.spec, &BR.spec, &GZIP.spec],
+    needs: Needs::Nothing,
+};
+
+/// Beyond 9, Zstandard takes several times the time for a few percent.
+static ZSTD: Key<u8> = key("zstd", integer(1, 9), "Level of Zstandard.").or(Absent::Number(3));
+
+/// Beyond 6, Brotli takes memory and time that content compressed once is not worth.
+static BR: Key<u8> = key("br", integer(1, 6), "Level of Brotli.").or(Absent::Number(4));
+
+static GZIP: Key<u8> = key("gzip", integer(1, 9), "Level of gzip.").or(Absent::Number(5));
+
+static MIN_BYTES: Key<u64> = key(
+    "min_bytes",
+    integer(0, MIN_BYTES_MAX),
+    "Content that is known to be shorter is sent uncompressed.",
+)
+.or(Absent::Number(1024));
+
+/// The most that content may have to be left uncompressed.
+const MIN_BYTES_MAX: u64 = 1 << 20;
+
+static TYPES: Key<Vec<MediaRange>> = key(
+    "types",
+    list(&text(&MEDIA_RANGE), 1),
+    "Media types that are compressed: \"TYPE/SUBTYPE\" or \"TYPE/*\". Event streams are \
+     compressed only if \"text/event-stream\" itself is listed.",
+)
+.or(Absent::Texts(&[
+    "text/*",
+    "application/json",
+    "application/javascript",
+    "application/xml",
+    "image/svg+xml",
+]));
+
+static BREACH: Key<Breach> = key(
+    "breach",
+    choice(&Choices::of(&[
+        ("strict", Breach::Strict),
+        ("pad", Breach::Pad),
+        ("off", Breach::Off),
+    ])),
+    "Protection of secrets against guesses by length (BREACH). \"strict\" compresses \
+     nothing that may vary by a secret; \"pad\" adds 32 to 64 bytes on average, or 3% of \
+     long content; \"off\" does neither.",
+)
+.or(Absent::Text("pad"));
+
+static SECRET_PATHS: OptionalKey<Vec<PathPattern>> = key(
+    "secret_paths",
+    list(&text(&PATH), 1),
+    "Paths (as in a route) that are not compressed. Only with `breach = \"strict\"`.",
+);
+
+/// The filter that a table describes; `None`: a value of it is invalid, and its mistake was reported.
+#[must_use]
+pub fn build(filter: &Fields) -> Option<Compress> {
+    let levels = filter.within(&LEVELS)?;
+    Some(Compress {
+        algorithms: filter.get(&ALGORITHMS)?,
+        levels: Levels {
+            zstd: levels.get(&ZSTD)?,
+            br: levels.get(&BR)?,
+            gzip: levels.get(&GZIP)?,
+        },
+        min_bytes: filter.get(&MIN_BYTES)?,
+        types: filter.get(&TYPES)?,
+        breach: filter.get(&BREACH)?,
+        secret_paths: filter.get(&SECRET_PATHS)?.unwrap_or_default(),
+    })
+}
+
+/// Finds the mistakes of what several keys say together.
+pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
+    let is_strict = filter.get(&BREACH) == Some(Breach::Strict);
+    if let Some(at) = filter.place_of(&SECRET_PATHS).filter(|_| !is_strict) {
+        let mistake = Mistake::new(
+            at,
+            "`secret_paths` has no effect without `breach = \"strict\"`",
+        );
+        mistakes.push(mistake.help("set `breach = \"strict\"`, or take it out"));
+    }
+    let algorithms = filter.items(&ALGORITHMS);
+    for (at, node) in algorithms.iter().enumerate() {
+        let coding = node.typed.value::<Coding>();
+        let earlier = algorithms[..at].iter();
+        let first = earlier
+            .filter(|_| coding.is_some())
+            .find(|each| each.typed.value() == coding);
+        if let Some(first) = first {
+            let mistake = Mistake::new(node.span, "this coding is named twice");
+            mistakes.push(mistake.also(first.span, "named first here"));
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Forms of strings: what each is parsed into, how it is shown, described, and matched in the schema.
+//!
+//! Invariant: a pattern accepts whatever its form parses. Non-goals: the grammars, which `grammar` has.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use ipnet::IpNet;
+use regex::bytes::Regex;
+pub(super) use steppe_config::form::{ANY, FILE, FOLDER};
+use steppe_config::form::{Form, MASK, Read, Refusal};
+use steppe_config::mistake::shown;
+use steppe_config::table::Kind;
+use steppe_dns::client::ClientId;
+use steppe_dns::config::Server as DnsServer;
+use steppe_dns::hosts::RecordData;
+use steppe_dns::schedule::{Hours, Zone};
+use steppe_dns::wire::{Name, Rtype};
+use steppe_etcd::Endpoint;
+use steppe_http::config::{
+    HashOn, HedgeAfter, HostPattern, RateKey, Statuses, TextSource, TokenSource,
+};
+use steppe_http::path::PathPattern;
+use steppe_net::tls::x509;
+use steppe_net::{ListenAddress, ServerAddress};
+
+use super::grammar;
+use super::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
+
+/// A timeout that can't be off.
+pub(super) const TIMEOUT: Kind = Kind::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
+
+/// Name of a route, an upstream, a filter.
+pub(super) static NAME: Form<String> =
+    Form::new("a name", |text, _| grammar::name(text)).pattern("^.+$");
+
+/// Name of a file, without a folder.
+pub(super) static FILE_NAME: Form<String> =
+    Form::new("a file's name", |text, _| grammar::file_name(text)).pattern("^[^/.][^/]*$");
+
+/// Address to listen on.
+pub(super) static LISTEN: Form<ListenAddress> = Form::new(
+    "an address such as \"127.0.0.1:8080\", \"[::]:8080\" or \"unix:PATH\"",
+    grammar::listen_address,
+)
+.pattern("^(unix:.+|.+:[0-9]+)$")
+.shown_by(ToString::to_string);
+
+/// Address of a server.
+pub(super) static SERVER: Form<ServerAddress> = Form::new(
+    "an address such as \"127.0.0.1:9001\", \"name:9001\" or \"unix:PATH\"",
+    grammar::server_address,
+)
+.pattern("^(unix:.+|.+:[0-9]+)$")
+.shown_by(ToString::to_string);
+
+/// Address, or network.
+pub(super) static NETWORK: Form<IpNet> =
+    Form::new("a network such as \"10.0.0.0/8\"", |text, _| {
+        grammar::network(text)
+    })
+    .pattern("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$")
+    .shown_by(ToString::to_string);
+
+/// Host of a route.
+pub(super) static HOST: Form<HostPattern> = Form::new(
+    "a host such as \"example.com\" or \"*.example.com\"",
+    |text, _| grammar::host(text).map_err(|(message, help)| Refusal::new(message).help(help)),
+)
+.pattern("^.+$")
+.shown_by(host_text);
+
+/// Path of a route.
+pub(super) static PATH: Form<PathPattern> =
+    Form::new("a path such as \"/v1/{id}\" or \"/{rest*}\"", path_pattern)
+        .pattern("^/")
+        .shown_by(ToString::to_string);
+
+/// Method.
+pub(super) static METHOD: Form<String> =
+    Form::new("a method such as \"GET\"", |text, _| grammar::method(text))
+        .pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
+
+/// Method, or `*`.
+pub(super) static RULE_METHOD: Form<String> =
+    Form::new("a method such as \"GET\", or \"*\"", rule_method).pattern("^[^ ]+$");
+
+/// Name of a field.
+pub(super) static FIELD_NAME: Form<String> =
+    Form::new("a field's name", |text, _| grammar::field_name(text))
+        .pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
+
+/// Value of a field.
+pub(super) static FIELD_VALUE: Form<String> =
+    Form::new("a field's value", |text, _| grammar::field_value(text))
+        .pattern("^([^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?)?$");
+
+/// Serialized origin (RFC 6454 §6), or a pattern of one.
+pub(super) static ORIGIN: Form<String> = Form::new(
+    "an origin such as \"https://app.example.com\"",
+    |text, _| grammar::origin(text),
+)
+.pattern("^(\\*|[a-z][a-z0-9+.-]*://[^/?#@]+)$");
+
+/// Key by which a rate limit tells requests apart.
+pub(super) static RATE_KEY: Form<RateKey> = Form::new(
+    "\"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"",
+    |text, _| grammar::rate_key(text),
+)
+.pattern("^(ip|route|(header|jwt):.+)$");
+
+/// Database of Valkey or Redis.
+pub(super) static RATE_STORE: Form<String> =
+    Form::new("a URL such as \"redis://127.0.0.1:6379/0\"", |text, _| {
+        grammar::rate_store(text)
+    })
+    .masked_by(store_without_password);
+
+/// Source of a token.
+pub(super) static TOKEN_SOURCE: Form<TokenSource> = Form::new(
+    "\"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
+    |text, _| grammar::token_source(text),
+)
+.pattern("^(header|cookie|query):.+$");
+
+/// Regular expression.
+pub(super) static PATTERN: Form<Regex> =
+    Form::new("a regular expression", |text, _| grammar::pattern(text));
+
+/// Source of a text.
+pub(super) static TEXT_SOURCE: Form<TextSource> =
+    Form::new("\"path\" or \"header:NAME\"", |text, _| {
+        grammar::text_source(text)
+    })
+    .pattern("^(path|header:.+)$");
+
+/// Name of a member of a JSON object, or of one within.
+pub(super) static MEMBER_PATH: Form<String> =
+    Form::new("a member such as \"token\" or \"user.token\"", |text, _| {
+        grammar::member_path(text)
+    })
+    .pattern("^[^.]+(\\.[^.]+)*$");
+
+/// JSON text.
+pub(super) static JSON: Form<String> = Form::new(
+    "JSON in a string, such as \"true\" or '\"text\"'",
+    |text, _| grammar::json(text),
+)
+.masked_by(|_| format!("\"{MASK}\""));
+
+/// Key by which requests are told apart.
+pub(super) static HASH_ON: Form<HashOn> = Form::new(
+    "\"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"",
+    |text, _| grammar::hash_on(text),
+)
+.pattern("^(ip|path|(header|cookie):.+)$")
+.shown_by(ToString::to_string);
+
+/// Name of a cookie.
+pub(super) static COOKIE_NAME: Form<String> =
+    Form::new("a cookie's name", |text, _| grammar::cookie_name(text))
+        .pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
+
+/// Target of a request.
+pub(super) static TARGET: Form<String> = Form::new("a path such as \"/healthz\"", |text, _| {
+    grammar::target(text)
+})
+.pattern("^/[!-~]*$");
+
+/// Set of status codes.
+pub(super) static STATUSES: Form<Statuses> = Form::new(
+    "statuses such as \"2xx\", \"200\" or \"200-399\"",
+    |text, _| grammar::statuses(text),
+)
+.pattern("^[1-5][0-9x, -]+$")
+.shown_by(ToString::to_string);
+
+/// Name that the certificate of a server is verified for.
+pub(super) static SERVER_NAME: Form<String> =
+    Form::new("a host name such as \"api.internal\"", |text, _| {
+        grammar::server_name(text)
+    })
+    .pattern("^[0-9A-Za-z_.-]+$");
+
+/// SHA-256 digest of a public key.
+pub(super) static PIN: Form<[u8; 32]> =
+    Form::new("a digest such as \"sha256/BASE64\"", |text, _| {
+        grammar::pin(text)
+    })
+    .pattern("^sha256/[0-9A-Za-z+/]{43}=$")
+    .shown_by(grammar::pin_text);
+
+/// Subject of a certificate.
+pub(super) static SUBJECT: Form<String> =
+    Form::new("a subject such as \"CN=api,O=Example\"", |text, _| {
+        grammar::subject(text)
+    })
+    .pattern("^[0-9A-Za-z.-]+=.*$");
+
+/// Subject alternative name of a certificate.
+pub(super) static ALT_NAME: Form<String> = Form::new(
+    "a name such as \"api.internal\" or \"spiffe://example/api\"",
+    |text, _| grammar::alt_name(text),
+)
+.pattern("^.+$");
+
+/// SHA-256 digest of a certificate.
+pub(super) static FINGERPRINT: Form<[u8; 32]> =
+    Form::new("a SHA-256 digest in hexadecimal", |text, _| {
+        grammar::fingerprint(text)
+    })
+    .pattern("^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$")
+    .shown_by(x509::fingerprint_text);
+
+/// Value of `Strict-Transport-Security`.
+pub(super) static TRANSPORT_SECURITY: Form<String> =
+    Form::new("a value such as \"max-age=31536000\"", |text, _| {
+        grammar::transport_security(text)
+    })
+    .pattern("[Mm][Aa][Xx]-[Aa][Gg][Ee]");
+
+/// Server of DNS.
+pub(super) static DNS_SERVER: Form<DnsServer> =
+    Form::new("a server such as \"udp://127.0.0.1:53\"", |text, _| {
+        grammar::dns_server(text)
+    })
+    .pattern("^(udp|tcp|tls|https)://.+$")
+    .shown_by(ToString::to_string);
+
+/// Server that is asked for the addresses of servers.
+pub(super) static DNS_BOOTSTRAP: Form<SocketAddr> =
+    Form::new("an IP address such as \"9.9.9.9\"", |text, _| {
+        grammar::dns_bootstrap(text)
+    })
+    .pattern("^[0-9a-fA-F.:\\[\\]]+$");
+
+/// Bits of addresses of IPv4 and IPv6.
+pub(super) static SUBNET_PREFIXES: Form<(u8, u8)> =
+    Form::new("two prefix lengths such as \"24/56\"", |text, _| {
+        grammar::subnet_prefixes(text)
+    })
+    .pattern("^[0-9]+/[0-9]+$");
+
+/// Networks of clients.
+pub(super) static CLIENTS: Form<Vec<IpNet>> = Form::new(
+    "a network such as \"10.0.0.0/8\", \"loopback\" or \"private\"",
+    |text, _| grammar::clients(text),
+)
+.pattern("^(loopback|private|[0-9a-fA-F.:]+(/[0-9]{1,3})?)$");
+
+/// Domain name.
+pub(super) static DNS_NAME: Form<Name> =
+    Form::new("a domain name such as \"example.org\"", |text, _| {
+        grammar::dns_name(text)
+    })
+    .pattern("^[!-~]+$")
+    .shown_by(ToString::to_string);
+
+/// Type of DNS records.
+pub(super) static DNS_TYPE: Form<Rtype> =
+    Form::new("a type such as \"AAAA\"", |text, _| grammar::dns_type(text))
+        .pattern("^[A-Z][0-9A-Z]*$")
+        .shown_by(ToString::to_string);
+
+/// DNS record without its owner.
+pub(super) static DNS_RECORD: Form<RecordData> = Form::new(
+    "an address, or a record such as \"MX 10 mail.example.org\"",
+    |text, _| grammar::dns_record(text),
+)
+.pattern("^([0-9a-fA-F.:]+|[A-Z][0-9A-Z]* .+)$");
+
+/// ID that a DNS client gives.
+pub(super) static DNS_CLIENT_ID: Form<ClientId> =
+    Form::new("a client ID such as \"kids-tablet\"", |text, _| {
+        grammar::dns_client_id(text)
+    })
+    .pattern("^[0-9A-Za-z-]{1,63}$");
+
+/// Hours of a day.
+pub(super) static HOURS: Form<Hours> = Form::new("hours such as \"08:00-17:30\"", |text, _| {
+    grammar::hours(text)
+})
+.pattern("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$");
+
+/// Time zone.
+pub(super) static TIME_ZONE: Form<Zone> =
+    Form::new("a time zone such as \"Europe/Berlin\"", |text, _| {
+        grammar::time_zone(text)
+    })
+    .pattern("^[A-Za-z][0-9A-Za-z_+/-]*$");
+
+/// URL of http or https.
+pub(super) static URL: Form<String> = Form::new(
+    "a URL such as \"https://lists.example/ads.txt\"",
+    |text, _| grammar::url(text),
+)
+.pattern("^https?://[^ #]+$");
+
+/// URL of a collector of traces.
+pub(super) static COLLECTOR: Form<String> =
+    Form::new("a URL such as \"http://127.0.0.1:4318\"", |text, _| {
+        grammar::collector(text)
+    })
+    .pattern("^https?://[^ #?@]+$");
+
+/// Time for which a first server is waited for.
+pub(super) static HEDGE_AFTER: Form<HedgeAfter> = Form::new(
+    "a percentile such as \"p95\", or a time such as \"20ms\"",
+    |text, _| grammar::hedge_after(text),
+)
+.pattern("^(p[5-9][0-9]|[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d))$");
+
+/// Service of the request plane.
+pub(super) static SERVICE: Form<String> = Form::new("a service such as \"embed\"", |text, _| {
+    grammar::service(text)
+})
+.pattern("^[!-~]{1,128}$");
+
+/// Service of the request plane, or all whose names begin alike.
+pub(super) static SERVICES: Form<String> =
+    Form::new("a service such as \"embed\", or \"embed/*\"", |text, _| {
+        grammar::services(text)
+    })
+    .pattern("^[!-)+-~]{0,127}[!-~]$");
+
+/// URL of a member of etcd.
+pub(super) static ETCD_ENDPOINT: Form<Endpoint> =
+    Form::new("a URL such as \"http://127.0.0.1:2379\"", |text, _| {
+        grammar::etcd_endpoint(text)
+    })
+    .pattern("^https?://[^ /?#@]+/?$")
+    .shown_by(ToString::to_string);
+
+/// Prefix of keys in etcd.
+pub(super) static ETCD_PREFIX: Form<String> =
+    Form::new("a prefix of keys such as \"/steppe\"", |text, _| {
+        grammar::etcd_prefix(text)
+    })
+    .pattern("^/[!-~]{0,254}$");
+
+/// Domain name as a key of a map: names that differ in case, or by a last dot, are one name.
+pub(super) static DNS_NAME_KEY: Form<Name> =
+    Form::new("a domain name such as \"example.org\"", |text, _| {
+        Ok(grammar::dns_name(text)?.to_lower())
+    })
+    .pattern("^[!-~]+$")
+    .shown_by(ToString::to_string);
+
+fn path_pattern(text: &str, _: &Path) -> Read<PathPattern> {
+    PathPattern::parse(text).map_err(|error| {
+        let refusal = Refusal::new(format!("`{}` is not a path pattern", shown(text)));
+        Refusal {
+            range: Some(error.span.clone()),
+            ..refusal.help(error.to_string())
+        }
+    })
+}
+
+fn rule_method(text: &str, _: &Path) -> Read<String> {
+    match text {
+        "*" => Ok(text.to_owned()),
+        _ => grammar::method(text),
+    }
+}
+
+fn host_text(host: &HostPattern) -> String {
+    match host {
+        HostPattern::Exact(name) => name.clone(),
+        HostPattern::Wildcard(suffix) => format!("*{suffix}"),
+    }
+}
+
+/// The URL of a database: the password alone is a secret, and the rest tells where it leads.
+fn store_without_password(url: &str) -> String {
+    let Some(rest) = url.strip_prefix("redis://") else {
+        return MASK.to_owned();
+    };
+    let Some((user, host)) = rest.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    let name = user.split(':').next().unwrap_or_default();
+    format!("redis://{name}:{MASK}@{host}")
+}
