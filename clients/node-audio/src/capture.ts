@@ -80,6 +80,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private droppedTold = 0;
   private gapsTold = 0;
   private delayFrames = 0;
+  /** Events that were fetched and not told yet. */
+  private readonly events: NativeEvent[] = [];
   private sharing: { reading: Reading; timer: NodeJS.Timeout; readersBefore: number } | undefined;
   private opened: { resolve: () => void; reject: (error: Error) => void } | undefined;
   /** Removes the listener of `signal`. */
@@ -252,7 +254,12 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const readersBefore = this.reader.ring.readersBegun;
     const shared = sharedOf(this.reader.memory, this.reader.tally);
     worker?.postMessage(shared);
-    if (this.reader.ended) return shared;
+    if (this.reader.ended) {
+      // Packets that wait are the Worker's; the timer keeps no process alive for them.
+      const timer = setInterval(() => this.drainSafely(), SHARED_LOOK_MS).unref();
+      this.sharing = { reading, timer, readersBefore };
+      return shared;
+    }
     // From now on, nothing wakes this thread for packets.
     Atomics.store(this.reader.ring.ring.words, Control.doorbell, Doorbell.events);
     const timer = setInterval(() => this.drainSafely(), SHARED_LOOK_MS);
@@ -405,9 +412,11 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.tellEnd();
   }
 
+  /** Tells events. A listener that throws does not lose those behind the one that it was given. */
   private fetchEvents(): void {
-    if (Atomics.exchange(this.reader.ring.ring.words, Control.events, 0) === 0) return;
-    for (const event of this.native.events()) this.onEvent(event);
+    const { events, native, reader } = this;
+    if (Atomics.exchange(reader.ring.ring.words, Control.events, 0) !== 0) events.push(...native.events());
+    for (let event = events.shift(); event !== undefined; event = events.shift()) this.onEvent(event);
   }
 
   private tellOverrun(): void {

@@ -28,6 +28,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
     overrunFrames,
     lostFrames,
     estimatedFrames: counter('estimatedFrames'),
+    filledFrames: counter('filledFrames'),
     silentFrames: counter('silentFrames'),
     gatedFrames: counter('gatedFrames'),
     pausedFrames: counter('pausedFrames'),

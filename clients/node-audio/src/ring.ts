@@ -102,7 +102,9 @@ export class RingReader {
       const { record } = packet;
       Atomics.compareExchange(words, record, 1, State.free);
       // Taken from the queue and not held yet: all in the queue, or on their way there, are later.
-      const isTaken = this.ring.wide(record + Record.position) < oldest;
+      // The state is read first: a slot that is free now is filled with another packet next.
+      const isFilled = Atomics.load(words, record) === State.filled;
+      const isTaken = isFilled && this.ring.wide(record + Record.position) < oldest;
       if (isTaken) Atomics.compareExchange(words, record, State.filled, State.free);
     }
     tallyWords[TallyWord.held] = this.packets.filter(({ isHeld }) => isHeld).length;

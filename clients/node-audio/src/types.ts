@@ -358,6 +358,8 @@ export interface CaptureStats {
   lostFrames: number;
   /** Those of `lostFrames` that the system did not count: estimated by the time that passed. */
   estimatedFrames: number;
+  /** Missing frames of the second source, or of one of a program's streams, that are silence in packets. */
+  filledFrames: number;
   /** Frames omitted by `silence: 'skip'`. */
   silentFrames: number;
   /** Frames omitted by the gate. */

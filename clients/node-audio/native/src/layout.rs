@@ -119,7 +119,7 @@ pub enum Counter {
     QueuedMax,
     /// Sum of the times from a packet's last frame to its publication, in ns.
     LatencyNs,
-    /// Frames of the second of two sources that were missing, and are silence.
+    /// Missing frames that are silence: of the second of two sources, or of one of a program's streams.
     FilledFrames,
     /// Events that were lost since JavaScript did not fetch them.
     LostEvents,

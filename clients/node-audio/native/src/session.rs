@@ -295,8 +295,8 @@ impl Session {
         wait::wake(&self.packetizer.ring().memory());
     }
 
-    /// Has wakes wait, but for [`HELD_PACKETS_MAX`], until [`let_wakes`](Self::let_wakes): whom they wake would
-    /// take the processor from a source that has not delivered all that it has.
+    /// Has wakes wait, but for [`HELD_PACKETS_MAX`], until [`let_wakes`](Self::let_wakes): an early wake
+    /// would preempt the thread of the source, which has more to deliver.
     pub fn hold_wakes(&mut self) {
         self.holds_wakes = true;
     }

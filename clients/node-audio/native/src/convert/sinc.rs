@@ -28,7 +28,7 @@ const CONVERT_LEN_A_FRAME: u32 = 64;
 pub const ALIGN: Sinc = Sinc { len: 128 };
 
 impl Sinc {
-    /// What converts from one rate to another.
+    /// The filter that converts from one rate to another.
     #[must_use]
     pub fn converting(from_rate: u32, to_rate: u32) -> Self {
         let len = (from_rate * CONVERT_LEN_A_FRAME).div_ceil(to_rate);

@@ -3,8 +3,8 @@
 //! A stream has a place on the timeline by the time of its first frame, and its frames follow each other from there
 //! on. Frames go out as far as every stream that plays has come; a stream that stays behind the others does not hold
 //! them up, and goes on later. While none plays, silence goes out by the clock. **Invariants:** no frame of a stream is
-//! left out; frames that a stream lost are lost frames of the mix where no other stream has sound, else silence that
-//! is counted.
+//! left out. Frames that a stream lost count as lost if no other stream has sound then; else they are silence, counted
+//! as filled.
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ struct Lane {
     activity: Activity,
     /// Since when it plays, in ns.
     since_ns: u64,
-    /// The next frame has a place by its time only: it is the first one, or the first after a pause.
+    /// The next frame is placed by its timestamp: it is the first one, or the first after a pause.
     is_free: bool,
     /// Place of the first span.
     start: u64,

@@ -69,6 +69,10 @@ impl<P: Processes> Tracker<P> {
     }
 
     fn takes(&mut self, stream: &Playing) -> bool {
+        if stream.pid == UNKNOWN_PID {
+            // Only its name tells such a stream from others.
+            return matches!(&self.which, Which::Name(name) if is_named(stream, name));
+        }
         let identity = self.processes.identity(stream.pid);
         let is_known = self.known.contains(&identity);
         if is_known && self.program.is_none() {
@@ -108,7 +112,8 @@ impl<P: Processes> Tracker<P> {
     /// True if a known process is above it.
     fn is_descendant(&self, pid: u32) -> bool {
         let parents = std::iter::successors(Some(pid), |&pid| self.processes.parent(pid));
-        let mut parents = parents.skip(1).take(ANCESTORS_MAX);
+        let is_process = |&pid: &u32| pid != UNKNOWN_PID;
+        let mut parents = parents.skip(1).take(ANCESTORS_MAX).take_while(is_process);
         parents.any(|pid| self.known.contains(&self.processes.identity(pid)))
     }
 
@@ -144,6 +149,9 @@ impl<P: Processes> Tracker<P> {
         self.follow == Follow::Restart
     }
 }
+
+/// The process ID of a stream whose client told none, and of the parent of the first process.
+const UNKNOWN_PID: u32 = 0;
 
 /// True if a program's name or executable is this, in whatever case.
 fn is_named(stream: &Playing, name: &str) -> bool {
@@ -294,6 +302,23 @@ mod tests {
         table.start(14, 1);
         assert_eq!(taken(&mut tracker, &[(14, "other"), (13, "player")]), [13]);
         assert!(tracker.awaits_restart());
+    }
+
+    #[test]
+    fn streams_without_a_process_are_known_by_their_name_alone() {
+        let table = Table::default();
+        table.start(1, 0);
+        table.start(10, 1);
+        for follow in [None, Some(Follow::Children)] {
+            let target = target(Which::Name("player".to_owned()), follow);
+            let mut tracker = Tracker::new(&target, table.clone());
+            let both = [(0, "player"), (0, "other")];
+            assert_eq!(taken(&mut tracker, &both), [0], "{follow:?}");
+            // No process descends from a stream without one.
+            assert_eq!(taken(&mut tracker, &[(10, "other")]), [0; 0], "{follow:?}");
+        }
+        let mut process = Tracker::new(&target(process(10), None), table);
+        assert_eq!(taken(&mut process, &[(0, "player")]), [0; 0]);
     }
 
     #[test]

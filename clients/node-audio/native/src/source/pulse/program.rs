@@ -257,6 +257,13 @@ impl<'c> Streams<'c> {
 
     /// Gives out what is mixed.
     fn deliver(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        let errors = self
+            .lanes
+            .iter()
+            .map(|lane| lane.consumer.counter(Counter::TimeErrorNs));
+        if let Some(error_ns) = errors.max() {
+            session.note_time_error(error_ns);
+        }
         let (encoded, end_ns, format) = (&mut self.encoded, &mut self.end_ns, self.format.format);
         self.mixer.pull(clock::now_ns(), |mixed| {
             let (frames, time) = match mixed {

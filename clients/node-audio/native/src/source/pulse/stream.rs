@@ -231,7 +231,7 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Delivers what is there, and has what comes next wait for an report.
+    /// Delivers the frames that are there, and holds later ones until a timing report.
     fn break_off(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if self.hold.is_none() {
             self.drain(session, outage, u64::MAX)?;

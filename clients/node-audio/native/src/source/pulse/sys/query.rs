@@ -19,7 +19,7 @@ pub struct SourceEntry {
     pub name: String,
     /// For people.
     pub description: String,
-    /// What it gives, of the formats that we take, in the server's own channel map.
+    /// Its format, of the formats that we take, in the server's own channel map.
     pub format: StreamFormat,
     /// Of a monitor: the sink's index and name.
     pub monitor_of: Option<(u32, String)>,

@@ -21,7 +21,7 @@ use crate::limits::SERVER_ANSWER_MS_MAX;
 pub struct Request {
     /// Name of a source.
     pub source: String,
-    /// What is asked for: with the source's own map, the server mixes nothing.
+    /// The format that is asked for: with the source's own map, the server mixes nothing.
     pub format: StreamFormat,
     /// Bytes that come at a time.
     pub fragment_bytes: u32,
@@ -159,7 +159,7 @@ impl<'c> Recording<'c> {
         unsafe { (self.connection.library.pa_stream_get_state)(self.stream.as_ptr()) }
     }
 
-    /// Whether it records still: as libpulse told when that changed, since each call of it costs a system call.
+    /// True while it records: as libpulse told when that changed, since each call of it costs a system call.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.status.is_ready.get()
