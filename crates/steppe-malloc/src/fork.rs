@@ -25,6 +25,8 @@ use crate::sys;
 /// Held while the environment is read.
 pub(crate) static START: Lock = Lock::new();
 
+/// Locks in the order in which they are taken. The `tail_lock` of a record comes before [`LARGE`]'s and is not among
+/// them: whoever holds one opens it before its record can be found in a list again.
 fn locks() -> impl DoubleEndedIterator<Item = &'static Lock> {
     [&WATERMARK.lock, &GROUP.lock, &PURGE, &START, &HEAPS.lock]
         .into_iter()

@@ -160,8 +160,9 @@ impl Large {
 
     /// Makes a block `bytes` long, in whole pages. False: nothing changed.
     fn remap(&self, huge: &'static Huge, bytes: usize) -> bool {
-        let _tail_lock = huge.tail_lock.lock();
+        let tail_lock = huge.tail_lock.lock();
         let guard = self.lock.lock();
+        let stamp = huge.stamp.get();
         let tail = self.take_tail(huge);
         drop(guard);
         let old = huge.block_bytes.get() + tail;
@@ -172,8 +173,15 @@ impl Large {
             left
         });
         let left = resized.flatten();
-        let _guard = self.lock.lock();
-        self.put_tail(huge, left.unwrap_or(tail));
+        let guard = self.lock.lock();
+        let left_behind = left.unwrap_or(tail);
+        match tail {
+            0 => self.put_tail(huge, left_behind),
+            _ => self.keep_tail(huge, left_behind, stamp),
+        }
+        // In this order: a child of a fork between the two would find the record in a list, and locked for ever.
+        drop(tail_lock);
+        drop(guard);
         left.is_some()
     }
 
@@ -236,10 +244,12 @@ impl Large {
         self.huge_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let limit = profile::current().numbers().huge_retained_bytes;
         let now = sys::now_ms();
-        let _tail_lock = huge.tail_lock.lock();
+        let tail_lock = huge.tail_lock.lock();
         let guard = self.lock.lock();
         let resident = bytes + self.take_tail(huge);
         huge.set_block_bytes(resident);
+        // Before the record is in a list that a fork copies: nobody would open it in the child.
+        drop(tail_lock);
         if RETAINED_BYTES.load(Ordering::Relaxed) + resident > limit {
             drop(guard);
             self.give_up(huge);

@@ -36,6 +36,17 @@ impl Large {
         }
     }
 
+    /// Notes `bytes` of a tail whose block was resized, under the lock. It decays since its `stamp`, so a block that is
+    /// resized again and again does not keep it.
+    pub(super) fn keep_tail(&self, huge: &'static Huge, bytes: usize, stamp: u32) {
+        if bytes > 0 {
+            huge.tail_bytes.set(bytes);
+            huge.stamp.set(stamp);
+            self.tails.push_back(huge);
+            RETAINED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
     /// Takes a tail from its record, under the lock. Returns its bytes, 0 if there is none.
     pub(super) fn take_tail(&self, huge: &'static Huge) -> usize {
         let bytes = huge.tail_bytes.take();
@@ -49,7 +60,8 @@ impl Large {
     /// Gives back `enough` bytes, or a tail's more, of tails that have been so for `decay_ms`. Returns the bytes.
     pub(super) fn purge_tails(&self, now: u32, decay_ms: u32, enough: usize) -> usize {
         let mut purged = 0;
-        while purged < enough {
+        let mut busy = 0;
+        while purged < enough && busy < BUSY_MAX {
             let guard = self.lock.lock();
             let Some(oldest) = self.tails.last() else {
                 break;
@@ -57,9 +69,13 @@ impl Large {
             if !deadline::has_passed(oldest.stamp.get(), now, decay_ms) {
                 break;
             }
-            // Else its block is freed or resized at the moment, and the tail with it.
             let Some(_tail_lock) = oldest.tail_lock.try_lock() else {
-                break;
+                // Its block is freed or resized at the moment, and the tail with it; or it was when a fork copied
+                // it. The others do not wait for it.
+                self.tails.remove(oldest);
+                self.tails.push_front(oldest);
+                busy += 1;
+                continue;
             };
             let bytes = self.take_tail(oldest);
             drop(guard);
@@ -74,6 +90,9 @@ impl Large {
         purged
     }
 }
+
+/// Tails that a purge passes over, since their blocks are being freed or resized.
+const BUSY_MAX: usize = 16;
 
 /// Gives `bytes` behind a block back. False: the kernel refused.
 pub(super) fn purge_behind(huge: &Huge, bytes: usize) -> bool {
@@ -123,6 +142,31 @@ mod tests {
         assert_eq!(OWN.purge_some(0, 0, usize::MAX), LONG - SHORT);
         OWN.free_huge(huge, block);
         assert_eq!(OWN.purge_some(0, 0, usize::MAX), SHORT);
+    }
+
+    /// As in a child of a fork that copied the lock while it was held: nobody opens it there.
+    #[test]
+    fn tails_behind_one_that_stays_locked_go_back() {
+        static OWN: Large = Large::new();
+        let (first, _) = shorter(&OWN);
+        let (second, _) = shorter(&OWN);
+        let _tail_lock = first.tail_lock.lock();
+        assert_eq!(OWN.purge_some(0, 0, usize::MAX), LONG - SHORT);
+        assert_eq!(
+            (first.tail_bytes.get(), second.tail_bytes.get()),
+            (LONG - SHORT, 0)
+        );
+    }
+
+    #[test]
+    fn a_block_that_is_resized_does_not_renew_its_tail() {
+        static OWN: Large = Large::new();
+        let (huge, _) = shorter(&OWN);
+        let stamp = huge.stamp.get().wrapping_sub(700);
+        huge.stamp.set(stamp);
+        assert!(OWN.resize_huge(huge, 2 * SHORT).is_some());
+        assert_eq!(huge.stamp.get(), stamp);
+        assert!(huge.tail_bytes.get() > 0);
     }
 
     /// As if its tail were on the way back: the block is neither freed nor resized before.
