@@ -1,7 +1,7 @@
 //! The values of keys that a file leaves out, read once for all files.
 //!
 //! Invariant: a default is what the reader makes of the table's own text, so it is within the
-//! key's bounds; a test of each product reads them all.
+//! key's bounds; a test of `steppe-node` reads them all.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};

@@ -19,12 +19,24 @@ impl Fields {
 
     /// The value of a key of its table, as [`Self::node`] gives it.
     pub fn value(&self, key: &'static Spec) -> Option<&Node> {
+        self.assert_own(key);
         taken::mark(self.table, key);
         match self.field(key) {
             Some(field) => Some(&field.value),
             None if self.has_default(key) => defaults::of(key),
             None => None,
         }
+    }
+
+    /// A key of another table would be absent for ever.
+    fn assert_own(&self, key: &'static Spec) {
+        let mut keys = self.table.keys.iter();
+        debug_assert!(
+            keys.any(|own| std::ptr::eq(*own, key)),
+            "`{}` is no key of `{}`",
+            key.name,
+            self.table.name
+        );
     }
 
     pub(crate) fn field(&self, key: &'static Spec) -> Option<&Field> {

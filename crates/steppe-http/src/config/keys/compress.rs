@@ -2,7 +2,7 @@
 
 use steppe_config::choice::Choices;
 use steppe_config::key::{Key, OptionalKey, PlaceKey, choice, integer, key, list, place, text};
-use steppe_config::mistake::Mistake;
+use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::table::{Absent, Kind, Needs, Table};
 use steppe_config::typed::Fields;
@@ -128,16 +128,17 @@ pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
         );
         mistakes.push(mistake.help("set `breach = \"strict\"`, or take it out"));
     }
-    let algorithms = filter.items(&ALGORITHMS);
-    for (at, node) in algorithms.iter().enumerate() {
-        let coding = node.typed.value::<Coding>();
-        let earlier = algorithms[..at].iter();
-        let first = earlier
-            .filter(|_| coding.is_some())
-            .find(|each| each.typed.value() == coding);
-        if let Some(first) = first {
-            let mistake = Mistake::new(node.span, "this coding is named twice");
-            mistakes.push(mistake.also(first.span, "named first here"));
+    let mut seen: Vec<(Coding, Span)> = Vec::new();
+    for node in filter.items(&ALGORITHMS) {
+        let Some(&coding) = node.typed.value::<Coding>() else {
+            continue;
+        };
+        match seen.iter().find(|(earlier, _)| *earlier == coding) {
+            None => seen.push((coding, node.span)),
+            Some((_, first)) => {
+                let mistake = Mistake::new(node.span, "this coding is named twice");
+                mistakes.push(mistake.also(*first, "named first here"));
+            }
         }
     }
 }
