@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use steppe_mem::{Account, Budget, Clients, ForcedCharge, Shed};
 
 use super::StackMark;
@@ -58,7 +57,7 @@ const SHED_EVERY: Duration = Duration::from_millis(10);
 /// Between two purges of pages that are free among used ones.
 const PURGE_EVERY: Duration = Duration::from_millis(20);
 
-/// A look takes one part in so many of a processor's time, where [`LOOK_PAUSE_MAX`] allows such a pause.
+/// A look takes one part in so many of the thread's time, where [`LOOK_PAUSE_MAX`] allows such a pause.
 const LOOK_SHARE: u32 = 10;
 
 /// The longest pause between two looks while threads ask for much: a worker fills some hundred MiB a second.
@@ -229,7 +228,6 @@ impl Watch {
         let mut waiting = HeldBack::None;
         while !self.figures.is_over.load(Ordering::Relaxed) {
             let now = Instant::now();
-            let cpu = cpu_time();
             self.budget.measure_evictable();
             if let Err(error) = self.look(now) {
                 tracing::warn!(%error, "cannot measure RSS: node/uncharged stays as it is");
@@ -240,7 +238,7 @@ impl Watch {
                 woken_at = now;
                 waiting = self.see_to_held_back(waiting);
             }
-            thread::sleep(pause_after(cpu_time().saturating_sub(cpu)));
+            thread::sleep(pause_after(now.elapsed()));
             if self.debt.is_none() {
                 thread::park_timeout(match waiting {
                     HeldBack::None => EVERY,
@@ -379,16 +377,10 @@ impl Watch {
     }
 }
 
-/// The pause behind a look that took `taken` of a processor: however much is asked for, looks leave it to others. The
-/// time in which others had it does not count: a thread that had to wait has missed enough.
+/// The pause behind a look that took so long: however much is asked for, looks leave the processor to others. It has a
+/// bound, since a look that had to wait for a processor has missed enough.
 fn pause_after(taken: Duration) -> Duration {
     (taken * LOOK_SHARE).clamp(EVERY_IN_DEBT, LOOK_PAUSE_MAX)
-}
-
-/// The processor's time that the calling thread had.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 /// One line for all that were told to close at once, with the one that held most.
