@@ -11,26 +11,14 @@ import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 
 import { AudioCapture, AudioReader } from '@steppe/audio';
+import { mute, open } from './captures.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const open = (synthetic, options) =>
-  AudioCapture.open({ source: { kind: 'synthetic', synthetic: { signal: 'probe', ...synthetic } }, ...options });
 
 /** A capture whose ring is full when it is first read. */
 async function filled(options) {
   const capture = await open({ speed: 50 }, { ring: { slots: 64 }, ...options });
   while (capture.stats().slots.free > 0) await turn();
-  return capture;
-}
-
-/** A capture that is open and from which no sound comes. */
-async function mute() {
-  const capture = await open({});
-  capture.pause();
-  while (capture.stats().pausedFrames === 0) await turn();
-  const loop = capture[Symbol.asyncIterator]();
-  while (capture.stats().slots.filled > 0) await loop.next();
-  await loop.return();
   return capture;
 }
 

@@ -9,6 +9,7 @@ import { after, test } from 'node:test';
 import { AudioCapture } from '../dist/index.mjs';
 import { CASES, CYCLE_FRAMES, run } from './loss-cases.mjs';
 import { SERVERS } from './sound-server.mjs';
+import { undisturbed } from './undisturbed.mjs';
 
 const isLong = process.env.STEPPE_LONG === '1';
 const SHORT = { flow: ['stop server', 'unload', 'move', 'restart', 'overrun', 'idle source', 'blocked loop'], before: ['restart'] };
@@ -51,17 +52,8 @@ function check(serverName, caseName, phase, seen) {
   rows.push(row);
 }
 
-/** As often as five times: where other programs keep the processors, players and servers lose frames of their own. */
-async function undisturbed(serverName, caseName, phase) {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return check(serverName, caseName, phase, await run(serverName, caseName, { phase }));
-    } catch (error) {
-      if (attempt === 5 || !(error instanceof assert.AssertionError)) throw error;
-      console.log(`try ${attempt}: ${error.message}`);
-    }
-  }
-}
+const judged = (serverName, caseName, phase) =>
+  undisturbed(async () => check(serverName, caseName, phase, await run(serverName, caseName, { phase })));
 
 for (const phase of ['flow', 'before']) {
   for (const caseName of Object.keys(CASES)) {
@@ -69,7 +61,7 @@ for (const phase of ['flow', 'before']) {
       const isIncluded = isLong || SHORT[phase].includes(caseName);
       if (!isIncluded || (['load', 'idle source'].includes(caseName) && phase === 'before')) continue;
       const when = phase === 'flow' ? 'in flow' : 'before the first frame';
-      test(`${serverName}, ${caseName}, ${when}: what is lost is told`, () => undisturbed(serverName, caseName, phase));
+      test(`${serverName}, ${caseName}, ${when}: what is lost is told`, () => judged(serverName, caseName, phase));
     }
   }
 }

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 
 import { Checker, PulseServer, probe } from './pulse-server.mjs';
 import { Capture, DISCONTINUITY, SILENT, addon } from './ring-reader.mjs';
+import { undisturbed } from './undisturbed.mjs';
 
 const server = new PulseServer();
 before(() => server.start());
@@ -26,21 +27,6 @@ async function failure(options) {
       resolve(failed);
     }, 5);
   });
-}
-
-/**
- * Runs a capture of a probe until the sound server itself skipped no frame of it, five times at most: on a busy machine
- * its null sink comes too late. `judge` throws where frames were lost that the capture does not account for.
- */
-async function undisturbed(judge) {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await judge();
-    } catch (error) {
-      if (attempt === 5 || !(error instanceof assert.AssertionError)) throw error;
-      console.log(`try ${attempt}: ${error.message}`);
-    }
-  }
 }
 
 test('a probe is captured bit for bit, and a device is told in its own format', () => undisturbed(async () => {

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { Capture, addon } from './ring-reader.mjs';
 import { Checker, SERVERS, probe } from './sound-server.mjs';
+import { undisturbed } from './undisturbed.mjs';
 
 const FORMAT = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
 const SECOND = 48_000;
@@ -106,23 +107,9 @@ for (const [name, Server] of Object.entries(SERVERS)) {
       await playing(0);
     }
 
-    /**
-     * Runs a test until the machine was fast enough for the sound server, five times at most: `judge` throws where
-     * frames were lost.
-     */
-    const undisturbed = (judge) => async () => {
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          return await judge();
-        } catch (error) {
-          if (attempt === 5 || !(error instanceof assert.AssertionError)) throw error;
-          console.log(`try ${attempt}: ${error.message}`);
-          await quiet();
-        }
-      }
-    };
+    const calmly = (judge) => () => undisturbed(judge, quiet);
 
-    test('all streams of a process tree are mixed, new ones too, and no other', undisturbed(async () => {
+    test('all streams of a process tree are mixed, new ones too, and no other', calmly(async () => {
       run('pacat', pacat(8_000));
       const shell = tree(1_000, 2_000);
       await playing(3);
@@ -153,7 +140,7 @@ for (const [name, Server] of Object.entries(SERVERS)) {
       assert.equal(program.lost(), 0);
     }));
 
-    test('no frame is lost where streams are mixed', undisturbed(async () => {
+    test('no frame is lost where streams are mixed', calmly(async () => {
       const checker = new Checker();
       const silent = server.play(Buffer.alloc(20 * SECOND * 4));
       await until(() => listed(silent.pid));
@@ -192,7 +179,7 @@ for (const [name, Server] of Object.entries(SERVERS)) {
       assert.equal(binary.seen.has(7_000), false);
     });
 
-    test('a program that is restarted is captured again, and nothing plays meanwhile', undisturbed(async () => {
+    test('a program that is restarted is captured again, and nothing plays meanwhile', calmly(async () => {
       const player = run('pacat', pacat(1_000));
       await until(() => listed(player.pid));
       const program = new Program({ pid: player.pid, follow: 'restart' });

@@ -12,6 +12,7 @@ import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url';
 
 import { AudioCapture } from '@steppe/audio';
+import { mute, open } from './captures.mjs';
 import { PROGRAMS, isInstalled, probedFrames, readWav, samplesOf } from './wav-reader.mjs';
 
 const require = createRequire(import.meta.url);
@@ -26,20 +27,7 @@ const at = (name) => join(folder, name);
 const SECOND = 48_000;
 const UNKNOWN = 0xffff_ffff;
 
-const open = (synthetic, options) =>
-  AudioCapture.open({ source: { kind: 'synthetic', synthetic: { signal: 'probe', ...synthetic } }, ...options });
 const burst = (packets, options) => open({ pace: 'burst', packets }, options);
-
-/** A capture from which no sound comes. */
-async function mute() {
-  const capture = await open({});
-  capture.pause();
-  while (capture.stats().pausedFrames === 0) await turn();
-  const loop = capture[Symbol.asyncIterator]();
-  while (capture.stats().slots.filled > 0) await loop.next();
-  await loop.return();
-  return capture;
-}
 
 /** Whether samples are a probe from frame 0 on, in one channel. */
 function assertProbe(samples, first = 0) {

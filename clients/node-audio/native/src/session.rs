@@ -332,3 +332,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+pub mod tests;

@@ -136,13 +136,8 @@ impl DeviceClock {
 
     /// When the frame of this number was captured, in ns. `None` before the first observation.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "saturates, which is what a time before the first one should"
-    )]
     pub fn time_of(&self, frame: u64) -> Option<u64> {
-        self.exact_time_of_frame(frame).map(|ns| ns as u64)
+        self.exact_time_of_frame(frame).map(whole)
     }
 
     /// As [`time_of`](Self::time_of), as a fraction.
@@ -161,13 +156,8 @@ impl DeviceClock {
     /// By how much the times that were told of late were off from what it predicted, at most: a bound of its
     /// error, in ns.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "not negative, and saturating"
-    )]
     pub fn scatter_ns(&self) -> u64 {
-        self.scatter_ns.ceil() as u64
+        whole(self.scatter_ns.ceil())
     }
 
     /// How long a frame lasts over what it should, as a ratio.
@@ -188,6 +178,16 @@ impl DeviceClock {
 )]
 fn of_ns(ns: u64) -> f64 {
     ns as f64
+}
+
+/// Whole nanoseconds; 0 for less, which is what a time before the first one should be.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates"
+)]
+pub(super) fn whole(ns: f64) -> u64 {
+    ns as u64
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! estimate. What sound systems say is late at times and hardly ever early, so that the least late of
 //! several times counts. **Invariant:** the clock is never set anew without a verdict that says so.
 
-use crate::clock::device::DeviceClock;
+use crate::clock::device::{DeviceClock, whole};
 use crate::format::Format;
 use crate::limits::{
     CLOCK_DOUBT_NS, CLOCK_GAP_NS, CLOCK_GAP_NS_MIN, CLOCK_LOOKS, CLOCK_LOOKS_FIRST,
@@ -101,14 +101,9 @@ impl Timeline {
 
     /// A bound of the error of its times, in ns.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "not negative, and saturating"
-    )]
     pub fn scatter_ns(&self) -> u64 {
         let doubt_ns = self.doubt.map_or(0.0, |doubt| doubt.least_ns.abs());
-        self.clock.scatter_ns().max(doubt_ns as u64)
+        self.clock.scatter_ns().max(whole(doubt_ns))
     }
 
     /// `true`: there are times enough for the first packet's.
@@ -226,15 +221,6 @@ impl Timeline {
         self.settling = None;
         self.is_confirmed = false;
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positive, and saturating as `as` is"
-)]
-fn whole(ns: f64) -> u64 {
-    ns as u64
 }
 
 #[cfg(test)]

@@ -153,34 +153,8 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel_map::ChannelMap;
-    use crate::convert::Policy;
-    use crate::format::Sample;
-    use crate::packetizer::{Overrun, Packetizer, Settings, Silence};
     use crate::ring::tests::ring;
-    use crate::session::Control;
-    use std::sync::Arc;
-    use std::sync::mpsc::Receiver;
-
-    const FORMAT: Format = Format {
-        rate: 48_000,
-        channels: 1,
-        sample: Sample::S16,
-    };
-
-    fn session() -> (Session, Receiver<Event>) {
-        let settings = Settings {
-            format: FORMAT,
-            map: ChannelMap::standard(FORMAT.channels),
-            packet_frames: 480,
-            overrun: Overrun::DropOldest,
-            silence: Silence::Emit,
-            gate: None,
-        };
-        let packetizer = Packetizer::new(ring(4, 960), settings).unwrap();
-        let control = Arc::new(Control::default());
-        Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}))
-    }
+    use crate::session::tests::{FORMAT, PACKET_BYTES, session};
 
     fn gone() -> Error {
         Error::NoServer("gone".to_owned())
@@ -188,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_outage_before_the_first_frame_is_over_with_it() {
-        let (mut session, events) = session();
+        let (mut session, events) = session(ring(4, PACKET_BYTES));
         let mut outage = Outage::default();
         outage.over(&mut session, "zc", FORMAT).unwrap();
         outage.began(&mut session, None).unwrap();
@@ -213,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_outage_that_ends_twice_is_told_once_and_whole() {
-        let (mut session, events) = session();
+        let (mut session, events) = session(ring(4, PACKET_BYTES));
         let mut outage = Outage::default();
         outage.over(&mut session, "zc", FORMAT).unwrap();
         outage.close_gap(&mut session, 1_000_000_000).unwrap();

@@ -109,20 +109,10 @@ impl Periods {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel_map::ChannelMap;
-    use crate::convert::Policy;
-    use crate::format::Sample;
     use crate::layout::flag;
-    use crate::packetizer::{Overrun, Packetizer, Settings, Silence};
     use crate::ring::tests::{Consumer, ring};
-    use crate::session::Control;
-    use std::sync::Arc;
+    use crate::session::tests::{FORMAT, PACKET_BYTES, session};
 
-    const FORMAT: Format = Format {
-        rate: 48_000,
-        channels: 1,
-        sample: Sample::S16,
-    };
     const MS: u64 = 1_000_000;
 
     /// Periods of 10 ms, one packet each, and what becomes of them.
@@ -135,19 +125,9 @@ mod tests {
 
     impl Device {
         fn new(times: Times) -> Self {
-            let settings = Settings {
-                format: FORMAT,
-                map: ChannelMap::standard(1),
-                packet_frames: 480,
-                overrun: Overrun::DropOldest,
-                silence: Silence::Emit,
-                gate: None,
-            };
-            let ring = ring(4, 960);
+            let ring = ring(4, PACKET_BYTES);
             let consumer = Consumer::of(&ring);
-            let packetizer = Packetizer::new(ring, settings).unwrap();
-            let control = Arc::new(Control::default());
-            let (session, _) = Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}));
+            let (session, _) = session(ring);
             Self {
                 periods: Periods::new(FORMAT, times),
                 session,
