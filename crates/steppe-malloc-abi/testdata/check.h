@@ -47,9 +47,9 @@ static inline int is_aligned(const void *block, size_t align) {
   return (uintptr_t)block % align == 0;
 }
 
-/* The number behind `label` in a file of /proc; the first one of the file for an empty label. Allocates nothing. */
+/* The number behind `label` in a file of the kernel's; the first one of the file for an empty label. Allocates nothing. */
 static inline long proc_number(const char *path, const char *label) {
-  char text[4096];
+  char text[8192];
   int file = open(path, O_RDONLY);
   CHECK(file >= 0);
   ssize_t len = read(file, text, sizeof text - 1);

@@ -258,33 +258,19 @@ static void survive(void) {
     }
 }
 
-/* The number behind a name in a file of the kernel's, or the number that the file is. */
-static long number_in(const char *path, const char *name) {
-  static char text[8192];
-  int file = open(path, O_RDONLY);
-  CHECK(file >= 0);
-  ssize_t len = read(file, text, sizeof text - 1);
-  CHECK(len > 0);
-  close(file);
-  text[len] = 0;
-  const char *found = strstr(text, name);
-  CHECK(found != NULL);
-  return atol(found + strlen(name));
-}
-
 /* A part of each huge page is freed: it is gone from the control group too, whose usage the file USAGE has. */
 static void huge_pages(void) {
   const char *usage = getenv("USAGE");
   take_total(64 * 1024, 256 * MIB);
-  long huge = number_in("/proc/self/smaps_rollup", "AnonHugePages:") * 1024;
+  long huge = proc_number("/proc/self/smaps_rollup", "AnonHugePages:") * 1024;
   printf("%ld MiB in huge pages\n", huge / MIB);
   if (huge < 200 * MIB) return;
-  CHECK(number_in(usage, "") > 250 * MIB);
+  CHECK(proc_number(usage, "") > 250 * MIB);
   for (size_t i = 0; i < count; i++)
     if (i % 32 != 0) free(blocks[i]);
   struct timespec pause = {0, 20 * 1000 * 1000};
-  for (int look = 0; look < 3000 && number_in(usage, "") > 32 * MIB; look++) nanosleep(&pause, NULL);
-  CHECK(number_in(usage, "") <= 32 * MIB);
+  for (int look = 0; look < 3000 && proc_number(usage, "") > 32 * MIB; look++) nanosleep(&pause, NULL);
+  CHECK(proc_number(usage, "") <= 32 * MIB);
   for (size_t i = 0; i < count; i += 32) CHECK(blocks[i][65535] == 1);
 }
 
