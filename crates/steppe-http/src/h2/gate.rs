@@ -2,8 +2,9 @@
 //!
 //! The `h2` crate takes all frames that there are and keeps the lists until somebody asks for them: one byte of a
 //! list can become a field of a hundred. While the budget has plenty, a connection is read in large pieces, and what
-//! a piece can bring is free. When it is short, or a client's share is, a connection is read frame by frame, and the payload of a list only
-//! when the most that the list can take is reserved. A list that came in part keeps that until it is whole.
+//! a piece can bring is free. When it is short, or a client's share is, a connection is read frame by frame, and the
+//! payload of a list only when the most that the list can take is reserved. A list that came in part keeps that until
+//! it is whole.
 //!
 //! Toward clients, a list that opens a stream is read only when the connection's task has taken the last one, and none
 //! while a stream waits for memory. Other frames are read on up to there: they free memory.
