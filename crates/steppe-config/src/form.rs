@@ -121,7 +121,7 @@ impl<T: Any + Send + Sync> Form<T> {
             return FromText::File(path);
         }
         FromText::Parsed(Parsed {
-            value: Arc::new(value),
+            value: Arc::new(value.expect("it is neither a string nor a path")),
             written,
             form: self,
         })
@@ -181,8 +181,8 @@ impl<T: Any + Send + Sync> AnyForm for Form<T> {
     }
 
     fn show(&self, value: &dyn Any) -> String {
-        match (&self.show, value.downcast_ref::<Option<T>>()) {
-            (Show::By(show), Some(Some(value))) => show(value),
+        match (&self.show, value.downcast_ref()) {
+            (Show::By(show), Some(value)) => show(value),
             _ => String::new(),
         }
     }
@@ -195,7 +195,7 @@ impl<T: Any + Send + Sync> AnyForm for Form<T> {
 /// A value that a form parsed.
 #[derive(Clone)]
 pub struct Parsed {
-    /// An `Option<T>` that is there, of the form's `T`.
+    /// Of the form's type.
     value: Arc<dyn Any + Send + Sync>,
     /// The text, where the form shows it as it was written.
     written: Option<Box<str>>,
@@ -206,7 +206,7 @@ impl Parsed {
     /// The value; `None`: it is of another type.
     #[must_use]
     pub fn value<T: 'static>(&self) -> Option<&T> {
-        self.value.downcast_ref::<Option<T>>()?.as_ref()
+        self.value.downcast_ref()
     }
 
     /// The text that stands for it.

@@ -11,7 +11,7 @@ use crate::choice::Choices;
 use crate::form::Form;
 use crate::mistake::Span;
 use crate::table::{Absent, Kind, Spec};
-use crate::typed::{Fields, Named, Node, Typed};
+use crate::typed::{Fields, Node, Typed};
 
 /// The values that a key takes, which are read as `T`.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct OptionalKey<T: 'static> {
     read: fn(&Node) -> Option<T>,
 }
 
-/// A key whose value is a table, a list of tables, or a map of them, which are read in their place.
+/// A key whose value is a table or a list of tables, which are read in their place.
 #[derive(Debug)]
 pub struct PlaceKey {
     /// Its entry in the table of keys.
@@ -83,14 +83,6 @@ pub const fn boolean() -> Type<bool> {
     }
 }
 
-/// A share of a whole, above 0 and at most 1.
-pub const fn share() -> Type<f64> {
-    Type {
-        kind: Kind::Share,
-        read: leaf,
-    }
-}
-
 /// One of these strings, each of which stands for a value.
 pub const fn choice<E: Any + Copy + Sync>(choices: &'static Choices<E>) -> Type<E> {
     Type {
@@ -112,25 +104,6 @@ pub const fn set<E: Any + Clone>(item: &'static Type<E>) -> Type<Vec<E>> {
     Type {
         kind: Kind::Set(&item.kind),
         read: leaves,
-    }
-}
-
-/// A value, or a list of at least one.
-pub const fn one_or_many<T: Any + Clone>(item: &'static Type<T>) -> Type<Vec<T>> {
-    Type {
-        kind: Kind::OneOrMany(&item.kind),
-        read: leaves,
-    }
-}
-
-/// A table of strings, or of lists of strings, whose keys are of the form `name`: a pair for each string.
-pub const fn pairs(
-    name: &'static Form<String>,
-    kind: &'static Kind,
-) -> Type<Vec<(String, String)>> {
-    Type {
-        kind: Kind::Map(name, kind),
-        read: strings_by_name,
     }
 }
 
@@ -175,27 +148,11 @@ impl<T> OptionalKey<T> {
         Key { spec, read }
     }
 
-    /// These strings hold where another key says so; else nothing.
-    #[must_use]
-    pub const fn or_where(self, default: Absent) -> Self {
-        let Self { spec, read } = self;
-        let spec = spec.absent(default);
-        Self { spec, read }
-    }
-
     /// Marks what `/config` must not show.
     #[must_use]
     pub const fn secret(self) -> Self {
         let Self { spec, read } = self;
         let spec = spec.secret();
-        Self { spec, read }
-    }
-
-    /// Marks a key beside which the others of its table have no effect.
-    #[must_use]
-    pub const fn exclusive(self) -> Self {
-        let Self { spec, read } = self;
-        let spec = spec.exclusive();
         Self { spec, read }
     }
 }
@@ -205,19 +162,6 @@ impl PlaceKey {
     #[must_use]
     pub const fn or(self, default: Absent) -> Self {
         let spec = self.spec.absent(default);
-        Self { spec }
-    }
-
-    /// Its table is refused without it.
-    #[must_use]
-    pub const fn required(self) -> Self {
-        self.or(Absent::Required)
-    }
-
-    /// Marks a key beside which the others of its table have no effect.
-    #[must_use]
-    pub const fn exclusive(self) -> Self {
-        let spec = self.spec.exclusive();
         Self { spec }
     }
 }
@@ -300,15 +244,6 @@ impl Fields {
             _ => &[],
         }
     }
-
-    /// The entries of a map; none when it is absent or invalid.
-    #[must_use]
-    pub fn entries<K: Entry>(&self, key: &'static K) -> &[Named] {
-        match self.value(key.spec()).map(|node| &node.typed) {
-            Some(Typed::Map(entries)) => entries,
-            _ => &[],
-        }
-    }
 }
 
 fn leaf<T: Any + Clone>(node: &Node) -> Option<T> {
@@ -324,19 +259,4 @@ fn leaves<T: Any + Clone>(node: &Node) -> Option<Vec<T>> {
         Typed::List(items) => items.iter().map(leaf).collect(),
         _ => None,
     }
-}
-
-fn strings_by_name(node: &Node) -> Option<Vec<(String, String)>> {
-    let Typed::Map(entries) = &node.typed else {
-        return None;
-    };
-    let mut pairs = Vec::new();
-    for entry in entries {
-        let values = match &entry.value.typed {
-            Typed::List(_) => leaves(&entry.value)?,
-            _ => vec![leaf(&entry.value)?],
-        };
-        pairs.extend(values.into_iter().map(|value| (entry.name.clone(), value)));
-    }
-    Some(pairs)
 }

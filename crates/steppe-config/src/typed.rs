@@ -126,6 +126,24 @@ impl Typed {
     }
 }
 
+/// Items of a list that stand in it before: each with its value, its place, and the place of the first one. Invalid
+/// ones are no values.
+pub fn repeated<T: PartialEq + 'static>(items: &[Node]) -> impl Iterator<Item = (&T, Span, Span)> {
+    let mut seen: Vec<(&T, Span)> = Vec::new();
+    let valid = items
+        .iter()
+        .filter_map(|node| Some((node.typed.value::<T>()?, node.span)));
+    valid.filter_map(move |(value, span)| {
+        match seen.iter().find(|(earlier, _)| *earlier == value) {
+            Some((_, first)) => Some((value, span, *first)),
+            None => {
+                seen.push((value, span));
+                None
+            }
+        }
+    })
+}
+
 impl Node {
     /// The table that it holds, whatever its tag.
     pub fn fields(&self) -> Option<&Fields> {

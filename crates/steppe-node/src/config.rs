@@ -46,30 +46,14 @@ use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
 use crate::container::{MemoryLimit, memory_limit};
+use keys::ROOT;
 
 pub use self::budget::{BudgetError, share_of};
 pub use self::machine::Machine;
 pub use self::manual::manual;
-use keys::ROOT;
 pub use steppe_config::mistake::{Mistake, Span};
 pub use steppe_config::report::{Drawing, Report};
 pub(crate) use steppe_config::units::duration_text;
-
-/// Reads a duration as configurations write it, such as `250ms`.
-///
-/// # Errors
-/// What is wrong with it, and what would be right.
-pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
-    units::duration(text).map_err(Refusal::told)
-}
-
-/// Reads a number of bytes as configurations write it, such as `64MiB`.
-///
-/// # Errors
-/// As [`read_duration`].
-pub(crate) fn read_size(text: &str) -> Result<u64, String> {
-    units::size(text).map_err(Refusal::told)
-}
 
 /// The configuration of `steppe run` without a file.
 pub const DEFAULT: &str = include_str!("default.toml");

@@ -3,4 +3,4 @@
 //! Invariant: every key of a table here is read by its builder here. Non-goals: tables that `steppe-node` still holds.
 
 pub mod compress;
-mod forms;
+pub mod forms;

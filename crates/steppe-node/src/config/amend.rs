@@ -7,11 +7,11 @@
 
 use std::path::Path;
 
+use steppe_config::typed::{Fields, Node, Typed};
 use steppe_http::config::Listener;
 use steppe_net::{ListenAddress, ServerAddress};
 
 use super::{Config, build, forms};
-use steppe_config::typed::{Fields, Node, Typed};
 
 impl Config {
     /// Moves the first listener.

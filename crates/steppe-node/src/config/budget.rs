@@ -2,13 +2,14 @@
 //!
 //! Invariant: `steppe check` and `steppe run` decide alike, by [`MemoryBudget::bytes`].
 
-use super::limits::MEMORY_BUDGET_MIN;
-use super::{MemoryBudget, Objection};
-use crate::container::{LimitSource, MemoryLimit};
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::Fields;
 use steppe_config::units::size_text;
+
+use super::limits::MEMORY_BUDGET_MIN;
+use super::{MemoryBudget, Objection};
+use crate::container::{LimitSource, MemoryLimit};
 
 /// Why a budget can't be had here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

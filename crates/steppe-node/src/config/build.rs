@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::{
@@ -26,13 +27,12 @@ use steppe_net::ServerAddress;
 use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
-pub(super) use filters::json_edits;
-
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Trace, Workers};
 use crate::config::typed::{ByName, FromNode};
 use crate::doh::FORWARDER;
 use crate::plane_upstream::PLANE;
-use steppe_config::typed::{Fields, Named, Node as Read, Typed};
+
+pub(super) use filters::json_edits;
 
 pub(super) fn config(file: Fields) -> Option<Config> {
     let Sections {

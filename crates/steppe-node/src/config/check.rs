@@ -16,14 +16,14 @@ mod tls;
 
 use std::net::IpAddr;
 
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::tree::{Value, ValueKind};
+use steppe_config::typed::{Fields, Node, Typed, repeated};
 use steppe_net::ListenAddress;
 
 use super::keys::ROOT;
-use crate::config::typed::{ByName, FromNode};
-use steppe_config::mistake::{Mistake, Span};
-use steppe_config::mistakes::Mistakes;
-use steppe_config::tree::{Value, ValueKind};
-use steppe_config::typed::{Fields, Node, Typed};
+use crate::config::typed::ByName;
 
 /// Finds the mistakes of a file that `read` has read.
 pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
@@ -46,7 +46,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
             .iter()
             .filter_map(|node| node.fields())
         {
-            protocols(listener, mistakes);
+            named_twice(listener.list("protocols"), "protocol", mistakes);
             proxy_protocol(http, listener, mistakes);
         }
         fields::check(http, mistakes);
@@ -104,19 +104,17 @@ fn access_log(file: &Fields, mistakes: &mut Mistakes) {
         let mistake = Mistake::new(fields.span, message).label("it has a fixed set of fields");
         mistakes.push(mistake.help("set `format = \"json\"`"));
     }
-    let mut seen: Vec<(&str, Span)> = Vec::new();
-    for node in access.list("fields") {
-        let Some(name) = <&str>::from_node(node) else {
-            continue;
-        };
-        match seen.iter().find(|(earlier, _)| *earlier == name) {
-            None => seen.push((name, node.span)),
-            Some((_, first)) => mistakes.push(
-                Mistake::new(node.span, format!("field \"{name}\" is named twice"))
-                    .label("again here")
-                    .also(*first, "first here"),
-            ),
-        }
+    named_twice(access.list("fields"), "field", mistakes);
+}
+
+/// Each name of a list stands in it once.
+fn named_twice(names: &[Node], kind: &str, mistakes: &mut Mistakes) {
+    for (name, again, first) in repeated::<&'static str>(names) {
+        mistakes.push(
+            Mistake::new(again, format!("{kind} \"{name}\" is named twice"))
+                .label("again here")
+                .also(first, "first here"),
+        );
     }
 }
 
@@ -180,22 +178,5 @@ fn proxy_protocol(http: &Fields, listener: &Fields, mistakes: &mut Mistakes) {
             .label("every connection would be closed")
             .help("name them in `http.trusted_proxies`"),
         );
-    }
-}
-
-fn protocols(listener: &Fields, mistakes: &mut Mistakes) {
-    let mut seen: Vec<(&str, Span)> = Vec::new();
-    for node in listener.list("protocols") {
-        let Some(protocol) = <&str>::from_node(node) else {
-            continue;
-        };
-        match seen.iter().find(|(earlier, _)| *earlier == protocol) {
-            None => seen.push((protocol, node.span)),
-            Some((_, first)) => mistakes.push(
-                Mistake::new(node.span, format!("protocol \"{protocol}\" is named twice"))
-                    .label("again here")
-                    .also(*first, "first here"),
-            ),
-        }
     }
 }

@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use regex::bytes::Regex;
 pub(super) use steppe_config::form::{ANY, FILE, FOLDER};
 use steppe_config::form::{Form, MASK, Read, Refusal};
-use steppe_config::mistake::shown;
 use steppe_config::table::Kind;
 use steppe_dns::client::ClientId;
 use steppe_dns::config::Server as DnsServer;
@@ -17,10 +16,10 @@ use steppe_dns::hosts::RecordData;
 use steppe_dns::schedule::{Hours, Zone};
 use steppe_dns::wire::{Name, Rtype};
 use steppe_etcd::Endpoint;
+pub(super) use steppe_http::config::keys::forms::PATH;
 use steppe_http::config::{
     HashOn, HedgeAfter, HostPattern, RateKey, Statuses, TextSource, TokenSource,
 };
-use steppe_http::path::PathPattern;
 use steppe_net::tls::x509;
 use steppe_net::{ListenAddress, ServerAddress};
 
@@ -69,12 +68,6 @@ pub(super) static HOST: Form<HostPattern> = Form::new(
 )
 .pattern("^.+$")
 .shown_by(host_text);
-
-/// Path of a route.
-pub(super) static PATH: Form<PathPattern> =
-    Form::new("a path such as \"/v1/{id}\" or \"/{rest*}\"", path_pattern)
-        .pattern("^/")
-        .shown_by(ToString::to_string);
 
 /// Method.
 pub(super) static METHOD: Form<String> =
@@ -345,16 +338,6 @@ pub(super) static DNS_NAME_KEY: Form<Name> =
     })
     .pattern("^[!-~]+$")
     .shown_by(ToString::to_string);
-
-fn path_pattern(text: &str, _: &Path) -> Read<PathPattern> {
-    PathPattern::parse(text).map_err(|error| {
-        let refusal = Refusal::new(format!("`{}` is not a path pattern", shown(text)));
-        Refusal {
-            range: Some(error.span.clone()),
-            ..refusal.help(error.to_string())
-        }
-    })
-}
 
 fn rule_method(text: &str, _: &Path) -> Read<String> {
     match text {

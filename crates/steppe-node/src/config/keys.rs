@@ -17,6 +17,10 @@ mod tls;
 mod transform;
 mod upstream;
 
+use std::time::Duration;
+
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
 use super::limits::{
     DRAIN_TIMEOUT_MAX, KEEPALIVE, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN,
     TIMEOUT_MAX, WEIGHT, WORKERS_MAX,
@@ -28,8 +32,6 @@ use files::FILES;
 use filter::FILTER;
 use listener::LISTENER;
 use plane::{DISCOVERY, PLANE};
-use std::time::Duration;
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 use tls::{ADMIN_TLS, CLIENT_CERT, UPSTREAM_TLS};
 use upstream::{CIRCUIT_BREAKER, HEALTH, HEDGE, OUTLIER, RETRY, STICKY};
 

@@ -10,10 +10,11 @@ mod pages;
 use std::fs;
 use std::path::Path;
 
+use steppe_config::table::{Kind, Needs, Spec, Support, Table, Tagged, Variant, summary};
+
 use super::keys::ROOT;
 use cells::{default, prose, takes, wrapped};
 use pages::{PAGES, Page, file_of};
-use steppe_config::table::{Kind, Needs, Spec, Support, Table, Tagged, Variant, summary};
 
 /// The second line of generated pages.
 pub(crate) const MARK: &str = "<!-- Generated from the code by `make docs`. -->";

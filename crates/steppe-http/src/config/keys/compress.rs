@@ -2,10 +2,10 @@
 
 use steppe_config::choice::Choices;
 use steppe_config::key::{Key, OptionalKey, PlaceKey, choice, integer, key, list, place, text};
-use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::table::{Absent, Kind, Needs, Table};
-use steppe_config::typed::Fields;
+use steppe_config::typed::{Fields, repeated};
 
 use super::forms::{MEDIA_RANGE, PATH};
 use crate::config::{Breach, Coding, Compress, Levels, MediaRange};
@@ -118,7 +118,7 @@ pub fn build(filter: &Fields) -> Option<Compress> {
     })
 }
 
-/// Finds the mistakes of what several keys say together.
+/// Finds the mistakes of what several keys say together: one that has no effect, a coding that is named twice.
 pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
     let is_strict = filter.get(&BREACH) == Some(Breach::Strict);
     if let Some(at) = filter.place_of(&SECRET_PATHS).filter(|_| !is_strict) {
@@ -128,17 +128,8 @@ pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
         );
         mistakes.push(mistake.help("set `breach = \"strict\"`, or take it out"));
     }
-    let mut seen: Vec<(Coding, Span)> = Vec::new();
-    for node in filter.items(&ALGORITHMS) {
-        let Some(&coding) = node.typed.value::<Coding>() else {
-            continue;
-        };
-        match seen.iter().find(|(earlier, _)| *earlier == coding) {
-            None => seen.push((coding, node.span)),
-            Some((_, first)) => {
-                let mistake = Mistake::new(node.span, "this coding is named twice");
-                mistakes.push(mistake.also(*first, "named first here"));
-            }
-        }
+    for (_, again, first) in repeated::<Coding>(filter.items(&ALGORITHMS)) {
+        let mistake = Mistake::new(again, "this coding is named twice");
+        mistakes.push(mistake.also(first, "named first here"));
     }
 }

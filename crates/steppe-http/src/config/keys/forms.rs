@@ -16,7 +16,7 @@ pub(super) static MEDIA_RANGE: Form<MediaRange> = Form::new(
 .pattern("^[!#$%&'+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
 
 /// Path of a route.
-pub(super) static PATH: Form<PathPattern> =
+pub static PATH: Form<PathPattern> =
     Form::new("a path such as \"/v1/{id}\" or \"/{rest*}\"", path_pattern)
         .pattern("^/")
         .shown_by(ToString::to_string);

@@ -23,7 +23,7 @@ use super::tls::Tls;
 use super::wishes::Wishes;
 use crate::cli::code::Code;
 use crate::cli::console::{print, say};
-use crate::config::{read_duration, read_size};
+use crate::config::{duration, size};
 use load::{Load, Plan};
 
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub(super) struct Options {
     #[arg(long)]
     stream: bool,
     /// Memory limit for responses
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
     budget: u64,
     /// Prints the load protocol of steppe-lab
     #[arg(long)]
@@ -72,7 +72,7 @@ struct Length {
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Time in which calls begin; open calls then finish
-    #[arg(long, value_name = "DURATION", value_parser = read_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
 }
 

@@ -20,7 +20,7 @@ use super::tls::Tls;
 use super::wishes::Wishes;
 use crate::cli::code::Code;
 use crate::cli::console::say;
-use crate::config::read_size;
+use crate::config::size;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -52,7 +52,7 @@ pub(super) struct Options {
     #[arg(long)]
     stream: bool,
     /// Memory limit for the response
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
     budget: u64,
     /// Prints the bytes sent and received to standard error
     #[arg(short, long)]

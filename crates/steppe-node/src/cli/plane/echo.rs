@@ -19,7 +19,7 @@ use super::memory::Held;
 use super::tls::Tls;
 use crate::cli::code::Code;
 use crate::cli::console::{print, say};
-use crate::config::{read_duration, read_size};
+use crate::config::{duration, size};
 use handler::Manner;
 
 #[derive(Debug, Args)]
@@ -34,10 +34,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "NAME", default_value = "echo")]
     service: String,
     /// Memory limit for requests and responses
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = read_size)]
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = size)]
     budget: u64,
     /// Delay of each response; with --tokens, duration of each response
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = read_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     hold: Duration,
     /// Maximum number of concurrent calls; further calls wait, or are refused if they must not queue
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -49,7 +49,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "N", conflicts_with = "json")]
     tokens: Option<u32>,
     /// Time for open calls to finish after a stop signal
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = read_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     drain_timeout: Duration,
 }
 
@@ -75,7 +75,7 @@ struct Announced {
     #[arg(long, value_name = "HOST:PORT", requires = "announce")]
     advertise: Option<String>,
     /// Lease in etcd, after which a silent worker is removed; at least 2s [default: 10s]
-    #[arg(long, value_name = "DURATION", requires = "announce", value_parser = read_duration)]
+    #[arg(long, value_name = "DURATION", requires = "announce", value_parser = duration)]
     lease: Option<Duration>,
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use clap::Args;
 use steppe_plane::frame::Queueing;
 
-use crate::config::read_duration;
+use crate::config::duration;
 
 /// What a call wants besides its answer.
 #[derive(Debug, Args)]
 pub(super) struct Wishes {
     /// Deadline of each call, over all hops
-    #[arg(long, value_name = "DURATION", value_parser = read_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(super) deadline: Option<Duration>,
     /// Requests an immediate refusal instead of queueing
     #[arg(long)]

@@ -9,10 +9,10 @@ mod setting;
 mod upstream;
 
 use ipnet::IpNet;
+use steppe_config::typed::{Fields, Node as Read, Typed};
 use steppe_dns::config::{Cache, Forwarder, InProcess};
 
 use crate::config::typed::ByName;
-use steppe_config::typed::{Fields, Node as Read, Typed};
 use upstream::upstream;
 
 pub(super) fn forwarder(dns: &Fields) -> Option<Forwarder> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use steppe_config::typed::{Fields, Named, Node, Typed};
 use steppe_http::config::keys::compress;
 use steppe_http::config::{
     BasicAuth, Cache, Cors, ErrorContent, ErrorPage, ErrorPages, ErrorsOf, FieldEdits,
@@ -11,7 +12,6 @@ use steppe_http::config::{
 };
 
 use crate::config::typed::ByName;
-use steppe_config::typed::{Fields, Named, Node, Typed};
 
 pub(in crate::config) fn filter(
     entry: &Named,

@@ -2,15 +2,14 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
+use steppe_config::typed::{Fields, Node, Typed};
 use steppe_net::ServerAddress;
 use steppe_net::tls::config::ServerTrust;
 use steppe_plane::config::{Listener, Peers, Plane, Queue, Rule, Services, Workers};
 use steppe_plane::{ALPN, DialedWorker, Directory};
 
 use super::tls;
-
 use crate::config::typed::{ByName, FromNode};
-use steppe_config::typed::{Fields, Node, Typed};
 
 /// `plane`, where the file has it, and the workers of `discovery`.
 pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<Plane> {

@@ -5,13 +5,13 @@
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
+use steppe_config::typed::{Fields, Node, Typed};
 use steppe_http::config::{H1, H2, ListenerTls};
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
 };
 
 use crate::config::typed::ByName;
-use steppe_config::typed::{Fields, Node, Typed};
 
 /// HTTP/1.1 in ALPN (RFC 7301 §6).
 pub(super) const HTTP_1_1: &[u8] = b"http/1.1";

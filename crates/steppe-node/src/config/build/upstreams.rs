@@ -2,6 +2,7 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
+use steppe_config::typed::Fields;
 use steppe_http::config::{
     Balance, CircuitBreaker, H1, H2, Health, HealthRequest, Hedge, Outlier, ProtocolName, Retry,
     RetryOn, Sticky,
@@ -11,7 +12,6 @@ use steppe_net::tls::config::ServerTrust;
 
 use super::tls;
 use crate::config::typed::ByName;
-use steppe_config::typed::Fields;
 
 /// A table that need not be there.
 macro_rules! table {

@@ -1,8 +1,9 @@
 //! The addresses that a node listens on, by what it receives there.
 
+use steppe_config::typed::{Fields, Node};
+
 use super::plane;
 use crate::config::typed::FromNode;
-use steppe_config::typed::{Fields, Node};
 
 /// Where connections are accepted: by admin, gateway, forwarder and request plane.
 pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {

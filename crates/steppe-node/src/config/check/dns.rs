@@ -5,12 +5,12 @@ mod rules;
 mod setting;
 mod upstream;
 
-use steppe_net::ListenAddress;
-
-use crate::config::typed::FromNode;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+use steppe_net::ListenAddress;
+
+use crate::config::typed::FromNode;
 
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     for listener in dns.list("listener").iter().filter_map(Node::fields) {

@@ -1,12 +1,12 @@
 //! What the keys of an `error-pages` filter say together.
 
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 use steppe_http::config::Statuses;
 use steppe_http::limits::{ERROR_PAGE_BYTES_MAX, ERROR_PAGES_MAX};
 
 use crate::config::typed::FromNode;
-use steppe_config::mistake::Mistake;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
 
 const ERRORS: std::ops::RangeInclusive<u16> = 400..=599;
 

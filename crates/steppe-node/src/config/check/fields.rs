@@ -1,13 +1,13 @@
 //! Fields that upstreams and filters write, and what stands beside `respond` and `plane`.
 
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Named, Node};
 use steppe_http::config::RetryOn;
 use steppe_http::limits::RESPOND_BYTES_MAX;
 
 use crate::config::grammar::is_ours;
 use crate::config::typed::{ByName, FromNode};
-use steppe_config::mistake::{Mistake, Span};
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Named, Node};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for upstream in http.map("upstream") {

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use regex::bytes::Regex;
-
-use super::error_pages;
-use super::fields::{edits, refuse_ours};
-use crate::config::build::json_edits as build_json;
-use crate::config::typed::{ByName, FromNode};
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_http::config::keys::compress;
 use steppe_http::config::{RateKey, TextSource};
+
+use super::error_pages;
+use super::fields::{edits, refuse_ours};
+use crate::config::build::json_edits as build_json;
+use crate::config::typed::{ByName, FromNode};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for filter in http.map("filter") {
@@ -78,7 +78,6 @@ fn cache(cache: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// A key that has no effect is a mistake, and so is a coding that is named twice.
 /// Fetch, "CORS protocol and credentials": no browser takes `*` with credentials, and to echo
 /// whatever asks would give every site what the user may see.
 fn cors(cors: &Fields, mistakes: &mut Mistakes) {

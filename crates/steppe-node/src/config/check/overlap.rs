@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 use steppe_net::ListenAddress;
 
 use super::addresses;
 use crate::bind_help::ONE_OF_THEM;
 use crate::config::typed::FromNode;
-use steppe_config::mistake::{Mistake, Span};
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut found = overlapping(&addresses::streams(file));

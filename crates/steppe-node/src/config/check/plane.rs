@@ -1,15 +1,15 @@
 //! What keys of the request plane say together, and beside those of the node and of upstreams.
 
+use steppe_config::mistake::{Mistake, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::units::size_text;
 use steppe_etcd::limits::ENDPOINTS_MAX;
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
 use super::{plane_rules, tls};
 use crate::config::typed::{ByName, FromNode};
-use steppe_config::mistake::{Mistake, shown};
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node, Typed};
-use steppe_config::units::size_text;
 
 /// The most of `plane.response_share`.
 const RESPONSE_SHARE_MAX: f64 = RESPONSE_SHARE_PERMILLE_MAX as f64 / 1000.0;

@@ -1,11 +1,11 @@
 //! Rules of the request plane that never decide.
 
 use ipnet::IpNet;
-
-use crate::config::typed::ByName;
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+
+use crate::config::typed::ByName;
 
 pub(super) fn check(plane: &Fields, mistakes: &mut Mistakes) {
     let rules: Vec<&Fields> = plane.list("rule").iter().filter_map(Node::fields).collect();

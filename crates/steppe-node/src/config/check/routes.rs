@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use steppe_http::config::{ClientCertMatch, HostPattern};
-use steppe_http::path::{PathPattern, PatternSegment};
-
-use crate::config::typed::{ByName, FromNode};
-use crate::doh::FORWARDER;
 use steppe_config::mistake::{Mistake, Span, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::closest;
 use steppe_config::typed::{Fields, Named, Node, Typed};
 use steppe_config::units::size_text;
+use steppe_http::config::{ClientCertMatch, HostPattern};
+use steppe_http::path::{PathPattern, PatternSegment};
+
+use crate::config::typed::{ByName, FromNode};
+use crate::doh::FORWARDER;
 
 pub(super) fn check(file: &Fields, http: &Fields, mistakes: &mut Mistakes) {
     let routes: Vec<&Fields> = http.list("route").iter().filter_map(Node::fields).collect();

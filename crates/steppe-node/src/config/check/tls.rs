@@ -1,12 +1,12 @@
 //! TLS: what its keys say together, and beside those of listeners, upstreams and routes.
 
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node, Typed};
 use steppe_net::ServerAddress;
 
 use crate::config::keys::TLS_PROTOCOLS;
 use crate::config::typed::{ByName, FromNode};
-use steppe_config::mistake::Mistake;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node, Typed};
 
 pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for listener in listeners(http) {

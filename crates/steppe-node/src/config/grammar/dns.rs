@@ -6,10 +6,10 @@ pub(in crate::config) mod records;
 mod server;
 
 use ipnet::IpNet;
+use steppe_config::mistake::shown;
 use steppe_dns::wire::{Name, Rtype};
 
 use super::{Read, Refusal, network};
-use steppe_config::mistake::shown;
 
 pub(in crate::config) use server::{dns_bootstrap, dns_server, subnet_prefixes};
 

@@ -4,11 +4,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use steppe_config::mistake::shown;
 use steppe_http::field::is_token;
 
 use super::{Read, Refusal, field_value, is_host_name};
 use crate::config::limits::CERTIFICATE_NAME_BYTES_MAX;
-use steppe_config::mistake::shown;
 
 /// The algorithm of a pin, before its digest.
 const PIN_PREFIX: &str = "sha256/";

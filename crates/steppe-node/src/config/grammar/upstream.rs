@@ -2,13 +2,13 @@
 //!
 //! Spec: RFC 6265 §4.1.1 for names of cookies, RFC 9112 §3.2.1 for targets.
 
+use steppe_config::mistake::shown;
+use steppe_config::units::duration;
 use steppe_http::config::{HashOn, HedgeAfter, Statuses};
 use steppe_http::field::is_token;
 
 use super::{Read, Refusal, field_name};
 use crate::config::limits::{COOKIE_NAME_BYTES_MAX, TIMEOUT_MAX, TIMEOUT_MIN};
-use steppe_config::mistake::shown;
-use steppe_config::units::duration;
 
 /// `header:NAME`, `cookie:NAME`, `ip`, `path`.
 pub(in crate::config) fn hash_on(text: &str) -> Read<HashOn> {

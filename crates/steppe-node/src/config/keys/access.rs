@@ -2,10 +2,10 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 use steppe_http::access::AccessField;
 
 use crate::config::forms;
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static ACCESS: Table = Table {
     name: "log.access",

@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use crate::config::forms;
-use crate::config::limits::VERIFIED_TOKENS_MAX;
 use steppe_config::choice::Choices;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
+use crate::config::forms;
+use crate::config::limits::VERIFIED_TOKENS_MAX;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

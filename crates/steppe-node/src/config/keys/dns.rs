@@ -9,12 +9,12 @@ mod rules;
 mod upstream;
 
 use cache::CACHE;
-use listener::LISTENER;
+use limits::LIMITS;
 use rules::{HOSTS, LIST, RULE};
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 use crate::config::forms;
-use limits::LIMITS;
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+use listener::LISTENER;
 use upstream::UPSTREAM;
 
 pub(super) static DNS: Table = Table {

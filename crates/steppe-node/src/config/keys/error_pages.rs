@@ -1,7 +1,8 @@
 //! Keys of the `error-pages` filter.
 
-use crate::config::forms;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
+use crate::config::forms;
 
 pub(super) static ERROR_PAGES: Table = Table {
     name: "http.filter",

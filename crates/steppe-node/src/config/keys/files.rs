@@ -2,8 +2,9 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use crate::config::forms;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
+use crate::config::forms;
 
 pub(super) static FILES: Table = Table {
     name: "http.route.files",

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
+use steppe_http::config::keys::compress;
+
 use super::authentication::{AUTHORIZE, BASIC_AUTH, FORWARD_AUTH, JWT};
 use super::error_pages::ERROR_PAGES;
 use super::transform::TRANSFORM;
 use crate::config::forms;
 use crate::config::limits::{CACHE_BYTES, RATE_ENTRIES, RATE_MAX};
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
-use steppe_http::config::keys::compress;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);

@@ -2,13 +2,14 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+use steppe_config::choice::Choices;
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
 use super::tls::LISTENER_TLS;
 use crate::config::forms;
 use crate::config::limits::{
     BODY_BYTES, CONNECTIONS, HANDSHAKES, HEADER_BYTES, HEADER_COUNT, STREAMS,
 };
-use steppe_config::choice::Choices;
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static LISTENER: Table = Table {
     name: "http.listener",

@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
+
 use super::tls::{DISCOVERY_TLS, PLANE_LISTENER_TLS};
 use crate::config::forms;
 use crate::config::limits::{
     MEMORY_BUDGET_MAX, PLANE_BUDGET_MIN, PLANE_PAYLOAD, PLANE_QUEUE_BYTES_MAX, TIMEOUT_MAX,
 };
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
 
 pub(super) static PLANE: Table = Table {
     name: "plane",

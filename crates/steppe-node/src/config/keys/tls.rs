@@ -3,8 +3,9 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use crate::config::forms;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
+use crate::config::forms;
 
 const FILE: Kind = Kind::Text(&forms::FILE);
 

@@ -2,9 +2,10 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
 use crate::config::forms;
 use crate::config::limits::{JSON_BYTES_MAX, JSON_BYTES_MIN};
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub static TRANSFORM: Table = Table {
     name: "http.filter",

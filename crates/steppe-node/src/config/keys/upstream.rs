@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
 use crate::config::forms;
 use crate::config::limits::{ATTEMPTS_MAX, IN_A_ROW, RATE_MAX, TIMEOUT_MAX};
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static STICKY: Table = Table {
     name: "http.upstream.sticky",

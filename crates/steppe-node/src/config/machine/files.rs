@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::problems::Problems;
-use crate::config::typed::FromNode;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Typed};
+
+use super::problems::Problems;
+use crate::config::typed::FromNode;
 
 /// Readers of files that belong to other parts of the node.
 #[derive(Debug, Clone, Copy)]

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Named};
 use steppe_http::config::{ErrorContent, ErrorPages, Filter, FilterKind, Gateway, Jwt};
 use steppe_http::gateway::Tls;
 use steppe_net::tls::read;
 
 use super::problems::Problems;
 use crate::config::build;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Named};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let http = file.table("http");

@@ -4,6 +4,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
@@ -11,9 +14,6 @@ use crate::bind_help::SOCKET_FOLDER;
 use crate::config::build;
 use crate::config::check;
 use crate::config::typed::FromNode;
-use steppe_config::mistake::Mistake;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     check::check_folders(file, mistakes);

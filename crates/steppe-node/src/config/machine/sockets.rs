@@ -2,14 +2,14 @@
 
 use std::io::ErrorKind;
 
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 use steppe_net::{BindError, ListenAddress, SocketKey, probe};
 
 use crate::bind_help::bind_help;
 use crate::config::check;
 use crate::config::typed::FromNode;
-use steppe_config::mistake::Mistake;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut told = Vec::new();

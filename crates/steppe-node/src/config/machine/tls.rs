@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, ServerTrust,
 };
@@ -12,8 +14,6 @@ use steppe_plane::ALPN;
 use super::problems::{Problems, tables};
 use crate::config::build;
 use crate::config::typed::ByName;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
 

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use steppe_config::typed::Fields;
 use steppe_dns::config::{Limits, Rebinding};
 
 use crate::config::typed::ByName;
-use steppe_config::typed::Fields;
 
 pub(super) fn limits(limits: &Fields) -> Option<Limits> {
     Some(Limits {

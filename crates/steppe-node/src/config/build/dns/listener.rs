@@ -2,12 +2,12 @@
 //!
 //! Invariant: as for all of `build`, `None` on the outside only where a mistake was reported.
 
+use steppe_config::typed::Fields;
 use steppe_dns::config::{Introduction, Listener, Protocol};
 use steppe_net::ListenAddress;
 
 use crate::config::build::tls;
 use crate::config::typed::ByName;
-use steppe_config::typed::Fields;
 
 /// DNS over TLS in ALPN (RFC 7858 §3.1, as IANA's registry names it).
 const DOT: &[u8] = b"dot";

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use steppe_config::typed::Node as Read;
 use steppe_dns::config::{LoggedQueries, QueryLog, QueryLogFormat};
 
 use crate::config::build::logs::destination;
 use crate::config::typed::{ByName, FromNode};
-use steppe_config::typed::Node as Read;
 
 #[expect(clippy::option_option, reason = "invalid and off are two things")]
 pub(super) fn queries(queries: &Read) -> Option<Option<QueryLog>> {

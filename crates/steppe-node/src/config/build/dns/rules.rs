@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 use steppe_dns::client::ClientId;
 use steppe_dns::config::{Action, Block, FetchedFile, Hosts, List, Rule};
 use steppe_dns::hosts::{RecordData, RecordSet};
@@ -14,7 +15,6 @@ use steppe_dns::wire::{Name, Rtype};
 use super::setting;
 use crate::config::grammar;
 use crate::config::typed::{ByName, FromNode};
-use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 
 /// What rules refer to, in the order in which it stands.
 pub(super) struct Names<'a> {

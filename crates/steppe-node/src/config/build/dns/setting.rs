@@ -4,12 +4,12 @@
 
 use std::num::NonZeroU32;
 
+use steppe_config::typed::{Fields, Node as Read, Typed};
 use steppe_dns::config::{
     CacheBounds, CachePolicy, RateOf, RuleLog, RuleRate, ServeStale, Stale, StalePolicy,
 };
 
 use crate::config::typed::ByName;
-use steppe_config::typed::{Fields, Node as Read, Typed};
 
 #[expect(clippy::option_option, reason = "invalid and absent are two things")]
 pub(super) fn cache(rule: &Fields) -> Option<Option<CachePolicy>> {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use steppe_config::typed::{Fields, Named};
 use steppe_dns::config::{
     Addresses, CaseRandomization, ClientSubnet, Listener, Policy, Server, Truncated, Trust,
     Upstream,
@@ -13,7 +14,6 @@ use steppe_dns::config::{
 
 use super::resolv_conf;
 use crate::config::typed::ByName;
-use steppe_config::typed::{Fields, Named};
 
 /// `listeners`: where the forwarder itself answers.
 pub(super) fn upstream(entry: &Named, listeners: &[Listener]) -> Option<Upstream> {

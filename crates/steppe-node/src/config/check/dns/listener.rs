@@ -1,10 +1,11 @@
 //! What keys of a listener of the DNS forwarder say together.
 
-use crate::config::check::tls;
-use crate::config::typed::{ByName, FromNode};
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+
+use crate::config::check::tls;
+use crate::config::typed::{ByName, FromNode};
 
 /// Of these a TCP socket speaks one.
 const ON_STREAMS: [&str; 3] = ["tcp", "tls", "https"];

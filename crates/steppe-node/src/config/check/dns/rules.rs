@@ -1,13 +1,13 @@
 //! What lists and rules of the DNS forwarder say together.
 
-use steppe_dns::limits::{LISTS_MAX, RULES_PER_PROGRAM_MAX};
-
-use crate::config::grammar;
-use crate::config::typed::FromNode;
 use steppe_config::mistake::{Mistake, Span, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::closest;
 use steppe_config::typed::{Fields, Node, Typed};
+use steppe_dns::limits::{LISTS_MAX, RULES_PER_PROGRAM_MAX};
+
+use crate::config::grammar;
+use crate::config::typed::FromNode;
 
 /// Keys that say what a rule does, and what that is called.
 const ACTIONS: [(&str, &str); 4] = [

@@ -1,11 +1,11 @@
 //! What rules of the DNS forwarder say beside what they do.
 
-use steppe_dns::limits::VIEWS_MAX;
-
-use crate::config::typed::ByName;
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node, Typed};
+use steppe_dns::limits::VIEWS_MAX;
+
+use crate::config::typed::ByName;
 
 /// Actions that ask no server.
 const ANSWERED_HERE: [&str; 2] = ["block", "records"];

@@ -1,12 +1,12 @@
 //! What keys of one upstream say together.
 
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::typed::{Fields, Node};
 use steppe_dns::config::Server;
 use steppe_dns::limits::SERVERS_PER_EXCHANGE_MAX;
 
 use crate::config::typed::FromNode;
-use steppe_config::mistake::Mistake;
-use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
 
 pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(node) = upstream.node("servers") else {

@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
 use super::upstream::TTL;
 use crate::config::forms;
 use crate::config::limits::{DNS_CACHE_BYTES, MEMORY_BUDGET_MAX, STALE_TIME_MAX, TIMEOUT_MAX};
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static CACHE: Table = Table {
     name: "dns.cache",

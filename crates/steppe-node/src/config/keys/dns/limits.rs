@@ -1,7 +1,8 @@
 //! What clients and servers of the DNS forwarder may make grow.
 
-use crate::config::limits::{CNAME_DEPTH, DNS_BYTES_PER_S_MAX, DNS_PER_S_MAX};
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
+use crate::config::limits::{CNAME_DEPTH, DNS_BYTES_PER_S_MAX, DNS_PER_S_MAX};
 
 pub(super) static LIMITS: Table = Table {
     name: "dns.limits",

@@ -2,10 +2,11 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use crate::config::forms;
-use crate::config::keys::tls::DNS_LISTENER_TLS;
 use steppe_config::choice::Choices;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
+use crate::config::forms;
+use crate::config::keys::tls::DNS_LISTENER_TLS;
 
 pub(super) static LISTENER: Table = Table {
     name: "dns.listener",

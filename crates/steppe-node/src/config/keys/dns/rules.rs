@@ -1,10 +1,11 @@
 //! Tables of what the DNS forwarder decides by: lists, hosts and rules.
 
+use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+
 use super::cache::SERVE_STALE;
 use super::upstream::TTL;
 use crate::config::forms;
 use crate::config::limits::{DNS_PER_S_MAX, LIST_REFRESH_MAX, LIST_REFRESH_MIN};
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 
 pub(super) static LIST: Table = Table {
     name: "dns.list",

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use crate::config::forms;
-use crate::config::limits::{DNS_CONCURRENT, TTL_MAX};
 use steppe_config::choice::Choices;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 use steppe_dns::config::ClientSubnet;
+
+use crate::config::forms;
+use crate::config::limits::{DNS_CONCURRENT, TTL_MAX};
 
 /// A time that records are kept.
 pub(super) const TTL: Kind = Kind::Duration(Duration::ZERO, TTL_MAX);
