@@ -94,6 +94,7 @@ fn scalar(typed: &Typed) -> Value {
         Typed::Size(bytes) => json!(size_text(*bytes)),
         // A share is read by dividing by 100, which this undoes to the last digit but one.
         Typed::Share(share) => json!(percent_text(*share)),
+        Typed::Real(number) => json!(number),
         Typed::Duration(duration) => json!(duration_text(*duration)),
         Typed::File(path) => json!(path.to_string_lossy()),
         Typed::Parsed(parsed) => json!(parsed.shown()),

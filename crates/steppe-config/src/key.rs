@@ -91,6 +91,19 @@ pub const fn choice<E: Any + Copy + Sync>(choices: &'static Choices<E>) -> Type<
     }
 }
 
+/// A number, with or without a fraction, of at least `min`.
+pub const fn real(min: f64) -> Type<f64> {
+    Type {
+        kind: Kind::Real(min),
+        read: leaf,
+    }
+}
+
+/// Values of any kind, of which `read` makes a `T`: tables, maps, one kind of several.
+pub const fn read_by<T>(kind: Kind, read: fn(&Node) -> Option<T>) -> Type<T> {
+    Type { kind, read }
+}
+
 /// A list of at least `min` values.
 pub const fn list<T: Any + Clone>(item: &'static Type<T>, min: usize) -> Type<Vec<T>> {
     Type {
@@ -255,8 +268,5 @@ fn number<N: TryFrom<u64>>(node: &Node) -> Option<N> {
 }
 
 fn leaves<T: Any + Clone>(node: &Node) -> Option<Vec<T>> {
-    match &node.typed {
-        Typed::List(items) => items.iter().map(leaf).collect(),
-        _ => None,
-    }
+    node.each(leaf)
 }

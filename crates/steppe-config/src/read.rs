@@ -173,6 +173,8 @@ impl Reader<'_> {
                 let read = units::share(*number);
                 self.accept(given, "", read).map(Typed::Share)
             }
+            (Kind::Real(_), ValueKind::Integer(number)) => self.real(kind, given, *number as f64),
+            (Kind::Real(_), ValueKind::Float(number)) => self.real(kind, given, *number),
             (Kind::Choice(choices), ValueKind::Text(text)) => {
                 self.choice(*choices, given, text).map(Typed::Choice)
             }
@@ -373,6 +375,11 @@ impl Reader<'_> {
         span
     }
 
+    fn real(&mut self, kind: &Kind, given: Given<'_>, number: f64) -> Option<Typed> {
+        let is_within = matches!(kind, Kind::Real(min) if number.is_finite() && number >= *min);
+        self.in_range(kind, given, is_within.then_some(Typed::Real(number)))
+    }
+
     fn in_range(
         &mut self,
         kind: &Kind,
@@ -510,9 +517,9 @@ fn takes(kind: &Kind, value: &Value) -> bool {
         (Kind::Share, ValueKind::Text(text)) => text.ends_with('%'),
         // A number in quotes is a number.
         (Kind::Choice(_), ValueKind::Text(text)) => text.parse::<u64>().is_err(),
-        (Kind::Share, ValueKind::Float(_))
+        (Kind::Share | Kind::Real(_), ValueKind::Float(_))
         | (Kind::Boolean, ValueKind::Boolean(_))
-        | (Kind::Integer(..), ValueKind::Integer(_))
+        | (Kind::Integer(..) | Kind::Real(_), ValueKind::Integer(_))
         | (Kind::Text(_) | Kind::Size(..), ValueKind::Text(_))
         | (Kind::Table(_), ValueKind::Table(_)) => true,
         _ => false,

@@ -116,6 +116,8 @@ fn kind(kind: &Kind) -> Value {
             { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$" },
             { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
         ] }),
+        Kind::Real(f64::MIN_POSITIVE) => json!({ "type": "number", "exclusiveMinimum": 0 }),
+        Kind::Real(min) => json!({ "type": "number", "minimum": min }),
         Kind::Choice(choices) => json!({ "enum": choices.names() }),
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::List(item, min) => list(item, *min),

@@ -113,6 +113,8 @@ pub enum Kind {
     Size(u64, u64),
     /// A share of a whole: `"75%"` or `0.75`.
     Share,
+    /// A number, with or without a fraction, of at least this.
+    Real(f64),
     /// One of these strings.
     Choice(&'static dyn AnyChoices),
     /// `true` or `false`.
@@ -289,6 +291,7 @@ impl Kind {
             Self::Duration(..) => "a duration such as \"250ms\", \"5s\" or \"1m\"".to_owned(),
             Self::Size(..) => "a size such as \"64KiB\" or \"10MiB\"".to_owned(),
             Self::Share => "a share such as \"75%\"".to_owned(),
+            Self::Real(_) => "a number".to_owned(),
             Self::Choice(choices) => {
                 let names = choices.names().into_iter();
                 let names: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
@@ -312,6 +315,8 @@ impl Kind {
     pub fn range(&self) -> String {
         match self {
             Self::Integer(min, max) => format!("from {min} to {max}"),
+            Self::Real(f64::MIN_POSITIVE) => "above 0".to_owned(),
+            Self::Real(min) => format!("from {min}"),
             Self::Duration(min, max) => {
                 format!("from {} to {}", duration_text(*min), duration_text(*max))
             }

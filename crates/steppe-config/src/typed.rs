@@ -38,6 +38,8 @@ pub enum Typed {
     Size(u64),
     /// A share of a whole.
     Share(f64),
+    /// A number, with or without a fraction.
+    Real(f64),
     /// A time.
     Duration(Duration),
     /// A path.
@@ -112,7 +114,7 @@ impl Typed {
             Self::Choice(chosen) => return chosen.value(),
             Self::Boolean(flag) => flag,
             Self::Number(number) | Self::Size(number) => number,
-            Self::Share(share) => share,
+            Self::Share(number) | Self::Real(number) => number,
             Self::Duration(duration) => duration,
             Self::File(path) => path,
             Self::Parsed(parsed) => return parsed.value(),
@@ -145,6 +147,28 @@ pub fn repeated<T: PartialEq + 'static>(items: &[Node]) -> impl Iterator<Item = 
 }
 
 impl Node {
+    /// Items of the list that it holds, each as `read` makes it; `None`: it holds none, or an item is invalid.
+    pub fn each<T>(&self, read: impl FnMut(&Self) -> Option<T>) -> Option<Vec<T>> {
+        match &self.typed {
+            Typed::List(items) => items.iter().map(read).collect(),
+            _ => None,
+        }
+    }
+
+    /// Entries of the map that it holds, each value as `read` makes it; `None`: it holds none, or a value is invalid.
+    pub fn entries<T, M: FromIterator<(String, T)>>(
+        &self,
+        mut read: impl FnMut(&Self) -> Option<T>,
+    ) -> Option<M> {
+        let Typed::Map(entries) = &self.typed else {
+            return None;
+        };
+        let pairs = entries.iter();
+        pairs
+            .map(|entry| Some((entry.name.clone(), read(&entry.value)?)))
+            .collect()
+    }
+
     /// The table that it holds, whatever its tag.
     pub fn fields(&self) -> Option<&Fields> {
         match &self.typed {

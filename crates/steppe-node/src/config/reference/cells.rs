@@ -59,7 +59,7 @@ pub(super) fn takes(kind: &Kind, target: &str) -> String {
             let names: Vec<String> = names.map(|name| format!("`\"{name}\"`")).collect();
             names.join(", ")
         }
-        Kind::Integer(..) | Kind::Boolean => kind.expects(),
+        Kind::Integer(..) | Kind::Real(_) | Kind::Boolean => kind.expects(),
         Kind::Table(_) | Kind::Tagged(_) => format!("[a table]({target})"),
         Kind::List(Kind::Table(_), _) => format!("[a list of tables]({target})"),
         Kind::List(item @ Kind::Choice(_), _) | Kind::Set(item) => {
