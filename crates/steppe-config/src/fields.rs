@@ -51,19 +51,15 @@ impl Fields {
             Support::Served {
                 absent: Absent::TextsWhere { key, says, .. },
                 ..
-            } => self.choice(key) == Some(*says),
+            } => self.node(key).and_then(Node::chosen) == Some(*says),
             Support::Served {
                 absent: Absent::TableWhere { key, says },
                 ..
-            } => self.choice(key).is_some_and(|said| says.contains(&said)),
+            } => {
+                let said = self.node(key).and_then(Node::chosen);
+                said.is_some_and(|said| says.contains(&said))
+            }
             _ => true,
-        }
-    }
-
-    fn choice(&self, name: &str) -> Option<&'static str> {
-        match self.node(name)?.typed {
-            Typed::Choice(chosen) => Some(chosen.name),
-            _ => None,
         }
     }
 

@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::limits::NAME_BYTES_MAX;
+
 /// A value, or why its text is refused.
 pub type Read<T> = Result<T, Refusal>;
 
@@ -233,6 +235,25 @@ pub static FILE: Form<PathBuf> = Form::new("the path of a file", path).pattern("
 
 /// The path of a folder, as [`FILE`].
 pub static FOLDER: Form<PathBuf> = Form::new("the path of a folder", path).pattern("^.+$");
+
+/// A name that the file gives to something.
+pub static NAME: Form<String> = Form::new("a name", name).pattern("^.+$");
+
+fn name(text: &str, _: &Path) -> Read<String> {
+    if text.is_empty() {
+        return Err(Refusal::new("a name can't be empty"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::new("a name can't contain control characters"));
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(Refusal::new(format!(
+            "a name of {} bytes is too long: at most {NAME_BYTES_MAX}",
+            text.len()
+        )));
+    }
+    Ok(text.to_owned())
+}
 
 /// A path; a relative one counts from `base`.
 ///

@@ -9,9 +9,16 @@ use std::time::Duration;
 
 use crate::choice::Choices;
 use crate::form::Form;
+use crate::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
 use crate::mistake::Span;
 use crate::table::{Absent, Kind, Spec};
 use crate::typed::{Fields, Node, Typed};
+
+/// A table's list of keys: `keys! { BYTES, WAIT }`.
+#[macro_export]
+macro_rules! keys {
+    ($($key:expr),* $(,)?) => { &[$(&$key.spec),*] };
+}
 
 /// The values that a key takes, which are read as `T`.
 #[derive(Debug)]
@@ -36,7 +43,7 @@ pub struct OptionalKey<T: 'static> {
     read: fn(&Node) -> Option<T>,
 }
 
-/// A key whose value is a table or a list of tables, which are read in their place.
+/// A key whose value is read in its place: by tables within it, or by what stands beside it.
 #[derive(Debug)]
 pub struct PlaceKey {
     /// Its entry in the table of keys.
@@ -73,6 +80,17 @@ pub const fn duration(min: Duration, max: Duration) -> Type<Duration> {
         kind: Kind::Duration(min, max),
         read: leaf,
     }
+}
+
+/// A timeout that can't be off.
+pub const fn timeout() -> Type<Duration> {
+    duration(TIMEOUT_MIN, TIMEOUT_MAX)
+}
+
+/// A share of a whole.
+pub const fn share() -> Type<f64> {
+    let kind = Kind::Share;
+    Type { kind, read: leaf }
 }
 
 /// `true` or `false`.
@@ -118,6 +136,41 @@ pub const fn set<E: Any + Clone>(item: &'static Type<E>) -> Type<Vec<E>> {
         kind: Kind::Set(&item.kind),
         read: leaves,
     }
+}
+
+/// A value, or a list of at least one.
+pub const fn one_or_many<T: Any + Clone>(item: &'static Type<T>) -> Type<Vec<T>> {
+    Type {
+        kind: Kind::OneOrMany(&item.kind),
+        read: leaves,
+    }
+}
+
+/// A table whose keys are the file's own.
+pub const fn map<T: Any + Clone>(
+    names: &'static Form<String>,
+    item: &'static Type<T>,
+) -> Type<Vec<(String, T)>> {
+    Type {
+        kind: Kind::Map(names, &item.kind),
+        read: pairs,
+    }
+}
+
+/// A table whose keys are the file's own, each with several values: it is read as a pair for each of them.
+pub const fn multimap<T: Any + Clone>(
+    names: &'static Form<String>,
+    items: &'static Type<Vec<T>>,
+) -> Type<Vec<(String, T)>> {
+    Type {
+        kind: Kind::Map(names, &items.kind),
+        read: pairs,
+    }
+}
+
+/// Values of any kind, tables among them, of which `read` makes a `T`; it gets none that is invalid as a whole.
+pub const fn of<T>(kind: Kind, read: fn(&Node) -> Option<T>) -> Type<T> {
+    Type { kind, read }
 }
 
 /// A key of this name that takes values of this type; `doc` is its description, for editors and the manual.
@@ -166,6 +219,14 @@ impl<T> OptionalKey<T> {
     pub const fn secret(self) -> Self {
         let Self { spec, read } = self;
         let spec = spec.secret();
+        Self { spec, read }
+    }
+
+    /// Marks a key beside which the others of its table have no effect.
+    #[must_use]
+    pub const fn exclusive(self) -> Self {
+        let Self { spec, read } = self;
+        let spec = spec.exclusive();
         Self { spec, read }
     }
 }
@@ -245,8 +306,14 @@ impl Fields {
 
     /// The table that is the value of a key.
     #[must_use]
-    pub fn within(&self, key: &'static PlaceKey) -> Option<&Self> {
-        self.value(&key.spec)?.fields()
+    pub fn within<K: Entry>(&self, key: &'static K) -> Option<&Self> {
+        self.value(key.spec())?.fields()
+    }
+
+    /// The name of the choice that is the value of a key.
+    #[must_use]
+    pub fn chosen<K: Entry>(&self, key: &'static K) -> Option<&'static str> {
+        self.value(key.spec())?.chosen()
     }
 
     /// The items of a list; none when it is absent or invalid.
@@ -265,6 +332,23 @@ fn leaf<T: Any + Clone>(node: &Node) -> Option<T> {
 
 fn number<N: TryFrom<u64>>(node: &Node) -> Option<N> {
     N::try_from(*node.typed.value()?).ok()
+}
+
+fn pairs<T: Any + Clone>(node: &Node) -> Option<Vec<(String, T)>> {
+    let Typed::Map(entries) = &node.typed else {
+        return None;
+    };
+    let mut pairs = Vec::new();
+    for entry in entries {
+        let values = match &entry.value.typed {
+            Typed::List(values) => values,
+            _ => std::slice::from_ref(&entry.value),
+        };
+        for value in values {
+            pairs.push((entry.name.clone(), leaf(value)?));
+        }
+    }
+    Some(pairs)
 }
 
 fn leaves<T: Any + Clone>(node: &Node) -> Option<Vec<T>> {

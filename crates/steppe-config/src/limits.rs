@@ -1,5 +1,7 @@
 //! Every bound of a configuration's reader, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
@@ -27,6 +29,14 @@ pub const LINE_BYTES_SHOWN_MAX: usize = 1 << 10;
 
 /// Characters of an offending value in a message.
 pub const VALUE_CHARS_SHOWN_MAX: usize = 60;
+
+/// Bytes of a name that a file gives to something: it is a label of metrics.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// The least of every timeout that can't be off.
+pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// The most of every timeout.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 // `toml` refuses more by itself, with a message of its own.
 const _: () = assert!(NESTING_MAX < 80);

@@ -162,6 +162,29 @@ pub struct Variant {
 }
 
 impl Table {
+    /// These keys at this place in the file.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        doc: &'static str,
+        keys: &'static [&'static Spec],
+    ) -> Self {
+        let needs = Needs::Nothing;
+        Self {
+            name,
+            doc,
+            keys,
+            needs,
+        }
+    }
+
+    /// Adds keys of which one must be there.
+    #[must_use]
+    pub const fn needing(mut self, needs: Needs) -> Self {
+        self.needs = needs;
+        self
+    }
+
     /// The key of this name.
     pub fn key(&self, name: &str) -> Option<&'static Spec> {
         self.keys.iter().copied().find(|key| key.name == name)

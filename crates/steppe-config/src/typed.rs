@@ -177,6 +177,14 @@ impl Node {
         }
     }
 
+    /// The name of the choice that it holds.
+    pub fn chosen(&self) -> Option<&'static str> {
+        match self.typed {
+            Typed::Choice(chosen) => Some(chosen.name),
+            _ => None,
+        }
+    }
+
     /// The same, to be changed.
     pub fn fields_mut(&mut self) -> Option<&mut Fields> {
         match &mut self.typed {
