@@ -35,6 +35,7 @@
 //!   - `load.rs`: loading of certificates, keys and revocation lists from files
 //!   - `reread.rs`: reloading of changed files
 //!   - `x509.rs`, `x509/`: fields of a certificate, for logs, metrics and predicates
+//! - `config.rs`, `config/`: keys of a configuration that products share: addresses, networks, TLS
 //! - `names.rs`: name resolution on the control thread, by TTL
 //! - `folder.rs`: files below a folder, opened with `openat2` and read without blocking a worker
 //! - `disk.rs`: blocking disk I/O on threads of its own
@@ -54,6 +55,7 @@
 mod activation;
 mod address;
 pub mod clock;
+pub mod config;
 mod datagram;
 mod deadline;
 mod disk;

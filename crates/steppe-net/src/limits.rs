@@ -2,6 +2,17 @@
 
 use std::time::Duration;
 
+/// Bytes of a Unix socket's path: `sockaddr_un` has 108, one of them a NUL.
+pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// Bytes of a host name (RFC 1035 §2.3.4), and of one label of it.
+pub const HOST_NAME_BYTES_MAX: usize = 253;
+/// See [`HOST_NAME_BYTES_MAX`].
+pub const HOST_LABEL_BYTES_MAX: usize = 63;
+
+/// Bytes of the name of a service of the request plane, as processes call each other by.
+pub const SERVICE_BYTES_MAX: usize = 128;
+
 /// Interval of the deadline sweep: a deadline fires at most this much late.
 ///
 /// A sweep over 10,000 deadlines takes some 20 µs, so this costs a worker less

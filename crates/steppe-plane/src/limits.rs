@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use steppe_net::limits::SERVICE_BYTES_MAX;
+
 /// Bytes of the header of a frame.
 pub const HEADER_BYTES: usize = 24;
 
@@ -41,9 +43,6 @@ pub const STREAMS_MAX: u32 = 65_536;
 
 /// The last number of a stream; a connection that reaches it drains.
 pub const STREAM_ID_MAX: u32 = (1 << 31) - 1;
-
-/// Bytes of the name of a service.
-pub const SERVICE_BYTES_MAX: usize = 128;
 
 /// Bytes of a content type. RFC 6838 §4.2 has 127 for each of its two names; those in use are short.
 pub const CONTENT_TYPE_BYTES_MAX: usize = 128;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 use regex::bytes::Regex;
-pub(super) use steppe_config::form::{ANY, FILE, FOLDER};
+pub(super) use steppe_config::form::{ANY, FILE, FOLDER, NAME};
 use steppe_config::form::{Form, MASK, Read, Refusal};
 use steppe_config::table::Kind;
 use steppe_dns::client::ClientId;
@@ -20,8 +20,8 @@ pub(super) use steppe_http::config::keys::forms::PATH;
 use steppe_http::config::{
     HashOn, HedgeAfter, HostPattern, RateKey, Statuses, TextSource, TokenSource,
 };
+pub(super) use steppe_net::config::forms::{LISTEN, NETWORK, PIN, SERVER, SERVICE};
 use steppe_net::tls::x509;
-use steppe_net::{ListenAddress, ServerAddress};
 
 use super::grammar;
 use super::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
@@ -29,37 +29,9 @@ use super::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
 /// A timeout that can't be off.
 pub(super) const TIMEOUT: Kind = Kind::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
 
-/// Name of a route, an upstream, a filter.
-pub(super) static NAME: Form<String> =
-    Form::new("a name", |text, _| grammar::name(text)).pattern("^.+$");
-
 /// Name of a file, without a folder.
 pub(super) static FILE_NAME: Form<String> =
     Form::new("a file's name", |text, _| grammar::file_name(text)).pattern("^[^/.][^/]*$");
-
-/// Address to listen on.
-pub(super) static LISTEN: Form<ListenAddress> = Form::new(
-    "an address such as \"127.0.0.1:8080\", \"[::]:8080\" or \"unix:PATH\"",
-    grammar::listen_address,
-)
-.pattern("^(unix:.+|.+:[0-9]+)$")
-.shown_by(ToString::to_string);
-
-/// Address of a server.
-pub(super) static SERVER: Form<ServerAddress> = Form::new(
-    "an address such as \"127.0.0.1:9001\", \"name:9001\" or \"unix:PATH\"",
-    grammar::server_address,
-)
-.pattern("^(unix:.+|.+:[0-9]+)$")
-.shown_by(ToString::to_string);
-
-/// Address, or network.
-pub(super) static NETWORK: Form<IpNet> =
-    Form::new("a network such as \"10.0.0.0/8\"", |text, _| {
-        grammar::network(text)
-    })
-    .pattern("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$")
-    .shown_by(ToString::to_string);
 
 /// Host of a route.
 pub(super) static HOST: Form<HostPattern> = Form::new(
@@ -167,21 +139,6 @@ pub(super) static STATUSES: Form<Statuses> = Form::new(
 )
 .pattern("^[1-5][0-9x, -]+$")
 .shown_by(ToString::to_string);
-
-/// Name that the certificate of a server is verified for.
-pub(super) static SERVER_NAME: Form<String> =
-    Form::new("a host name such as \"api.internal\"", |text, _| {
-        grammar::server_name(text)
-    })
-    .pattern("^[0-9A-Za-z_.-]+$");
-
-/// SHA-256 digest of a public key.
-pub(super) static PIN: Form<[u8; 32]> =
-    Form::new("a digest such as \"sha256/BASE64\"", |text, _| {
-        grammar::pin(text)
-    })
-    .pattern("^sha256/[0-9A-Za-z+/]{43}=$")
-    .shown_by(grammar::pin_text);
 
 /// Subject of a certificate.
 pub(super) static SUBJECT: Form<String> =
@@ -302,12 +259,6 @@ pub(super) static HEDGE_AFTER: Form<HedgeAfter> = Form::new(
     |text, _| grammar::hedge_after(text),
 )
 .pattern("^(p[5-9][0-9]|[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d))$");
-
-/// Service of the request plane.
-pub(super) static SERVICE: Form<String> = Form::new("a service such as \"embed\"", |text, _| {
-    grammar::service(text)
-})
-.pattern("^[!-~]{1,128}$");
 
 /// Service of the request plane, or all whose names begin alike.
 pub(super) static SERVICES: Form<String> =

@@ -13,7 +13,7 @@ mod files;
 mod filter;
 mod listener;
 mod plane;
-mod tls;
+pub mod tls;
 mod transform;
 mod upstream;
 

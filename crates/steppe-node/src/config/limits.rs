@@ -2,24 +2,15 @@
 
 use std::time::Duration;
 
-pub use steppe_config::limits::{FILE_BYTES_MAX, MISTAKES_SHOWN_MAX, TOKENS_MAX};
+pub use steppe_config::limits::{
+    FILE_BYTES_MAX, MISTAKES_SHOWN_MAX, NAME_BYTES_MAX, TIMEOUT_MAX, TIMEOUT_MIN, TOKENS_MAX,
+};
 use steppe_dns::limits::{
     CACHE_SHARD_BYTES_MIN, CNAME_CHAIN_MAX, SERVERS_PER_EXCHANGE_MAX, STALE_SECONDS_MAX,
 };
 use steppe_http::limits::{HEADER_BYTES_MAX, HEADER_COUNT_MAX, RESPOND_BYTES_MAX};
 use steppe_mem::limits::BUDGET_BYTES_MIN;
 use steppe_plane::limits::{CONNECTION_BYTES, CONNECTION_CREDIT, EAGER_BYTES_MAX, WINDOW_BYTES};
-
-/// Bytes of a name of a route, an upstream or a filter: they are labels of metrics.
-pub const NAME_BYTES_MAX: usize = 128;
-
-/// Bytes of a Unix socket's path: `sockaddr_un` has 108, one of them a NUL.
-pub const UNIX_PATH_BYTES_MAX: usize = 107;
-
-/// Bytes of a host name (RFC 1035 §2.3.4), and of one label of it.
-pub const HOST_NAME_BYTES_MAX: usize = 253;
-/// See [`HOST_NAME_BYTES_MAX`].
-pub const HOST_LABEL_BYTES_MAX: usize = 63;
 
 /// Bytes of a file's name: no file system takes more.
 pub const FILE_NAME_BYTES_MAX: usize = 255;
@@ -94,10 +85,6 @@ pub const LIST_REFRESH_MIN: Duration = Duration::from_secs(60);
 /// The most of it.
 pub const LIST_REFRESH_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The least of every timeout that can't be off.
-pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
-/// The most of every timeout.
-pub const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most of `drain_timeout`.
 pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 

@@ -4,11 +4,12 @@
 
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_net::ServerAddress;
+use steppe_net::config::tls;
 use steppe_net::tls::config::ServerTrust;
 use steppe_plane::config::{Listener, Peers, Plane, Queue, Rule, Services, Workers};
 use steppe_plane::{ALPN, DialedWorker, Directory};
 
-use super::tls;
+use crate::config::keys::tls::PLANE_CERTIFICATES;
 use crate::config::typed::{ByName, FromNode};
 
 /// `plane`, where the file has it, and the workers of `discovery`.
@@ -46,7 +47,7 @@ pub(super) fn plane(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<
 fn to_workers(discovery: &Node) -> Option<Option<ServerTrust>> {
     match discovery.fields()?.node("tls") {
         None => Some(None),
-        Some(tls) => tls::upstream(tls.fields()?, ALPN).map(Some),
+        Some(tls) => tls::servers(tls.fields()?, ALPN).map(Some),
     }
 }
 
@@ -102,7 +103,11 @@ fn listener(node: &Node) -> Option<Listener> {
     let listener = node.fields()?;
     let tls = match listener.node("tls") {
         None => None,
-        Some(tls) => Some(tls::session(tls.fields()?, vec![ALPN.to_vec()])?),
+        Some(tls) => Some(tls::listener(
+            tls.fields()?,
+            &PLANE_CERTIFICATES,
+            vec![ALPN.to_vec()],
+        )?),
     };
     Some(Listener {
         address: listener.take("listen")?,

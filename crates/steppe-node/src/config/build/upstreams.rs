@@ -7,6 +7,7 @@ use steppe_http::config::{
     Balance, CircuitBreaker, H1, H2, Health, HealthRequest, Hedge, Outlier, ProtocolName, Retry,
     RetryOn, Sticky,
 };
+use steppe_net::config::tls::servers;
 use steppe_net::proxy_protocol::ProxyVersion;
 use steppe_net::tls::config::ServerTrust;
 
@@ -37,7 +38,7 @@ pub(in crate::config) fn protocol(
 }
 
 fn with_tls(upstream: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
-    tls::upstream(upstream.table("tls")?, alpn)
+    servers(upstream.table("tls")?, alpn)
 }
 
 pub(super) fn balance(upstream: &Fields) -> Option<Balance> {

@@ -5,6 +5,7 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_config::units::size_text;
 use steppe_etcd::limits::ENDPOINTS_MAX;
+use steppe_net::config::tls::check_servers;
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
@@ -24,8 +25,9 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         response_share(plane, mistakes);
         plane_rules::check(plane, mistakes);
     }
-    if let Some(discovery) = file.table("discovery") {
-        tls::identity(discovery, mistakes);
+    let discovery = file.table("discovery");
+    if let Some(tls) = discovery.and_then(|discovery| discovery.table("tls")) {
+        check_servers(tls, mistakes);
     }
     match file.node("discovery").map(|node| &node.typed) {
         Some(Typed::Variant {

@@ -4,6 +4,7 @@ use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_net::ServerAddress;
+use steppe_net::config::tls::{CLIENT_AUTH, NAME, VERIFY, check_listener, check_servers};
 
 use crate::config::keys::TLS_PROTOCOLS;
 use crate::config::typed::{ByName, FromNode};
@@ -17,7 +18,9 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
     for entry in http.map("upstream") {
         if let Some(upstream) = entry.value.fields() {
             protocol(upstream, mistakes);
-            identity(upstream, mistakes);
+            if let Some(tls) = upstream.table("tls") {
+                check_servers(tls, mistakes);
+            }
             unnamed_servers(upstream, mistakes);
         }
     }
@@ -31,8 +34,7 @@ fn listeners(http: &Fields) -> impl Iterator<Item = &Fields> {
 /// What a listener's clients must show.
 pub(super) fn clients(listener: &Fields, mistakes: &mut Mistakes) {
     if let Some(tls) = listener.table("tls") {
-        client_auth(tls, mistakes);
-        revocation(tls, mistakes);
+        check_listener(tls, mistakes);
     }
 }
 
@@ -74,60 +76,6 @@ fn redirect(listener: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Clients are asked for a certificate if there are authorities, and only then.
-fn client_auth(tls: &Fields, mistakes: &mut Mistakes) {
-    let (Some(node), Some(auth)) = (tls.node("client_auth"), tls.take::<&str>("client_auth"))
-    else {
-        return;
-    };
-    match (auth, tls.given("client_ca")) {
-        ("none", Some(at)) => mistakes.push(
-            Mistake::new(
-                at,
-                "`client_ca` has no effect while `client_auth` is \"none\"",
-            )
-            .label("no client is asked for a certificate")
-            .help("set `client_auth` to \"optional\" or \"required\", or take it out"),
-        ),
-        ("optional" | "required", None) => mistakes.push(
-            Mistake::new(
-                node.span,
-                format!("`client_auth = \"{auth}\"` needs `client_ca`"),
-            )
-            .label("no authorities for client certificates")
-            .help("add `client_ca`: the file with the authorities of clients"),
-        ),
-        _ => {}
-    }
-}
-
-/// Revocation lists are those of client certificates, and what is done in doubt is about lists.
-fn revocation(tls: &Fields, mistakes: &mut Mistakes) {
-    let lists = tls.node("client_crl").map(|node| (node, &node.typed));
-    let Some((lists, Typed::List(files))) = lists else {
-        return;
-    };
-    if files.is_empty() {
-        for name in ["crl_expired", "crl_unknown"] {
-            let is_set = tls.take::<&str>(name) == Some("accept");
-            if let Some(at) = tls.given(name).filter(|_| is_set) {
-                mistakes.push(
-                    Mistake::new(at, format!("`{name}` has no effect without `client_crl`"))
-                        .label("there are no revocation lists")
-                        .help("name their files in `client_crl`, or take it out"),
-                );
-            }
-        }
-    } else if tls.take::<&str>("client_auth") == Some("none") {
-        let message = "`client_crl` has no effect while `client_auth` is \"none\"";
-        mistakes.push(
-            Mistake::new(lists.span, message)
-                .label("no client is asked for a certificate")
-                .help("set `client_auth` to \"optional\" or \"required\", or take it out"),
-        );
-    }
-}
-
 /// Whoever says how servers are verified does not mean them to be spoken to without TLS.
 fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(at) = upstream.given("tls") else {
@@ -152,23 +100,6 @@ fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
     )));
 }
 
-/// A certificate is shown by whoever has its key.
-pub(super) fn identity(upstream: &Fields, mistakes: &mut Mistakes) {
-    let Some(tls) = upstream.table("tls") else {
-        return;
-    };
-    let pair = [("cert", "key"), ("key", "cert")];
-    for (name, other) in pair {
-        if let (Some(at), None) = (tls.given(name), tls.given(other)) {
-            mistakes.push(
-                Mistake::new(at, format!("`{name}` needs `{other}`"))
-                    .label("one of a pair")
-                    .help(format!("add `{other}`, or take `{name}` out")),
-            );
-        }
-    }
-}
-
 /// The path of a socket is no name that a certificate could have.
 fn unnamed_servers(upstream: &Fields, mistakes: &mut Mistakes) {
     let protocol = upstream.take::<&str>("protocol");
@@ -176,8 +107,8 @@ fn unnamed_servers(upstream: &Fields, mistakes: &mut Mistakes) {
     let Some(tls) = upstream.table("tls").filter(|_| is_tls) else {
         return;
     };
-    let is_verified = tls.take::<bool>("verify") == Some(true);
-    if !is_verified || tls.given("server_name").is_some() {
+    let is_verified = tls.get(&VERIFY) == Some(true);
+    if !is_verified || tls.place_of(&NAME).is_some() {
         return;
     }
     for server in upstream.list("servers") {
@@ -208,8 +139,8 @@ fn client_cert(http: &Fields, mistakes: &mut Mistakes) {
             return false;
         };
         // What is invalid was meant to ask, perhaps.
-        let auth = tls.fields().and_then(|tls| tls.take::<&str>("client_auth"));
-        auth != Some("none")
+        let auth = tls.fields().and_then(|tls| tls.get(&CLIENT_AUTH));
+        !matches!(auth, Some(None))
     };
     let is_unread = |node: &Node| node.fields().is_none();
     if listeners(http).any(asks) || http.list("listener").iter().any(is_unread) {

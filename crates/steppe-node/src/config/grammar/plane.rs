@@ -3,22 +3,10 @@
 //! Spec: `docs/plane/protocol.md` §5.
 
 use steppe_etcd::{Endpoint, EndpointError};
-use steppe_plane::limits::SERVICE_BYTES_MAX;
 
 use steppe_config::form::{Read, Refusal};
 use steppe_config::mistake::shown;
-
-/// The name of a service.
-pub(in crate::config) fn service(text: &str) -> Read<String> {
-    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_name && text.len() <= SERVICE_BYTES_MAX {
-        return Ok(text.to_owned());
-    }
-    let refusal = Refusal::new(format!("`{}` is not the name of a service", shown(text)));
-    Err(refusal.help(format!(
-        "write 1 to {SERVICE_BYTES_MAX} visible ASCII characters, such as \"embed\""
-    )))
-}
+use steppe_net::config::forms::service;
 
 /// The name of a service, or the beginning of names before a `*`.
 pub(in crate::config) fn services(text: &str) -> Read<String> {
@@ -61,6 +49,8 @@ pub(in crate::config) fn etcd_prefix(text: &str) -> Read<String> {
 
 #[cfg(test)]
 mod tests {
+    use steppe_net::limits::SERVICE_BYTES_MAX;
+
     use super::*;
 
     #[test]

@@ -1,52 +1,12 @@
 //! Strings of TLS: names in certificates, digests, `Strict-Transport-Security`.
 //!
-//! Spec: RFC 4514 for subjects, RFC 6797 §6.1, RFC 4648 §4 for Base64.
+//! Spec: RFC 4514 for subjects, RFC 6797 §6.1.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use steppe_config::mistake::shown;
 use steppe_http::field::is_token;
 
-use super::{Read, Refusal, field_value, is_host_name};
+use super::{Read, Refusal, field_value};
 use crate::config::limits::CERTIFICATE_NAME_BYTES_MAX;
-
-/// The algorithm of a pin, before its digest.
-const PIN_PREFIX: &str = "sha256/";
-
-/// A host name, in lower case and without its final dot: SNI has none (RFC 6066 §3).
-pub(in crate::config) fn server_name(text: &str) -> Read<String> {
-    if is_host_name(text) {
-        let name = text.strip_suffix('.').unwrap_or(text);
-        return Ok(name.to_ascii_lowercase());
-    }
-    let message = format!("`{}` is not a host name", shown(text));
-    Err(Refusal::new(message).help("write a name of the server's certificate: \"api.internal\""))
-}
-
-/// `sha256/` and the digest of a `SubjectPublicKeyInfo` in Base64.
-pub(in crate::config) fn pin(text: &str) -> Read<[u8; 32]> {
-    let refusal = |what: &str| {
-        let message = format!("`{}` is not a pin: {what}", shown(text));
-        Refusal::new(message).help(
-            "write \"sha256/\" and the SHA-256 digest of the public key in Base64, 44 characters",
-        )
-    };
-    let digest = text
-        .strip_prefix(PIN_PREFIX)
-        .ok_or_else(|| refusal("it does not begin with \"sha256/\""))?;
-    let digest = STANDARD
-        .decode(digest)
-        .map_err(|_| refusal("its digest is not Base64"))?;
-    let bytes = digest.len();
-    digest
-        .try_into()
-        .map_err(|_| refusal(&format!("its digest has {bytes} bytes instead of 32")))
-}
-
-/// The text that [`pin`] reads as this.
-pub(in crate::config) fn pin_text(digest: &[u8; 32]) -> String {
-    format!("{PIN_PREFIX}{}", STANDARD.encode(digest))
-}
 
 /// A SHA-256 digest in hexadecimal: 64 digits, or 32 pairs of them with colons between.
 pub(in crate::config) fn fingerprint(text: &str) -> Read<[u8; 32]> {
@@ -250,24 +210,6 @@ mod tests {
     const DIGEST: [u8; 32] = *b"0123456789abcdefghijklmnopqrstuv";
 
     #[test]
-    fn pins_read_back() {
-        let text = "sha256/MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=";
-        assert_eq!(pin(text), Ok(DIGEST));
-        assert_eq!(pin_text(&DIGEST), text);
-        for wrong in [
-            "",
-            "sha256/",
-            "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
-            "sha1/MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
-            "sha256/MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY",
-            "sha256/MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dQ==",
-            "sha256/30313233343536373839616263646566",
-        ] {
-            assert!(pin(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn fingerprints_read_back() {
         let text = fingerprint_text(&DIGEST);
         assert_eq!(text.len(), 64);
@@ -286,14 +228,6 @@ mod tests {
             &"ä".repeat(32),
         ] {
             assert!(fingerprint(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn names_of_servers_are_hosts() {
-        assert_eq!(server_name("Api.Internal."), Ok("api.internal".to_owned()));
-        for wrong in ["", "10.0.0.1", "::1", "a b", "*.example.com", "a:443", "-a"] {
-            assert!(server_name(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -3,230 +3,81 @@
 //!
 //! Invariant: as for all of `keys`, nothing else lists these keys.
 
-use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+use steppe_config::key::{Key, OptionalKey, key, text};
+use steppe_config::keys;
+use steppe_config::table::{Kind, Needs, Spec, Table};
+use steppe_net::config::tls::{
+    ACME, CERT, KEY, SERVER_KEYS, certificate, certificates, listener_keys,
+};
+use steppe_net::tls::config::CertificateFiles;
 
 use crate::config::forms;
 
-const FILE: Kind = Kind::Text(&forms::FILE);
+/// Certificates of a listener of the gateway.
+pub static CERTIFICATES: Key<Vec<CertificateFiles>> = certificates(&Kind::Table(&CERTIFICATE));
 
-const VERSION: Kind = Kind::Choice(&["1.2", "1.3"]);
+static CERTIFICATE: Table = certificate("http.listener.tls.certificates");
 
-const DOUBT: Kind = Kind::Choice(&["refuse", "accept"]);
-
-const CERT: &str = "PEM file with the certificate, followed by its intermediate certificates.";
-const KEY: &str = "PEM file with the private key of the certificate.";
-
-const CERTIFICATES: &str = "Certificates and their keys. The server name that a client asks for (SNI) selects one; the \
-     first is for clients without SNI, and for names that no certificate has.";
-
-static MIN_VERSION: Spec = Spec::new(
-    "min_version",
-    VERSION,
-    "Oldest TLS version that is accepted.",
-)
-.absent(Absent::Text("1.2"));
-
-static CLIENT_CA: Spec = Spec::new(
-    "client_ca",
-    FILE,
-    "PEM file with the authorities of client certificates. Required if `client_auth` is \
-     \"optional\" or \"required\", an error if it is \"none\".",
+pub(super) static LISTENER_TLS: Table = Table::new(
+    "http.listener.tls",
+    "TLS of a listener: its certificates, and the client certificates that it accepts. The files are \
+     checked for changes every two seconds and read again; files that can't be used change nothing, and \
+     the log says so once.",
+    &listener_keys::<10>(&CERTIFICATES.spec, &TRANSPORT_SECURITY.spec),
 );
 
-static CLIENT_AUTH: Spec = Spec::new(
-    "client_auth",
-    Kind::Choice(&["none", "optional", "required"]),
-    "Client certificates. \"none\": not requested. \"optional\": a certificate that is presented \
-     must be valid. \"required\": each client must present one.",
-)
-.absent(Absent::Text("none"));
-
-static CLIENT_CRL: Spec = Spec::new(
-    "client_crl",
-    Kind::List(&FILE, 0),
-    "Files with revocation lists, PEM or DER. Without any, no certificate is revoked.",
-)
-.absent(Absent::Texts(&[]));
-
-static CRL_EXPIRED: Spec = Spec::new(
-    "crl_expired",
-    DOUBT,
-    "Treatment of clients whose authority's revocation list is past its next update.",
-)
-.absent(Absent::Text("refuse"));
-
-static CRL_UNKNOWN: Spec = Spec::new(
-    "crl_unknown",
-    DOUBT,
-    "Treatment of clients whose authority has no revocation list in `client_crl`.",
-)
-.absent(Absent::Text("refuse"));
-
-static TICKET_KEYS: Spec = Spec::new(
-    "ticket_keys",
-    FILE,
-    "File with the secrets of session tickets, for nodes that share them. Without it, the node \
-     makes its own at start, and rotates them.",
+pub static TRANSPORT_SECURITY: OptionalKey<String> = key(
+    "strict_transport_security",
+    text(&forms::TRANSPORT_SECURITY),
+    "Value of `Strict-Transport-Security` in responses, with a `max-age`: \
+     \"max-age=31536000; includeSubDomains\". Without it, the field is left to servers.",
 );
 
-pub(super) static LISTENER_TLS: Table = Table {
-    name: "http.listener.tls",
-    doc: "TLS of a listener: its certificates, and the client certificates that it accepts. The \
-     files are checked for changes every two seconds and read again; files that can't be used \
-     change nothing, and the log says so once.",
-    keys: &[
-        &Spec::new(
-            "certificates",
-            Kind::List(&Kind::Table(&CERTIFICATE), 1),
-            CERTIFICATES,
-        )
-        .required(),
-        &MIN_VERSION,
-        &CLIENT_CA,
-        &CLIENT_AUTH,
-        &CLIENT_CRL,
-        &CRL_EXPIRED,
-        &CRL_UNKNOWN,
-        &TICKET_KEYS,
-        &Spec::new(
-            "strict_transport_security",
-            Kind::Text(&forms::TRANSPORT_SECURITY),
-            "Value of `Strict-Transport-Security` in responses, with a `max-age`: \
-             \"max-age=31536000; includeSubDomains\". Without it, the field is left to servers.",
-        ),
-        &ACME,
-    ],
-    needs: Needs::Nothing,
-};
+/// Certificates of a listener of the DNS forwarder.
+pub static DNS_CERTIFICATES: Key<Vec<CertificateFiles>> =
+    certificates(&Kind::Table(&DNS_CERTIFICATE));
 
-/// Keys of listeners of other protocols than HTTP.
-const fn listener_keys(certificates: &'static Spec) -> [&'static Spec; 9] {
-    [
-        certificates,
-        &MIN_VERSION,
-        &CLIENT_CA,
-        &CLIENT_AUTH,
-        &CLIENT_CRL,
-        &CRL_EXPIRED,
-        &CRL_UNKNOWN,
-        &TICKET_KEYS,
-        &ACME,
-    ]
-}
+static DNS_CERTIFICATE: Table = certificate("dns.listener.tls.certificates");
 
-const fn certificates(table: &'static Kind) -> Spec {
-    Spec::new("certificates", Kind::List(table, 1), CERTIFICATES).required()
-}
+pub(super) static DNS_LISTENER_TLS: Table = Table::new(
+    "dns.listener.tls",
+    "TLS of a listener, required by \"tls\" and \"https\" and an error without them. ALPN negotiates `dot`, \
+     or `h2` and `http/1.1`; clients of \"tls\" may offer no protocol.",
+    &listener_keys::<9>(&DNS_CERTIFICATES.spec, &ACME),
+);
 
-static ACME: Spec = Spec::later("acme", "Certificates from an ACME authority.");
+/// Certificates of a listener of the request plane.
+pub static PLANE_CERTIFICATES: Key<Vec<CertificateFiles>> =
+    certificates(&Kind::Table(&PLANE_CERTIFICATE));
 
-pub(super) static DNS_LISTENER_TLS: Table = Table {
-    name: "dns.listener.tls",
-    doc: "TLS of a listener, required by \"tls\" and \"https\" and an error without them. ALPN \
-     negotiates `dot`, or `h2` and `http/1.1`; clients of \"tls\" may offer no protocol.",
-    keys: &listener_keys(&certificates(&Kind::Table(&DNS_CERTIFICATE))),
-    needs: Needs::Nothing,
-};
+static PLANE_CERTIFICATE: Table = certificate("plane.listener.tls.certificates");
 
-pub(super) static PLANE_LISTENER_TLS: Table = Table {
-    name: "plane.listener.tls",
-    doc: "TLS of a listener. With `client_auth = \"required\"`, callers and workers must present \
+pub(super) static PLANE_LISTENER_TLS: Table = Table::new(
+    "plane.listener.tls",
+    "TLS of a listener. With `client_auth = \"required\"`, callers and workers must present \
      certificates. Each session takes 96 KiB of the budget beside its connection.",
-    keys: &listener_keys(&certificates(&Kind::Table(&PLANE_CERTIFICATE))),
-    needs: Needs::Nothing,
-};
+    &listener_keys::<9>(&PLANE_CERTIFICATES.spec, &ACME),
+);
 
-static CERTIFICATE: Table = Table {
-    name: "http.listener.tls.certificates",
-    doc: "A certificate and its key.",
-    keys: CERTIFICATE_KEYS,
-    needs: Needs::Nothing,
-};
+pub(super) static UPSTREAM_TLS: Table = Table::new(
+    "http.upstream.tls",
+    "TLS to servers: their verification, and the certificate of the node. It needs `protocol = \"h1s\"` or \
+     `\"h2\"`.",
+    SERVER_KEYS,
+);
 
-static DNS_CERTIFICATE: Table = Table {
-    name: "dns.listener.tls.certificates",
-    doc: CERTIFICATE.doc,
-    keys: CERTIFICATE_KEYS,
-    needs: Needs::Nothing,
-};
+pub(super) static DISCOVERY_TLS: Table = Table::new(
+    "discovery.tls",
+    "TLS to workers that are dialed, with the keys of upstreams. Without it, connections to workers are \
+     not encrypted.",
+    SERVER_KEYS,
+);
 
-static PLANE_CERTIFICATE: Table = Table {
-    name: "plane.listener.tls.certificates",
-    doc: CERTIFICATE.doc,
-    keys: CERTIFICATE_KEYS,
-    needs: Needs::Nothing,
-};
-
-static CERTIFICATE_KEYS: &[&Spec] = &[
-    &Spec::new("cert", FILE, CERT).required(),
-    &Spec::new("key", FILE, KEY).required(),
-    &Spec::new("ocsp", FILE, "DER file with an OCSP response to staple."),
-];
-
-pub(super) static UPSTREAM_TLS: Table = Table {
-    name: "http.upstream.tls",
-    doc: "TLS to servers: their verification, and the certificate of the node. It needs \
-     `protocol = \"h1s\"` or `\"h2\"`.",
-    keys: SERVER_KEYS,
-    needs: Needs::Nothing,
-};
-
-pub(super) static DISCOVERY_TLS: Table = Table {
-    name: "discovery.tls",
-    doc: "TLS to workers that are dialed, with the keys of upstreams. Without it, connections to \
-     workers are not encrypted.",
-    keys: SERVER_KEYS,
-    needs: Needs::Nothing,
-};
-
-static SERVER_KEYS: &[&Spec] = &[
-    &Spec::new(
-        "ca",
-        FILE,
-        "PEM file with the authorities of the servers. Without it, the system's.",
-    ),
-    &Spec::new(
-        "server_name",
-        Kind::Text(&forms::SERVER_NAME),
-        "Name for SNI and for verification. Without it, the server's address. Servers on Unix \
-         sockets need one, unless `verify` is off.",
-    ),
-    &Spec::new(
-        "cert",
-        FILE,
-        "PEM file with a certificate for servers that ask for one. Needs `key`.",
-    ),
-    &Spec::new("key", FILE, KEY),
-    &Spec::new(
-        "verify",
-        Kind::Boolean,
-        "Verifies the certificates of servers.",
-    )
-    .absent(Absent::Yes),
-    &Spec::new(
-        "pins",
-        Kind::List(&Kind::Text(&forms::PIN), 0),
-        "SHA-256 digests of public keys (`SubjectPublicKeyInfo`), written \"sha256/BASE64\". A \
-         server must have one of these keys.",
-    )
-    .absent(Absent::Texts(&[])),
-    &Spec::new(
-        "min_version",
-        VERSION,
-        "Oldest TLS version that is accepted.",
-    )
-    .absent(Absent::Text("1.2")),
-];
-
-pub(super) static ADMIN_TLS: Table = Table {
-    name: "admin.tls",
-    doc: "TLS of `admin.listen`. The files are read again when they change.",
-    keys: &[
-        &Spec::new("cert", FILE, CERT).required(),
-        &Spec::new("key", FILE, KEY).required(),
-    ],
-    needs: Needs::Nothing,
-};
+pub(super) static ADMIN_TLS: Table = Table::new(
+    "admin.tls",
+    "TLS of `admin.listen`. The files are read again when they change.",
+    keys! { CERT, KEY },
+);
 
 pub(super) static CLIENT_CERT: Table = Table {
     name: "http.route.client_cert",

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use steppe_config::key::Key;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+use steppe_net::config::tls;
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, ServerTrust,
 };
@@ -13,16 +15,22 @@ use steppe_plane::ALPN;
 
 use super::problems::{Problems, tables};
 use crate::config::build;
+use crate::config::keys::tls::{CERTIFICATES, DNS_CERTIFICATES, PLANE_CERTIFICATES};
 use crate::config::typed::ByName;
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
-    for section in ["http", "dns", "plane"] {
+    for (section, certificates) in [
+        ("http", &CERTIFICATES),
+        ("dns", &DNS_CERTIFICATES),
+        ("plane", &PLANE_CERTIFICATES),
+    ] {
         for fields in tables(file.table(section), "listener") {
             if let Some(node) = fields.node("tls") {
                 let name = format!("`{section}.listener.tls`");
-                listener(Problems::new(node, name, mistakes).with_help(HELP));
+                let problems = Problems::new(node, name, mistakes).with_help(HELP);
+                listener(problems, certificates);
             }
         }
     }
@@ -30,9 +38,9 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     servers(file, mistakes);
 }
 
-fn listener(mut problems: Problems<'_>) {
+fn listener(mut problems: Problems<'_>, certificates: &'static Key<Vec<CertificateFiles>>) {
     let tls = problems.node.fields();
-    let Some(config) = tls.and_then(|tls| build::tls::session(tls, Vec::new())) else {
+    let Some(config) = tls.and_then(|tls| tls::listener(tls, certificates, Vec::new())) else {
         return;
     };
     let mut usable = None;
@@ -157,7 +165,7 @@ fn servers(file: &Fields, mistakes: &mut Mistakes) {
     }
     let discovery = file.node("discovery").and_then(Node::fields);
     let tls = discovery.and_then(|discovery| discovery.table("tls"));
-    let trust = tls.and_then(|tls| build::tls::upstream(tls, ALPN));
+    let trust = tls.and_then(|tls| tls::servers(tls, ALPN));
     if let (Some(discovery), Some(trust)) = (discovery, trust) {
         server((discovery, "discovery"), &trust, mistakes);
     }

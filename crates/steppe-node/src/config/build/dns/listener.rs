@@ -5,8 +5,10 @@
 use steppe_config::typed::Fields;
 use steppe_dns::config::{Introduction, Listener, Protocol};
 use steppe_net::ListenAddress;
+use steppe_net::config::tls::listener as listener_tls;
 
 use crate::config::build::tls;
+use crate::config::keys::tls::DNS_CERTIFICATES;
 use crate::config::typed::ByName;
 
 /// DNS over TLS in ALPN (RFC 7858 §3.1, as IANA's registry names it).
@@ -21,7 +23,11 @@ pub(super) fn listener(listener: &Fields) -> Option<Listener> {
     let protocols: Vec<Protocol> = protocols.collect::<Option<_>>()?;
     let tls = match listener.node("tls") {
         None => None,
-        Some(tls) => Some(tls::session(tls.fields()?, alpn(&protocols))?),
+        Some(tls) => Some(listener_tls(
+            tls.fields()?,
+            &DNS_CERTIFICATES,
+            alpn(&protocols),
+        )?),
     };
     Some(Listener {
         address,

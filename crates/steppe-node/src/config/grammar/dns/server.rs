@@ -8,8 +8,7 @@ use steppe_config::mistake::shown;
 use steppe_dns::config::{Server, Transport};
 use steppe_net::ServerAddress;
 
-use crate::config::grammar::tls::server_name;
-use crate::config::grammar::{Read, Refusal, decimal_port};
+use crate::config::grammar::{Read, Refusal, decimal_port, server_name};
 use crate::config::limits::DNS_PATH_BYTES_MAX;
 
 /// Where queries go by HTTPS that names no path. RFC 8484 §4.1.1 uses it throughout.
