@@ -8,11 +8,11 @@ use std::any::Any;
 use std::time::Duration;
 
 use crate::choice::Choices;
-use crate::form::Form;
+use crate::form::{AnyForm, Form};
 use crate::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
 use crate::mistake::Span;
-use crate::table::{Absent, Kind, Spec};
-use crate::typed::{Fields, Node, Typed};
+use crate::table::{Absent, Kind, Spec, Table};
+use crate::typed::{Fields, Named, Node, Typed};
 
 /// A table's list of keys: `keys! { BYTES, WAIT }`.
 #[macro_export]
@@ -21,29 +21,40 @@ macro_rules! keys {
 }
 
 /// The values that a key takes, which are read as `T`.
-#[derive(Debug)]
 pub struct Type<T: 'static> {
     kind: Kind,
-    read: fn(&Node) -> Option<T>,
+    read: Reading<T>,
 }
 
 /// A key that always has a value: it must be there, or has a default.
-#[derive(Debug)]
 pub struct Key<T: 'static> {
     /// Its entry in the table of keys.
     pub spec: Spec,
-    read: fn(&Node) -> Option<T>,
+    read: Reading<T>,
 }
 
 /// A key that may be absent.
-#[derive(Debug)]
 pub struct OptionalKey<T: 'static> {
     /// Its entry in the table of keys.
     pub spec: Spec,
-    read: fn(&Node) -> Option<T>,
+    read: Reading<T>,
 }
 
-/// A key whose value is read in its place: by tables within it, or by what stands beside it.
+/// The way from a node to a value.
+enum Reading<T: 'static> {
+    Node(fn(&Node) -> Option<T>),
+    /// By a function that builds of a table.
+    Table(fn(&Fields) -> Option<T>),
+    /// By the type of what the node holds several of.
+    Items(&'static dyn Items<T>),
+}
+
+/// The type of what several values are of, which are read as a `T` together.
+trait Items<T>: Sync {
+    fn read(&'static self, node: &Node) -> Option<T>;
+}
+
+/// A key whose value is a table or a list of tables, which are read in their place.
 #[derive(Debug)]
 pub struct PlaceKey {
     /// Its entry in the table of keys.
@@ -54,7 +65,7 @@ pub struct PlaceKey {
 pub const fn text<T: Any + Clone + Send + Sync>(form: &'static Form<T>) -> Type<T> {
     Type {
         kind: Kind::Text(form),
-        read: leaf,
+        read: Reading::Node(leaf),
     }
 }
 
@@ -62,7 +73,7 @@ pub const fn text<T: Any + Clone + Send + Sync>(form: &'static Form<T>) -> Type<
 pub const fn integer<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
     Type {
         kind: Kind::Integer(min, max),
-        read: number,
+        read: Reading::Node(number),
     }
 }
 
@@ -70,7 +81,7 @@ pub const fn integer<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
 pub const fn size<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
     Type {
         kind: Kind::Size(min, max),
-        read: number,
+        read: Reading::Node(number),
     }
 }
 
@@ -78,7 +89,7 @@ pub const fn size<N: TryFrom<u64>>(min: u64, max: u64) -> Type<N> {
 pub const fn duration(min: Duration, max: Duration) -> Type<Duration> {
     Type {
         kind: Kind::Duration(min, max),
-        read: leaf,
+        read: Reading::Node(leaf),
     }
 }
 
@@ -89,15 +100,15 @@ pub const fn timeout() -> Type<Duration> {
 
 /// A share of a whole.
 pub const fn share() -> Type<f64> {
-    let kind = Kind::Share;
-    Type { kind, read: leaf }
+    let (kind, read) = (Kind::Share, Reading::Node(leaf));
+    Type { kind, read }
 }
 
 /// `true` or `false`.
 pub const fn boolean() -> Type<bool> {
     Type {
         kind: Kind::Boolean,
-        read: leaf,
+        read: Reading::Node(leaf),
     }
 }
 
@@ -105,7 +116,7 @@ pub const fn boolean() -> Type<bool> {
 pub const fn choice<E: Any + Copy + Sync>(choices: &'static Choices<E>) -> Type<E> {
     Type {
         kind: Kind::Choice(choices),
-        read: leaf,
+        read: Reading::Node(leaf),
     }
 }
 
@@ -113,64 +124,70 @@ pub const fn choice<E: Any + Copy + Sync>(choices: &'static Choices<E>) -> Type<
 pub const fn real(min: f64) -> Type<f64> {
     Type {
         kind: Kind::Real(min),
-        read: leaf,
+        read: Reading::Node(leaf),
     }
 }
 
 /// Values of any kind, of which `read` makes a `T`: tables, maps, one kind of several.
 pub const fn read_by<T>(kind: Kind, read: fn(&Node) -> Option<T>) -> Type<T> {
-    Type { kind, read }
+    of(kind, read)
 }
 
 /// A list of at least `min` values.
-pub const fn list<T: Any + Clone>(item: &'static Type<T>, min: usize) -> Type<Vec<T>> {
+pub const fn list<T>(item: &'static Type<T>, min: usize) -> Type<Vec<T>> {
     Type {
         kind: Kind::List(&item.kind, min),
-        read: leaves,
+        read: Reading::Items(item),
     }
 }
 
 /// A list of at least one choice, each once, in the order of the choices.
-pub const fn set<E: Any + Clone>(item: &'static Type<E>) -> Type<Vec<E>> {
+pub const fn set<E>(item: &'static Type<E>) -> Type<Vec<E>> {
     Type {
         kind: Kind::Set(&item.kind),
-        read: leaves,
+        read: Reading::Items(item),
     }
 }
 
 /// A value, or a list of at least one.
-pub const fn one_or_many<T: Any + Clone>(item: &'static Type<T>) -> Type<Vec<T>> {
+pub const fn one_or_many<T>(item: &'static Type<T>) -> Type<Vec<T>> {
     Type {
         kind: Kind::OneOrMany(&item.kind),
-        read: leaves,
+        read: Reading::Items(item),
     }
 }
 
-/// A table whose keys are the file's own.
-pub const fn map<T: Any + Clone>(
-    names: &'static Form<String>,
-    item: &'static Type<T>,
-) -> Type<Vec<(String, T)>> {
+/// A table whose keys are of this form, each with its value.
+pub const fn map<T>(name: &'static dyn AnyForm, item: &'static Type<T>) -> Type<Vec<(String, T)>> {
     Type {
-        kind: Kind::Map(names, &item.kind),
-        read: pairs,
+        kind: Kind::Map(name, &item.kind),
+        read: Reading::Items(item),
     }
 }
 
-/// A table whose keys are the file's own, each with several values: it is read as a pair for each of them.
-pub const fn multimap<T: Any + Clone>(
-    names: &'static Form<String>,
+/// A table whose keys are of this form, each with several values: it is read as a pair for each of them.
+pub const fn multimap<T>(
+    name: &'static dyn AnyForm,
     items: &'static Type<Vec<T>>,
 ) -> Type<Vec<(String, T)>> {
     Type {
-        kind: Kind::Map(names, &items.kind),
-        read: pairs,
+        kind: Kind::Map(name, &items.kind),
+        read: Reading::Items(items),
     }
 }
 
-/// Values of any kind, tables among them, of which `read` makes a `T`; it gets none that is invalid as a whole.
+/// Values of any kind, of which `read` makes a `T`.
 pub const fn of<T>(kind: Kind, read: fn(&Node) -> Option<T>) -> Type<T> {
+    let read = Reading::Node(read);
     Type { kind, read }
+}
+
+/// A table of known keys, of which `build` makes the value.
+pub const fn table<T>(table: &'static Table, build: fn(&Fields) -> Option<T>) -> Type<T> {
+    Type {
+        kind: Kind::Table(table),
+        read: Reading::Table(build),
+    }
 }
 
 /// A key of this name that takes values of this type; `doc` is its description, for editors and the manual.
@@ -266,28 +283,78 @@ impl Entry for PlaceKey {
 
 /// A key that [`Fields::get`] reads.
 pub trait Get: Entry {
-    /// The type of its values.
+    /// The type of what it gives.
     type Value;
+    /// The type of its values in a file.
+    type Given;
     /// Its value in a table; `None`: it is invalid, and its mistake was reported.
     fn read(&'static self, fields: &Fields) -> Option<Self::Value>;
+    /// Its value in a node.
+    fn read_node(&'static self, node: &Node) -> Option<Self::Given>;
 }
 
 impl<T> Get for Key<T> {
     type Value = T;
+    type Given = T;
 
     fn read(&'static self, fields: &Fields) -> Option<T> {
-        (self.read)(fields.value(&self.spec)?)
+        self.read.read(fields.value(&self.spec)?)
+    }
+
+    fn read_node(&'static self, node: &Node) -> Option<T> {
+        self.read.read(node)
     }
 }
 
 impl<T> Get for OptionalKey<T> {
     type Value = Option<T>;
+    type Given = T;
 
     fn read(&'static self, fields: &Fields) -> Option<Option<T>> {
         match fields.value(&self.spec) {
             None => Some(None),
-            Some(node) => (self.read)(node).map(Some),
+            Some(node) => self.read.read(node).map(Some),
         }
+    }
+
+    fn read_node(&'static self, node: &Node) -> Option<T> {
+        self.read.read(node)
+    }
+}
+
+impl<T> Reading<T> {
+    fn read(&self, node: &Node) -> Option<T> {
+        match self {
+            Self::Node(read) => read(node),
+            Self::Table(build) => build(node.fields()?),
+            Self::Items(item) => item.read(node),
+        }
+    }
+}
+
+impl<T> Items<Vec<T>> for Type<T> {
+    fn read(&'static self, node: &Node) -> Option<Vec<T>> {
+        node.each(|item| self.read.read(item))
+    }
+}
+
+impl<T> Items<Vec<(String, T)>> for Type<T> {
+    fn read(&'static self, node: &Node) -> Option<Vec<(String, T)>> {
+        node.entries(|value| self.read.read(value))
+    }
+}
+
+impl<T> Items<Vec<(String, T)>> for Type<Vec<T>> {
+    fn read(&'static self, node: &Node) -> Option<Vec<(String, T)>> {
+        let Typed::Map(entries) = &node.typed else {
+            return None;
+        };
+        let mut pairs = Vec::new();
+        for Named { name, value, .. } in entries {
+            let values = self.read.read(value)?.into_iter();
+            pairs.extend(values.map(|value| (name.clone(), value)));
+        }
+        Some(pairs)
     }
 }
 
@@ -296,6 +363,13 @@ impl Fields {
     #[must_use]
     pub fn get<K: Get>(&self, key: &'static K) -> Option<K::Value> {
         key.read(self)
+    }
+
+    /// The value of a key and the place of that value; `None`: it is absent or invalid.
+    #[must_use]
+    pub fn located<K: Get>(&self, key: &'static K) -> Option<(K::Given, Span)> {
+        let node = self.value(key.spec())?;
+        Some((key.read_node(node)?, node.span))
     }
 
     /// The place of a key in the file; `None`: it is absent.
@@ -332,25 +406,4 @@ fn leaf<T: Any + Clone>(node: &Node) -> Option<T> {
 
 fn number<N: TryFrom<u64>>(node: &Node) -> Option<N> {
     N::try_from(*node.typed.value()?).ok()
-}
-
-fn pairs<T: Any + Clone>(node: &Node) -> Option<Vec<(String, T)>> {
-    let Typed::Map(entries) = &node.typed else {
-        return None;
-    };
-    let mut pairs = Vec::new();
-    for entry in entries {
-        let values = match &entry.value.typed {
-            Typed::List(values) => values,
-            _ => std::slice::from_ref(&entry.value),
-        };
-        for value in values {
-            pairs.push((entry.name.clone(), leaf(value)?));
-        }
-    }
-    Some(pairs)
-}
-
-fn leaves<T: Any + Clone>(node: &Node) -> Option<Vec<T>> {
-    node.each(leaf)
 }
