@@ -113,7 +113,7 @@ pub const fn boolean() -> Type<bool> {
 }
 
 /// One of these strings, each of which stands for a value.
-pub const fn choice<E: Any + Copy + Sync>(choices: &'static Choices<E>) -> Type<E> {
+pub const fn choice<E: Any + Clone + Sync>(choices: &'static Choices<E>) -> Type<E> {
     Type {
         kind: Kind::Choice(choices),
         read: Reading::Node(leaf),
@@ -395,6 +395,15 @@ impl Fields {
     pub fn items<K: Entry>(&self, key: &'static K) -> &[Node] {
         match self.value(key.spec()).map(|node| &node.typed) {
             Some(Typed::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    /// The entries of a map; none when it is absent or invalid.
+    #[must_use]
+    pub fn entries<K: Entry>(&self, key: &'static K) -> &[Named] {
+        match self.value(key.spec()).map(|node| &node.typed) {
+            Some(Typed::Map(entries)) => entries,
             _ => &[],
         }
     }

@@ -504,3 +504,39 @@ pub const STORE_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(
 
 /// Before a store is connected to again.
 pub const STORE_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Bytes of a file's name: no file system takes more.
+pub const FILE_NAME_BYTES_MAX: usize = 255;
+
+/// The least budget of a route: two chunks of a body, and the heads.
+pub const ROUTE_BUDGET_MIN: u64 = 256 << 10;
+
+/// Bounds of `limits.header_bytes`: a browser's request fits the least; the head is read into one
+/// buffer, hence the most.
+pub const HEADER_BYTES: (u64, u64) = (1 << 10, HEADER_BYTES_MAX as u64);
+/// Bounds of `limits.header_count`.
+pub const HEADER_COUNT: (u64, u64) = (8, HEADER_COUNT_MAX as u64);
+/// Bounds of `limits.body_bytes`; bodies are streamed, so the most is only a typing mistake away.
+pub const BODY_BYTES: (u64, u64) = (0, 1 << 44);
+/// Bounds of `limits.connections`: what one process's file table can carry.
+pub const CONNECTIONS: (u64, u64) = (1, 1 << 20);
+/// Bounds of `limits.streams`: RFC 9113 §6.5.2 recommends 100 at least; each takes some KiB.
+pub const STREAMS: (u64, u64) = (1, 10_000);
+/// Bounds of `limits.handshakes`: each is a connection too, hence the most.
+pub const HANDSHAKES: (u64, u64) = (1, CONNECTIONS.1);
+/// Bounds of `keepalive`, a worker.
+pub const KEEPALIVE: (u64, u64) = (0, 1 << 16);
+
+/// Bounds of a server's `weight`: shares finer than a thousandth are not told apart by anybody.
+pub const WEIGHT: (u64, u64) = (1, 1000);
+/// Bounds of what is counted in a row before a server is taken out, or back.
+pub const IN_A_ROW: (u64, u64) = (1, 1000);
+/// The most further tries of a request: more would only load what is failing.
+pub const ATTEMPTS_MAX: u64 = 10;
+/// Bytes of a sticky cookie's name.
+pub const COOKIE_NAME_BYTES_MAX: usize = 64;
+
+/// Requests of a key that a rate limit lets pass in its time, or at once.
+pub const RATE_MAX: u64 = 1_000_000;
+
+const _: () = assert!(ROUTE_BUDGET_MIN <= steppe_mem::limits::BUDGET_BYTES_MIN);

@@ -43,6 +43,9 @@ pub const HOLDER_BYTES: usize = 512;
 /// The smallest budget that a node can work under.
 pub const BUDGET_BYTES_MIN: u64 = 8 << 20;
 
+/// The largest budget, a typing mistake beyond it.
+pub const BUDGET_BYTES_MAX: u64 = 1 << 44;
+
 /// The smallest pooled buffer: a page, so that resident and charged bytes agree.
 pub const BUFFER_BYTES_MIN: usize = 4 << 10;
 

@@ -10,6 +10,10 @@ pub const HOST_NAME_BYTES_MAX: usize = 253;
 /// See [`HOST_NAME_BYTES_MAX`].
 pub const HOST_LABEL_BYTES_MAX: usize = 63;
 
+/// Bytes of a subject and of an alternative name that a certificate must have. A SPIFFE ID has up to 2,048,
+/// and is the longest name that is in use.
+pub const CERTIFICATE_NAME_BYTES_MAX: usize = 2048;
+
 /// Bytes of the name of a service of the request plane, as processes call each other by.
 pub const SERVICE_BYTES_MAX: usize = 128;
 

@@ -4,3 +4,7 @@
 
 pub mod compress;
 pub mod forms;
+pub mod listener;
+pub mod route;
+pub mod tls;
+pub mod upstream;

@@ -14,7 +14,8 @@ use steppe_config::form::{Form, Read, Refusal, path as file};
 use steppe_config::mistake::shown;
 
 use crate::limits::{
-    HOST_LABEL_BYTES_MAX, HOST_NAME_BYTES_MAX, SERVICE_BYTES_MAX, UNIX_PATH_BYTES_MAX,
+    CERTIFICATE_NAME_BYTES_MAX, HOST_LABEL_BYTES_MAX, HOST_NAME_BYTES_MAX, SERVICE_BYTES_MAX,
+    UNIX_PATH_BYTES_MAX,
 };
 use crate::{ListenAddress, ServerAddress};
 
@@ -51,6 +52,13 @@ pub static SERVER_NAME: Form<String> =
 pub static PIN: Form<[u8; 32]> = Form::new("a digest such as \"sha256/BASE64\"", pin)
     .pattern("^sha256/[0-9A-Za-z+/]{43}=$")
     .shown_by(pin_text);
+
+/// Subject alternative name of a certificate.
+pub static ALT_NAME: Form<String> = Form::new(
+    "a name such as \"api.internal\" or \"spiffe://example/api\"",
+    |text, _| certificate_name(text, "a subject alternative name"),
+)
+.pattern("^.+$");
 
 /// Service of the request plane.
 pub static SERVICE: Form<String> =
@@ -257,6 +265,26 @@ fn pin_text(digest: &[u8; 32]) -> String {
     format!("{PIN_PREFIX}{}", STANDARD.encode(digest))
 }
 
+/// A name in a certificate: whatever one may contain.
+///
+/// # Errors
+/// When it is empty or too long, or contains NUL.
+pub fn certificate_name(text: &str, what: &str) -> Read<String> {
+    if text.is_empty() {
+        return Err(Refusal::new(format!("{what} can't be empty")));
+    }
+    if text.contains('\0') {
+        return Err(Refusal::new(format!("{what} can't contain NUL")));
+    }
+    let length = text.len();
+    if length > CERTIFICATE_NAME_BYTES_MAX {
+        let most = CERTIFICATE_NAME_BYTES_MAX;
+        let message = format!("{what} of {length} bytes is too long: at most {most}");
+        return Err(Refusal::new(message));
+    }
+    Ok(text.to_owned())
+}
+
 /// The name of a service.
 ///
 /// # Errors
@@ -325,6 +353,14 @@ mod tests {
     }
 
     const DIGEST: [u8; 32] = *b"0123456789abcdefghijklmnopqrstuv";
+
+    #[test]
+    fn names_in_certificates_are_bounded() {
+        let name = |text: &str| certificate_name(text, "a name");
+        assert!(name("spiffe://example/api").is_ok());
+        let long = "a".repeat(CERTIFICATE_NAME_BYTES_MAX + 1);
+        assert!(name("").is_err() && name("a\0").is_err() && name(&long).is_err());
+    }
 
     #[test]
     fn pins_read_back() {

@@ -9,7 +9,6 @@ pub(super) mod logs;
 mod over_https;
 mod plane;
 pub(super) mod tls;
-pub(super) mod upstreams;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -18,19 +17,15 @@ use std::path::PathBuf;
 use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 use steppe_dns::config::Forwarder;
 use steppe_http::access::{AccessField, AccessFormat};
-use steppe_http::config::{
-    Coding, Files, Gateway, GuestAddress, HostPattern, Listener, ListenerKeys, ListenerLimits,
-    ListenerRoutes, ListenerTimeouts, Respond, Route, Server, Servers, Target, Underscores,
-    Upstream, UpstreamKind, UpstreamTimeouts,
-};
-use steppe_net::ServerAddress;
+use steppe_http::config::Gateway;
+use steppe_http::config::keys::route::Names;
+use steppe_http::config::keys::{listener, route, upstream};
 use steppe_plane::config::Plane;
 use steppe_telemetry::Destination;
 
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Trace, Workers};
 use crate::config::typed::{ByName, FromNode};
 use crate::doh::FORWARDER;
-use crate::plane_upstream::PLANE;
 
 pub(super) use filters::json_edits;
 
@@ -201,155 +196,20 @@ fn gateway(http: &Fields) -> Option<Gateway> {
     Some(Gateway {
         trusted_proxies: http.take("trusted_proxies")?,
         listeners: all(http.list("listener").iter(), |each| {
-            listener(each.fields()?)
+            listener::build(each.fields()?)
         })?,
-        upstreams: all(http.map("upstream").iter(), upstream)?,
+        upstreams: all(http.map("upstream").iter(), upstream::build)?,
         filters: all(http.map("filter").iter(), |entry| {
             filters::filter(entry, &|name| names.upstreams.get(name).copied())
         })?,
         routes: all(http.list("route").iter(), |each| {
-            route(&names, each.fields()?)
+            route::build(each.fields()?, &names)
         })?,
     })
 }
 
 fn all<T, U>(items: impl Iterator<Item = T>, build: impl FnMut(T) -> Option<U>) -> Option<Vec<U>> {
     items.map(build).collect()
-}
-
-fn listener(listener: &Fields) -> Option<Listener> {
-    let limits = listener.table("limits")?;
-    let timeouts = listener.table("timeouts")?;
-    Some(Listener {
-        address: listener.take("listen")?,
-        // The gateway has one codec as yet, and the table serves its name alone.
-        protocols: listener.take("protocols")?,
-        tls: tls::listener(listener)?,
-        redirect_https: tls::redirect_https(listener)?,
-        proxy_protocol: listener.take("proxy_protocol")?,
-        routes: ListenerRoutes::Shared,
-        underscores: Underscores::named(listener.take("underscores")?)?,
-        limits: ListenerLimits {
-            header_bytes: limits.take("header_bytes")?,
-            header_count: limits.take("header_count")?,
-            body_bytes: limits.take("body_bytes")?,
-            connections: limits.take("connections")?,
-            streams: limits.take("streams")?,
-            handshakes: limits.take("handshakes")?,
-        },
-        timeouts: ListenerTimeouts {
-            handshake: timeouts.take("handshake")?,
-            header: timeouts.take("header")?,
-            idle: timeouts.take("idle")?,
-            write_stall: timeouts.take("write_stall")?,
-        },
-        keys: ListenerKeys::default(),
-    })
-}
-
-fn upstream(entry: &Named) -> Option<Upstream> {
-    let upstream = entry.value.fields()?;
-    let kind = match (upstream.node("respond"), upstream.optional("plane")?) {
-        (Some(respond), _) => UpstreamKind::Respond(self::respond(respond.fields()?)?),
-        (None, Some(service)) => UpstreamKind::Guest(GuestAddress {
-            guest: PLANE,
-            resource: service,
-        }),
-        (None, None) => UpstreamKind::Servers(servers(upstream)?),
-    };
-    Some(Upstream {
-        name: entry.name.clone(),
-        kind,
-    })
-}
-
-fn respond(respond: &Fields) -> Option<Respond> {
-    Some(Respond {
-        status: respond.take("status")?,
-        body: respond.take::<String>("body")?.into_bytes(),
-        fields: respond.take("headers")?,
-    })
-}
-
-fn servers(upstream: &Fields) -> Option<Servers> {
-    let timeouts = upstream.table("timeouts")?;
-    let (protocol, tls) = upstreams::protocol(upstream)?;
-    Some(Servers {
-        servers: all(upstream.list("servers").iter(), server)?,
-        protocol,
-        tls,
-        balance: upstreams::balance(upstream)?,
-        sticky: upstreams::sticky(upstream)?,
-        slow_start: upstream.take("slow_start")?,
-        health: upstreams::health(upstream)?,
-        outlier: upstreams::outlier(upstream)?,
-        circuit_breaker: upstreams::circuit_breaker(upstream)?,
-        retry: upstreams::retry(upstream)?,
-        hedge: upstreams::hedge(upstream)?,
-        proxy_protocol: upstreams::proxy_protocol(upstream)?,
-        keepalive: upstream.take("keepalive")?,
-        timeouts: UpstreamTimeouts {
-            connect: timeouts.take("connect")?,
-            first_byte: timeouts.take("first_byte")?,
-            idle: timeouts.take("idle")?,
-            total: timeouts.optional("total")?,
-        },
-    })
-}
-
-fn server(server: &Read) -> Option<Server> {
-    match server.fields() {
-        Some(table) => Some(Server {
-            address: table.take("address")?,
-            weight: table.take("weight")?,
-        }),
-        None => ServerAddress::from_node(server).map(Server::from),
-    }
-}
-
-fn route(names: &Names<'_>, route: &Fields) -> Option<Route> {
-    let hosts: Option<Vec<HostPattern>> = route.optional("host")?;
-    let methods: Option<Vec<String>> = route.optional("methods")?;
-    let filters: Vec<String> = route.take("filters")?;
-    Some(Route {
-        name: route.take("name")?,
-        hosts: hosts.unwrap_or_default(),
-        path: route.take("path")?,
-        listener: None,
-        methods: methods.unwrap_or_default(),
-        headers: route.take("headers")?,
-        query: route.take("query")?,
-        client_cert: route.optional("client_cert")?,
-        filters: all(filters.iter(), |name| {
-            names.filters.get(name.as_str()).copied()
-        })?,
-        target: target(names, route)?,
-        budget: route.optional("budget")?,
-        total: route.table("timeouts")?.optional("total")?,
-    })
-}
-
-fn target(names: &Names<'_>, route: &Fields) -> Option<Target> {
-    let Some(files) = route.node("files") else {
-        let upstream: String = route.take("upstream")?;
-        let index = names.upstreams.get(upstream.as_str());
-        return Some(Target::Upstream(*index?));
-    };
-    let files = files.fields()?;
-    Some(Target::Files(Files {
-        root: files.take("root")?,
-        index: files.take("index")?,
-        precompressed: all(
-            files.take::<Vec<&str>>("precompressed")?.into_iter(),
-            Coding::named,
-        )?,
-    }))
-}
-
-/// Where upstreams and filters stand by their names.
-struct Names<'a> {
-    upstreams: HashMap<&'a str, usize>,
-    filters: HashMap<&'a str, usize>,
 }
 
 fn indexes(defined: &[Named]) -> HashMap<&str, usize> {

@@ -12,7 +12,6 @@ mod overlap;
 mod plane;
 mod plane_rules;
 mod routes;
-mod tls;
 
 use std::net::IpAddr;
 
@@ -20,6 +19,7 @@ use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::tree::{Value, ValueKind};
 use steppe_config::typed::{Fields, Node, Typed, repeated};
+use steppe_http::config::keys::{listener, upstream};
 use steppe_net::ListenAddress;
 
 use super::keys::ROOT;
@@ -41,17 +41,16 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
     plane::check(file, mistakes);
     if let Some(http) = file.table("http") {
         no_listener(root, file, http, mistakes);
-        for listener in http
-            .list("listener")
-            .iter()
-            .filter_map(|node| node.fields())
-        {
-            named_twice(listener.list("protocols"), "protocol", mistakes);
+        for listener in http.list("listener").iter().filter_map(Node::fields) {
+            listener::check(listener, mistakes);
             proxy_protocol(http, listener, mistakes);
         }
-        fields::check(http, mistakes);
+        for upstream in http.map("upstream") {
+            if let Some(upstream) = upstream.value.fields() {
+                upstream::check(upstream, mistakes);
+            }
+        }
         filters::check(http, mistakes);
-        tls::check(http, mistakes);
         routes::check(file, http, mistakes);
         // A key that was refused may have named what looks unused.
         if mistakes.is_empty() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use ipnet::IpNet;
 use regex::bytes::Regex;
 pub(super) use steppe_config::form::{ANY, FILE, FOLDER, NAME};
-use steppe_config::form::{Form, MASK, Read, Refusal};
+use steppe_config::form::{Form, MASK, Read};
 use steppe_config::table::Kind;
 use steppe_dns::client::ClientId;
 use steppe_dns::config::Server as DnsServer;
@@ -16,12 +16,12 @@ use steppe_dns::hosts::RecordData;
 use steppe_dns::schedule::{Hours, Zone};
 use steppe_dns::wire::{Name, Rtype};
 use steppe_etcd::Endpoint;
-pub(super) use steppe_http::config::keys::forms::PATH;
-use steppe_http::config::{
-    HashOn, HedgeAfter, HostPattern, RateKey, Statuses, TextSource, TokenSource,
+use steppe_http::config::keys::forms::method;
+pub(super) use steppe_http::config::keys::forms::{
+    FIELD_NAME, FIELD_VALUE, METHOD, PATH, STATUSES, TARGET,
 };
-pub(super) use steppe_net::config::forms::{LISTEN, NETWORK, PIN, SERVER, SERVICE};
-use steppe_net::tls::x509;
+use steppe_http::config::{RateKey, TextSource, TokenSource};
+pub(super) use steppe_net::config::forms::{ALT_NAME, LISTEN, NETWORK, PIN, SERVER, SERVICE};
 
 use super::grammar;
 use super::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
@@ -29,36 +29,9 @@ use super::limits::{TIMEOUT_MAX, TIMEOUT_MIN};
 /// A timeout that can't be off.
 pub(super) const TIMEOUT: Kind = Kind::Duration(TIMEOUT_MIN, TIMEOUT_MAX);
 
-/// Name of a file, without a folder.
-pub(super) static FILE_NAME: Form<String> =
-    Form::new("a file's name", |text, _| grammar::file_name(text)).pattern("^[^/.][^/]*$");
-
-/// Host of a route.
-pub(super) static HOST: Form<HostPattern> = Form::new(
-    "a host such as \"example.com\" or \"*.example.com\"",
-    |text, _| grammar::host(text).map_err(|(message, help)| Refusal::new(message).help(help)),
-)
-.pattern("^.+$")
-.shown_by(host_text);
-
-/// Method.
-pub(super) static METHOD: Form<String> =
-    Form::new("a method such as \"GET\"", |text, _| grammar::method(text))
-        .pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
-
 /// Method, or `*`.
 pub(super) static RULE_METHOD: Form<String> =
     Form::new("a method such as \"GET\", or \"*\"", rule_method).pattern("^[^ ]+$");
-
-/// Name of a field.
-pub(super) static FIELD_NAME: Form<String> =
-    Form::new("a field's name", |text, _| grammar::field_name(text))
-        .pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
-
-/// Value of a field.
-pub(super) static FIELD_VALUE: Form<String> =
-    Form::new("a field's value", |text, _| grammar::field_value(text))
-        .pattern("^([^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?)?$");
 
 /// Serialized origin (RFC 6454 §6), or a pattern of one.
 pub(super) static ORIGIN: Form<String> = Form::new(
@@ -112,62 +85,6 @@ pub(super) static JSON: Form<String> = Form::new(
     |text, _| grammar::json(text),
 )
 .masked_by(|_| format!("\"{MASK}\""));
-
-/// Key by which requests are told apart.
-pub(super) static HASH_ON: Form<HashOn> = Form::new(
-    "\"header:NAME\", \"cookie:NAME\", \"ip\" or \"path\"",
-    |text, _| grammar::hash_on(text),
-)
-.pattern("^(ip|path|(header|cookie):.+)$")
-.shown_by(ToString::to_string);
-
-/// Name of a cookie.
-pub(super) static COOKIE_NAME: Form<String> =
-    Form::new("a cookie's name", |text, _| grammar::cookie_name(text))
-        .pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$");
-
-/// Target of a request.
-pub(super) static TARGET: Form<String> = Form::new("a path such as \"/healthz\"", |text, _| {
-    grammar::target(text)
-})
-.pattern("^/[!-~]*$");
-
-/// Set of status codes.
-pub(super) static STATUSES: Form<Statuses> = Form::new(
-    "statuses such as \"2xx\", \"200\" or \"200-399\"",
-    |text, _| grammar::statuses(text),
-)
-.pattern("^[1-5][0-9x, -]+$")
-.shown_by(ToString::to_string);
-
-/// Subject of a certificate.
-pub(super) static SUBJECT: Form<String> =
-    Form::new("a subject such as \"CN=api,O=Example\"", |text, _| {
-        grammar::subject(text)
-    })
-    .pattern("^[0-9A-Za-z.-]+=.*$");
-
-/// Subject alternative name of a certificate.
-pub(super) static ALT_NAME: Form<String> = Form::new(
-    "a name such as \"api.internal\" or \"spiffe://example/api\"",
-    |text, _| grammar::alt_name(text),
-)
-.pattern("^.+$");
-
-/// SHA-256 digest of a certificate.
-pub(super) static FINGERPRINT: Form<[u8; 32]> =
-    Form::new("a SHA-256 digest in hexadecimal", |text, _| {
-        grammar::fingerprint(text)
-    })
-    .pattern("^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$")
-    .shown_by(x509::fingerprint_text);
-
-/// Value of `Strict-Transport-Security`.
-pub(super) static TRANSPORT_SECURITY: Form<String> =
-    Form::new("a value such as \"max-age=31536000\"", |text, _| {
-        grammar::transport_security(text)
-    })
-    .pattern("[Mm][Aa][Xx]-[Aa][Gg][Ee]");
 
 /// Server of DNS.
 pub(super) static DNS_SERVER: Form<DnsServer> =
@@ -253,13 +170,6 @@ pub(super) static COLLECTOR: Form<String> =
     })
     .pattern("^https?://[^ #?@]+$");
 
-/// Time for which a first server is waited for.
-pub(super) static HEDGE_AFTER: Form<HedgeAfter> = Form::new(
-    "a percentile such as \"p95\", or a time such as \"20ms\"",
-    |text, _| grammar::hedge_after(text),
-)
-.pattern("^(p[5-9][0-9]|[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d))$");
-
 /// Service of the request plane, or all whose names begin alike.
 pub(super) static SERVICES: Form<String> =
     Form::new("a service such as \"embed\", or \"embed/*\"", |text, _| {
@@ -293,14 +203,7 @@ pub(super) static DNS_NAME_KEY: Form<Name> =
 fn rule_method(text: &str, _: &Path) -> Read<String> {
     match text {
         "*" => Ok(text.to_owned()),
-        _ => grammar::method(text),
-    }
-}
-
-fn host_text(host: &HostPattern) -> String {
-    match host {
-        HostPattern::Exact(name) => name.clone(),
-        HostPattern::Wildcard(suffix) => format!("*{suffix}"),
+        _ => method(text),
     }
 }
 

@@ -9,31 +9,23 @@ mod access;
 mod authentication;
 mod dns;
 mod error_pages;
-mod files;
 mod filter;
-mod listener;
 mod plane;
 pub mod tls;
 mod transform;
-mod upstream;
 
 use std::time::Duration;
 
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+use steppe_http::config::keys::{listener, route, upstream};
 
-use super::limits::{
-    DRAIN_TIMEOUT_MAX, KEEPALIVE, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, ROUTE_BUDGET_MIN,
-    TIMEOUT_MAX, WEIGHT, WORKERS_MAX,
-};
+use super::limits::{DRAIN_TIMEOUT_MAX, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, WORKERS_MAX};
 use crate::config::forms;
 use access::ACCESS;
 use dns::DNS;
-use files::FILES;
 use filter::FILTER;
-use listener::LISTENER;
 use plane::{DISCOVERY, PLANE};
-use tls::{ADMIN_TLS, CLIENT_CERT, UPSTREAM_TLS};
-use upstream::{CIRCUIT_BREAKER, HEALTH, HEDGE, OUTLIER, RETRY, STICKY};
+use tls::ADMIN_TLS;
 
 /// The whole file.
 pub static ROOT: Table = Table {
@@ -201,14 +193,14 @@ static HTTP: Table = Table {
         .absent(Absent::Texts(&[])),
         &Spec::new(
             "listener",
-            Kind::List(&Kind::Table(&LISTENER), 0),
-            LISTENER.doc,
+            Kind::List(&Kind::Table(&listener::TABLE), 0),
+            listener::TABLE.doc,
         )
         .absent(Absent::Texts(&[])),
         &Spec::new(
             "upstream",
-            Kind::Map(&forms::NAME, &Kind::Table(&UPSTREAM)),
-            UPSTREAM.doc,
+            Kind::Map(&forms::NAME, &Kind::Table(&upstream::TABLE)),
+            upstream::TABLE.doc,
         )
         .absent(Absent::Table),
         &Spec::new(
@@ -217,273 +209,13 @@ static HTTP: Table = Table {
             FILTER.doc,
         )
         .absent(Absent::Table),
-        &Spec::new("route", Kind::List(&Kind::Table(&ROUTE), 0), ROUTE.doc)
-            .absent(Absent::Texts(&[])),
-    ],
-    needs: Needs::Nothing,
-};
-
-/// What servers speak over TLS.
-pub const TLS_PROTOCOLS: [&str; 2] = ["h1s", "h2"];
-
-static UPSTREAM: Table = Table {
-    name: "http.upstream",
-    doc: "Upstreams that routes forward to, by name: servers, a fixed response, or a service of \
-     the request plane.",
-    keys: &[
         &Spec::new(
-            "servers",
-            Kind::List(
-                &Kind::Either(&[Kind::Text(&forms::SERVER), Kind::Table(&SERVER)]),
-                1,
-            ),
-            "Addresses of the servers, or tables with `address` and `weight`. Each address that \
-             a name resolves to is a server of its own, with the weight of the name. Names are \
-             resolved again by their TTL.",
-        ),
-        &Spec::new("respond", Kind::Table(&RESPOND), RESPOND.doc).exclusive(),
-        &Spec::new(
-            "plane",
-            Kind::Text(&forms::SERVICE),
-            "Service of the request plane that answers instead of servers. No other key may be \
-             set.",
-        )
-        .exclusive(),
-        &Spec::new(
-            "protocol",
-            Kind::Choice(&["h1", "h2c", "h1s", "h2"]),
-            "Protocol of the servers. \"h1\" and \"h2c\" are HTTP/1.1 and HTTP/2 without TLS, \
-             \"h1s\" and \"h2\" the same over TLS.",
-        )
-        .absent(Absent::Text("h1")),
-        &Spec::new("tls", Kind::Table(&UPSTREAM_TLS), UPSTREAM_TLS.doc).absent(
-            Absent::TableWhere {
-                key: "protocol",
-                says: &TLS_PROTOCOLS,
-            },
-        ),
-        &Spec::new(
-            "balance",
-            Kind::Choice(&[
-                "round-robin",
-                "least-request",
-                "p2c-ewma",
-                "random",
-                "ring-hash",
-            ]),
-            "Load-balancing policy. \"round-robin\": in turn, by weight. \"least-request\": the \
-             fewest requests in flight for the weight. \"p2c-ewma\": the better of two random \
-             servers by latency and load. \"random\": by weight. \"ring-hash\": the same server \
-             for the same value of `hash_on`.",
-        )
-        .absent(Absent::Text("round-robin")),
-        &Spec::new(
-            "hash_on",
-            Kind::Text(&forms::HASH_ON),
-            "Hash key of \"ring-hash\", required there: a request field, a cookie, the client's \
-             address as trusted proxies report it, or the path. It is read from the request as \
-             received, before filters.",
-        ),
-        &Spec::new("sticky", Kind::Table(&STICKY), STICKY.doc),
-        &Spec::new(
-            "slow_start",
-            Kind::Duration(Duration::ZERO, TIMEOUT_MAX),
-            "Time in which a server that returns (from ejection, failed health checks or a \
-             drain) goes from a tenth of its weight to all of it.",
-        )
-        .absent(Absent::Text("0s")),
-        &Spec::new(
-            "keepalive",
-            Kind::Integer(KEEPALIVE.0, KEEPALIVE.1),
-            "Idle connections kept per worker; `0` keeps none.",
-        )
-        .absent(Absent::Number(256)),
-        &Spec::new(
-            "timeouts",
-            Kind::Table(&UPSTREAM_TIMEOUTS),
-            UPSTREAM_TIMEOUTS.doc,
-        )
-        .absent(Absent::Table),
-        &Spec::new("health", Kind::Table(&HEALTH), HEALTH.doc),
-        &Spec::new("outlier", Kind::Table(&OUTLIER), OUTLIER.doc),
-        &Spec::new(
-            "circuit_breaker",
-            Kind::Table(&CIRCUIT_BREAKER),
-            CIRCUIT_BREAKER.doc,
-        ),
-        &Spec::new("retry", Kind::Table(&RETRY), RETRY.doc),
-        &Spec::new(
-            "proxy_protocol",
-            Kind::Choice(&["v1", "v2"]),
-            "PROXY protocol version of the header with the client's address that is sent to \
-             servers. Each request then has a connection of its own; health checks send \
-             `UNKNOWN` or `LOCAL`.",
-        ),
-        &Spec::new("hedge", Kind::Table(&HEDGE), HEDGE.doc),
-    ],
-    needs: Needs::One(&["servers", "respond", "plane"]),
-};
-
-static SERVER: Table = Table {
-    name: "http.upstream.servers",
-    doc: "One server.",
-    keys: &[
-        &Spec::new(
-            "address",
-            Kind::Text(&forms::SERVER),
-            "Address of the server.",
-        )
-        .required(),
-        &Spec::new(
-            "weight",
-            Kind::Integer(WEIGHT.0, WEIGHT.1),
-            "Share of the requests, relative to the other servers' weights.",
-        )
-        .absent(Absent::Number(1)),
-    ],
-    needs: Needs::Nothing,
-};
-
-static UPSTREAM_TIMEOUTS: Table = Table {
-    name: "http.upstream.timeouts",
-    doc: "Time limits for servers.",
-    keys: &[
-        &Spec::new(
-            "connect",
-            forms::TIMEOUT,
-            "Until a connection is established; then 504. A name that was never resolved gives \
-             502.",
-        )
-        .absent(Absent::Text("1s")),
-        &Spec::new(
-            "first_byte",
-            forms::TIMEOUT,
-            "From the end of the request to the head of the response; then 504.",
-        )
-        .absent(Absent::Text("60s")),
-        &Spec::new(
-            "idle",
-            forms::TIMEOUT,
-            "For the server to accept or send more of a message; then 504, or a closed \
-             connection if the response has begun. A tunnel without traffic for this time is \
-             closed. Idle connections are kept as long.",
-        )
-        .absent(Absent::Text("60s")),
-        &Spec::new(
-            "total",
-            forms::TIMEOUT,
-            "For the whole exchange; then 504, or a closed connection. Tunnels and event streams \
-             have `idle` only. Without it, there is no limit.",
-        ),
-    ],
-    needs: Needs::Nothing,
-};
-
-static RESPOND: Table = Table {
-    name: "http.upstream.respond",
-    doc: "Response of the gateway itself, instead of servers. No other key may be set.",
-    keys: &[
-        &Spec::new("status", Kind::Integer(200, 599), "Status code.").absent(Absent::Number(200)),
-        &Spec::new("body", Kind::Text(&forms::ANY), "Content, at most 16 KiB.")
-            .absent(Absent::Text("")),
-        &Spec::new(
-            "headers",
-            Kind::Map(
-                &forms::FIELD_NAME,
-                &Kind::OneOrMany(&Kind::Text(&forms::FIELD_VALUE)),
-            ),
-            "Further response fields: a value, or a list of values.",
-        )
-        .absent(Absent::Table)
-        .secret(),
-    ],
-    needs: Needs::Nothing,
-};
-
-static ROUTE: Table = Table {
-    name: "http.route",
-    doc: "Routes of requests to upstreams or folders. Of those that match a request, the one with \
-     the most specific host is taken, then the most specific path, the most predicates, the first \
-     in the file. A request that matches none gets 404, or 405 with `Allow` if only its method differs.",
-    keys: &[
-        &Spec::new(
-            "name",
-            Kind::Text(&forms::NAME),
-            "Unique name, shown in metrics and logs.",
-        )
-        .required(),
-        &Spec::new(
-            "host",
-            Kind::OneOrMany(&Kind::Text(&forms::HOST)),
-            "Hosts that match: \"www.example.com\", or \"*.example.com\" for every name below \
-             it. Without it, every host.",
-        ),
-        &Spec::new(
-            "path",
-            Kind::Text(&forms::PATH),
-            "Path pattern: literal segments, `{name}` for one segment, `{rest*}` for the \
-             remaining path. \"/v1/{rest*}\" does not match \"/v10\".",
-        )
-        .absent(Absent::Text("/{rest*}")),
-        &Spec::new(
-            "methods",
-            Kind::List(&Kind::Text(&forms::METHOD), 1),
-            "Methods that match, case-sensitive. Without it, every method but CONNECT. With \
-             \"CONNECT\", clients get tunnels to any host and port of the route's hosts, through \
-             an upstream whose servers are proxies: the node sends them CONNECT in turn, and \
-             relays bytes once they accept. `timeouts.idle` of the upstream ends a tunnel.",
-        ),
-        &Spec::new(
-            "headers",
-            Kind::Map(&forms::FIELD_NAME, &Kind::Text(&forms::FIELD_VALUE)),
-            "Fields that a request must have with exactly this value. Several lines of a field are one \
-             value, joined by `, `.",
-        )
-        .absent(Absent::Table)
-        .secret(),
-        &Spec::new(
-            "query",
-            Kind::Map(&forms::ANY, &Kind::Text(&forms::ANY)),
-            "Query parameters that a request must have with exactly this value; every parameter of the \
-             name has it.",
-        )
-        .absent(Absent::Table)
-        .secret(),
-        &Spec::new("client_cert", Kind::Table(&CLIENT_CERT), CLIENT_CERT.doc),
-        &Spec::new(
-            "filters",
-            Kind::List(&Kind::Text(&forms::NAME), 0),
-            "Filters by name, in order for the request and in reverse for the response.",
+            "route",
+            Kind::List(&Kind::Table(&route::TABLE), 0),
+            route::TABLE.doc,
         )
         .absent(Absent::Texts(&[])),
-        &Spec::new(
-            "upstream",
-            Kind::Text(&forms::NAME),
-            "Upstream that requests are forwarded to. \"dns\" is the DNS forwarder unless an \
-             upstream has that name.",
-        ),
-        &Spec::new("files", Kind::Table(&FILES), FILES.doc),
-        &Spec::new(
-            "budget",
-            Kind::Size(ROUTE_BUDGET_MIN, MEMORY_BUDGET_MAX),
-            "Part of the node's memory budget that exchanges of this route may take. Without it, \
-             all of it.",
-        ),
-        &Spec::new("timeouts", Kind::Table(&ROUTE_TIMEOUTS), ROUTE_TIMEOUTS.doc)
-            .absent(Absent::Table),
     ],
-    needs: Needs::One(&["upstream", "files"]),
-};
-
-static ROUTE_TIMEOUTS: Table = Table {
-    name: "http.route.timeouts",
-    doc: "Time limits of the route.",
-    keys: &[&Spec::new(
-        "total",
-        forms::TIMEOUT,
-        "For the whole exchange, in place of the upstream's. For a service of the request plane, \
-         it is the deadline of the call.",
-    )],
     needs: Needs::Nothing,
 };
 

@@ -8,12 +8,10 @@ pub use steppe_config::limits::{
 use steppe_dns::limits::{
     CACHE_SHARD_BYTES_MIN, CNAME_CHAIN_MAX, SERVERS_PER_EXCHANGE_MAX, STALE_SECONDS_MAX,
 };
-use steppe_http::limits::{HEADER_BYTES_MAX, HEADER_COUNT_MAX, RESPOND_BYTES_MAX};
-use steppe_mem::limits::BUDGET_BYTES_MIN;
+use steppe_http::limits::RESPOND_BYTES_MAX;
+pub use steppe_http::limits::{BODY_BYTES, RATE_MAX};
+use steppe_mem::limits::{BUDGET_BYTES_MAX, BUDGET_BYTES_MIN};
 use steppe_plane::limits::{CONNECTION_BYTES, CONNECTION_CREDIT, EAGER_BYTES_MAX, WINDOW_BYTES};
-
-/// Bytes of a file's name: no file system takes more.
-pub const FILE_NAME_BYTES_MAX: usize = 255;
 
 /// Worker threads: more than the cores of any machine that is sold.
 pub const WORKERS_MAX: u64 = 1024;
@@ -21,39 +19,7 @@ pub const WORKERS_MAX: u64 = 1024;
 /// The least `memory_budget`.
 pub const MEMORY_BUDGET_MIN: u64 = BUDGET_BYTES_MIN;
 /// The most, a typing mistake beyond it.
-pub const MEMORY_BUDGET_MAX: u64 = 1 << 44;
-
-/// The least budget of a route: two chunks of a body, and the heads.
-pub const ROUTE_BUDGET_MIN: u64 = 256 << 10;
-
-/// Bounds of `limits.header_bytes`: a browser's request fits the least; the head is read into one
-/// buffer, hence the most.
-pub const HEADER_BYTES: (u64, u64) = (1 << 10, HEADER_BYTES_MAX as u64);
-/// Bounds of `limits.header_count`.
-pub const HEADER_COUNT: (u64, u64) = (8, HEADER_COUNT_MAX as u64);
-/// Bounds of `limits.body_bytes`; bodies are streamed, so the most is only a typing mistake away.
-pub const BODY_BYTES: (u64, u64) = (0, 1 << 44);
-/// Bounds of `limits.connections`: what one process's file table can carry.
-pub const CONNECTIONS: (u64, u64) = (1, 1 << 20);
-/// Bounds of `limits.streams`: RFC 9113 §6.5.2 recommends 100 at least; each takes some KiB.
-pub const STREAMS: (u64, u64) = (1, 10_000);
-/// Bounds of `limits.handshakes`: each is a connection too, hence the most.
-pub const HANDSHAKES: (u64, u64) = (1, CONNECTIONS.1);
-/// Bounds of `keepalive`, a worker.
-pub const KEEPALIVE: (u64, u64) = (0, 1 << 16);
-
-/// Bounds of a server's `weight`: shares finer than a thousandth are not told apart by anybody.
-pub const WEIGHT: (u64, u64) = (1, 1000);
-/// Bounds of what is counted in a row before a server is taken out, or back.
-pub const IN_A_ROW: (u64, u64) = (1, 1000);
-/// The most further tries of a request: more would only load what is failing.
-pub const ATTEMPTS_MAX: u64 = 10;
-/// Bytes of a sticky cookie's name.
-pub const COOKIE_NAME_BYTES_MAX: usize = 64;
-
-/// Bytes of a subject and of an alternative name that a route asks for. A SPIFFE ID has up to 2,048,
-/// and is the longest name that is in use.
-pub const CERTIFICATE_NAME_BYTES_MAX: usize = 2048;
+pub const MEMORY_BUDGET_MAX: u64 = BUDGET_BYTES_MAX;
 
 /// The least `dns.cache.bytes`.
 pub const DNS_CACHE_BYTES: u64 = CACHE_SHARD_BYTES_MIN as u64;
@@ -88,15 +54,11 @@ pub const LIST_REFRESH_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The most of `drain_timeout`.
 pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 
-const _: () = assert!(ROUTE_BUDGET_MIN <= MEMORY_BUDGET_MIN);
 const _: () = assert!(
     (12 * (CONNECTION_CREDIT as usize + CONNECTION_BYTES) + 4 * WINDOW_BYTES) as u64
         <= PLANE_BUDGET_MIN
 );
 const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
-
-/// Requests of a key that a rate limit lets pass in its time, or at once.
-pub const RATE_MAX: u64 = 1_000_000;
 
 /// JSON that is edited is held whole, and one worker is busy with it meanwhile: some 10 ms a MiB.
 pub const JSON_BYTES_MIN: u64 = 1 << 10;

@@ -16,9 +16,7 @@ use steppe_dns::hosts::RecordData;
 use steppe_dns::schedule::{Hours, Zone};
 use steppe_dns::wire::{Name, Rtype};
 use steppe_etcd::Endpoint;
-use steppe_http::config::{
-    ClientCertMatch, HashOn, HedgeAfter, HostPattern, RateKey, Statuses, TextSource, TokenSource,
-};
+use steppe_http::config::{RateKey, Statuses, TextSource, TokenSource};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
 
@@ -63,8 +61,8 @@ macro_rules! from_node {
 }
 
 from_node! {
-    String &'static str bool u64 f64 Duration ListenAddress ServerAddress IpNet DnsServer Endpoint Name Rtype HashOn
-    Statuses [u8; 32] PathBuf HostPattern PathPattern RateKey TokenSource Regex TextSource HedgeAfter
+    String &'static str bool u64 f64 Duration ListenAddress ServerAddress IpNet DnsServer Endpoint Name Rtype
+    Statuses [u8; 32] PathBuf PathPattern RateKey TokenSource Regex TextSource
     Hours Zone ClientId SocketAddr RecordData
 }
 
@@ -104,18 +102,6 @@ impl<T: FromNode> FromNode for Vec<T> {
             Typed::List(items) => items.iter().map(T::from_node).collect(),
             _ => None,
         }
-    }
-}
-
-/// `client_cert` of a route, which more than one part of a configuration looks at.
-impl FromNode for ClientCertMatch {
-    fn from_node(node: &Node) -> Option<Self> {
-        let client_cert = node.fields()?;
-        Some(Self {
-            subject: client_cert.optional("subject")?,
-            san: client_cert.optional("san")?,
-            fingerprint: client_cert.optional("fingerprint")?,
-        })
     }
 }
 

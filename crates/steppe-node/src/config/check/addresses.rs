@@ -2,6 +2,8 @@
 
 use steppe_config::typed::{Fields, Node};
 
+use steppe_http::config::keys::listener;
+
 use super::plane;
 use crate::config::typed::FromNode;
 
@@ -17,7 +19,7 @@ pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
         .map_or(&[][..], |http| http.list("listener"));
     let of_gateway = listeners
         .iter()
-        .filter_map(|node| node.fields()?.node("listen"));
+        .filter_map(|node| node.fields()?.value(&listener::LISTEN.spec));
     let of_forwarder = of_forwarder(file, &["tcp", "tls", "https"]);
     of_admin
         .chain(of_gateway)

@@ -5,11 +5,12 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_config::units::size_text;
 use steppe_etcd::limits::ENDPOINTS_MAX;
-use steppe_net::config::tls::check_servers;
+use steppe_http::config::keys::upstream;
+use steppe_net::config::tls::{check_listener, check_servers};
 use steppe_net::{ListenAddress, ServerAddress};
 use steppe_plane::limits::RESPONSE_SHARE_PERMILLE_MAX;
 
-use super::{plane_rules, tls};
+use super::plane_rules;
 use crate::config::typed::{ByName, FromNode};
 
 /// The most of `plane.response_share`.
@@ -19,7 +20,9 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     if let Some(plane) = file.table("plane") {
         for listener in plane.list("listener").iter().filter_map(Node::fields) {
             no_unix_socket(listener, mistakes);
-            tls::clients(listener, mistakes);
+            if let Some(tls) = listener.table("tls") {
+                check_listener(tls, mistakes);
+            }
         }
         budget(file, plane, mistakes);
         response_share(plane, mistakes);
@@ -150,15 +153,12 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
         .table("http")
         .map_or(&[][..], |http| http.map("upstream"));
     for upstream in upstreams.iter().filter_map(|entry| entry.value.fields()) {
-        let Some(node) = upstream.node("plane") else {
+        let Some((service, at)) = upstream.located(&upstream::PLANE) else {
             continue;
         };
-        let Typed::Text(service) = &node.typed else {
-            continue;
-        };
-        let message = format!("no worker can serve `{}`", shown(service));
+        let message = format!("no worker can serve `{}`", shown(&service));
         mistakes.push(
-            Mistake::new(node.span, message)
+            Mistake::new(at, message)
                 .label("there is no request plane")
                 .help("add a `plane.listener` that workers connect to, or list workers in `discovery`"),
         );

@@ -6,6 +6,8 @@ use std::time::Instant;
 use steppe_config::key::Key;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+use steppe_http::config::keys::tls::CERTIFICATES;
+use steppe_http::config::keys::upstream;
 use steppe_net::config::tls;
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, ServerTrust,
@@ -15,7 +17,7 @@ use steppe_plane::ALPN;
 
 use super::problems::{Problems, tables};
 use crate::config::build;
-use crate::config::keys::tls::{CERTIFICATES, DNS_CERTIFICATES, PLANE_CERTIFICATES};
+use crate::config::keys::tls::{DNS_CERTIFICATES, PLANE_CERTIFICATES};
 use crate::config::typed::ByName;
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
@@ -151,8 +153,8 @@ fn servers(file: &Fields, mistakes: &mut Mistakes) {
     };
     for upstream in upstreams("http") {
         let fields = upstream.value.fields();
-        let trust = fields.and_then(build::upstreams::protocol);
-        if let (Some(fields), Some((_, Some(trust)))) = (fields, trust) {
+        let trust = fields.and_then(upstream::trust);
+        if let (Some(fields), Some(Some(trust))) = (fields, trust) {
             server((fields, &upstream.name), &trust, mistakes);
         }
     }

@@ -7,9 +7,9 @@ use steppe_dns::config::{Introduction, Listener, Protocol};
 use steppe_net::ListenAddress;
 use steppe_net::config::tls::listener as listener_tls;
 
-use crate::config::build::tls;
 use crate::config::keys::tls::DNS_CERTIFICATES;
 use crate::config::typed::ByName;
+use steppe_http::config::keys::tls;
 
 /// DNS over TLS in ALPN (RFC 7858 §3.1, as IANA's registry names it).
 const DOT: &[u8] = b"dot";

@@ -3,8 +3,8 @@
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+use steppe_net::config::tls::check_listener;
 
-use crate::config::check::tls;
 use crate::config::typed::{ByName, FromNode};
 
 /// Of these a TCP socket speaks one.
@@ -61,5 +61,7 @@ pub(super) fn check(listener: &Fields, mistakes: &mut Mistakes) {
                 .help("add a `dns.listener` for \"udp\" without it"),
         );
     }
-    tls::clients(listener, mistakes);
+    if let Some(tls) = listener.table("tls") {
+        check_listener(tls, mistakes);
+    }
 }

@@ -1,15 +1,63 @@
-//! Strings of TLS: names in certificates, digests, `Strict-Transport-Security`.
+//! Keys of what a route asks of the client's certificate.
 //!
-//! Spec: RFC 4514 for subjects, RFC 6797 §6.1.
+//! Spec: RFC 4514 for subjects.
 
+use std::path::Path;
+
+use steppe_config::form::{Form, Read, Refusal};
+use steppe_config::key::{OptionalKey, key, text};
+use steppe_config::keys;
 use steppe_config::mistake::shown;
-use steppe_http::field::is_token;
+use steppe_config::table::{Needs, Table};
+use steppe_config::typed::Fields;
+use steppe_net::config::forms::{ALT_NAME, certificate_name};
+use steppe_net::tls::x509::fingerprint_text;
 
-use super::{Read, Refusal, field_value};
-use crate::config::limits::CERTIFICATE_NAME_BYTES_MAX;
+use crate::config::ClientCertMatch;
+
+pub(super) static TABLE: Table = Table::new(
+    "http.route.client_cert",
+    "Conditions on the client's certificate. Some listener must ask for client certificates.",
+    keys! { SUBJECT, SAN, FINGERPRINT },
+)
+.needing(Needs::Any(&["subject", "san", "fingerprint"]));
+
+static SUBJECT: OptionalKey<String> = key(
+    "subject",
+    text(&SUBJECT_FORM),
+    "Subject that the certificate must have, exactly, as RFC 4514 writes it: \"CN=api,O=Example\".",
+);
+
+static SUBJECT_FORM: Form<String> =
+    Form::new("a subject such as \"CN=api,O=Example\"", subject).pattern("^[0-9A-Za-z.-]+=.*$");
+
+static SAN: OptionalKey<String> = key(
+    "san",
+    text(&ALT_NAME),
+    "Subject alternative name that the certificate must have, exactly: a DNS name, URI, address or \
+     e-mail address.",
+);
+
+static FINGERPRINT: OptionalKey<[u8; 32]> = key(
+    "fingerprint",
+    text(&DIGEST),
+    "SHA-256 digest of the whole certificate, in hexadecimal, with colons or without.",
+);
+
+static DIGEST: Form<[u8; 32]> = Form::new("a SHA-256 digest in hexadecimal", fingerprint)
+    .pattern("^[0-9A-Fa-f]{2}(:?[0-9A-Fa-f]{2}){31}$")
+    .shown_by(fingerprint_text);
+
+pub(super) fn build(client_cert: &Fields) -> Option<ClientCertMatch> {
+    Some(ClientCertMatch {
+        subject: client_cert.get(&SUBJECT)?,
+        san: client_cert.get(&SAN)?,
+        fingerprint: client_cert.get(&FINGERPRINT)?,
+    })
+}
 
 /// A SHA-256 digest in hexadecimal: 64 digits, or 32 pairs of them with colons between.
-pub(in crate::config) fn fingerprint(text: &str) -> Read<[u8; 32]> {
+fn fingerprint(text: &str, _: &Path) -> Read<[u8; 32]> {
     let digest = match text.contains(':') {
         true => text.split(':').map(byte).collect(),
         false => text
@@ -37,13 +85,8 @@ fn byte(pair: &str) -> Option<u8> {
     value.filter(|_| is_hex)
 }
 
-/// A subject alternative name: whatever one may contain.
-pub(in crate::config) fn alt_name(text: &str) -> Read<String> {
-    certificate_name(text, "a subject alternative name")
-}
-
 /// A distinguished name. One that RFC 4514 does not write like this would never match.
-pub(in crate::config) fn subject(text: &str) -> Read<String> {
+fn subject(text: &str, _: &Path) -> Read<String> {
     let text = certificate_name(text, "a subject")?;
     let wrong = attributes(&text).find_map(|attribute| Some((attribute, fault(attribute)?)));
     let Some((attribute, fault)) = wrong else {
@@ -52,22 +95,6 @@ pub(in crate::config) fn subject(text: &str) -> Read<String> {
     let message = format!("`{}` in a subject: {fault}", shown(attribute));
     Err(Refusal::new(message)
         .help("write it as `openssl x509 -subject -nameopt RFC2253` does: \"CN=api,O=Example\""))
-}
-
-fn certificate_name(text: &str, what: &str) -> Read<String> {
-    if text.is_empty() {
-        return Err(Refusal::new(format!("{what} can't be empty")));
-    }
-    if text.contains('\0') {
-        return Err(Refusal::new(format!("{what} can't contain NUL")));
-    }
-    let length = text.len();
-    if length > CERTIFICATE_NAME_BYTES_MAX {
-        let most = CERTIFICATE_NAME_BYTES_MAX;
-        let message = format!("{what} of {length} bytes is too long: at most {most}");
-        return Err(Refusal::new(message));
-    }
-    Ok(text.to_owned())
 }
 
 /// Attributes of a distinguished name: between commas and plus signs that are not escaped.
@@ -135,75 +162,9 @@ fn value_fault(value: &str) -> Option<&'static str> {
     (last == Some(' ')).then_some("a space that ends a value is escaped: `\\ `")
 }
 
-/// RFC 6797 §6.1: directives, `max-age` among them.
-pub(in crate::config) fn transport_security(text: &str) -> Read<String> {
-    let refusal = |what: String| {
-        let message = format!(
-            "`{}` is not a Strict-Transport-Security value: {what}",
-            shown(text)
-        );
-        Refusal::new(message).help("write \"max-age=31536000; includeSubDomains\"")
-    };
-    let mut seen: Vec<String> = Vec::new();
-    for directive in text.split(';').map(|part| part.trim_matches([' ', '\t'])) {
-        if directive.is_empty() {
-            continue;
-        }
-        let (name, value) = match directive.split_once('=') {
-            Some((name, value)) => (name.trim_end(), Some(value.trim_start())),
-            None => (directive, None),
-        };
-        let name = name.to_ascii_lowercase();
-        if let Some(fault) = directive_fault(&name, value) {
-            return Err(refusal(format!("`{}` {fault}", shown(directive))));
-        }
-        if seen.contains(&name) {
-            return Err(refusal(format!("`{}` occurs twice", shown(&name))));
-        }
-        seen.push(name);
-    }
-    if !seen.iter().any(|name| name == "max-age") {
-        return Err(refusal("it lacks `max-age`".to_owned()));
-    }
-    field_value(text)
-}
-
-/// What is wrong with a directive, its name in lower case.
-fn directive_fault(name: &str, value: Option<&str>) -> Option<&'static str> {
-    if !is_token(name.as_bytes()) {
-        return Some("is not a directive");
-    }
-    let unquoted = value.map(|value| {
-        let inner = value.strip_prefix('"');
-        inner
-            .and_then(|inner| inner.strip_suffix('"'))
-            .unwrap_or(value)
-    });
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match (name, value, unquoted) {
-        ("max-age", _, Some(seconds)) if is_number(seconds) => None,
-        ("max-age", ..) => Some("is not a number of seconds"),
-        ("includesubdomains", None, _) | (_, None, _) => None,
-        ("includesubdomains", ..) => Some("takes no value"),
-        (_, Some(value), _) if is_token(value.as_bytes()) || is_quoted(value) => None,
-        _ => Some("has a value that is neither a token nor a quoted string"),
-    }
-}
-
-/// RFC 9110 §5.6.4, but for a `;` within: no directive that is known has one.
-fn is_quoted(value: &str) -> bool {
-    let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
-    inner.is_some_and(|inner| {
-        let is_text = |byte: u8| byte == b'\t' || (b' '..=b'~').contains(&byte);
-        inner
-            .bytes()
-            .all(|byte| is_text(byte) && !matches!(byte, b'"' | b'\\'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use steppe_net::tls::x509::fingerprint_text;
+    use steppe_net::limits::CERTIFICATE_NAME_BYTES_MAX;
 
     use super::*;
 
@@ -213,9 +174,9 @@ mod tests {
     fn fingerprints_read_back() {
         let text = fingerprint_text(&DIGEST);
         assert_eq!(text.len(), 64);
-        assert_eq!(fingerprint(&text), Ok(DIGEST));
+        assert_eq!(fingerprint(&text, Path::new("")), Ok(DIGEST));
         let pairs: Vec<String> = DIGEST.iter().map(|byte| format!("{byte:02X}")).collect();
-        assert_eq!(fingerprint(&pairs.join(":")), Ok(DIGEST));
+        assert_eq!(fingerprint(&pairs.join(":"), Path::new("")), Ok(DIGEST));
         for wrong in [
             "",
             &text[1..],
@@ -227,7 +188,7 @@ mod tests {
             &format!(":{}", pairs.join(":")),
             &"ä".repeat(32),
         ] {
-            assert!(fingerprint(wrong).is_err(), "{wrong}");
+            assert!(fingerprint(wrong, Path::new("")).is_err(), "{wrong}");
         }
     }
 
@@ -244,7 +205,7 @@ mod tests {
             "CN=a\\\\,O=b",
             "CN=a=b",
         ] {
-            assert_eq!(subject(right).as_deref(), Ok(right));
+            assert_eq!(subject(right, Path::new("")).as_deref(), Ok(right));
         }
         for wrong in [
             "",
@@ -265,42 +226,9 @@ mod tests {
             "CN=a\0",
             "1..2=a",
         ] {
-            assert!(subject(wrong).is_err(), "{wrong}");
+            assert!(subject(wrong, Path::new("")).is_err(), "{wrong}");
         }
         let long = format!("CN={}", "a".repeat(CERTIFICATE_NAME_BYTES_MAX));
-        assert!(subject(&long).is_err() && alt_name(&long).is_err());
-        assert!(alt_name("").is_err() && alt_name("spiffe://example/api").is_ok());
-    }
-
-    #[test]
-    fn strict_transport_security_has_a_max_age() {
-        for right in [
-            "max-age=31536000",
-            "max-age=0; includeSubDomains",
-            "includeSubDomains ; MAX-AGE = \"60\";preload",
-            "max-age=1;;a=b;c=\"d e\"",
-        ] {
-            assert_eq!(transport_security(right).as_deref(), Ok(right));
-        }
-        for wrong in [
-            "",
-            "includeSubDomains",
-            "max-age",
-            "max-age=",
-            "max-age=-1",
-            "max-age=1d",
-            "max-age=\"1",
-            "max-age=1; max-age=2",
-            "max-age=1; includeSubDomains; IncludeSubDomains",
-            "max-age=1; includeSubDomains=1",
-            "max-age=1, includeSubDomains",
-            "max-age=1; a b",
-            "max-age=1; a=\"b",
-            "max-age=1; a=b c",
-            "max-age=1\r\nx: y",
-            "max-age=1 ",
-        ] {
-            assert!(transport_security(wrong).is_err(), "{wrong:?}");
-        }
+        assert!(subject(&long, Path::new("")).is_err());
     }
 }

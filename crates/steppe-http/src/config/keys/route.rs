@@ -1,0 +1,307 @@
+//! Keys of routes.
+
+mod client_cert;
+pub mod files;
+mod unreachable;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use steppe_config::form::{ANY, Form, NAME as NAMED, Read, Refusal};
+use steppe_config::key::{
+    Key, OptionalKey, key, list, map, one_or_many, size, table, text, timeout,
+};
+use steppe_config::keys;
+use steppe_config::mistake::{Mistake, Span, shown};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Needs, Table};
+use steppe_config::typed::Fields;
+use steppe_mem::limits::BUDGET_BYTES_MAX;
+
+use unreachable::{Predicates, Shape};
+
+use super::forms::{self, FIELD_NAME, FIELD_VALUE};
+use crate::config::{ClientCertMatch, Files, HostPattern, Route, Target};
+use crate::limits::ROUTE_BUDGET_MIN;
+use crate::path::{PathPattern, PatternSegment};
+
+/// `[[http.route]]`.
+pub static TABLE: Table = Table::new(
+    "http.route",
+    "Routes of requests to upstreams or folders. Of those that match a request, the one with the \
+     most specific host is taken, then the most specific path, the most predicates, the first in \
+     the file. A request that matches none gets 404, or 405 with `Allow` if only its method \
+     differs.",
+    keys! { NAME, HOST, PATH, METHODS, HEADERS, QUERY, CLIENT_CERT, FILTERS, UPSTREAM, FILES, BUDGET, TIMEOUTS },
+)
+.needing(Needs::One(&["upstream", "files"]));
+
+static NAME: Key<String> = key(
+    "name",
+    text(&NAMED),
+    "Unique name, shown in metrics and logs.",
+)
+.required();
+
+static HOST: OptionalKey<Vec<HostPattern>> = key(
+    "host",
+    one_or_many(&text(&HOST_FORM)),
+    "Hosts that match: \"www.example.com\", or \"*.example.com\" for every name below it. Without \
+     it, every host.",
+);
+
+static HOST_FORM: Form<HostPattern> =
+    Form::new("a host such as \"example.com\" or \"*.example.com\"", host)
+        .pattern("^.+$")
+        .shown_by(host_text);
+
+fn host_text(host: &HostPattern) -> String {
+    match host {
+        HostPattern::Exact(name) => name.clone(),
+        HostPattern::Wildcard(suffix) => format!("*{suffix}"),
+    }
+}
+
+/// A name, an address, or a wildcard.
+fn host(text: &str, _: &Path) -> Read<HostPattern> {
+    const FORMS: &str =
+        "write a name such as \"www.example.com\", \"*.example.com\", or an IP address";
+    if let Some((_, rest)) = text.split_once("://") {
+        let host = shown(rest.split(['/', ':']).next().unwrap_or(rest));
+        return Err(
+            Refusal::new(format!("`{}` is a URL, not a host", shown(text))).help(format!(
+                "write the host alone: \"{host}\"; a route's `path` takes the path"
+            )),
+        );
+    }
+    HostPattern::parse(text).map_err(|error| Refusal::new(error.to_string()).help(FORMS))
+}
+
+static PATH: Key<PathPattern> = key(
+    "path",
+    text(&forms::PATH),
+    "Path pattern: literal segments, `{name}` for one segment, `{rest*}` for the remaining path. \
+     \"/v1/{rest*}\" does not match \"/v10\".",
+)
+.or(Absent::Text("/{rest*}"));
+
+/// Its methods.
+pub static METHODS: OptionalKey<Vec<String>> = key(
+    "methods",
+    list(&text(&forms::METHOD), 1),
+    "Methods that match, case-sensitive. Without it, every method but CONNECT. With \"CONNECT\", \
+     clients get tunnels to any host and port of the route's hosts, through an upstream whose \
+     servers are proxies: the node sends them CONNECT in turn, and relays bytes once they accept. \
+     `timeouts.idle` of the upstream ends a tunnel.",
+);
+
+/// Fields that a request must have.
+pub static HEADERS: Key<Vec<(String, String)>> = key(
+    "headers",
+    map(&FIELD_NAME, &text(&FIELD_VALUE)),
+    "Fields that a request must have with exactly this value. Several lines of a field are one \
+     value, joined by `, `.",
+)
+.secret()
+.or(Absent::Table);
+
+/// Query parameters that a request must have.
+pub static QUERY: Key<Vec<(String, String)>> = key(
+    "query",
+    map(&ANY, &text(&ANY)),
+    "Query parameters that a request must have with exactly this value; every parameter of the \
+     name has it.",
+)
+.secret()
+.or(Absent::Table);
+
+/// What the client's certificate must have.
+pub static CLIENT_CERT: OptionalKey<ClientCertMatch> = key(
+    "client_cert",
+    table(&client_cert::TABLE, client_cert::build),
+    client_cert::TABLE.doc,
+);
+
+/// Names of its filters.
+pub static FILTERS: Key<Vec<String>> = key(
+    "filters",
+    list(&text(&NAMED), 0),
+    "Filters by name, in order for the request and in reverse for the response.",
+)
+.or(Absent::Texts(&[]));
+
+/// The name of its upstream.
+pub static UPSTREAM: OptionalKey<String> = key(
+    "upstream",
+    text(&NAMED),
+    "Upstream that requests are forwarded to. \"dns\" is the DNS forwarder unless an upstream has \
+     that name.",
+);
+
+/// The folder that it serves.
+pub static FILES: OptionalKey<Files> = key(
+    "files",
+    table(&files::TABLE, files::build),
+    files::TABLE.doc,
+);
+
+/// Its part of the memory budget of the node.
+pub static BUDGET: OptionalKey<u64> = key(
+    "budget",
+    size(ROUTE_BUDGET_MIN, BUDGET_BYTES_MAX),
+    "Part of the node's memory budget that exchanges of this route may take. Without it, all of \
+     it.",
+);
+
+static TIMEOUTS: Key<Option<Duration>> = key(
+    "timeouts",
+    table(&TIMEOUT, |timeouts| timeouts.get(&TOTAL)),
+    TIMEOUT.doc,
+)
+.or(Absent::Table);
+
+static TIMEOUT: Table = Table::new(
+    "http.route.timeouts",
+    "Time limits of the route.",
+    keys! { TOTAL },
+);
+
+static TOTAL: OptionalKey<Duration> = key(
+    "total",
+    timeout(),
+    "For the whole exchange, in place of the upstream's. For a service of the request plane, it is \
+     the deadline of the call.",
+);
+
+/// Upstreams and filters that routes name, by their numbers.
+#[derive(Debug)]
+pub struct Names<'a> {
+    /// Numbers of upstreams.
+    pub upstreams: HashMap<&'a str, usize>,
+    /// Numbers of filters.
+    pub filters: HashMap<&'a str, usize>,
+}
+
+/// The route that a table describes; `None`: a value of it is invalid, and its mistake was reported.
+#[must_use]
+pub fn build(route: &Fields, names: &Names<'_>) -> Option<Route> {
+    let target = match route.get(&FILES)? {
+        Some(files) => Target::Files(files),
+        None => Target::Upstream(*names.upstreams.get(route.get(&UPSTREAM)??.as_str())?),
+    };
+    let filters = route.get(&FILTERS)?;
+    let filters = filters
+        .iter()
+        .map(|name| names.filters.get(name.as_str()).copied());
+    Some(Route {
+        name: route.get(&NAME)?,
+        hosts: route.get(&HOST)?.unwrap_or_default(),
+        path: route.get(&PATH)?,
+        listener: None,
+        methods: route.get(&METHODS)?.unwrap_or_default(),
+        headers: route.get(&HEADERS)?,
+        query: route.get(&QUERY)?,
+        client_cert: route.get(&CLIENT_CERT)?,
+        filters: filters.collect::<Option<_>>()?,
+        target,
+        budget: route.get(&BUDGET)?,
+        total: route.get(&TIMEOUTS)?,
+    })
+}
+
+/// Finds the mistakes of routes that neither upstreams nor filters make a difference to.
+pub fn check(routes: &[&Fields], mistakes: &mut Mistakes) {
+    let mut seen = HashMap::new();
+    for route in routes {
+        if let Some((name, at)) = route.located(&NAME)
+            && let Some(first) = seen.insert(name.clone(), at)
+        {
+            seen.insert(name.clone(), first);
+            mistakes.push(
+                Mistake::new(at, format!("two routes are called `{}`", shown(&name)))
+                    .label("again here")
+                    .also(first, "first here")
+                    .help("metrics and logs identify routes by their names"),
+            );
+        }
+        files(route, mistakes);
+        methods(route, mistakes);
+    }
+    unreachable::check(
+        routes.iter().filter_map(|route| predicates(route)),
+        mistakes,
+    );
+}
+
+fn predicates(route: &Fields) -> Option<(Span, Vec<HostPattern>, Predicates)> {
+    let name = route.value(&NAME.spec);
+    let at = name.map_or(route.span, |node| node.span);
+    let hosts = route.get(&HOST)?.unwrap_or_default();
+    let mut predicates = Predicates {
+        path: Shape::of_path(&route.get(&PATH)?),
+        methods: route.get(&METHODS)?.unwrap_or_default(),
+        headers: route.get(&HEADERS)?,
+        query: route.get(&QUERY)?,
+        client_cert: route.get(&CLIENT_CERT)?,
+    };
+    predicates.methods.sort_unstable();
+    predicates.methods.dedup();
+    predicates.headers.sort_unstable();
+    predicates.query.sort_unstable();
+    Some((at, hosts, predicates))
+}
+
+/// Which file is meant must follow from the rest of the path alone.
+fn files(route: &Fields, mistakes: &mut Mistakes) {
+    let (Some(files), Some(path)) = (route.value(&FILES.spec), route.value(&PATH.spec)) else {
+        return;
+    };
+    if let Some(upstream) = route.value(&UPSTREAM.spec) {
+        mistakes.push(
+            Mistake::new(files.span, "a route has one of `upstream` and `files`")
+                .label("a folder answers")
+                .also(upstream.span, "an upstream answers")
+                .help("take one of them out"),
+        );
+    }
+    let Some(pattern) = path.typed.value::<PathPattern>() else {
+        return;
+    };
+    let (last, others) = pattern.segments().split_last().expect("at least one");
+    let is_literal = |segment: &PatternSegment| matches!(segment, PatternSegment::Literal(_));
+    if matches!(last, PatternSegment::Rest(_)) && others.iter().all(is_literal) {
+        return;
+    }
+    let message = format!("`{pattern}` does not select a file");
+    mistakes.push(
+        Mistake::new(path.span, message)
+            .label("not literal segments and `{rest*}`")
+            .also(files.span, "a folder")
+            .help(
+                "the part that `{rest*}` matches is looked up in the folder: \"/static/{rest*}\"",
+            ),
+    );
+}
+
+/// RFC 9110 §9.1: methods are case-sensitive, and those that are registered are upper case.
+fn methods(route: &Fields, mistakes: &mut Mistakes) {
+    for node in route.items(&METHODS) {
+        let Some(method) = node.typed.value::<String>() else {
+            continue;
+        };
+        let upper = method.to_ascii_uppercase();
+        let is_lower_case = *method != upper && REGISTERED.contains(&upper.as_str());
+        if is_lower_case {
+            mistakes.push(
+                Mistake::warning(node.span, format!("method `{method}` is not `{upper}`"))
+                    .label("case-sensitive")
+                    .help(format!("did you mean \"{upper}\"?")),
+            );
+        }
+    }
+}
+
+const REGISTERED: [&str; 8] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH",
+];
