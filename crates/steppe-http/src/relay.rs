@@ -27,7 +27,7 @@ pub struct Timeouts {
     /// For more of the request's content.
     pub request_content: Duration,
     /// For the client to take some of the response.
-    pub write_stall: Duration,
+    pub response_content: Duration,
     /// For the response to begin, once the request is out.
     pub first_byte: Duration,
     /// For the server to take or give some content; in a tunnel for anybody to.
@@ -527,7 +527,7 @@ impl Relay {
             Waits::Nothing => None,
             Waits::Writer => after(
                 self.response_at,
-                timeouts.write_stall,
+                timeouts.response_content,
                 CloseReason::WriteStall,
             ),
             Waits::Reader if self.response == ResponseState::Head => {

@@ -39,6 +39,7 @@ use steppe_config::units::{self, percent_text, size_text};
 use steppe_dns::config::Forwarder;
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
+use steppe_http::config::keys::route::{CLIENT_CERT, HEADERS, METHODS, QUERY};
 use steppe_http::router::Unmet;
 use steppe_net::ListenAddress;
 use steppe_net::tls::config::CertificateFiles;
@@ -227,10 +228,10 @@ impl Config {
         };
         match condition {
             Unmet::Listener => None,
-            Unmet::Method => of_key("methods"),
-            Unmet::Header(number) => of_map("headers", number),
-            Unmet::Query(number) => of_map("query", number),
-            Unmet::ClientCert => of_key("client_cert"),
+            Unmet::Method => of_key(METHODS.spec.name),
+            Unmet::Header(number) => of_map(HEADERS.spec.name, number),
+            Unmet::Query(number) => of_map(QUERY.spec.name, number),
+            Unmet::ClientCert => of_key(CLIENT_CERT.spec.name),
         }
     }
 

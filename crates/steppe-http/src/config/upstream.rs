@@ -348,33 +348,6 @@ impl RetryOn {
     /// A status of gRPC: `UNAVAILABLE`.
     pub const CALL_UNAVAILABLE: Self = Self(1 << 10);
 
-    const NAMES: [(Self, &'static str); 11] = [
-        (Self::CONNECT, "connect"),
-        (Self::RESET, "reset"),
-        (Self::TIMEOUT, "timeout"),
-        (Self::BAD_GATEWAY, "502"),
-        (Self::UNAVAILABLE, "503"),
-        (Self::GATEWAY_TIMEOUT, "504"),
-        (Self::CANCELLED, "cancelled"),
-        (Self::DEADLINE_EXCEEDED, "deadline-exceeded"),
-        (Self::INTERNAL, "internal"),
-        (Self::RESOURCE_EXHAUSTED, "resource-exhausted"),
-        (Self::CALL_UNAVAILABLE, "unavailable"),
-    ];
-
-    /// The condition of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let known = Self::NAMES.iter().find(|(_, known)| *known == name)?;
-        Some(known.0)
-    }
-
-    /// Names of all that are in it.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let names = Self::NAMES.into_iter();
-        names.filter_map(move |(on, name)| self.has(on).then_some(name))
-    }
-
     /// Either.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -447,17 +420,13 @@ mod tests {
     }
 
     #[test]
-    fn conditions_have_names() {
-        let all = RetryOn::NAMES.map(|(_, name)| RetryOn::named(name).expect("known"));
-        let all = all.into_iter().fold(RetryOn::default(), RetryOn::or);
-        assert_eq!(all.names().count(), RetryOn::NAMES.len());
-        assert!(!RetryOn::CONNECT.has_statuses() && all.has_statuses());
-        assert!(!RetryOn::UNAVAILABLE.has_codes() && RetryOn::CALL_UNAVAILABLE.has_codes());
+    fn conditions_are_statuses_or_codes() {
         let codes = Code::ALL.into_iter().filter_map(RetryOn::code);
-        assert_eq!(
-            codes.fold(RetryOn::default(), RetryOn::or).names().count(),
-            5
-        );
-        assert_eq!(RetryOn::named("500"), None);
+        assert_eq!(codes.clone().count(), 5);
+        let codes = codes.fold(RetryOn::default(), RetryOn::or);
+        assert!(codes.has_codes() && !codes.has_statuses());
+        let status = RetryOn::UNAVAILABLE;
+        assert!(status.has_statuses() && !status.has_codes());
+        assert!(!RetryOn::CONNECT.has_statuses() && !RetryOn::CONNECT.has_codes());
     }
 }

@@ -26,25 +26,6 @@ pub enum Underscores {
     Refuse,
 }
 
-impl Underscores {
-    /// The rule of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::Drop, Self::Pass, Self::Refuse];
-        all.into_iter().find(|rule| rule.as_str() == name)
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Pass => "pass",
-            Self::Refuse => "refuse",
-        }
-    }
-}
-
 impl FieldBlock {
     /// Removes the hop-by-hop fields: those that always are, and those that `Connection` names,
     /// unless they are [kept from it](FieldId::is_kept_from_connection).

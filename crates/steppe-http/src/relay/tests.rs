@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const TIMEOUTS: Timeouts = Timeouts {
     request_content: Duration::from_secs(10),
-    write_stall: Duration::from_secs(20),
+    response_content: Duration::from_secs(20),
     first_byte: Duration::from_secs(30),
     upstream_idle: Duration::from_secs(40),
     total_at: None,

@@ -9,6 +9,10 @@ use std::path::Path;
 
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_http::config::Listener;
+use steppe_http::config::keys::listener::{CONNECTIONS, LIMITS, LISTEN, TLS};
+use steppe_http::config::keys::tls::CERTIFICATES;
+use steppe_http::config::keys::upstream::SERVERS;
+use steppe_net::config::tls::{CERT, KEY};
 use steppe_net::{ListenAddress, ServerAddress};
 
 use super::{Config, build, forms};
@@ -18,7 +22,7 @@ impl Config {
     pub fn set_listen_address(&mut self, address: ListenAddress) {
         self.amend(|file| {
             if let Some(listener) = listeners(file).first_mut().and_then(Node::fields_mut) {
-                listener.set("listen", forms::LISTEN.value(address));
+                listener.set(LISTEN.spec.name, forms::LISTEN.value(address));
             }
         });
     }
@@ -27,8 +31,8 @@ impl Config {
     pub fn set_tls_listen_address(&mut self, address: ListenAddress) {
         self.amend(|file| {
             let mut listeners = listeners(file).iter_mut().filter_map(Node::fields_mut);
-            if let Some(listener) = listeners.find(|each| each.given("tls").is_some()) {
-                listener.set("listen", forms::LISTEN.value(address));
+            if let Some(listener) = listeners.find(|each| each.place_of(&TLS).is_some()) {
+                listener.set(LISTEN.spec.name, forms::LISTEN.value(address));
             }
         });
     }
@@ -48,12 +52,12 @@ impl Config {
     pub fn set_certificate(&mut self, cert: &Path, key: &Path) {
         self.amend(|file| {
             let listeners = listeners(file).iter_mut().filter_map(Node::fields_mut);
-            let tls = listeners.filter_map(|each| each.node_mut("tls")?.fields_mut());
+            let tls = listeners.filter_map(|each| each.node_mut(TLS.spec.name)?.fields_mut());
             for tls in tls {
-                for certificate in list(tls.node_mut("certificates")) {
+                for certificate in list(tls.node_mut(CERTIFICATES.spec.name)) {
                     if let Some(certificate) = certificate.fields_mut() {
-                        certificate.set("cert", Typed::File(cert.to_owned()));
-                        certificate.set("key", Typed::File(key.to_owned()));
+                        certificate.set(CERT.spec.name, Typed::File(cert.to_owned()));
+                        certificate.set(KEY.spec.name, Typed::File(key.to_owned()));
                     }
                 }
             }
@@ -71,7 +75,7 @@ impl Config {
             {
                 let has_tls = |node: &Node| {
                     let listener = node.fields();
-                    listener.is_some_and(|each| each.given("tls").is_some())
+                    listener.is_some_and(|each| each.place_of(&TLS).is_some())
                 };
                 listeners.retain(|listener| !has_tls(listener));
             }
@@ -101,9 +105,9 @@ impl Config {
             for entry in upstreams {
                 let span = entry.span;
                 let upstream = entry.value.fields_mut();
-                if let Some(upstream) = upstream.filter(|each| each.given("servers").is_some()) {
+                if let Some(upstream) = upstream.filter(|each| each.place_of(&SERVERS).is_some()) {
                     let typed = forms::SERVER.value(address.clone()).into();
-                    upstream.set("servers", Typed::List(vec![Node { span, typed }]));
+                    upstream.set(SERVERS.spec.name, Typed::List(vec![Node { span, typed }]));
                 }
             }
         });
@@ -115,9 +119,9 @@ impl Config {
         self.amend(|file| {
             for (listener, limit) in listeners(file).iter_mut().zip(limits) {
                 let fields = listener.fields_mut();
-                let limits = fields.and_then(|listener| listener.node_mut("limits"));
+                let limits = fields.and_then(|listener| listener.node_mut(LIMITS.spec.name));
                 if let Some(limits) = limits.and_then(Node::fields_mut) {
-                    limits.set("connections", Typed::Number(limit as u64));
+                    limits.set(CONNECTIONS.spec.name, Typed::Number(limit as u64));
                 }
             }
         });

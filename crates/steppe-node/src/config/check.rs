@@ -103,14 +103,9 @@ fn access_log(file: &Fields, mistakes: &mut Mistakes) {
         let mistake = Mistake::new(fields.span, message).label("it has a fixed set of fields");
         mistakes.push(mistake.help("set `format = \"json\"`"));
     }
-    named_twice(access.list("fields"), "field", mistakes);
-}
-
-/// Each name of a list stands in it once.
-fn named_twice(names: &[Node], kind: &str, mistakes: &mut Mistakes) {
-    for (name, again, first) in repeated::<&'static str>(names) {
+    for (name, again, first) in repeated::<&'static str>(access.list("fields")) {
         mistakes.push(
-            Mistake::new(again, format!("{kind} \"{name}\" is named twice"))
+            Mistake::new(again, format!("field \"{name}\" is named twice"))
                 .label("again here")
                 .also(first, "first here"),
         );
