@@ -3,6 +3,7 @@
 //! Every value here is within its range: the reader of a configuration file builds these types or
 //! reports a mistake, and nothing validates them again.
 
+pub mod keys;
 mod listener;
 mod setting;
 mod upstream;

@@ -36,7 +36,7 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::read;
 use steppe_config::typed::{Fields, Named, Typed};
 use steppe_config::units::{self, percent_text, size_text};
-use steppe_dns::config::Forwarder;
+use steppe_dns::config::{Forwarder, keys as dns};
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
 use steppe_http::config::keys::route::{CLIENT_CERT, HEADERS, METHODS, QUERY};
@@ -54,7 +54,6 @@ pub use self::machine::Machine;
 pub use self::manual::manual;
 pub use steppe_config::mistake::{Mistake, Span};
 pub use steppe_config::report::{Drawing, Report};
-pub(crate) use steppe_config::units::duration_text;
 
 /// The configuration of `steppe run` without a file.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -205,8 +204,13 @@ impl Config {
     /// Where a rule of the forwarder stands, by its number from 0: the first byte of its table.
     #[must_use]
     pub fn dns_rule_at(&self, number: usize) -> Option<usize> {
-        let rules = self.file.table("dns")?.list("rule");
-        Some(rules.get(number)?.span.start)
+        Some(self.dns_rule(number)?.span.start)
+    }
+
+    /// A rule of the forwarder as the file has it, by its number from 0.
+    pub(crate) fn dns_rule(&self, number: usize) -> Option<&Fields> {
+        let rules = self.file.table("dns")?.items(&dns::RULE);
+        rules.get(number)?.fields()
     }
 
     /// Where a route of the gateway stands, by its number from 0.
@@ -263,7 +267,7 @@ impl Config {
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub fn dns_type(text: &str) -> Result<steppe_dns::wire::Rtype, String> {
-    grammar::dns_type(text).map_err(Refusal::told)
+    dns::record_type(text).map_err(Refusal::told)
 }
 
 /// The result of reading a file.

@@ -4,6 +4,7 @@
 //!
 //! Leaves out how it is written down.
 
+pub mod keys;
 mod rules;
 
 use std::time::Duration;

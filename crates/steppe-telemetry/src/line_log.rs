@@ -15,7 +15,7 @@ mod writer;
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +37,17 @@ pub enum Destination {
     Stdout,
     /// Appended to a file, which is created if need be.
     File(PathBuf),
+}
+
+impl Destination {
+    /// This path: standard output where it is that, which could not be opened as a file if it is a socket.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        match path == Path::new("/dev/stdout") {
+            true => Self::Stdout,
+            false => Self::File(path),
+        }
+    }
 }
 
 /// A line log. Clones write to the same destination.

@@ -60,6 +60,10 @@ pub static ALT_NAME: Form<String> = Form::new(
 )
 .pattern("^.+$");
 
+/// URL of http or https.
+pub static URL: Form<String> =
+    Form::new("a URL such as \"https://lists.example/ads.txt\"", url).pattern("^https?://[^ #]+$");
+
 /// Service of the request plane.
 pub static SERVICE: Form<String> =
     Form::new("a service such as \"embed\"", |text, _| service(text)).pattern("^[!-~]{1,128}$");
@@ -298,6 +302,25 @@ pub fn service(text: &str) -> Read<String> {
     Err(refusal.help(format!(
         "write 1 to {SERVICE_BYTES_MAX} visible ASCII characters, such as \"embed\""
     )))
+}
+
+/// `https://lists.example/ads.txt`.
+fn url(text: &str, _: &Path) -> Read<String> {
+    let uri: Option<http::Uri> = text.parse().ok();
+    let is_url = uri.is_some_and(|uri| {
+        let is_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+        let authority = uri.authority().map_or("@", |authority| authority.as_str());
+        is_scheme && !authority.contains('@') && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    match is_url {
+        true => Ok(text.to_owned()),
+        false => {
+            let message = format!("`{}` is not a URL to fetch from", shown(text));
+            let help =
+                "write one such as \"https://lists.example/ads.txt\", without user and password";
+            Err(Refusal::new(message).help(help))
+        }
+    }
 }
 
 #[cfg(test)]

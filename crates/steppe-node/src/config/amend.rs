@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use steppe_config::typed::{Fields, Node, Typed};
+use steppe_dns::config::keys as dns;
 use steppe_http::config::Listener;
 use steppe_http::config::keys::listener::{CONNECTIONS, LIMITS, LISTEN, TLS};
 use steppe_http::config::keys::tls::CERTIFICATES;
@@ -41,7 +42,7 @@ impl Config {
     pub fn set_dns_listen_address(&mut self, address: ListenAddress) {
         self.amend(|file| {
             let dns = file.node_mut("dns").and_then(Node::fields_mut);
-            let listeners = list(dns.and_then(|dns| dns.node_mut("listener")));
+            let listeners = list(dns.and_then(|dns| dns.node_mut(dns::LISTENER.spec.name)));
             if let Some(listener) = listeners.first_mut().and_then(Node::fields_mut) {
                 listener.set("listen", forms::LISTEN.value(address));
             }

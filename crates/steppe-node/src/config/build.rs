@@ -3,11 +3,8 @@
 //! Invariant: `None` only where a mistake was reported; every key of the table is taken here, and
 //! the test at the end names one that is not.
 
-mod dns;
 pub(super) mod filters;
-pub(super) mod logs;
 mod over_https;
-mod plane;
 pub(super) mod tls;
 
 use std::collections::HashMap;
@@ -15,12 +12,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use steppe_config::typed::{Fields, Named, Node as Read, Typed};
-use steppe_dns::config::Forwarder;
+use steppe_dns::config::{Forwarder, keys};
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::Gateway;
 use steppe_http::config::keys::route::Names;
 use steppe_http::config::keys::{listener, route, upstream};
-use steppe_plane::config::Plane;
+use steppe_plane::config::{Plane, keys as plane};
 use steppe_telemetry::Destination;
 
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Trace, Workers};
@@ -69,7 +66,7 @@ pub(super) fn sections(file: &Fields) -> Option<Sections> {
     };
     let mut dns = match file.node("dns") {
         None => Forwarder::default(),
-        Some(dns) => dns::forwarder(dns.fields()?)?,
+        Some(dns) => keys::build(dns.fields()?)?,
     };
     let mut http = gateway(file.table("http")?)?;
     over_https::join(&mut http, &mut dns);
@@ -83,7 +80,7 @@ pub(super) fn sections(file: &Fields) -> Option<Sections> {
         },
         http,
         dns,
-        plane: plane::plane(section(file, "plane")?, file.node("discovery"))?,
+        plane: plane::build(section(file, "plane")?, file.node("discovery"))?,
     })
 }
 
@@ -180,7 +177,7 @@ fn access(access: &Read) -> Option<Option<Access>> {
     };
     let path: PathBuf = table.take("file")?;
     Some(Some(Access {
-        destination: logs::destination(path),
+        destination: Destination::at(path),
         format,
     }))
 }

@@ -4,13 +4,11 @@
 //! judges, and what only the machine can tell (whether an address can be bound).
 
 mod addresses;
-mod dns;
 mod error_pages;
 mod fields;
 mod filters;
 mod overlap;
 mod plane;
-mod plane_rules;
 mod routes;
 
 use std::net::IpAddr;
@@ -19,6 +17,7 @@ use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::tree::{Value, ValueKind};
 use steppe_config::typed::{Fields, Node, Typed, repeated};
+use steppe_dns::config::keys as dns;
 use steppe_http::config::keys::{listener, upstream};
 use steppe_net::ListenAddress;
 
@@ -32,7 +31,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
     overlap::check(file, mistakes);
     if let Some(dns) = file.table("dns") {
         dns::check(dns, mistakes);
-        for listener in dns.list("listener").iter().filter_map(Node::fields) {
+        for listener in dns.items(&dns::LISTENER).iter().filter_map(Node::fields) {
             if let Some(http) = file.table("http") {
                 proxy_protocol(http, listener, mistakes);
             }
@@ -134,7 +133,7 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
     let is_later = entries.iter().any(|entry| is_later(&entry.name));
     let forwards = file
         .table("dns")
-        .is_some_and(|dns| !dns.list("listener").is_empty());
+        .is_some_and(|dns| !dns.items(&dns::LISTENER).is_empty());
     let serves_something_else = is_later || forwards || plane::is_served(file);
     let listeners = http.node("listener").map(|node| &node.typed);
     let is_empty = matches!(listeners, Some(Typed::List(listeners)) if listeners.is_empty());

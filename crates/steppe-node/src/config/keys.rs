@@ -7,24 +7,23 @@
 
 mod access;
 mod authentication;
-mod dns;
 mod error_pages;
 mod filter;
-mod plane;
-pub mod tls;
+mod tls;
 mod transform;
 
 use std::time::Duration;
 
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
+use steppe_dns::config::keys as dns;
 use steppe_http::config::keys::{listener, route, upstream};
+use steppe_plane::config::keys as plane;
+use steppe_plane::config::keys::discovery::TABLE as DISCOVERY;
 
 use super::limits::{DRAIN_TIMEOUT_MAX, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, WORKERS_MAX};
 use crate::config::forms;
 use access::ACCESS;
-use dns::DNS;
 use filter::FILTER;
-use plane::{DISCOVERY, PLANE};
 use tls::ADMIN_TLS;
 
 /// The whole file.
@@ -37,8 +36,8 @@ pub static ROOT: Table = Table {
         &Spec::new("log", Kind::Table(&LOG), LOG.doc).absent(Absent::Table),
         &Spec::new("trace", Kind::Table(&TRACE), TRACE.doc),
         &Spec::new("http", Kind::Table(&HTTP), HTTP.doc).absent(Absent::Table),
-        &Spec::new("dns", Kind::Table(&DNS), DNS.doc),
-        &Spec::new("plane", Kind::Table(&PLANE), PLANE.doc),
+        &Spec::new("dns", Kind::Table(&dns::TABLE), dns::TABLE.doc),
+        &Spec::new("plane", Kind::Table(&plane::TABLE), plane::TABLE.doc),
         &Spec::new("discovery", Kind::Tagged(&DISCOVERY), DISCOVERY.doc),
     ],
     needs: Needs::Nothing,

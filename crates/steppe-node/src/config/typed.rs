@@ -3,19 +3,12 @@
 //! Invariant: a value that could not be read gives `None`, and its mistake was reported. Non-goals: keys that are
 //! constants, which `steppe-config` reads.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use regex::bytes::Regex;
 use steppe_config::typed::{Fields, Node, Typed};
-use steppe_dns::client::ClientId;
-use steppe_dns::config::Server as DnsServer;
-use steppe_dns::hosts::RecordData;
-use steppe_dns::schedule::{Hours, Zone};
-use steppe_dns::wire::{Name, Rtype};
-use steppe_etcd::Endpoint;
 use steppe_http::config::{RateKey, Statuses, TextSource, TokenSource};
 use steppe_http::path::PathPattern;
 use steppe_net::{ListenAddress, ServerAddress};
@@ -61,15 +54,8 @@ macro_rules! from_node {
 }
 
 from_node! {
-    String &'static str bool u64 f64 Duration ListenAddress ServerAddress IpNet DnsServer Endpoint Name Rtype
+    String &'static str bool u64 f64 Duration ListenAddress ServerAddress IpNet
     Statuses [u8; 32] PathBuf PathPattern RateKey TokenSource Regex TextSource
-    Hours Zone ClientId SocketAddr RecordData
-}
-
-impl FromNode for (u8, u8) {
-    fn from_node(node: &Node) -> Option<Self> {
-        node.typed.value().copied()
-    }
 }
 
 impl FromNode for usize {

@@ -174,7 +174,7 @@ impl Shown<'_> {
                 why_text(why)
             ),
         };
-        for setting in setting::of(&self.config.dns.rules, decision.settings) {
+        for setting in setting::of(self.config, decision.settings) {
             let rule = self.rule_text(setting.rule);
             let _ = writeln!(text, "  {rule} sets: {} = {}", setting.key, setting.says);
         }
@@ -231,7 +231,7 @@ impl Shown<'_> {
             })
         };
         let lines: Vec<Value> = decision.lines.iter().map(line).collect();
-        let settings = setting::of(&self.config.dns.rules, decision.settings);
+        let settings = setting::of(self.config, decision.settings);
         let settings = settings.map(|setting| {
             let said = json!({
                 "rule": setting.rule + 1,

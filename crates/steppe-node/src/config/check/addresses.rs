@@ -1,11 +1,10 @@
 //! The addresses that a node listens on, by what it receives there.
 
 use steppe_config::typed::{Fields, Node};
-
+use steppe_dns::config::{Protocol, keys as dns};
 use steppe_http::config::keys::listener;
 
 use super::plane;
-use crate::config::typed::FromNode;
 
 /// Where connections are accepted: by admin, gateway, forwarder and request plane.
 pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
@@ -20,7 +19,7 @@ pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
     let of_gateway = listeners
         .iter()
         .filter_map(|node| node.fields()?.value(&listener::LISTEN.spec));
-    let of_forwarder = of_forwarder(file, &["tcp", "tls", "https"]);
+    let of_forwarder = of_forwarder(file, |protocol| *protocol != Protocol::Udp);
     of_admin
         .chain(of_gateway)
         .chain(plane::addresses(file))
@@ -30,19 +29,19 @@ pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
 
 /// Where datagrams are received: by the forwarder.
 pub(in crate::config) fn datagrams(file: &Fields) -> Vec<&Node> {
-    of_forwarder(file, &["udp"]).collect()
+    of_forwarder(file, |protocol| *protocol == Protocol::Udp).collect()
 }
 
-/// Addresses of the DNS forwarder's listeners that speak one of these.
-fn of_forwarder<'a>(file: &'a Fields, spoken: &'static [&str]) -> impl Iterator<Item = &'a Node> {
-    let listeners = file
-        .table("dns")
-        .map_or(&[][..], |dns| dns.list("listener"));
+/// Addresses of the DNS forwarder's listeners that speak such a protocol.
+fn of_forwarder(file: &Fields, is_spoken: fn(&Protocol) -> bool) -> impl Iterator<Item = &Node> {
+    let dns = file.table("dns");
+    let listeners = dns.map_or(&[][..], |dns| dns.items(&dns::LISTENER));
     listeners.iter().filter_map(move |node| {
         let listener = node.fields()?;
-        let mut protocols = listener.list("protocols").iter();
-        let speaks = protocols
-            .any(|node| <&str>::from_node(node).is_some_and(|name| spoken.contains(&name)));
-        listener.node("listen").filter(|_| speaks)
+        let protocols = listener.items(&dns::listener::PROTOCOLS).iter();
+        let mut protocols = protocols.filter_map(|node| node.typed.value());
+        let speaks = protocols.any(is_spoken);
+        let address = listener.value(&dns::listener::LISTEN.spec);
+        address.filter(|_| speaks)
     })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Typed};
+use steppe_dns::config::keys as dns;
 
 use super::problems::Problems;
 use crate::config::typed::FromNode;
@@ -21,12 +22,13 @@ pub(super) fn check(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
     let Some(dns) = file.table("dns") else {
         return;
     };
-    if let Some(node) = dns.table("hosts").and_then(|hosts| hosts.node("files")) {
+    let hosts = dns.within(&dns::HOSTS);
+    if let Some(node) = hosts.and_then(|hosts| hosts.value(&dns::HOSTS_FILES.spec)) {
         each(Problems::new(node, "`dns.hosts`".to_owned(), mistakes));
     }
-    for list in dns.map("list") {
-        let files = list.value.fields().and_then(|list| list.node("files"));
-        if let Some(node) = files {
+    for list in dns.map(dns::LIST.spec.name) {
+        let fields = list.value.fields();
+        if let Some(node) = fields.and_then(|list| list.value(&dns::LIST_FILES.spec)) {
             let name = format!("list `{}`", list.name);
             each(Problems::new(node, name, mistakes));
         }

@@ -7,21 +7,25 @@ use rustix::fs::{Access, access};
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+use steppe_dns::config::keys as dns;
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
 use crate::bind_help::SOCKET_FOLDER;
-use crate::config::build;
 use crate::config::check;
 use crate::config::typed::FromNode;
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     check::check_folders(file, mistakes);
     let access_log = file.table("log").and_then(|log| log.table("access"));
-    let query_log = file.table("dns").and_then(|dns| dns.table("log"));
-    let query_log = query_log.and_then(|log| log.table("queries"));
-    for log in [access_log, query_log].into_iter().flatten() {
-        log_file(log, mistakes);
+    let query_log = file.table("dns").and_then(|dns| dns.within(&dns::LOG));
+    let query_log = query_log.and_then(|log| log.within(&dns::log::QUERIES));
+    let files = [
+        access_log.and_then(|log| log.node("file")),
+        query_log.and_then(|log| log.value(&dns::log::FILE_OF_LINES.spec)),
+    ];
+    for node in files.into_iter().flatten() {
+        log_file(node, mistakes);
     }
     for node in check::streams(file) {
         if let Some(ListenAddress::Unix(path)) = ListenAddress::from_node(node) {
@@ -32,11 +36,9 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     snapshot(file, mistakes);
 }
 
-fn log_file(log: &Fields, mistakes: &mut Mistakes) {
-    let Some((node, path)) = path_of(log, "file") else {
-        return;
-    };
-    if let Destination::File(path) = build::logs::destination(path) {
+fn log_file(node: &Node, mistakes: &mut Mistakes) {
+    let path = node.typed.value::<PathBuf>().cloned();
+    if let Some(Destination::File(path)) = path.map(Destination::at) {
         let help = "create the folder of the log; a unit does it with `LogsDirectory=`";
         let problem = problem_of(&path, help);
         problem.into_iter().for_each(|it| it.tell(node, mistakes));
@@ -45,21 +47,17 @@ fn log_file(log: &Fields, mistakes: &mut Mistakes) {
 
 /// A start goes on without it.
 fn snapshot(file: &Fields, mistakes: &mut Mistakes) {
-    let cache = file.table("dns").and_then(|dns| dns.table("cache"));
-    let Some((node, path)) = cache.and_then(|cache| path_of(cache, "snapshot")) else {
+    let cache = file.table("dns").and_then(|dns| dns.within(&dns::CACHE));
+    let Some(node) = cache.and_then(|cache| cache.value(&dns::SNAPSHOT.spec)) else {
         return;
     };
     let help = "create the folder of the file; a unit does it with `StateDirectory=`";
-    if let Some(problem) = problem_of(&path, help) {
+    let path = node.typed.value::<PathBuf>();
+    if let Some(problem) = path.and_then(|path| problem_of(path, help)) {
         let message = format!("the DNS cache will not be kept: {}", problem.message);
         let mistake = Mistake::warning(node.span, message).label("not written");
         mistakes.push(mistake.help(problem.help));
     }
-}
-
-fn path_of<'a>(table: &'a Fields, key: &str) -> Option<(&'a Node, PathBuf)> {
-    let node = table.node(key)?;
-    Some((node, PathBuf::from_node(node)?))
 }
 
 /// Why a file can't be written.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use steppe_config::key::Key;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
+use steppe_dns::config::keys as dns;
 use steppe_http::config::keys::tls::CERTIFICATES;
 use steppe_http::config::keys::upstream;
 use steppe_net::config::tls;
@@ -13,20 +14,18 @@ use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, ServerTrust,
 };
 use steppe_net::tls::{ListenerTls, ServerTls, read};
-use steppe_plane::ALPN;
+use steppe_plane::config::keys as plane;
 
 use super::problems::{Problems, tables};
 use crate::config::build;
-use crate::config::keys::tls::{DNS_CERTIFICATES, PLANE_CERTIFICATES};
-use crate::config::typed::ByName;
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     for (section, certificates) in [
         ("http", &CERTIFICATES),
-        ("dns", &DNS_CERTIFICATES),
-        ("plane", &PLANE_CERTIFICATES),
+        ("dns", &dns::listener::CERTIFICATES),
+        ("plane", &plane::listener::CERTIFICATES),
     ] {
         for fields in tables(file.table(section), "listener") {
             if let Some(node) = fields.node("tls") {
@@ -160,14 +159,13 @@ fn servers(file: &Fields, mistakes: &mut Mistakes) {
     }
     for upstream in upstreams("dns") {
         let fields = upstream.value.fields();
-        let tls = fields.and_then(|fields| fields.table("tls"));
-        if let (Some(fields), Some(Some(ca))) = (fields, tls.map(|tls| tls.optional("ca"))) {
-            server((fields, &upstream.name), &authorities(ca), mistakes);
+        let tls = fields.and_then(|fields| fields.get(&dns::upstream::TLS));
+        if let (Some(fields), Some(tls)) = (fields, tls) {
+            server((fields, &upstream.name), &authorities(tls.ca), mistakes);
         }
     }
     let discovery = file.node("discovery").and_then(Node::fields);
-    let tls = discovery.and_then(|discovery| discovery.table("tls"));
-    let trust = tls.and_then(|tls| tls::servers(tls, ALPN));
+    let trust = discovery.and_then(|discovery| discovery.get(&plane::discovery::TLS)?);
     if let (Some(discovery), Some(trust)) = (discovery, trust) {
         server((discovery, "discovery"), &trust, mistakes);
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::{fs, io};
 
-use steppe_dns::config::{Server, Transport};
+use crate::config::{Server, Transport};
 
 /// glibc's `MAXNS`: those after it are not asked.
 const SERVERS_MAX: usize = 3;

@@ -1,0 +1,187 @@
+//! Keys of the forwarder in a configuration: their tables, what they say together, and the types that are built of them.
+//!
+//! Invariant: every key of a table here is read by its builder here. Non-goals: what they say beside keys of other
+//! sections, which `steppe-node` judges.
+
+mod cache;
+mod forms;
+mod hosts;
+mod limits;
+mod list;
+pub mod listener;
+pub mod log;
+mod resolv_conf;
+pub mod rule;
+pub mod upstream;
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use steppe_config::form::NAME;
+use steppe_config::key::{Key, PlaceKey, Type, duration, key, list, place, table, text};
+use steppe_config::keys;
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Kind, Table};
+use steppe_config::typed::{Fields, Named, Node};
+
+use crate::config::{Cache, Forwarder, Hosts, InProcess, Limits, Listener, QueryLog};
+
+pub use cache::SNAPSHOT;
+pub use forms::record_type;
+pub use hosts::FILES as HOSTS_FILES;
+pub use list::FILES as LIST_FILES;
+
+/// `[dns]`.
+pub static TABLE: Table = Table::new(
+    "dns",
+    "The DNS forwarder.",
+    keys! { LISTENER, ACCESS, CACHE, UPSTREAM, LIST, HOSTS, LIMITS, LOG, RULE },
+);
+
+/// `[[dns.listener]]`.
+pub static LISTENER: Key<Vec<Listener>> = key(
+    "listener",
+    list(&table(&listener::TABLE, listener::build), 0),
+    listener::TABLE.doc,
+)
+.or(Absent::Texts(&[]));
+
+static ACCESS: Key<Vec<IpNet>> = key(
+    "access",
+    table(&ACCESS_TABLE, |access| Some(access.get(&ALLOW)?.concat())),
+    ACCESS_TABLE.doc,
+)
+.or(Absent::Table);
+
+static ACCESS_TABLE: Table =
+    Table::new("dns.access", "Clients that are answered.", keys! { ALLOW });
+
+static ALLOW: Key<Vec<Vec<IpNet>>> = key(
+    "allow",
+    list(&text(&forms::CLIENTS), 1),
+    "Networks of clients, such as \"10.0.0.0/8\", \"loopback\" or \"private\" (RFC 1918 and 4193, \
+     link-local). Other clients are refused.",
+)
+.or(Absent::Texts(&["loopback", "private"]));
+
+/// `[dns.cache]`.
+pub static CACHE: Key<Cache> = key(
+    "cache",
+    table(&cache::TABLE, cache::build),
+    cache::TABLE.doc,
+)
+.or(Absent::Table);
+
+/// `[dns.upstream.NAME]`.
+pub static UPSTREAM: PlaceKey = place(
+    "upstream",
+    Kind::Map(&NAME, &Kind::Table(&upstream::TABLE)),
+    upstream::TABLE.doc,
+)
+.or(Absent::Table);
+
+/// `[dns.list.NAME]`.
+pub static LIST: PlaceKey = place(
+    "list",
+    Kind::Map(&NAME, &Kind::Table(&list::TABLE)),
+    list::TABLE.doc,
+)
+.or(Absent::Table);
+
+/// `[dns.hosts]`.
+pub static HOSTS: Key<Hosts> = key(
+    "hosts",
+    table(&hosts::TABLE, hosts::build),
+    hosts::TABLE.doc,
+)
+.or(Absent::Table);
+
+static LIMITS: Key<Limits> = key(
+    "limits",
+    table(&limits::TABLE, limits::build),
+    limits::TABLE.doc,
+)
+.or(Absent::Table);
+
+/// `[dns.log]`.
+pub static LOG: Key<Option<QueryLog>> = key(
+    "log",
+    table(&log::TABLE, |log| log.get(&log::QUERIES)),
+    log::TABLE.doc,
+)
+.or(Absent::Table);
+
+/// `[[dns.rule]]`.
+pub static RULE: PlaceKey = place(
+    "rule",
+    Kind::List(&Kind::Table(&rule::TABLE), 0),
+    rule::TABLE.doc,
+)
+.or(Absent::Texts(&[]));
+
+/// A time that records are kept. RFC 2181 §8 has 31 bits of seconds, which nobody means.
+const fn ttl() -> Type<Duration> {
+    duration(Duration::ZERO, Duration::from_secs(7 * 24 * 60 * 60))
+}
+
+/// The most queries a second that a limit lets pass: a bucket counts in microseconds, and ten are still exact.
+const PER_SECOND_MAX: u64 = 100_000;
+
+/// The forwarder that `[dns]` describes; `None`: a value of it is invalid, and its mistake was reported.
+#[must_use]
+pub fn build(dns: &Fields) -> Option<Forwarder> {
+    let listeners = dns.get(&LISTENER)?;
+    let upstreams = entries(dns, &UPSTREAM).iter();
+    let rules = dns.items(&RULE).iter();
+    Some(Forwarder {
+        access: dns.get(&ACCESS)?,
+        // The gateway's, which they are joined with.
+        trusted_proxies: Vec::new(),
+        cache: dns.get(&CACHE)?,
+        upstreams: upstreams
+            .map(|entry| upstream::build(entry, &listeners))
+            .collect::<Option<_>>()?,
+        listeners,
+        lists: entries(dns, &LIST)
+            .iter()
+            .map(list::build)
+            .collect::<Option<_>>()?,
+        hosts: dns.get(&HOSTS)?,
+        rules: rules
+            .map(|each| rule::build(each.fields()?, dns))
+            .collect::<Option<_>>()?,
+        limits: dns.get(&LIMITS)?,
+        query_log: dns.get(&LOG)?,
+        // Whoever asks says so when all is put together.
+        in_process: InProcess::Silent,
+    })
+}
+
+/// The upstreams, or the lists.
+fn entries<'a>(dns: &'a Fields, key: &'static PlaceKey) -> &'a [Named] {
+    dns.map(key.spec.name)
+}
+
+/// Finds the mistakes of what keys of `[dns]` say together.
+pub fn check(dns: &Fields, mistakes: &mut Mistakes) {
+    for listener in dns.items(&LISTENER).iter().filter_map(Node::fields) {
+        listener::check(listener, mistakes);
+    }
+    for upstream in entries(dns, &UPSTREAM) {
+        if let Some(fields) = upstream.value.fields() {
+            upstream::check(fields, mistakes);
+        }
+    }
+    for list in entries(dns, &LIST) {
+        if let Some(fields) = list.value.fields() {
+            list::check(fields, mistakes);
+        }
+    }
+    rule::check(dns, mistakes);
+    if !dns.items(&LISTENER).is_empty() && dns.items(&RULE).is_empty() {
+        let mistake = Mistake::new(dns.span, "every query is refused: there is no `dns.rule`");
+        let help = "add one that matches everything, with `forward` set to an upstream";
+        mistakes.push(mistake.label("no rule").help(help));
+    }
+}

@@ -1,0 +1,168 @@
+//! Keys of the plane in a configuration: their tables, what they say together, and the types that are built of them.
+//!
+//! Invariant: every key of a table here is read by its builder here. Non-goals: what they say beside keys of other
+//! sections, which `steppe-node` judges.
+
+pub mod discovery;
+mod forms;
+pub mod listener;
+mod rule;
+
+use std::time::Duration;
+
+use steppe_config::key::{Key, OptionalKey, duration, key, list, share, size, table};
+use steppe_config::keys;
+use steppe_config::limits::TIMEOUT_MAX;
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Table};
+use steppe_config::typed::{Fields, Node};
+use steppe_mem::limits::BUDGET_BYTES_MAX;
+
+use crate::config::{Listener, Plane, Queue, Rule, Workers};
+use crate::limits::{
+    CONNECTION_BYTES, CONNECTION_CREDIT, EAGER_BYTES_MAX, RESPONSE_SHARE_PERMILLE_MAX, WINDOW_BYTES,
+};
+
+/// `[plane]`.
+pub static TABLE: Table = Table::new(
+    "plane",
+    "The request plane: the relay between callers and workers.",
+    keys! { LISTENER, RULE, BUDGET, RESPONSE_SHARE, MAX_PAYLOAD, QUEUE },
+);
+
+/// `[[plane.listener]]`.
+pub static LISTENER: Key<Vec<Listener>> = key(
+    "listener",
+    list(&table(&listener::TABLE, listener::build), 0),
+    listener::TABLE.doc,
+)
+.or(Absent::Texts(&[]));
+
+static RULE: Key<Vec<Rule>> = key(
+    "rule",
+    list(&table(&rule::TABLE, rule::build), 0),
+    rule::TABLE.doc,
+)
+.or(Absent::Texts(&[]));
+
+/// Part of the node's memory budget.
+pub static BUDGET: OptionalKey<u64> = key(
+    "budget",
+    size(BUDGET_MIN, BUDGET_BYTES_MAX),
+    "Memory that connections, requests and responses may hold together, of `node.memory_budget`; a \
+     connection takes 368 KiB. Without it, all of it. A change needs a restart.",
+);
+
+/// A dozen connections, each with its standing credit, and a window of a body beside them.
+const BUDGET_MIN: u64 = 8 << 20;
+
+const _: () = assert!(
+    (12 * (CONNECTION_CREDIT as usize + CONNECTION_BYTES) + 4 * WINDOW_BYTES) as u64 <= BUDGET_MIN
+);
+
+static RESPONSE_SHARE: Key<f64> = key(
+    "response_share",
+    share(),
+    "Share of the memory for bodies that requests leave to responses, at most 90%. An eighth of the \
+     budget is for connections and calls alone. A change needs a restart.",
+)
+.or(Absent::Text("25%"));
+
+/// The most of it.
+const RESPONSE_SHARE_MAX: f64 = RESPONSE_SHARE_PERMILLE_MAX as f64 / 1000.0;
+
+/// The largest body that is sent without asking fits the least; bodies are streamed, so the most is only a typing
+/// mistake away.
+static MAX_PAYLOAD: Key<u64> = key(
+    "max_payload",
+    size(EAGER_BYTES_MAX as u64, BUDGET_BYTES_MAX),
+    "Largest body of a request. A body that is larger than the budget is streamed.",
+)
+.or(Absent::Text("256MiB"));
+
+static QUEUE: Key<Queue> =
+    key("queue", table(&QUEUE_TABLE, queue), QUEUE_TABLE.doc).or(Absent::Table);
+
+static QUEUE_TABLE: Table = Table::new(
+    "plane.queue",
+    "Calls that wait for a worker.",
+    keys! { QUEUE_BYTES, QUEUE_WAIT },
+);
+
+static QUEUE_BYTES: Key<u64> = key(
+    "bytes",
+    size(0, BUDGET_BYTES_MAX),
+    "Bytes that waiting calls may have sent, in all. Calls beyond it are refused as overload.",
+)
+.or(Absent::Text("16MiB"));
+
+static QUEUE_WAIT: Key<Duration> = key(
+    "wait",
+    duration(Duration::ZERO, TIMEOUT_MAX),
+    "Time that a call waits for a worker, or for room at one, before it is refused. \"0s\": calls do not \
+     wait, and workers are asked to report at once if they have room.",
+)
+.or(Absent::Text("5s"));
+
+/// The plane of these sections, either of which may be absent; `None`: a value of it is invalid, and its mistake was
+/// reported.
+#[must_use]
+pub fn build(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<Plane> {
+    let mut built = Plane::default();
+    if let Some(discovery) = discovery {
+        built.workers = discovery::workers(discovery)?;
+        built.worker_tls = discovery.fields()?.get(&discovery::TLS)?;
+    }
+    if let Some(plane) = plane {
+        built.listeners = plane.get(&LISTENER)?;
+        built.rules = plane.get(&RULE)?;
+        built.budget = plane.get(&BUDGET)?;
+        built.response_permille = permille(plane.get(&RESPONSE_SHARE)?);
+        built.max_payload = plane.get(&MAX_PAYLOAD)?;
+        built.queue = plane.get(&QUEUE)?;
+    }
+    Some(built)
+}
+
+fn queue(queue: &Fields) -> Option<Queue> {
+    Some(Queue {
+        bytes: queue.get(&QUEUE_BYTES)?,
+        wait: queue.get(&QUEUE_WAIT)?,
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is above 0 and at most 1"
+)]
+fn permille(share: f64) -> u16 {
+    (share * 1000.0).round() as u16
+}
+
+/// True if these sections have listeners or workers; what is invalid was meant to be there.
+#[must_use]
+pub fn is_used(plane: Option<&Fields>, discovery: Option<&Node>) -> bool {
+    let listeners = plane.map(|plane| plane.get(&LISTENER));
+    let workers = discovery.map(discovery::workers);
+    listeners.is_some_and(|listeners| listeners != Some(Vec::new()))
+        || workers.is_some_and(|workers| workers != Some(Workers::default()))
+}
+
+/// Finds the mistakes of what keys of `[plane]` say together.
+pub fn check(plane: &Fields, mistakes: &mut Mistakes) {
+    let listeners = plane.items(&LISTENER).iter();
+    for listener in listeners.filter_map(Node::fields) {
+        listener::check(listener, mistakes);
+    }
+    let share = plane.located(&RESPONSE_SHARE);
+    if let Some((_, span)) = share.filter(|(share, _)| *share > RESPONSE_SHARE_MAX) {
+        mistakes.push(
+            Mistake::new(span, "`response_share` leaves requests no room")
+                .label("more than 90%")
+                .help("write a share such as \"25%\""),
+        );
+    }
+    rule::check(plane, mistakes);
+}
