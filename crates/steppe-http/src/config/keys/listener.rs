@@ -45,7 +45,9 @@ static PROTOCOLS: Key<Vec<ProtocolName>> = key(
         &choice(&Choices::of(&[(H1, H1), (H2C, H2C), (H2, H2)]).and_later(&["h3"])),
         1,
     ),
-    "h1",
+    "Protocols of the listener. \"h1\" is HTTP/1.1, with HTTP/1.0 below it; \"h2\" is HTTP/2 over TLS; \"h2c\" is \
+     HTTP/2 without TLS, for clients with prior knowledge (no `Upgrade: h2c`). ALPN prefers `h2` in either \
+     order; a client that offers no protocol speaks HTTP/1.1 if \"h1\" is listed.",
 )
 .or(Absent::Texts(&[H1]));
 
