@@ -68,6 +68,7 @@
 //!   - `reread.rs`: reloading of changed files, and schedules
 //!   - `fetching.rs`, `fetching/`: refresh of lists by URL; check of a fetched list (`contents.rs`)
 //! - `config.rs`, `config/`: settings of the forwarder as valid types
+//!   - `keys.rs`, `keys/`: keys of `[dns]`, with their checks and builds; `forms.rs`: forms of strings
 //! - `snapshot.rs`: configuration in force
 //!   - `aliases.rs`: aliases of responses that lead to names of lists
 //!   - `plan.rs`: cache and serving policy of each upstream

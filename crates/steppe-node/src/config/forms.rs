@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use regex::bytes::Regex;
-pub(super) use steppe_config::form::{ANY, FILE, FOLDER, NAME};
+pub(super) use steppe_config::form::{ANY, FILE, NAME};
 use steppe_config::form::{Form, MASK, Read};
 use steppe_config::table::Kind;
 use steppe_http::config::keys::forms::method;
@@ -13,7 +13,7 @@ pub(super) use steppe_http::config::keys::forms::{
     FIELD_NAME, FIELD_VALUE, METHOD, PATH, STATUSES, TARGET,
 };
 use steppe_http::config::{RateKey, TextSource, TokenSource};
-pub(super) use steppe_net::config::forms::{LISTEN, NETWORK, SERVER, SERVICE, URL};
+pub(super) use steppe_net::config::forms::{LISTEN, NETWORK, SERVER, URL};
 
 use super::grammar;
 use super::limits::{TIMEOUT_MAX, TIMEOUT_MIN};

@@ -2,8 +2,6 @@
 //!
 //! Invariant: text that reads is within the grammar and its bounds; nothing is guessed.
 
-use steppe_config::form::{Read, Refusal};
-
 mod filter;
 mod trace;
 

@@ -2,7 +2,7 @@
 
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::typed::{Fields, Node};
 use steppe_config::units::size_text;
 use steppe_http::config::keys::upstream;
 use steppe_plane::config::keys;
