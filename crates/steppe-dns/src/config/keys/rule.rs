@@ -506,3 +506,28 @@ fn views(dns: &Fields, mistakes: &mut Mistakes) {
         mistakes.push(mistake.help("use fewer rules, with more names each"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steppe_config::read::read;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_of_each_client_unless_it_says_otherwise() {
+        for (text, queries, of) in [
+            ("qps = 7", 7, RateOf::Client),
+            ("qps = 8\nof = \"client\"", 8, RateOf::Client),
+            ("qps = 9\nof = \"all\"", 9, RateOf::All),
+        ] {
+            let mut mistakes = Mistakes::default();
+            let (_, table) = read(("rate.toml", text), &RATE_TABLE, &mut mistakes).expect("TOML");
+            assert!(mistakes.is_empty(), "{text}: {mistakes:?}");
+            let want = RuleRate {
+                queries_per_second: NonZeroU32::new(queries).expect("not 0"),
+                of,
+            };
+            assert_eq!(rate(&table), Some(want), "{text}");
+        }
+    }
+}

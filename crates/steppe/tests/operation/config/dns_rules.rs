@@ -1,11 +1,9 @@
 //! What rules of `[dns]` say beside what they do arrives where the forwarder takes it.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use steppe_dns::config::{
-    Action, CacheBounds, CachePolicy, LoggedQueries, RateOf, Rule, RuleLog, RuleRate, ServeStale,
-    Stale, StalePolicy,
+    Action, CacheBounds, CachePolicy, LoggedQueries, Rule, RuleLog, ServeStale, Stale, StalePolicy,
 };
 use steppe_node::config;
 
@@ -123,22 +121,5 @@ fn what_a_rule_says_of_its_lines_arrives_and_which_queries_have_one_without() {
         assert_eq!(outcome.report.mistakes(), [], "{}", outcome.report);
         let dns = outcome.config.expect("without mistakes").dns;
         assert_eq!(dns.query_log.expect("a log").queries, want);
-    }
-}
-
-#[test]
-fn a_rate_arrives() {
-    for (text, qps, of) in [
-        ("{ qps = 7 }", 7, RateOf::Client),
-        ("{ qps = 8, of = \"client\" }", 8, RateOf::Client),
-        ("{ qps = 9, of = \"all\" }", 9, RateOf::All),
-    ] {
-        let rule = rule(&format!("rate = {text}"));
-        let queries_per_second = NonZeroU32::new(qps).expect("not 0");
-        let want = RuleRate {
-            queries_per_second,
-            of,
-        };
-        assert_eq!((rule.rate, rule.action), (Some(want), None), "{text}");
     }
 }
