@@ -14,23 +14,23 @@ mod resolv_conf;
 pub mod rule;
 pub mod upstream;
 
-use std::time::Duration;
-
 use ipnet::IpNet;
-use steppe_config::form::NAME;
-use steppe_config::key::{Key, PlaceKey, Type, duration, key, list, place, table, text};
+use steppe_config::key::{Key, key, list, table, text};
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Kind, Table};
-use steppe_config::typed::{Fields, Named, Node};
+use steppe_config::table::{Absent, Table};
+use steppe_config::typed::{Fields, Node};
 
-use crate::config::{Cache, Forwarder, Hosts, InProcess, Limits, Listener, QueryLog};
+use crate::config::{Cache, Forwarder, Hosts, InProcess, Limits, Listener};
 
 pub use cache::SNAPSHOT;
 pub use forms::record_type;
 pub use hosts::FILES as HOSTS_FILES;
-pub use list::FILES as LIST_FILES;
+pub use list::{FILES as LIST_FILES, LIST};
+pub use log::LOG;
+pub use rule::RULE;
+pub use upstream::UPSTREAM;
 
 /// `[dns]`.
 pub static TABLE: Table = Table::new(
@@ -73,22 +73,6 @@ pub static CACHE: Key<Cache> = key(
 )
 .or(Absent::Table);
 
-/// `[dns.upstream.NAME]`.
-pub static UPSTREAM: PlaceKey = place(
-    "upstream",
-    Kind::Map(&NAME, &Kind::Table(&upstream::TABLE)),
-    upstream::TABLE.doc,
-)
-.or(Absent::Table);
-
-/// `[dns.list.NAME]`.
-pub static LIST: PlaceKey = place(
-    "list",
-    Kind::Map(&NAME, &Kind::Table(&list::TABLE)),
-    list::TABLE.doc,
-)
-.or(Absent::Table);
-
 /// `[dns.hosts]`.
 pub static HOSTS: Key<Hosts> = key(
     "hosts",
@@ -104,35 +88,11 @@ static LIMITS: Key<Limits> = key(
 )
 .or(Absent::Table);
 
-/// `[dns.log]`.
-pub static LOG: Key<Option<QueryLog>> = key(
-    "log",
-    table(&log::TABLE, |log| log.get(&log::QUERIES)),
-    log::TABLE.doc,
-)
-.or(Absent::Table);
-
-/// `[[dns.rule]]`.
-pub static RULE: PlaceKey = place(
-    "rule",
-    Kind::List(&Kind::Table(&rule::TABLE), 0),
-    rule::TABLE.doc,
-)
-.or(Absent::Texts(&[]));
-
-/// A time that records are kept. RFC 2181 §8 has 31 bits of seconds, which nobody means.
-const fn ttl() -> Type<Duration> {
-    duration(Duration::ZERO, Duration::from_secs(7 * 24 * 60 * 60))
-}
-
-/// The most queries a second that a limit lets pass: a bucket counts in microseconds, and ten are still exact.
-const PER_SECOND_MAX: u64 = 100_000;
-
 /// The forwarder that `[dns]` describes; `None`: a value of it is invalid, and its mistake was reported.
 #[must_use]
 pub fn build(dns: &Fields) -> Option<Forwarder> {
     let listeners = dns.get(&LISTENER)?;
-    let upstreams = entries(dns, &UPSTREAM).iter();
+    let upstreams = dns.map(UPSTREAM.spec.name).iter();
     let rules = dns.items(&RULE).iter();
     Some(Forwarder {
         access: dns.get(&ACCESS)?,
@@ -143,7 +103,8 @@ pub fn build(dns: &Fields) -> Option<Forwarder> {
             .map(|entry| upstream::build(entry, &listeners))
             .collect::<Option<_>>()?,
         listeners,
-        lists: entries(dns, &LIST)
+        lists: dns
+            .map(LIST.spec.name)
             .iter()
             .map(list::build)
             .collect::<Option<_>>()?,
@@ -158,22 +119,17 @@ pub fn build(dns: &Fields) -> Option<Forwarder> {
     })
 }
 
-/// The upstreams, or the lists.
-fn entries<'a>(dns: &'a Fields, key: &'static PlaceKey) -> &'a [Named] {
-    dns.map(key.spec.name)
-}
-
 /// Finds the mistakes of what keys of `[dns]` say together.
 pub fn check(dns: &Fields, mistakes: &mut Mistakes) {
     for listener in dns.items(&LISTENER).iter().filter_map(Node::fields) {
         listener::check(listener, mistakes);
     }
-    for upstream in entries(dns, &UPSTREAM) {
+    for upstream in dns.map(UPSTREAM.spec.name) {
         if let Some(fields) = upstream.value.fields() {
             upstream::check(fields, mistakes);
         }
     }
-    for list in entries(dns, &LIST) {
+    for list in dns.map(LIST.spec.name) {
         if let Some(fields) = list.value.fields() {
             list::check(fields, mistakes);
         }

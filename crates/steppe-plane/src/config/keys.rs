@@ -10,7 +10,7 @@ mod rule;
 
 use std::time::Duration;
 
-use steppe_config::key::{Key, OptionalKey, duration, key, list, share, size, table};
+use steppe_config::key::{Key, OptionalKey, duration, key, share, size, table};
 use steppe_config::keys;
 use steppe_config::limits::TIMEOUT_MAX;
 use steppe_config::mistake::Mistake;
@@ -19,10 +19,13 @@ use steppe_config::table::{Absent, Table};
 use steppe_config::typed::{Fields, Node};
 use steppe_mem::limits::BUDGET_BYTES_MAX;
 
-use crate::config::{Listener, Plane, Queue, Rule, Workers};
+use crate::config::{Plane, Queue, Workers};
 use crate::limits::{
     CONNECTION_BYTES, CONNECTION_CREDIT, EAGER_BYTES_MAX, RESPONSE_SHARE_PERMILLE_MAX, WINDOW_BYTES,
 };
+use rule::RULE;
+
+pub use listener::LISTENER;
 
 /// `[plane]`.
 pub static TABLE: Table = Table::new(
@@ -30,21 +33,6 @@ pub static TABLE: Table = Table::new(
     "The request plane: the relay between callers and workers.",
     keys! { LISTENER, RULE, BUDGET, RESPONSE_SHARE, MAX_PAYLOAD, QUEUE },
 );
-
-/// `[[plane.listener]]`.
-pub static LISTENER: Key<Vec<Listener>> = key(
-    "listener",
-    list(&table(&listener::TABLE, listener::build), 0),
-    listener::TABLE.doc,
-)
-.or(Absent::Texts(&[]));
-
-static RULE: Key<Vec<Rule>> = key(
-    "rule",
-    list(&table(&rule::TABLE, rule::build), 0),
-    rule::TABLE.doc,
-)
-.or(Absent::Texts(&[]));
 
 /// Part of the node's memory budget.
 pub static BUDGET: OptionalKey<u64> = key(

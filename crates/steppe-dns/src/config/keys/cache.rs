@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::form::FILE;
-use steppe_config::key::{Key, OptionalKey, choice, duration, key, of, size, table, text};
+use steppe_config::key::{Key, OptionalKey, Type, choice, duration, key, of, size, table, text};
 use steppe_config::keys;
 use steppe_config::limits::TIMEOUT_MAX;
 use steppe_config::table::{Absent, Kind, Table};
 use steppe_config::typed::{Fields, Node, Typed};
 use steppe_mem::limits::BUDGET_BYTES_MAX;
 
-use super::ttl;
 use crate::config::{Cache, ServeStale, Stale};
 use crate::limits::{CACHE_SHARD_BYTES_MIN, STALE_SECONDS_MAX};
+
+/// A time that records are kept. RFC 2181 §8 has 31 bits of seconds, which nobody means.
+pub(super) const fn ttl() -> Type<Duration> {
+    duration(Duration::ZERO, Duration::from_secs(7 * 24 * 60 * 60))
+}
 
 /// `[dns.cache]`.
 pub(super) static TABLE: Table = Table::new(

@@ -8,9 +8,11 @@ use steppe_config::keys;
 use steppe_config::table::{Absent, Table};
 use steppe_config::typed::Fields;
 
-use super::PER_SECOND_MAX;
 use crate::config::{Limits, Rebinding};
 use crate::limits::CNAME_CHAIN_MAX;
+
+/// The most queries a second that a limit lets pass: a bucket counts in microseconds, and ten are still exact.
+pub(super) const PER_SECOND_MAX: u64 = 100_000;
 
 /// `[dns.limits]`.
 pub(super) static TABLE: Table = Table::new(

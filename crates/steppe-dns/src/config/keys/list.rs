@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use steppe_config::choice::Choices;
-use steppe_config::form::{FILE, FOLDER};
-use steppe_config::key::{Key, OptionalKey, boolean, choice, duration, key, list, text};
+use steppe_config::form::{FILE, FOLDER, NAME};
+use steppe_config::key::{
+    Key, OptionalKey, PlaceKey, boolean, choice, duration, key, list, place, text,
+};
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Needs, Table};
+use steppe_config::table::{Absent, Kind, Needs, Table};
 use steppe_config::typed::{Fields, Named};
 use steppe_net::config::forms::URL;
 
@@ -18,7 +20,10 @@ use crate::rules::PlainScope;
 use crate::siphash::{SipHash13, SipKey};
 
 /// `[dns.list.NAME]`.
-pub(super) static TABLE: Table = Table::new(
+pub static LIST: PlaceKey =
+    place("list", Kind::Map(&NAME, &Kind::Table(&TABLE)), TABLE.doc).or(Absent::Table);
+
+static TABLE: Table = Table::new(
     "dns.list",
     "Lists of domains, by name. Up to 64 lists share one index of at most 8,388,608 rules.",
     keys! { FILES, URLS, REFRESH, STORE, REQUIRED, PLAIN_NAMES, ALIASES },
@@ -46,7 +51,7 @@ static REFRESH: Key<Duration> = key(
 )
 .or(Absent::Text("1d"));
 
-/// Who has lists for all asks for an hour at least.
+/// Publishers of lists ask for an hour at least.
 const REFRESH_MIN: Duration = Duration::from_secs(60);
 
 const REFRESH_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use steppe_config::choice::Choices;
 use steppe_config::form::FILE;
-use steppe_config::key::{Key, choice, key, of, text};
+use steppe_config::key::{Key, choice, key, of, table, text};
 use steppe_config::keys;
 use steppe_config::table::{Absent, Kind, Table};
 use steppe_config::typed::Fields;
@@ -13,7 +13,10 @@ use steppe_telemetry::Destination;
 use crate::config::{LoggedQueries, QueryLog, QueryLogFormat};
 
 /// `[dns.log]`.
-pub(super) static TABLE: Table = Table::new("dns.log", "Log of queries.", keys! { QUERIES });
+pub static LOG: Key<Option<QueryLog>> =
+    key("log", table(&TABLE, |log| log.get(&QUERIES)), TABLE.doc).or(Absent::Table);
+
+static TABLE: Table = Table::new("dns.log", "Log of queries.", keys! { QUERIES });
 
 /// `dns.log.queries`; `None`: off.
 pub static QUERIES: Key<Option<QueryLog>> = key(

@@ -7,20 +7,24 @@ use ipnet::IpNet;
 use steppe_config::choice::Choices;
 use steppe_config::form::NAME as ANY_NAME;
 use steppe_config::key::{
-    Key, OptionalKey, PlaceKey, choice, integer, key, of, one_or_many, table, text,
+    Key, OptionalKey, PlaceKey, choice, integer, key, of, one_or_many, place, table, text,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::closest;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
-use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::typed::{Fields, Named, Node, Typed};
 use steppe_net::config::forms::NETWORK;
 
+use super::cache::{STALE, stale, ttl};
 use super::forms::{
     self, CLIENT_ID as ID, DOMAIN_NAME, NAME_PATTERN, RECORD, RECORD_TYPE, TIME_ZONE,
 };
-use super::{LIST as LISTS, LOG as LOGS, PER_SECOND_MAX, RULE, UPSTREAM, cache, entries, log, ttl};
+use super::limits::PER_SECOND_MAX;
+use super::list::LIST as LISTS;
+use super::log::{LOG as LOGS, QUERIES, WHICH};
+use super::upstream::UPSTREAM;
 use crate::client::ClientId;
 use crate::config::{
     Action, Block, CacheBounds, CachePolicy, LoggedQueries, RateOf, Rule, RuleLog, RuleRate,
@@ -32,7 +36,10 @@ use crate::schedule::{Days, Hours, Schedule, Zone};
 use crate::wire::{Name, Rtype};
 
 /// `[[dns.rule]]`.
-pub(super) static TABLE: Table = Table::new(
+pub static RULE: PlaceKey =
+    place("rule", Kind::List(&Kind::Table(&TABLE), 0), TABLE.doc).or(Absent::Texts(&[]));
+
+static TABLE: Table = Table::new(
     "dns.rule",
     "Rules that decide how queries are answered. The first rule that matches and has an action (`forward`, \
      `block`, `rewrite`, `records`) decides; a query that none decides about is refused. `cache`, `log` \
@@ -201,14 +208,14 @@ static SERVE_STALE: OptionalKey<StalePolicy> = key(
     of(
         Kind::Either(&[
             Kind::Choice(&Choices::of(&[("off", StalePolicy::Off)])),
-            Kind::Table(&cache::STALE),
+            Kind::Table(&STALE),
         ]),
         |node| match node.fields() {
             None => node.typed.value().copied(),
-            Some(stale) => cache::stale(stale).map(StalePolicy::Served),
+            Some(table) => stale(table).map(StalePolicy::Served),
         },
     ),
-    cache::STALE.doc,
+    STALE.doc,
 );
 
 static REWRITE_TABLE: Table = Table::new(
@@ -344,6 +351,11 @@ fn rate(rate: &Fields) -> Option<RuleRate> {
     })
 }
 
+/// The upstreams, or the lists.
+fn entries<'a>(dns: &'a Fields, key: &'static PlaceKey) -> &'a [Named] {
+    dns.map(key.spec.name)
+}
+
 /// Finds the mistakes of rules: what one says, what they name, and what all of them say together.
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     too_many(dns, (&LISTS, LISTS_MAX.into()), mistakes);
@@ -422,7 +434,7 @@ fn patterns(rule: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// What a rule names is there.
+/// An upstream or a list that a rule names is there.
 fn refers_to(dns: &Fields, (of, node): (&'static PlaceKey, &Node), mistakes: &mut Mistakes) {
     let Some(name) = node.typed.value::<String>() else {
         return;
@@ -473,16 +485,15 @@ fn line(dns: &Fields, rule: &Fields, mistakes: &mut Mistakes) {
 
 /// A log that has lines of rules needs a rule that has some.
 fn nothing_to_log(dns: &Fields, mistakes: &mut Mistakes) {
-    let queries = dns.within(&LOGS).and_then(|log| log.within(&log::QUERIES));
-    let Some(queries) = queries.filter(|it| it.get(&log::WHICH) == Some(LoggedQueries::OfRules))
-    else {
+    let queries = dns.within(&LOGS).and_then(|log| log.within(&QUERIES));
+    let Some(queries) = queries.filter(|it| it.get(&WHICH) == Some(LoggedQueries::OfRules)) else {
         return;
     };
     let has_lines = |rule: &Fields| {
         let log = rule.value(&LOG.spec).map(|node| &node.typed);
         log.is_some_and(|log| !matches!(log, Typed::Boolean(false)))
     };
-    if let (Some(span), false) = (queries.place_of(&log::WHICH), rules(dns).any(has_lines)) {
+    if let (Some(span), false) = (queries.place_of(&WHICH), rules(dns).any(has_lines)) {
         let mistake = Mistake::new(span, "no query would be logged: no `dns.rule` sets `log`");
         mistakes.push(mistake.label("without effect").help("set `log` of a rule"));
     }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use steppe_config::choice::Choices;
-use steppe_config::form::FILE;
+use steppe_config::form::{FILE, NAME};
 use steppe_config::key::{
-    Key, OptionalKey, boolean, choice, integer, key, list, of, table, text, timeout,
+    Key, OptionalKey, PlaceKey, boolean, choice, integer, key, list, of, place, table, text,
+    timeout,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
@@ -16,8 +17,9 @@ use steppe_config::table::{Absent, Kind, Needs, Table};
 use steppe_config::typed::{Fields, Named};
 use steppe_net::config::forms::PIN;
 
+use super::cache::ttl;
 use super::forms::{BOOTSTRAP, SERVER, SUBNET_PREFIXES};
-use super::{resolv_conf, ttl};
+use super::resolv_conf;
 use crate::config::{
     Addresses, CaseRandomization, ClientSubnet, Listener, Policy, Server, Truncated, Trust,
     Upstream,
@@ -25,7 +27,14 @@ use crate::config::{
 use crate::limits::SERVERS_PER_EXCHANGE_MAX;
 
 /// `[dns.upstream.NAME]`.
-pub(super) static TABLE: Table = Table::new(
+pub static UPSTREAM: PlaceKey = place(
+    "upstream",
+    Kind::Map(&NAME, &Kind::Table(&TABLE)),
+    TABLE.doc,
+)
+.or(Absent::Table);
+
+static TABLE: Table = Table::new(
     "dns.upstream",
     "Groups of servers that queries are forwarded to, by name.",
     keys! {

@@ -1,10 +1,10 @@
 //! Keys of listeners.
 
-use steppe_config::key::{Key, OptionalKey, key, table, text};
+use steppe_config::key::{Key, OptionalKey, key, list, table, text};
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Kind, Table};
+use steppe_config::table::{Absent, Kind, Table};
 use steppe_config::typed::Fields;
 use steppe_net::ListenAddress;
 use steppe_net::config::{forms, tls};
@@ -14,7 +14,10 @@ use crate::ALPN;
 use crate::config::Listener;
 
 /// `[[plane.listener]]`.
-pub(super) static TABLE: Table = Table::new(
+pub static LISTENER: Key<Vec<Listener>> =
+    key("listener", list(&table(&TABLE, build), 0), TABLE.doc).or(Absent::Texts(&[]));
+
+static TABLE: Table = Table::new(
     "plane.listener",
     "Addresses that callers and workers connect to.",
     keys! { LISTEN, TLS },
@@ -49,7 +52,7 @@ pub static CERTIFICATES: Key<Vec<CertificateFiles>> = tls::certificates(&Kind::T
 
 static CERTIFICATE: Table = tls::certificate("plane.listener.tls.certificates");
 
-pub(super) fn build(listener: &Fields) -> Option<Listener> {
+fn build(listener: &Fields) -> Option<Listener> {
     Some(Listener {
         address: listener.get(&LISTEN)?,
         tls: listener.get(&TLS)?,

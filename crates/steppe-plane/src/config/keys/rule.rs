@@ -1,7 +1,7 @@
 //! Keys of rules.
 
 use ipnet::IpNet;
-use steppe_config::key::{Key, OptionalKey, key, list, text};
+use steppe_config::key::{Key, OptionalKey, key, list, table, text};
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
@@ -11,11 +11,14 @@ use steppe_net::config::forms::{ALT_NAME, NETWORK as ANY_NETWORK};
 use steppe_net::config::tls::CLIENT_AUTH;
 
 use super::forms::SERVICES;
-use super::{LISTENER, RULE, listener};
+use super::listener::{LISTENER, TLS};
 use crate::config::{Peers, Rule, Services};
 
 /// `[[plane.rule]]`.
-pub(super) static TABLE: Table = Table::new(
+pub(super) static RULE: Key<Vec<Rule>> =
+    key("rule", list(&table(&TABLE, build), 0), TABLE.doc).or(Absent::Texts(&[]));
+
+static TABLE: Table = Table::new(
     "plane.rule",
     "Rights of the peers that connect. The first rule that matches a peer decides: what it does not list \
      is denied. With rules, peers that none matches may do nothing; without any, every peer may offer and \
@@ -56,7 +59,7 @@ static CALL: Key<Vec<Services>> = key(
 )
 .or(Absent::Texts(&[]));
 
-pub(super) fn build(rule: &Fields) -> Option<Rule> {
+fn build(rule: &Fields) -> Option<Rule> {
     let peers = match (rule.get(&CLIENT_CERT)?, rule.get(&NETWORK)?) {
         (Some(name), _) => Peers::ClientCert(name),
         (None, network) => Peers::Network(network?),
@@ -98,7 +101,7 @@ fn unasked(plane: &Fields, rules: &[&Fields], mistakes: &mut Mistakes) {
         let Some(listener) = listener.fields() else {
             return true;
         };
-        let tls = listener.value(&listener::TLS.spec);
+        let tls = listener.value(&TLS.spec);
         let auth = |tls: &Node| tls.fields().and_then(|tls| tls.chosen(&CLIENT_AUTH));
         tls.is_some_and(|tls| auth(tls) != Some("none"))
     };
