@@ -49,7 +49,9 @@ fn form(kind: &'static Kind) -> Option<&'static dyn AnyForm> {
 fn value(node: &Node, masking: Masking) -> Value {
     match &node.typed {
         Typed::Table(fields) => Value::Object(table(fields)),
-        Typed::Variant { tag, name, fields } => {
+        Typed::Variant {
+            tag, name, fields, ..
+        } => {
             let mut object = Map::new();
             object.insert((*tag).to_owned(), json!(name));
             object.extend(table(fields));

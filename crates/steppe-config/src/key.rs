@@ -390,20 +390,20 @@ impl Fields {
         self.value(key.spec())?.chosen()
     }
 
-    /// The items of a list; none when it is absent or invalid.
-    #[must_use]
-    pub fn items<K: Entry>(&self, key: &'static K) -> &[Node] {
-        match self.value(key.spec()).map(|node| &node.typed) {
-            Some(Typed::List(items)) => items,
-            _ => &[],
-        }
-    }
-
     /// The entries of a map; none when it is absent or invalid.
     #[must_use]
     pub fn entries<K: Entry>(&self, key: &'static K) -> &[Named] {
         match self.value(key.spec()).map(|node| &node.typed) {
             Some(Typed::Map(entries)) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The items of a list; none when it is absent or invalid.
+    #[must_use]
+    pub fn items<K: Entry>(&self, key: &'static K) -> &[Node] {
+        match self.value(key.spec()).map(|node| &node.typed) {
+            Some(Typed::List(items)) => items,
             _ => &[],
         }
     }

@@ -41,10 +41,7 @@ fn within(page: &mut Roff, kind: &Kind, place: &str) {
             page.text([roman(format!("{} Required.", tagged.tag_doc))]);
             for variant in tagged.variants {
                 let place = format!("{place}, {} = \"{}\"", tagged.tag, variant.name);
-                match variant.table {
-                    Some(inner) => table(page, inner, &place),
-                    None => section(page, &place, &format!("{} Not supported yet.", variant.doc)),
-                }
+                table(page, variant.table, &place);
             }
         }
         _ => {}

@@ -331,14 +331,11 @@ impl Reader<'_> {
             self.mistakes.push(mistake.help(help));
             return None;
         };
-        let Some(table) = variant.table else {
-            self.later(tag.value.span, &format!("\"{text}\" in `{}`", tagged.tag));
-            return None;
-        };
-        let fields = self.table(table, Body::of(span, entries), Some(tagged.tag));
+        let fields = self.table(variant.table, Body::of(span, entries), Some(tagged.tag));
         Some(Typed::Variant {
             tag: tagged.tag,
             name: variant.name,
+            variant,
             fields,
         })
     }

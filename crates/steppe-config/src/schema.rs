@@ -146,14 +146,8 @@ fn map(form: &dyn AnyForm, item: Value) -> Value {
 }
 
 fn tagged(tagged: &Tagged) -> Value {
-    let variants = tagged.variants.iter().map(|variant| match variant.table {
-        Some(table) => self::table(table, Some((tagged, variant))),
-        None => json!({
-            "description": format!("{} Not supported yet.", variant.doc),
-            "properties": { tagged.tag: { "const": variant.name } },
-            "not": {},
-        }),
-    });
+    let variants = tagged.variants.iter();
+    let variants = variants.map(|variant| table(variant.table, Some((tagged, variant))));
     json!({ "description": tagged.doc, "anyOf": variants.collect::<Vec<_>>() })
 }
 

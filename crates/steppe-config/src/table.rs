@@ -3,6 +3,8 @@
 //! Invariant: the reader, the defaults, the suggestions, the schema, the manual and `/config` know
 //! a key from here alone. Non-goals: the keys themselves, which `keys` holds.
 
+use std::any::Any;
+use std::fmt;
 use std::time::Duration;
 
 use crate::choice::AnyChoices;
@@ -151,14 +153,30 @@ pub struct Tagged {
 }
 
 /// One of several tables.
-#[derive(Debug)]
 pub struct Variant {
     /// The value of the tag.
     pub name: &'static str,
-    /// One line for an editor.
-    pub doc: &'static str,
-    /// Its other keys; `None`: not supported yet.
-    pub table: Option<&'static Table>,
+    /// Its other keys.
+    pub table: &'static Table,
+    /// The value that the name stands for, which [`Node::variant`](crate::typed::Node::variant) gives.
+    pub(crate) value: &'static (dyn Any + Sync),
+}
+
+impl Variant {
+    /// The table where the tag has this name, which stands for this value.
+    pub const fn new(
+        name: &'static str,
+        table: &'static Table,
+        value: &'static (dyn Any + Sync),
+    ) -> Self {
+        Self { name, table, value }
+    }
+}
+
+impl fmt::Debug for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Variant").field(&self.name).finish()
+    }
 }
 
 impl Table {
@@ -296,11 +314,7 @@ impl Kind {
             Self::List(item, _) | Self::Set(item) | Self::OneOrMany(item) | Self::Map(_, item) => {
                 item.tables()
             }
-            Self::Tagged(tagged) => tagged
-                .variants
-                .iter()
-                .filter_map(|each| each.table)
-                .collect(),
+            Self::Tagged(tagged) => tagged.variants.iter().map(|each| each.table).collect(),
             Self::Either(kinds) => kinds.iter().flat_map(Self::tables).collect(),
             _ => Vec::new(),
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::choice::Chosen;
 use crate::form::{FromText, Parsed};
 use crate::mistake::Span;
-use crate::table::{Spec, Table};
+use crate::table::{Spec, Table, Variant};
 
 /// A value that was read, and where it stands.
 #[derive(Debug, Clone)]
@@ -58,6 +58,8 @@ pub enum Typed {
         tag: &'static str,
         /// Its value.
         name: &'static str,
+        /// Its entry in the table of keys.
+        variant: &'static Variant,
         /// The other keys.
         fields: Fields,
     },
@@ -128,14 +130,17 @@ impl Typed {
     }
 }
 
+/// Items of a list with their places, but for those that are invalid.
+pub fn valid<T: 'static>(items: &[Node]) -> impl Iterator<Item = (&T, Span)> {
+    let valid = items.iter();
+    valid.filter_map(|node| Some((node.typed.value()?, node.span)))
+}
+
 /// Items of a list that stand in it before: each with its value, its place, and the place of the first one. Invalid
 /// ones are no values.
 pub fn repeated<T: PartialEq + 'static>(items: &[Node]) -> impl Iterator<Item = (&T, Span, Span)> {
     let mut seen: Vec<(&T, Span)> = Vec::new();
-    let valid = items
-        .iter()
-        .filter_map(|node| Some((node.typed.value::<T>()?, node.span)));
-    valid.filter_map(move |(value, span)| {
+    valid(items).filter_map(move |(value, span)| {
         match seen.iter().find(|(earlier, _)| *earlier == value) {
             Some((_, first)) => Some((value, span, *first)),
             None => {
@@ -167,6 +172,18 @@ impl Node {
         pairs
             .map(|entry| Some((entry.name.clone(), read(&entry.value)?)))
             .collect()
+    }
+
+    /// What the tag stands for and the other keys; `None`: it is of another type, or invalid.
+    pub fn variant<K: Copy + 'static>(&self) -> Option<(K, &Fields)> {
+        let Typed::Variant {
+            variant, fields, ..
+        } = &self.typed
+        else {
+            return None;
+        };
+        let value: &dyn Any = variant.value;
+        Some((*value.downcast_ref()?, fields))
     }
 
     /// The table that it holds, whatever its tag.

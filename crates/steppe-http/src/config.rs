@@ -30,9 +30,10 @@ pub use crate::respond::Respond;
 pub use authentication::{BasicAuth, ForwardAuth, JwksUrl, Jwt, JwtKey, Rule, TokenSource};
 pub use error_pages::{ErrorContent, ErrorPage, ErrorPages, ErrorsOf};
 pub use filter::{
-    Breach, Cache, Compress, Cors, CustomFilter, Filter, FilterKind, IpRules, Levels, MediaRange,
+    Breach, Compress, Cors, CustomFilter, Filter, FilterKind, IpRules, Levels, MediaRange,
     Redirect, RequestId,
 };
+pub use keys::cache::Cache;
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use rate_limit::{Rate, RateKey, RateLimit, RateStore};
 pub use tls::{ClientCertMatch, ListenerTls};

@@ -419,8 +419,10 @@ impl Filling {
         let control = ResponseControl::of(&head.fields);
         let terms = self.terms(head.status, &head.fields, &control, now);
         let selecting = Selecting::of(&head.fields, asked);
-        let most = store.settings.max_object_bytes as u64;
-        let fits = !matches!(head.length, ContentLength::Known(bytes) if bytes > most);
+        let fits = match head.length {
+            ContentLength::Known(bytes) => store.settings.stores(bytes),
+            ContentLength::Empty | ContentLength::Unknown => true,
+        };
         let is_for_others = terms.is_some() && selecting.is_some() && fits;
         // An error may be this client's own doing, or a filter's.
         let is_error = head.status >= 400;
@@ -481,12 +483,11 @@ impl Filling {
         match part {
             Part::Chunk(chunk) => {
                 store.leave_room(chunk.len());
-                let is_too_much = stored.body.bytes_so_far() + chunk.len() as u64
-                    > store.settings.max_object_bytes as u64;
-                let taken = if is_too_much {
-                    Err(chunk)
-                } else {
-                    take_over(chunk, &store.lease)
+                let bytes = stored.body.bytes_so_far() + chunk.len() as u64;
+                let is_too_much = !store.settings.stores(bytes);
+                let taken = match is_too_much {
+                    true => Err(chunk),
+                    false => take_over(chunk, &store.lease),
                 };
                 match taken {
                     Ok(chunk) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::{BasicAuth, ErrorPages, ForwardAuth, Jwt, RateLimit, Rule, Transform};
+use super::{BasicAuth, Cache, ErrorPages, ForwardAuth, Jwt, RateLimit, Rule, Transform};
 use crate::coding::Coding;
 use crate::field::is_token;
 use crate::path::PathPattern;
@@ -73,39 +73,6 @@ pub struct CustomFilter(pub Arc<dyn crate::filter::Filter>);
 impl PartialEq for CustomFilter {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// What a store of responses keeps, and how it is used (RFC 9111).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cache {
-    /// Memory that it takes at most, of the node's budget.
-    pub bytes: usize,
-    /// Content of a response that is stored.
-    pub max_object_bytes: usize,
-    /// How long a response may be used once it is stale while another is fetched, unless it says so itself.
-    pub stale_while_revalidate: Duration,
-    /// How long it may be used where no other can be had, unless it says so itself.
-    pub stale_if_error: Duration,
-    /// Whether requests may ask for what is newer (RFC 9111 §5.2.1).
-    pub request_directives: bool,
-    /// Whether responses that set cookies are stored where they are `public`.
-    pub store_set_cookie: bool,
-    /// Whether clients are told where a response is from (RFC 9211).
-    pub cache_status: bool,
-}
-
-impl Default for Cache {
-    fn default() -> Self {
-        Self {
-            bytes: 64 << 20,
-            max_object_bytes: 8 << 20,
-            stale_while_revalidate: Duration::ZERO,
-            stale_if_error: Duration::ZERO,
-            request_directives: true,
-            store_set_cookie: false,
-            cache_status: true,
-        }
     }
 }
 

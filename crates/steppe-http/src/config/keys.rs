@@ -2,6 +2,7 @@
 //!
 //! Invariant: every key of a table here is read by its builder here. Non-goals: tables that `steppe-node` still holds.
 
+pub mod cache;
 pub mod compress;
 pub mod forms;
 pub mod listener;

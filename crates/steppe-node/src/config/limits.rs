@@ -33,6 +33,3 @@ pub const RATE_ENTRIES: (u64, u64) = (64, 1 << 22);
 
 /// Verified tokens that are remembered.
 pub const VERIFIED_TOKENS_MAX: u64 = 1 << 20;
-
-/// Memory of a cache: room for a few responses, up to the largest budget.
-pub const CACHE_BYTES: (u64, u64) = (1 << 20, MEMORY_BUDGET_MAX);

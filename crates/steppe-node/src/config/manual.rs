@@ -70,8 +70,8 @@ mod tests {
             Kind::Either(kinds) => kinds.iter().for_each(|kind| names(kind, found)),
             Kind::Tagged(tagged) => {
                 found.push(tagged.tag);
-                let tables = tagged.variants.iter().filter_map(|variant| variant.table);
-                tables.for_each(|table| table_names(table, found));
+                let variants = tagged.variants.iter();
+                variants.for_each(|variant| table_names(variant.table, found));
             }
             _ => {}
         }

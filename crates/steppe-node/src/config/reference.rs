@@ -103,12 +103,10 @@ impl Writer {
         );
         for variant in tagged.variants {
             self.text += &format!("## `{} = \"{}\"`\n", tagged.tag, variant.name);
-            let needs = variant.table.map(needs).unwrap_or_default();
-            let text = format!("{}{}{needs}", variant.doc, guide(tagged, variant));
+            let Variant { table, .. } = variant;
+            let text = format!("{}{}{}", table.doc, guide(tagged, variant), needs(table));
             self.paragraph(&text);
-            if let Some(table) = variant.table {
-                self.table(table, place);
-            }
+            self.table(table, place);
         }
     }
 

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use steppe_config::typed::{Fields, Named, Node, Typed};
-use steppe_http::config::keys::compress;
+use steppe_http::config::keys::{cache, compress};
 use steppe_http::config::{
-    BasicAuth, Cache, Cors, ErrorContent, ErrorPage, ErrorPages, ErrorsOf, FieldEdits,
-    FieldRewrite, Filter, FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey,
-    PathEdit, QueryEdits, Rate, RateLimit, RateStore, Redirect, RequestId, Rule, Transform,
-    Unreadable,
+    BasicAuth, Cors, ErrorContent, ErrorPage, ErrorPages, ErrorsOf, FieldEdits, FieldRewrite,
+    Filter, FilterKind, ForwardAuth, IpRules, JsonEdits, JwksUrl, Jwt, JwtKey, PathEdit,
+    QueryEdits, Rate, RateLimit, RateStore, Redirect, RequestId, Rule, Transform, Unreadable,
 };
 
 use crate::config::typed::ByName;
@@ -21,7 +20,7 @@ pub(in crate::config) fn filter(
         return None;
     };
     let kind = match *name {
-        "cache" => FilterKind::Cache(cache(fields)?),
+        "cache" => FilterKind::Cache(cache::build(fields)?),
         "compress" => FilterKind::Compress(compress::build(fields)?),
         "cors" => FilterKind::Cors(cors(fields)?),
         "jwt" => FilterKind::Jwt(jwt(fields)?),
@@ -70,19 +69,6 @@ pub(in crate::config) fn filter(
     Some(Filter {
         name: entry.name.clone(),
         kind,
-    })
-}
-
-fn cache(cache: &Fields) -> Option<Cache> {
-    let bytes = cache.take("bytes")?;
-    Some(Cache {
-        bytes,
-        max_object_bytes: cache.optional("max_object_bytes")?.unwrap_or(bytes / 8),
-        stale_while_revalidate: cache.take("stale_while_revalidate")?,
-        stale_if_error: cache.take("stale_if_error")?,
-        request_directives: cache.take("request_directives")?,
-        store_set_cookie: cache.take("store_set_cookie")?,
-        cache_status: cache.take("cache_status")?,
     })
 }
 

@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node, Typed};
-use steppe_http::config::keys::compress;
+use steppe_http::config::keys::{cache, compress};
 use steppe_http::config::{RateKey, TextSource};
 
 use super::error_pages;
@@ -20,7 +20,7 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
             continue;
         };
         match *name {
-            "cache" => cache(fields, mistakes),
+            "cache" => cache::check(fields, mistakes),
             "compress" => compress::check(fields, mistakes),
             "cors" => cors(fields, mistakes),
             "error-pages" => error_pages::check(fields, mistakes),
@@ -62,19 +62,6 @@ pub(super) fn check(http: &Fields, mistakes: &mut Mistakes) {
         .collect();
     for route in http.list("route").iter().filter_map(Node::fields) {
         order(&filters, route, mistakes);
-    }
-}
-
-/// What is larger than the store would never be stored.
-fn cache(cache: &Fields, mistakes: &mut Mistakes) {
-    let (Some(bytes), Some(object)) =
-        (cache.take::<usize>("bytes"), cache.node("max_object_bytes"))
-    else {
-        return;
-    };
-    if usize::from_node(object).is_some_and(|object| object > bytes) {
-        let mistake = Mistake::new(object.span, "no response of this size fits into `bytes`");
-        mistakes.push(mistake.help("make `bytes` larger, or this smaller"));
     }
 }
 

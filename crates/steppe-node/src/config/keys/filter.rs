@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table, Tagged, Variant};
-use steppe_http::config::keys::compress;
+use steppe_http::config::keys::{cache, compress};
 
 use super::authentication::{AUTHORIZE, BASIC_AUTH, FORWARD_AUTH, JWT};
 use super::error_pages::ERROR_PAGES;
 use super::transform::TRANSFORM;
 use crate::config::forms;
-use crate::config::limits::{CACHE_BYTES, RATE_ENTRIES, RATE_MAX};
+use crate::config::limits::{RATE_ENTRIES, RATE_MAX};
 
 const DAY: Duration = Duration::from_secs(86_400);
-const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 pub static FILTER: Tagged = Tagged {
     name: "http.filter",
@@ -20,132 +19,21 @@ pub static FILTER: Tagged = Tagged {
     tag: "kind",
     tag_doc: "Kind of the filter.",
     variants: &[
-        Variant {
-            name: "transform",
-            doc: TRANSFORM.doc,
-            table: Some(&TRANSFORM),
-        },
-        Variant {
-            name: "cors",
-            doc: CORS.doc,
-            table: Some(&CORS),
-        },
-        Variant {
-            name: "ip",
-            doc: IP.doc,
-            table: Some(&IP),
-        },
-        Variant {
-            name: "redirect",
-            doc: REDIRECT.doc,
-            table: Some(&REDIRECT),
-        },
-        Variant {
-            name: "request-id",
-            doc: REQUEST_ID.doc,
-            table: Some(&REQUEST_ID),
-        },
-        Variant {
-            name: "security-headers",
-            doc: SECURITY_HEADERS.doc,
-            table: Some(&SECURITY_HEADERS),
-        },
-        Variant {
-            name: "jwt",
-            doc: JWT.doc,
-            table: Some(&JWT),
-        },
-        Variant {
-            name: "basic-auth",
-            doc: BASIC_AUTH.doc,
-            table: Some(&BASIC_AUTH),
-        },
-        Variant {
-            name: "forward-auth",
-            doc: FORWARD_AUTH.doc,
-            table: Some(&FORWARD_AUTH),
-        },
-        Variant {
-            name: "rate-limit",
-            doc: RATE_LIMIT.doc,
-            table: Some(&RATE_LIMIT),
-        },
-        Variant {
-            name: "authorize",
-            doc: AUTHORIZE.doc,
-            table: Some(&AUTHORIZE),
-        },
-        Variant {
-            name: "cache",
-            doc: CACHE.doc,
-            table: Some(&CACHE),
-        },
-        Variant {
-            name: "compress",
-            doc: compress::TABLE.doc,
-            table: Some(&compress::TABLE),
-        },
-        Variant {
-            name: "error-pages",
-            doc: ERROR_PAGES.doc,
-            table: Some(&ERROR_PAGES),
-        },
+        Variant::new("transform", &TRANSFORM, &()),
+        Variant::new("cors", &CORS, &()),
+        Variant::new("ip", &IP, &()),
+        Variant::new("redirect", &REDIRECT, &()),
+        Variant::new("request-id", &REQUEST_ID, &()),
+        Variant::new("security-headers", &SECURITY_HEADERS, &()),
+        Variant::new("jwt", &JWT, &()),
+        Variant::new("basic-auth", &BASIC_AUTH, &()),
+        Variant::new("forward-auth", &FORWARD_AUTH, &()),
+        Variant::new("rate-limit", &RATE_LIMIT, &()),
+        Variant::new("authorize", &AUTHORIZE, &()),
+        Variant::new("cache", &cache::TABLE, &()),
+        Variant::new("compress", &compress::TABLE, &()),
+        Variant::new("error-pages", &ERROR_PAGES, &()),
     ],
-};
-
-static CACHE: Table = Table {
-    name: "http.filter",
-    doc: "Stores and serves responses: a shared cache (RFC 9111) of the whole node.",
-    keys: &[
-        &Spec::new(
-            "bytes",
-            Kind::Size(CACHE_BYTES.0, CACHE_BYTES.1),
-            "Memory of the cache, of the node's budget. The cache gives up entries before any \
-             request is refused for lack of memory.",
-        )
-        .absent(Absent::Text("64MiB")),
-        &Spec::new(
-            "max_object_bytes",
-            Kind::Size(1, CACHE_BYTES.1),
-            "Largest content that is stored. Without it, an eighth of `bytes`.",
-        ),
-        &Spec::new(
-            "stale_while_revalidate",
-            Kind::Duration(Duration::ZERO, YEAR),
-            "Time that a stale response is served while a new one is fetched, unless the \
-             response sets it itself (RFC 5861). Only for responses with an explicit lifetime.",
-        )
-        .absent(Absent::Text("0s")),
-        &Spec::new(
-            "stale_if_error",
-            Kind::Duration(Duration::ZERO, YEAR),
-            "Time that a stale response is served if its server can't be reached or responds \
-             with 500, 502, 503 or 504, unless the response sets it itself. Only for responses \
-             with an explicit lifetime.",
-        )
-        .absent(Absent::Text("0s")),
-        &Spec::new(
-            "request_directives",
-            Kind::Boolean,
-            "Honors `Cache-Control` of requests that ask for a newer response (RFC 9111 §5.2.1). \
-             With `false`, clients can't make the cache contact its servers.",
-        )
-        .absent(Absent::Yes),
-        &Spec::new(
-            "store_set_cookie",
-            Kind::Boolean,
-            "Stores responses that set cookies, if they are `public`: every client then gets \
-             these cookies.",
-        )
-        .absent(Absent::No),
-        &Spec::new(
-            "cache_status",
-            Kind::Boolean,
-            "Adds `Cache-Status` (RFC 9211) to responses.",
-        )
-        .absent(Absent::Yes),
-    ],
-    needs: Needs::Nothing,
 };
 
 static CORS: Table = Table {

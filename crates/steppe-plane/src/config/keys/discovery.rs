@@ -27,16 +27,8 @@ pub static TABLE: Tagged = Tagged {
     tag: "kind",
     tag_doc: "Source of the workers' addresses.",
     variants: &[
-        Variant {
-            name: "static",
-            doc: STATIC.doc,
-            table: Some(&STATIC),
-        },
-        Variant {
-            name: "etcd",
-            doc: ETCD.doc,
-            table: Some(&ETCD),
-        },
+        Variant::new("static", &STATIC, &()),
+        Variant::new("etcd", &ETCD, &()),
     ],
 };
 

@@ -170,7 +170,7 @@ fn a_full_cache_gives_way_first() {
 fn a_cache_takes_no_more_than_it_may() {
     let whole = ok(FRESH, &"x".repeat(200_000));
     let origin = RawOrigin::replying(move |_| whole.clone().into_bytes());
-    let site = Site::start(origin, Protocol::H1, "max_object_bytes = \"1MiB\"", "");
+    let site = Site::start(origin, Protocol::H1, "", "");
     site.reload(|config| config.filter("store", |f| f.set("bytes", "4MiB")));
     (0..100).for_each(|at| assert_eq!(site.get(&format!("/{at}")).head.status(), 200));
     let metrics = site.node.metrics();

@@ -145,7 +145,6 @@ servers = ["{sink}"]
 [http.filter.store]
 kind = "cache"
 bytes = "64MiB"
-max_object_bytes = "1MiB"
 [http.filter.pack]
 kind = "compress"
 [[http.route]]

@@ -1,0 +1,152 @@
+//! Keys of the filter that caches.
+
+use std::time::Duration;
+
+use steppe_config::key::{Key, OptionalKey, boolean, duration, key, size};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Needs, Table};
+use steppe_config::typed::Fields;
+use steppe_mem::limits::BUDGET_BYTES_MAX;
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// `[http.filter.NAME]` of the kind `cache`.
+pub static TABLE: Table = Table {
+    name: "http.filter",
+    doc: "Stores and serves responses: a shared cache (RFC 9111) of the whole node.",
+    keys: &[
+        &BYTES.spec,
+        &MAX_OBJECT_BYTES.spec,
+        &STALE_WHILE_REVALIDATE.spec,
+        &STALE_IF_ERROR.spec,
+        &REQUEST_DIRECTIVES.spec,
+        &STORE_SET_COOKIE.spec,
+        &CACHE_STATUS.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static BYTES: Key<usize> = key(
+    "bytes",
+    size(BYTES_MIN, BUDGET_BYTES_MAX),
+    "Memory of the cache, of the node's budget. The cache gives up entries before any \
+     request is refused for lack of memory.",
+)
+.or(Absent::Text("64MiB"));
+
+/// Room for a few responses.
+const BYTES_MIN: u64 = 1 << 20;
+
+static MAX_OBJECT_BYTES: OptionalKey<usize> = key(
+    "max_object_bytes",
+    size(1, BUDGET_BYTES_MAX),
+    "Largest content that is stored. Without it, an eighth of `bytes`.",
+);
+
+static STALE_WHILE_REVALIDATE: Key<Duration> = key(
+    "stale_while_revalidate",
+    duration(Duration::ZERO, YEAR),
+    "Time that a stale response is served while a new one is fetched, unless the \
+     response sets it itself (RFC 5861). Only for responses with an explicit lifetime.",
+)
+.or(Absent::Text("0s"));
+
+static STALE_IF_ERROR: Key<Duration> = key(
+    "stale_if_error",
+    duration(Duration::ZERO, YEAR),
+    "Time that a stale response is served if its server can't be reached or responds \
+     with 500, 502, 503 or 504, unless the response sets it itself. Only for responses \
+     with an explicit lifetime.",
+)
+.or(Absent::Text("0s"));
+
+static REQUEST_DIRECTIVES: Key<bool> = key(
+    "request_directives",
+    boolean(),
+    "Honors `Cache-Control` of requests that ask for a newer response (RFC 9111 §5.2.1). \
+     With `false`, clients can't make the cache contact its servers.",
+)
+.or(Absent::Yes);
+
+static STORE_SET_COOKIE: Key<bool> = key(
+    "store_set_cookie",
+    boolean(),
+    "Stores responses that set cookies, if they are `public`: every client then gets \
+     these cookies.",
+)
+.or(Absent::No);
+
+static CACHE_STATUS: Key<bool> = key(
+    "cache_status",
+    boolean(),
+    "Adds `Cache-Status` (RFC 9211) to responses.",
+)
+.or(Absent::Yes);
+
+/// What a store of responses keeps, and how it is used (RFC 9111).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    /// Memory that it takes at most, of the node's budget.
+    pub bytes: usize,
+    /// Content of a response that is stored.
+    pub max_object_bytes: usize,
+    /// How long a response may be used once it is stale while another is fetched, unless it says so itself.
+    pub stale_while_revalidate: Duration,
+    /// How long it may be used where no other can be had, unless it says so itself.
+    pub stale_if_error: Duration,
+    /// Whether requests may ask for what is newer (RFC 9111 §5.2.1).
+    pub request_directives: bool,
+    /// Whether responses that set cookies are stored where they are `public`.
+    pub store_set_cookie: bool,
+    /// Whether clients are told where a response is from (RFC 9211).
+    pub cache_status: bool,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            bytes: 64 << 20,
+            max_object_bytes: 8 << 20,
+            stale_while_revalidate: Duration::ZERO,
+            stale_if_error: Duration::ZERO,
+            request_directives: true,
+            store_set_cookie: false,
+            cache_status: true,
+        }
+    }
+}
+
+impl Cache {
+    /// True if content of this length is stored.
+    #[must_use]
+    pub fn stores(&self, content_bytes: u64) -> bool {
+        content_bytes <= self.max_object_bytes as u64
+    }
+}
+
+/// The filter that a table describes; `None`: a value of it is invalid, and its mistake was reported.
+#[must_use]
+pub fn build(filter: &Fields) -> Option<Cache> {
+    let bytes = filter.get(&BYTES)?;
+    Some(Cache {
+        bytes,
+        max_object_bytes: filter.get(&MAX_OBJECT_BYTES)?.unwrap_or(bytes / 8),
+        stale_while_revalidate: filter.get(&STALE_WHILE_REVALIDATE)?,
+        stale_if_error: filter.get(&STALE_IF_ERROR)?,
+        request_directives: filter.get(&REQUEST_DIRECTIVES)?,
+        store_set_cookie: filter.get(&STORE_SET_COOKIE)?,
+        cache_status: filter.get(&CACHE_STATUS)?,
+    })
+}
+
+/// What is larger than the store would never be stored.
+pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
+    if let (Some(bytes), Some((object, at))) =
+        (filter.get(&BYTES), filter.located(&MAX_OBJECT_BYTES))
+        && object > bytes
+    {
+        let mistake = Mistake::new(at, "no response of this size fits into `bytes`");
+        mistakes.push(mistake.help("make `bytes` larger, or this smaller"));
+    }
+}
