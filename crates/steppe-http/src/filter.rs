@@ -6,8 +6,8 @@
 //!
 //! A new filter is one file in `filter/`, as `transform.rs` is. It implements [`Filter`],
 //! [`ExchangeFilter`] where it needs a state of its own for each exchange, and
-//! [`BodyTransform`] where it rewrites content. It is named in `config.rs` (`FilterKind`) and
-//! `filter/build.rs`; its keys go into steppe-node's `config/keys/filter.rs` and `config/build/filters.rs`.
+//! [`BodyTransform`] where it rewrites content. It is named in `config/filter.rs` (`FilterKind`) and
+//! `filter/build.rs`; its keys are one file in `config/keys/`, which `config/keys/filter.rs` names.
 
 pub(crate) mod attached;
 pub(crate) mod authorize;

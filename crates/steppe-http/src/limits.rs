@@ -539,4 +539,7 @@ pub const COOKIE_NAME_BYTES_MAX: usize = 64;
 /// Requests of a key that a rate limit lets pass in its time, or at once.
 pub const RATE_MAX: u64 = 1_000_000;
 
+/// Verified tokens that are remembered.
+pub const VERIFIED_TOKENS_MAX: u64 = 1 << 20;
+
 const _: () = assert!(ROUTE_BUDGET_MIN <= steppe_mem::limits::BUDGET_BYTES_MIN);

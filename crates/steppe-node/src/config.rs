@@ -14,7 +14,6 @@ mod budget;
 mod build;
 mod check;
 mod forms;
-mod grammar;
 mod keys;
 pub mod limits;
 mod machine;
@@ -39,6 +38,7 @@ use steppe_config::units::{self, percent_text, size_text};
 use steppe_dns::config::{Forwarder, keys as dns};
 use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
+use steppe_http::config::keys::authorize;
 use steppe_http::config::keys::route::{CLIENT_CERT, HEADERS, METHODS, QUERY};
 use steppe_http::router::Unmet;
 use steppe_net::ListenAddress;
@@ -248,7 +248,7 @@ impl Config {
     /// Where a rule of an `authorize` filter stands, by its number from 0.
     #[must_use]
     pub fn rule_at(&self, filter: &str, number: usize) -> Option<usize> {
-        let rules = self.filter(filter)?.1.list("rules");
+        let rules = self.filter(filter)?.1.items(&authorize::RULES);
         Some(rules.get(number)?.span.start)
     }
 

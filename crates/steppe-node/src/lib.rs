@@ -24,7 +24,7 @@
 //!   - `tree.rs`, `tree/`: file to tree of values, TOML and JSON
 //!   - `read.rs`: tree to typed values, by the table of keys
 //!   - `typed.rs`: typed values
-//!   - `grammar.rs`, `grammar/`: parsers of strings: durations, sizes, addresses, names
+//!   - `forms.rs`: forms of strings of the node's own keys
 //!   - `check.rs`, `check/`: checks across several keys
 //!   - `build.rs`, `build/`: typed values to configuration types of the services
 //!   - `defaults.rs`: default values

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::field::is_token;
 use crate::path::PathPattern;
 
 /// What a JSON Web Token must be (RFC 7519).
@@ -92,10 +93,13 @@ pub enum TokenSource {
 }
 
 impl TokenSource {
-    /// `header:NAME`, `cookie:NAME`, `query:NAME`; names are not looked at.
+    /// `header:NAME`, `cookie:NAME`, `query:NAME`; names are tokens.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (place, name) = text.split_once(':')?;
+        if !is_token(name.as_bytes()) {
+            return None;
+        }
         match place {
             "header" => Some(Self::Header(name.to_ascii_lowercase())),
             "cookie" => Some(Self::Cookie(name.to_owned())),

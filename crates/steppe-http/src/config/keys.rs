@@ -2,10 +2,28 @@
 //!
 //! Invariant: every key of a table here is read by its builder here. Non-goals: tables that `steppe-node` still holds.
 
-pub mod cache;
-pub mod compress;
+use std::time::Duration;
+
+pub mod authorize;
+mod basic_auth;
+pub(super) mod cache;
+mod compress;
+mod cors;
+mod error_pages;
+pub mod filter;
 pub mod forms;
+mod forward_auth;
+mod ip;
+mod jwt;
 pub mod listener;
+mod rate_limit;
+mod redirect;
+mod request_id;
 pub mod route;
+mod security_headers;
 pub mod tls;
+mod transform;
 pub mod upstream;
+
+/// The most of many times.
+const DAY: Duration = Duration::from_secs(86_400);

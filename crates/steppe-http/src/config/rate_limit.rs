@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::field::is_token;
+
 /// How many requests of each key there may be: in a time, at once, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
@@ -86,15 +88,17 @@ pub enum RateKey {
 }
 
 impl RateKey {
-    /// `ip`, `route`, `header:NAME` or `jwt:CLAIM`; names are not looked at.
+    /// `ip`, `route`, `header:NAME` or `jwt:CLAIM`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "ip" => Some(Self::Ip),
             "route" => Some(Self::Route),
             _ => match text.split_once(':')? {
-                ("header", name) => Some(Self::Header(name.to_ascii_lowercase())),
-                ("jwt", claim) => Some(Self::Claim(claim.to_owned())),
+                ("header", name) if is_token(name.as_bytes()) => {
+                    Some(Self::Header(name.to_ascii_lowercase()))
+                }
+                ("jwt", claim) if !claim.is_empty() => Some(Self::Claim(claim.to_owned())),
                 _ => None,
             },
         }

@@ -2,6 +2,8 @@
 
 use regex::bytes::Regex;
 
+use crate::field::is_token;
+
 /// Another path for those that match.
 #[derive(Debug, Clone)]
 pub struct PathEdit {
@@ -58,14 +60,14 @@ pub enum TextSource {
 }
 
 impl TextSource {
-    /// `path` or `header:NAME`; the name is not looked at.
+    /// `path` or `header:NAME`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "path" => Some(Self::Path),
             _ => {
                 let name = text.strip_prefix("header:")?;
-                Some(Self::Header(name.to_ascii_lowercase()))
+                is_token(name.as_bytes()).then(|| Self::Header(name.to_ascii_lowercase()))
             }
         }
     }

@@ -3,7 +3,6 @@
 //! Invariant: `None` only where a mistake was reported; every key of the table is taken here, and
 //! the test at the end names one that is not.
 
-pub(super) mod filters;
 mod over_https;
 pub(super) mod tls;
 
@@ -16,15 +15,13 @@ use steppe_dns::config::{Forwarder, keys};
 use steppe_http::access::{AccessField, AccessFormat};
 use steppe_http::config::Gateway;
 use steppe_http::config::keys::route::Names;
-use steppe_http::config::keys::{listener, route, upstream};
+use steppe_http::config::keys::{filter, listener, route, upstream};
 use steppe_plane::config::{Plane, keys as plane};
 use steppe_telemetry::Destination;
 
 use super::{Access, Admin, Config, Log, LogFormat, LogLevel, MemoryBudget, Node, Trace, Workers};
 use crate::config::typed::{ByName, FromNode};
 use crate::doh::FORWARDER;
-
-pub(super) use filters::json_edits;
 
 pub(super) fn config(file: Fields) -> Option<Config> {
     let Sections {
@@ -197,7 +194,7 @@ fn gateway(http: &Fields) -> Option<Gateway> {
         })?,
         upstreams: all(http.map("upstream").iter(), upstream::build)?,
         filters: all(http.map("filter").iter(), |entry| {
-            filters::filter(entry, &|name| names.upstreams.get(name).copied())
+            filter::build(entry, &|name| names.upstreams.get(name).copied())
         })?,
         routes: all(http.list("route").iter(), |each| {
             route::build(each.fields()?, &names)

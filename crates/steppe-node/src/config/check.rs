@@ -4,13 +4,11 @@
 //! judges, and what only the machine can tell (whether an address can be bound).
 
 mod addresses;
-mod error_pages;
-mod fields;
-mod filters;
 mod overlap;
 mod plane;
 mod routes;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use steppe_config::mistake::Mistake;
@@ -18,7 +16,7 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::tree::{Value, ValueKind};
 use steppe_config::typed::{Fields, Node, Typed, repeated};
 use steppe_dns::config::keys as dns;
-use steppe_http::config::keys::{listener, upstream};
+use steppe_http::config::keys::{filter, listener, route, upstream};
 use steppe_net::ListenAddress;
 
 use super::keys::ROOT;
@@ -49,7 +47,7 @@ pub(super) fn check(root: &Value, file: &Fields, mistakes: &mut Mistakes) {
                 upstream::check(upstream, mistakes);
             }
         }
-        filters::check(http, mistakes);
+        filters(http, mistakes);
         routes::check(file, http, mistakes);
         // A key that was refused may have named what looks unused.
         if mistakes.is_empty() {
@@ -108,6 +106,17 @@ fn access_log(file: &Fields, mistakes: &mut Mistakes) {
                 .label("again here")
                 .also(first, "first here"),
         );
+    }
+}
+
+/// The keys of each filter, and the order of those of a route.
+fn filters(http: &Fields, mistakes: &mut Mistakes) {
+    let filters = http.map("filter");
+    filter::check(filters, mistakes);
+    let named = filters.iter().map(|entry| (&*entry.name, &entry.value));
+    let named: HashMap<_, _> = named.collect();
+    for route in http.list("route").iter().filter_map(Node::fields) {
+        filter::check_order(&named, route.items(&route::FILTERS), mistakes);
     }
 }
 

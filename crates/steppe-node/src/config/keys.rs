@@ -6,16 +6,13 @@
 //! key once, and a test finds one that it does not take.
 
 mod access;
-mod authentication;
-mod error_pages;
-mod filter;
 mod tls;
-mod transform;
 
 use std::time::Duration;
 
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 use steppe_dns::config::keys as dns;
+use steppe_http::config::keys::filter::FILTER;
 use steppe_http::config::keys::{listener, route, upstream};
 use steppe_plane::config::keys as plane;
 use steppe_plane::config::keys::discovery::TABLE as DISCOVERY;
@@ -23,7 +20,6 @@ use steppe_plane::config::keys::discovery::TABLE as DISCOVERY;
 use super::limits::{DRAIN_TIMEOUT_MAX, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, WORKERS_MAX};
 use crate::config::forms;
 use access::ACCESS;
-use filter::FILTER;
 use tls::ADMIN_TLS;
 
 /// The whole file.

@@ -21,15 +21,3 @@ pub const MEMORY_BUDGET_MAX: u64 = BUDGET_BYTES_MAX;
 pub const DRAIN_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 
 const _: () = assert!(RESPOND_BYTES_MAX < FILE_BYTES_MAX);
-
-/// JSON that is edited is held whole, and one worker is busy with it meanwhile: some 10 ms a MiB.
-pub const JSON_BYTES_MIN: u64 = 1 << 10;
-
-/// See [`JSON_BYTES_MIN`].
-pub const JSON_BYTES_MAX: u64 = 8 << 20;
-
-/// Keys that a rate limit remembers.
-pub const RATE_ENTRIES: (u64, u64) = (64, 1 << 22);
-
-/// Verified tokens that are remembered.
-pub const VERIFIED_TOKENS_MAX: u64 = 1 << 20;

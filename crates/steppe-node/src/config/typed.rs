@@ -7,11 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use regex::bytes::Regex;
 use steppe_config::typed::{Fields, Node, Typed};
-use steppe_http::config::{RateKey, Statuses, TextSource, TokenSource};
-use steppe_http::path::PathPattern;
-use steppe_net::{ListenAddress, ServerAddress};
+use steppe_net::ListenAddress;
 
 /// Types that a [`Node`] may hold.
 pub(super) trait FromNode: Sized {
@@ -54,32 +51,7 @@ macro_rules! from_node {
 }
 
 from_node! {
-    String &'static str bool u64 f64 Duration ListenAddress ServerAddress IpNet
-    Statuses [u8; 32] PathBuf PathPattern RateKey TokenSource Regex TextSource
-}
-
-impl FromNode for usize {
-    fn from_node(node: &Node) -> Option<Self> {
-        Self::try_from(u64::from_node(node)?).ok()
-    }
-}
-
-impl FromNode for u8 {
-    fn from_node(node: &Node) -> Option<Self> {
-        Self::try_from(u64::from_node(node)?).ok()
-    }
-}
-
-impl FromNode for u16 {
-    fn from_node(node: &Node) -> Option<Self> {
-        Self::try_from(u64::from_node(node)?).ok()
-    }
-}
-
-impl FromNode for u32 {
-    fn from_node(node: &Node) -> Option<Self> {
-        Self::try_from(u64::from_node(node)?).ok()
-    }
+    String &'static str bool u64 f64 Duration ListenAddress IpNet PathBuf
 }
 
 impl<T: FromNode> FromNode for Vec<T> {
@@ -88,23 +60,5 @@ impl<T: FromNode> FromNode for Vec<T> {
             Typed::List(items) => items.iter().map(T::from_node).collect(),
             _ => None,
         }
-    }
-}
-
-/// A map's entries; a key with several values gives several entries.
-impl FromNode for Vec<(String, String)> {
-    fn from_node(node: &Node) -> Option<Self> {
-        let Typed::Map(entries) = &node.typed else {
-            return None;
-        };
-        let mut pairs = Self::new();
-        for entry in entries {
-            let values = match &entry.value.typed {
-                Typed::List(_) => Vec::from_node(&entry.value)?,
-                _ => vec![String::from_node(&entry.value)?],
-            };
-            pairs.extend(values.into_iter().map(|value| (entry.name.clone(), value)));
-        }
-        Some(pairs)
     }
 }

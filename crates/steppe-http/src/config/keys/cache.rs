@@ -3,35 +3,27 @@
 use std::time::Duration;
 
 use steppe_config::key::{Key, OptionalKey, boolean, duration, key, size};
+use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Needs, Table};
+use steppe_config::table::{Absent, Table};
 use steppe_config::typed::Fields;
 use steppe_mem::limits::BUDGET_BYTES_MAX;
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// `[http.filter.NAME]` of the kind `cache`.
-pub static TABLE: Table = Table {
-    name: "http.filter",
-    doc: "Stores and serves responses: a shared cache (RFC 9111) of the whole node.",
-    keys: &[
-        &BYTES.spec,
-        &MAX_OBJECT_BYTES.spec,
-        &STALE_WHILE_REVALIDATE.spec,
-        &STALE_IF_ERROR.spec,
-        &REQUEST_DIRECTIVES.spec,
-        &STORE_SET_COOKIE.spec,
-        &CACHE_STATUS.spec,
-    ],
-    needs: Needs::Nothing,
-};
+pub(super) static TABLE: Table = Table::new(
+    "http.filter",
+    "Stores and serves responses: a shared cache (RFC 9111) of the whole node.",
+    keys! { BYTES, MAX_OBJECT_BYTES, STALE_WHILE_REVALIDATE, STALE_IF_ERROR, REQUEST_DIRECTIVES, STORE_SET_COOKIE, CACHE_STATUS },
+);
 
 static BYTES: Key<usize> = key(
     "bytes",
     size(BYTES_MIN, BUDGET_BYTES_MAX),
-    "Memory of the cache, of the node's budget. The cache gives up entries before any \
-     request is refused for lack of memory.",
+    "Memory of the cache, of the node's budget. The cache gives up entries before any request is \
+     refused for lack of memory.",
 )
 .or(Absent::Text("64MiB"));
 
@@ -47,33 +39,33 @@ static MAX_OBJECT_BYTES: OptionalKey<usize> = key(
 static STALE_WHILE_REVALIDATE: Key<Duration> = key(
     "stale_while_revalidate",
     duration(Duration::ZERO, YEAR),
-    "Time that a stale response is served while a new one is fetched, unless the \
-     response sets it itself (RFC 5861). Only for responses with an explicit lifetime.",
+    "Time that a stale response is served while a new one is fetched, unless the response sets it \
+     itself (RFC 5861). Only for responses with an explicit lifetime.",
 )
 .or(Absent::Text("0s"));
 
 static STALE_IF_ERROR: Key<Duration> = key(
     "stale_if_error",
     duration(Duration::ZERO, YEAR),
-    "Time that a stale response is served if its server can't be reached or responds \
-     with 500, 502, 503 or 504, unless the response sets it itself. Only for responses \
-     with an explicit lifetime.",
+    "Time that a stale response is served if its server can't be reached or responds with 500, \
+     502, 503 or 504, unless the response sets it itself. Only for responses with an explicit \
+     lifetime.",
 )
 .or(Absent::Text("0s"));
 
 static REQUEST_DIRECTIVES: Key<bool> = key(
     "request_directives",
     boolean(),
-    "Honors `Cache-Control` of requests that ask for a newer response (RFC 9111 §5.2.1). \
-     With `false`, clients can't make the cache contact its servers.",
+    "Honors `Cache-Control` of requests that ask for a newer response (RFC 9111 §5.2.1). With \
+     `false`, clients can't make the cache contact its servers.",
 )
 .or(Absent::Yes);
 
 static STORE_SET_COOKIE: Key<bool> = key(
     "store_set_cookie",
     boolean(),
-    "Stores responses that set cookies, if they are `public`: every client then gets \
-     these cookies.",
+    "Stores responses that set cookies, if they are `public`: every client then gets these \
+     cookies.",
 )
 .or(Absent::No);
 
@@ -84,22 +76,22 @@ static CACHE_STATUS: Key<bool> = key(
 )
 .or(Absent::Yes);
 
-/// What a store of responses keeps, and how it is used (RFC 9111).
+/// Settings of a store of responses (RFC 9111).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
-    /// Memory that it takes at most, of the node's budget.
+    /// Memory of the store, of the node's budget.
     pub bytes: usize,
-    /// Content of a response that is stored.
+    /// Largest content that is stored.
     pub max_object_bytes: usize,
-    /// How long a response may be used once it is stale while another is fetched, unless it says so itself.
+    /// Time that a stale response may be used while another is fetched, unless it says so itself.
     pub stale_while_revalidate: Duration,
-    /// How long it may be used where no other can be had, unless it says so itself.
+    /// Time that it may be used if no other can be had, unless it says so itself.
     pub stale_if_error: Duration,
-    /// Whether requests may ask for what is newer (RFC 9111 §5.2.1).
+    /// Requests may ask for a newer response (RFC 9111 §5.2.1).
     pub request_directives: bool,
-    /// Whether responses that set cookies are stored where they are `public`.
+    /// Responses that set cookies are stored if they are `public`.
     pub store_set_cookie: bool,
-    /// Whether clients are told where a response is from (RFC 9211).
+    /// Clients are told whether a response is from the store (RFC 9211).
     pub cache_status: bool,
 }
 
@@ -126,8 +118,7 @@ impl Cache {
 }
 
 /// The filter that a table describes; `None`: a value of it is invalid, and its mistake was reported.
-#[must_use]
-pub fn build(filter: &Fields) -> Option<Cache> {
+pub(super) fn build(filter: &Fields) -> Option<Cache> {
     let bytes = filter.get(&BYTES)?;
     Some(Cache {
         bytes,
@@ -140,8 +131,8 @@ pub fn build(filter: &Fields) -> Option<Cache> {
     })
 }
 
-/// What is larger than the store would never be stored.
-pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
+/// Content that is larger than the store would never be stored.
+pub(super) fn check(filter: &Fields, mistakes: &mut Mistakes) {
     if let (Some(bytes), Some((object, at))) =
         (filter.get(&BYTES), filter.located(&MAX_OBJECT_BYTES))
         && object > bytes

@@ -1,10 +1,11 @@
 //! Keys of the filter that compresses.
 
 use steppe_config::choice::Choices;
-use steppe_config::key::{Key, OptionalKey, PlaceKey, choice, integer, key, list, place, text};
+use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, table, text};
+use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::table::{Absent, Table};
 use steppe_config::typed::{Fields, repeated};
 
 use super::forms::{MEDIA_RANGE, PATH};
@@ -12,25 +13,17 @@ use crate::config::{Breach, Coding, Compress, Levels, MediaRange};
 use crate::path::PathPattern;
 
 /// `[http.filter.NAME]` of the kind `compress`.
-pub static TABLE: Table = Table {
-    name: "http.filter",
-    doc: "Compresses content for clients that accept it.",
-    keys: &[
-        &ALGORITHMS.spec,
-        &LEVELS.spec,
-        &MIN_BYTES.spec,
-        &TYPES.spec,
-        &BREACH.spec,
-        &SECRET_PATHS.spec,
-    ],
-    needs: Needs::Nothing,
-};
+pub(super) static TABLE: Table = Table::new(
+    "http.filter",
+    "Compresses content for clients that accept it.",
+    keys! { ALGORITHMS, LEVELS, MIN_BYTES, TYPES, BREACH, SECRET_PATHS },
+);
 
 static ALGORITHMS: Key<Vec<Coding>> = key(
     "algorithms",
     list(&choice(&CODINGS), 1),
-    "Content codings. The client's weights decide first (RFC 9110 §12.5.3); of codings \
-     that it prefers alike, the first of these is taken.",
+    "Content codings. The client's weights decide first (RFC 9110 §12.5.3); of codings that it \
+     prefers alike, the first of these is taken.",
 )
 .or(Absent::Texts(&["zstd", "br", "gzip"]));
 
@@ -40,14 +33,13 @@ static CODINGS: Choices<Coding> = Choices::of(&[
     ("gzip", Coding::Gzip),
 ]);
 
-static LEVELS: PlaceKey = place("levels", Kind::Table(&LEVEL), LEVEL.doc).or(Absent::Table);
+static LEVELS: Key<Levels> = key("levels", table(&LEVEL, levels), LEVEL.doc).or(Absent::Table);
 
-static LEVEL: Table = Table {
-    name: "http.filter.levels",
-    doc: "Compression levels. Higher levels cost more CPU time and memory.",
-    keys: &[&ZSTD.spec, &BR.spec, &GZIP.spec],
-    needs: Needs::Nothing,
-};
+static LEVEL: Table = Table::new(
+    "http.filter.levels",
+    "Compression levels. Higher levels cost more CPU time and memory.",
+    keys! { ZSTD, BR, GZIP },
+);
 
 /// Beyond 9, Zstandard takes several times the time for a few percent.
 static ZSTD: Key<u8> = key("zstd", integer(1, 9), "Level of Zstandard.").or(Absent::Number(3));
@@ -70,8 +62,8 @@ const MIN_BYTES_MAX: u64 = 1 << 20;
 static TYPES: Key<Vec<MediaRange>> = key(
     "types",
     list(&text(&MEDIA_RANGE), 1),
-    "Media types that are compressed: \"TYPE/SUBTYPE\" or \"TYPE/*\". Event streams are \
-     compressed only if \"text/event-stream\" itself is listed.",
+    "Media types that are compressed: \"TYPE/SUBTYPE\" or \"TYPE/*\". Event streams are compressed \
+     only if \"text/event-stream\" itself is listed.",
 )
 .or(Absent::Texts(&[
     "text/*",
@@ -88,9 +80,9 @@ static BREACH: Key<Breach> = key(
         ("pad", Breach::Pad),
         ("off", Breach::Off),
     ])),
-    "Protection of secrets against guesses by length (BREACH). \"strict\" compresses \
-     nothing that may vary by a secret; \"pad\" adds 32 to 64 bytes on average, or 3% of \
-     long content; \"off\" does neither.",
+    "Protection of secrets against guesses by length (BREACH). \"strict\" compresses nothing that \
+     may vary by a secret; \"pad\" adds 32 to 64 bytes on average, or 3% of long content; \"off\" \
+     does neither.",
 )
 .or(Absent::Text("pad"));
 
@@ -101,16 +93,10 @@ static SECRET_PATHS: OptionalKey<Vec<PathPattern>> = key(
 );
 
 /// The filter that a table describes; `None`: a value of it is invalid, and its mistake was reported.
-#[must_use]
-pub fn build(filter: &Fields) -> Option<Compress> {
-    let levels = filter.within(&LEVELS)?;
+pub(super) fn build(filter: &Fields) -> Option<Compress> {
     Some(Compress {
         algorithms: filter.get(&ALGORITHMS)?,
-        levels: Levels {
-            zstd: levels.get(&ZSTD)?,
-            br: levels.get(&BR)?,
-            gzip: levels.get(&GZIP)?,
-        },
+        levels: filter.get(&LEVELS)?,
         min_bytes: filter.get(&MIN_BYTES)?,
         types: filter.get(&TYPES)?,
         breach: filter.get(&BREACH)?,
@@ -118,8 +104,16 @@ pub fn build(filter: &Fields) -> Option<Compress> {
     })
 }
 
+fn levels(levels: &Fields) -> Option<Levels> {
+    Some(Levels {
+        zstd: levels.get(&ZSTD)?,
+        br: levels.get(&BR)?,
+        gzip: levels.get(&GZIP)?,
+    })
+}
+
 /// Finds the mistakes of what several keys say together: one that has no effect, a coding that is named twice.
-pub fn check(filter: &Fields, mistakes: &mut Mistakes) {
+pub(super) fn check(filter: &Fields, mistakes: &mut Mistakes) {
     let is_strict = filter.get(&BREACH) == Some(Breach::Strict);
     if let Some(at) = filter.place_of(&SECRET_PATHS).filter(|_| !is_strict) {
         let mistake = Mistake::new(

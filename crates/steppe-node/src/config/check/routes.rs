@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::closest;
-use steppe_config::typed::{Fields, Named, Node, Typed};
+use steppe_config::typed::{Fields, Named, Node};
 use steppe_config::units::size_text;
-use steppe_http::config::keys::{listener, route, upstream};
+use steppe_http::config::keys::{filter, listener, route, upstream};
 use steppe_net::config::tls::CLIENT_AUTH;
 
 use crate::config::typed::{ByName, FromNode};
@@ -156,7 +156,7 @@ fn fallback(upstream: &Named) -> Option<(Option<String>, &Node)> {
 /// A service that decides about requests has servers.
 fn asked(http: &Fields, mistakes: &mut Mistakes) {
     let upstreams = Defined::new("upstream", http);
-    for node in http.map("filter").iter().filter_map(asked_by) {
+    for node in http.map("filter").iter().filter_map(filter::asked) {
         upstreams.reference(node, mistakes);
         let name = String::from_node(node);
         let named = |entry: &&Named| Some(&entry.name) == name.as_ref();
@@ -172,14 +172,6 @@ fn asked(http: &Fields, mistakes: &mut Mistakes) {
                 .help("name an upstream with `servers`"),
             );
         }
-    }
-}
-
-/// The upstream that a filter asks.
-fn asked_by(filter: &Named) -> Option<&Node> {
-    match &filter.value.typed {
-        Typed::Variant { name, fields, .. } if *name == "forward-auth" => fields.node("upstream"),
-        _ => None,
     }
 }
 
@@ -212,7 +204,7 @@ pub(super) fn unused(http: &Fields, mistakes: &mut Mistakes) {
         .filter_map(|route| route.get(&route::UPSTREAM)?);
     let fallbacks = http.map("upstream").iter();
     let fallbacks = fallbacks.filter_map(|upstream| fallback(upstream)?.0);
-    let asked = http.map("filter").iter().filter_map(asked_by);
+    let asked = http.map("filter").iter().filter_map(filter::asked);
     let asked = asked.filter_map(String::from_node);
     let upstreams: HashSet<String> = named.chain(fallbacks).chain(asked).collect();
     let named = routes.iter().flat_map(|route| route.items(&route::FILTERS));

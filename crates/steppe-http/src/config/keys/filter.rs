@@ -1,0 +1,186 @@
+//! Filters of each kind: the one list of kinds, and what those of a route say together.
+//!
+//! Invariant: a kind is named in [`FILTER`] alone; everything else matches `Kind`, without a default arm.
+
+use std::collections::HashMap;
+
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Tagged, Variant};
+use steppe_config::typed::{Named, Node, Typed};
+
+use super::{
+    authorize, basic_auth, cache, compress, cors, error_pages, forward_auth, ip, jwt, rate_limit,
+    redirect, request_id, security_headers, transform,
+};
+use crate::config::{Filter, FilterKind};
+
+/// `[http.filter.NAME]`.
+pub static FILTER: Tagged = Tagged {
+    name: "http.filter",
+    doc: "Filters that routes apply to requests and responses, by name.",
+    tag: "kind",
+    tag_doc: "Kind of the filter.",
+    variants: &[
+        Variant::new("transform", &transform::TABLE, &Kind::Transform),
+        Variant::new("cors", &cors::TABLE, &Kind::Cors),
+        Variant::new("ip", &ip::TABLE, &Kind::Ip),
+        Variant::new("redirect", &redirect::TABLE, &Kind::Redirect),
+        Variant::new("request-id", &request_id::TABLE, &Kind::RequestId),
+        Variant::new(
+            "security-headers",
+            &security_headers::TABLE,
+            &Kind::SecurityHeaders,
+        ),
+        Variant::new("jwt", &jwt::TABLE, &Kind::Jwt),
+        Variant::new("basic-auth", &basic_auth::TABLE, &Kind::BasicAuth),
+        Variant::new("forward-auth", &forward_auth::TABLE, &Kind::ForwardAuth),
+        Variant::new("rate-limit", &rate_limit::TABLE, &Kind::RateLimit),
+        Variant::new("authorize", &authorize::TABLE, &Kind::Authorize),
+        Variant::new("cache", &cache::TABLE, &Kind::Cache),
+        Variant::new("compress", &compress::TABLE, &Kind::Compress),
+        Variant::new("error-pages", &error_pages::TABLE, &Kind::ErrorPages),
+    ],
+};
+
+/// Kinds of filters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Authorize,
+    BasicAuth,
+    Cache,
+    Compress,
+    Cors,
+    ErrorPages,
+    ForwardAuth,
+    Ip,
+    Jwt,
+    RateLimit,
+    Redirect,
+    RequestId,
+    SecurityHeaders,
+    Transform,
+}
+
+/// The filter that an entry describes; `upstream` gives the index of an upstream by its name. `None`: a value of it is
+/// invalid, and its mistake was reported.
+#[must_use]
+pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<Filter> {
+    let (kind, fields) = entry.value.variant()?;
+    let name = entry.name.clone();
+    let kind = match kind {
+        Kind::Authorize => FilterKind::Authorize(fields.get(&authorize::RULES)?),
+        Kind::BasicAuth => FilterKind::BasicAuth(basic_auth::build(fields)?),
+        Kind::Cache => FilterKind::Cache(cache::build(fields)?),
+        Kind::Compress => FilterKind::Compress(compress::build(fields)?),
+        Kind::Cors => FilterKind::Cors(cors::build(fields)?),
+        Kind::ErrorPages => FilterKind::ErrorPages(error_pages::build(fields)?),
+        Kind::ForwardAuth => FilterKind::ForwardAuth(forward_auth::build(fields, upstream)?),
+        Kind::Ip => FilterKind::Ip(ip::build(fields)?),
+        Kind::Jwt => FilterKind::Jwt(jwt::build(fields)?),
+        Kind::RateLimit => FilterKind::RateLimit(rate_limit::build(&name, fields)?),
+        Kind::Redirect => FilterKind::Redirect(redirect::build(fields)?),
+        Kind::RequestId => FilterKind::RequestId(request_id::build(fields)?),
+        Kind::SecurityHeaders => FilterKind::SecurityHeaders(security_headers::build(fields)?),
+        Kind::Transform => FilterKind::Transform(transform::build(fields)?),
+    };
+    Some(Filter { name, kind })
+}
+
+/// Finds the mistakes of what the keys of each filter say together.
+pub fn check(filters: &[Named], mistakes: &mut Mistakes) {
+    for (kind, fields) in filters.iter().filter_map(|entry| entry.value.variant()) {
+        match kind {
+            Kind::BasicAuth => basic_auth::check(fields, mistakes),
+            Kind::Cache => cache::check(fields, mistakes),
+            Kind::Compress => compress::check(fields, mistakes),
+            Kind::Cors => cors::check(fields, mistakes),
+            Kind::ErrorPages => error_pages::check(fields, mistakes),
+            Kind::ForwardAuth => forward_auth::check(fields, mistakes),
+            Kind::Jwt => jwt::check(fields, mistakes),
+            Kind::RateLimit => rate_limit::check(fields, mistakes),
+            Kind::Redirect => redirect::check(fields, mistakes),
+            Kind::RequestId => request_id::check(fields, mistakes),
+            Kind::Transform => transform::check(fields, mistakes),
+            Kind::Authorize | Kind::Ip | Kind::SecurityHeaders => {}
+        }
+    }
+}
+
+/// The upstream that a filter asks.
+#[must_use]
+pub fn asked(filter: &Named) -> Option<&Node> {
+    let (kind, fields) = filter.value.variant::<Kind>()?;
+    let asks = kind == Kind::ForwardAuth;
+    asks.then(|| fields.value(&forward_auth::UPSTREAM.spec))?
+}
+
+/// Finds filters of a route that stand in a wrong place. What looks at a token stands behind what verifies it, and
+/// `cors` before that: preflights have none. What refuses stands before a `cache`, which answers without asking those
+/// behind it.
+pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mut Mistakes) {
+    let (mut verified, mut asks, mut cached) = (None, None, None);
+    for node in route {
+        let filter = node.typed.value::<String>();
+        let Some(filter) = filter.and_then(|name| filters.get(&**name)) else {
+            continue;
+        };
+        let Some((kind, fields)) = filter.variant() else {
+            continue;
+        };
+        let at = node.span;
+        let (mut refuses, mut reads_token) = (false, false);
+        match kind {
+            Kind::Cache => cached = Some(at),
+            Kind::Jwt => {
+                verified = Some(at);
+                asks = asks.or(verified);
+                refuses = true;
+            }
+            Kind::BasicAuth | Kind::ForwardAuth => {
+                asks = asks.or(Some(at));
+                refuses = true;
+            }
+            Kind::Authorize => {
+                reads_token = authorize::reads_token(fields);
+                refuses = true;
+            }
+            Kind::Ip => refuses = true,
+            Kind::RateLimit => reads_token = rate_limit::reads_token(fields),
+            Kind::Cors => asks
+                .into_iter()
+                .for_each(|asks| mistakes.push(cors_behind(at, asks))),
+            Kind::Compress
+            | Kind::ErrorPages
+            | Kind::Redirect
+            | Kind::RequestId
+            | Kind::SecurityHeaders
+            | Kind::Transform => {}
+        }
+        if let (true, Some(cached), Typed::Variant { name, .. }) = (refuses, cached, &filter.typed)
+        {
+            mistakes.push(
+                Mistake::new(at, "cached responses would bypass this filter")
+                    .label(format!("a `{name}` filter"))
+                    .also(cached, "answers before it")
+                    .help("put it before the `cache` filter"),
+            );
+        }
+        if reads_token && verified.is_none() {
+            mistakes.push(
+                Mistake::new(at, "this filter reads a token that no filter has verified")
+                    .label("no `jwt` filter before it")
+                    .help("put one before it in `filters`"),
+            );
+        }
+    }
+}
+
+/// A `cors` filter that stands behind one that asks for credentials.
+fn cors_behind(cors: Span, asks: Span) -> Mistake {
+    let message = "preflights carry no credentials and never reach this filter";
+    Mistake::new(cors, message)
+        .label("a `cors` filter")
+        .also(asks, "requires credentials")
+        .help("put it before this filter")
+}
