@@ -68,75 +68,68 @@ pub enum AccessField {
 }
 
 impl AccessField {
-    /// Every field, and its name.
-    pub const ALL: [(Self, &'static str); 31] = [
-        (Self::Time, "time"),
-        (Self::Client, "client"),
-        (Self::Peer, "peer"),
-        (Self::Method, "method"),
-        (Self::Target, "target"),
-        (Self::Path, "path"),
-        (Self::Query, "query"),
-        (Self::Protocol, "protocol"),
-        (Self::Host, "host"),
-        (Self::Status, "status"),
-        (Self::BytesSent, "bytes_sent"),
-        (Self::BytesReceived, "bytes_received"),
-        (Self::DurationMs, "duration_ms"),
-        (Self::Route, "route"),
-        (Self::Upstream, "upstream"),
-        (Self::Server, "server"),
-        (Self::UserAgent, "user_agent"),
-        (Self::Referer, "referer"),
-        (Self::RequestId, "request_id"),
-        (Self::ForwardedFor, "forwarded_for"),
-        (Self::CloseReason, "close_reason"),
-        (Self::TlsVersion, "tls_version"),
-        (Self::TlsCipher, "tls_cipher"),
-        (Self::TlsGroup, "tls_group"),
-        (Self::TlsSni, "tls_sni"),
-        (Self::TlsAlpn, "tls_alpn"),
-        (Self::TlsResumed, "tls_resumed"),
-        (Self::ClientSubject, "client_subject"),
-        (Self::ClientFingerprint, "client_fingerprint"),
-        (Self::Cache, "cache"),
-        (Self::Filter, "filter"),
+    /// Every field by its name.
+    pub const ALL: [(&'static str, Self); 31] = [
+        ("time", Self::Time),
+        ("client", Self::Client),
+        ("peer", Self::Peer),
+        ("method", Self::Method),
+        ("target", Self::Target),
+        ("path", Self::Path),
+        ("query", Self::Query),
+        ("protocol", Self::Protocol),
+        ("host", Self::Host),
+        ("status", Self::Status),
+        ("bytes_sent", Self::BytesSent),
+        ("bytes_received", Self::BytesReceived),
+        ("duration_ms", Self::DurationMs),
+        ("route", Self::Route),
+        ("upstream", Self::Upstream),
+        ("server", Self::Server),
+        ("user_agent", Self::UserAgent),
+        ("referer", Self::Referer),
+        ("request_id", Self::RequestId),
+        ("forwarded_for", Self::ForwardedFor),
+        ("close_reason", Self::CloseReason),
+        ("tls_version", Self::TlsVersion),
+        ("tls_cipher", Self::TlsCipher),
+        ("tls_group", Self::TlsGroup),
+        ("tls_sni", Self::TlsSni),
+        ("tls_alpn", Self::TlsAlpn),
+        ("tls_resumed", Self::TlsResumed),
+        ("client_subject", Self::ClientSubject),
+        ("client_fingerprint", Self::ClientFingerprint),
+        ("cache", Self::Cache),
+        ("filter", Self::Filter),
     ];
 
-    /// The default fields.
-    pub const DEFAULT: [Self; 19] = [
-        Self::Time,
-        Self::Client,
-        Self::Method,
-        Self::Path,
-        Self::Query,
-        Self::Protocol,
-        Self::Host,
-        Self::Status,
-        Self::BytesSent,
-        Self::BytesReceived,
-        Self::DurationMs,
-        Self::Route,
-        Self::Upstream,
-        Self::Server,
-        Self::Filter,
-        Self::UserAgent,
-        Self::Referer,
-        Self::RequestId,
-        Self::CloseReason,
+    /// Names of the default fields.
+    pub const DEFAULT: [&'static str; 19] = [
+        "time",
+        "client",
+        "method",
+        "path",
+        "query",
+        "protocol",
+        "host",
+        "status",
+        "bytes_sent",
+        "bytes_received",
+        "duration_ms",
+        "route",
+        "upstream",
+        "server",
+        "filter",
+        "user_agent",
+        "referer",
+        "request_id",
+        "close_reason",
     ];
-
-    /// The field of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let known = Self::ALL.iter().find(|(_, known)| *known == name)?;
-        Some(known.0)
-    }
 
     /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        Self::ALL[self as usize].1
+        Self::ALL[self as usize].0
     }
 }
 
@@ -144,7 +137,7 @@ impl AccessField {
 const _: () = {
     let mut index = 0;
     while index < AccessField::ALL.len() {
-        assert!(AccessField::ALL[index].0 as usize == index);
+        assert!(AccessField::ALL[index].1 as usize == index);
         index += 1;
     }
 };

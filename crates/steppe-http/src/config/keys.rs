@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+pub mod access;
 pub mod authorize;
 mod basic_auth;
 pub(super) mod cache;

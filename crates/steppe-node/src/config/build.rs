@@ -8,14 +8,13 @@ pub(super) mod tls;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use steppe_config::typed::{Fields, Named, Node as Read, Typed};
 use steppe_dns::config::{Forwarder, keys};
-use steppe_http::access::{AccessField, AccessFormat};
+use steppe_http::access::AccessFormat;
 use steppe_http::config::Gateway;
 use steppe_http::config::keys::route::Names;
-use steppe_http::config::keys::{filter, listener, route, upstream};
+use steppe_http::config::keys::{access, filter, listener, route, upstream};
 use steppe_plane::config::{Plane, keys as plane};
 use steppe_telemetry::Destination;
 
@@ -151,12 +150,12 @@ fn log(log: &Fields) -> Option<Log> {
     Some(Log {
         level,
         format,
-        access: access(log.node("access")?)?,
+        access: access_log(log.node("access")?)?,
     })
 }
 
 #[expect(clippy::option_option, reason = "invalid and off are two things")]
-fn access(access: &Read) -> Option<Option<Access>> {
+fn access_log(access: &Read) -> Option<Option<Access>> {
     let Some(table) = access.fields() else {
         let stdout = Access {
             destination: Destination::Stdout,
@@ -164,15 +163,7 @@ fn access(access: &Read) -> Option<Option<Access>> {
         };
         return Some((<&str>::from_node(access)? == "stdout").then_some(stdout));
     };
-    let format = match table.take("format")? {
-        "combined" => AccessFormat::Combined,
-        "json" => {
-            let names: Vec<&str> = table.take("fields")?;
-            AccessFormat::Json(all(names.into_iter(), AccessField::named)?)
-        }
-        _ => return None,
-    };
-    let path: PathBuf = table.take("file")?;
+    let (path, format) = access::build(table)?;
     Some(Some(Access {
         destination: Destination::at(path),
         format,

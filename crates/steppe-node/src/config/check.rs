@@ -14,9 +14,9 @@ use std::net::IpAddr;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::tree::{Value, ValueKind};
-use steppe_config::typed::{Fields, Node, Typed, repeated};
+use steppe_config::typed::{Fields, Node, Typed};
 use steppe_dns::config::keys as dns;
-use steppe_http::config::keys::{filter, listener, route, upstream};
+use steppe_http::config::keys::{access, filter, listener, route, upstream};
 use steppe_net::ListenAddress;
 
 use super::keys::ROOT;
@@ -85,27 +85,10 @@ fn admin_token(file: &Fields, mistakes: &mut Mistakes) {
     );
 }
 
-/// `combined` has what it has.
 fn access_log(file: &Fields, mistakes: &mut Mistakes) {
     let log = file.table("log").and_then(|log| log.table("access"));
-    let Some(access) = log else {
-        return;
-    };
-    let is_combined = access.take::<&str>("format") == Some("combined");
-    let Some(fields) = access.node("fields") else {
-        return;
-    };
-    if is_combined {
-        let message = "`fields` has no effect in the format \"combined\"";
-        let mistake = Mistake::new(fields.span, message).label("it has a fixed set of fields");
-        mistakes.push(mistake.help("set `format = \"json\"`"));
-    }
-    for (name, again, first) in repeated::<&'static str>(access.list("fields")) {
-        mistakes.push(
-            Mistake::new(again, format!("field \"{name}\" is named twice"))
-                .label("again here")
-                .also(first, "first here"),
-        );
+    if let Some(log) = log {
+        access::check(log, mistakes);
     }
 }
 

@@ -5,7 +5,6 @@
 //! reader, the defaults, the schema, the manual and `/config` follow from it; `build` takes each
 //! key once, and a test finds one that it does not take.
 
-mod access;
 mod tls;
 
 use std::time::Duration;
@@ -13,13 +12,12 @@ use std::time::Duration;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
 use steppe_dns::config::keys as dns;
 use steppe_http::config::keys::filter::FILTER;
-use steppe_http::config::keys::{listener, route, upstream};
+use steppe_http::config::keys::{access, listener, route, upstream};
 use steppe_plane::config::keys as plane;
 use steppe_plane::config::keys::discovery::TABLE as DISCOVERY;
 
 use super::limits::{DRAIN_TIMEOUT_MAX, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, WORKERS_MAX};
 use crate::config::forms;
-use access::ACCESS;
 use tls::ADMIN_TLS;
 
 /// The whole file.
@@ -141,7 +139,10 @@ static LOG: Table = Table {
         .absent(Absent::Text("text")),
         &Spec::new(
             "access",
-            Kind::Either(&[Kind::Choice(&["off", "stdout"]), Kind::Table(&ACCESS)]),
+            Kind::Either(&[
+                Kind::Choice(&["off", "stdout"]),
+                Kind::Table(&access::TABLE),
+            ]),
             "Access log: a line for each exchange. \"stdout\" writes combined lines to standard \
              output; a table writes to a file.",
         )

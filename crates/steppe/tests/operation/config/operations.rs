@@ -293,11 +293,11 @@ fn values(exposition: &str, metric: &str, label: &str) -> BTreeSet<String> {
 fn fields_of_the_access_log_are_those_of_the_page() {
     let page = rows(LOGS, "Access log");
     let named = page.iter().map(|row| row[0].clone());
-    let known = AccessField::ALL.map(|(_, name)| name.to_owned());
+    let known = AccessField::ALL.map(|(name, _)| name.to_owned());
     assert_same("fields", &named.collect(), &BTreeSet::from(known));
     let by_default = page.iter().filter(|row| row[1] == "yes");
     let by_default = by_default.map(|row| row[0].clone());
-    let default = AccessField::DEFAULT.map(|field| field.as_str().to_owned());
+    let default = AccessField::DEFAULT.map(str::to_owned);
     assert_same(
         "default fields",
         &by_default.collect(),
