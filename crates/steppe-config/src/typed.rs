@@ -174,7 +174,7 @@ impl Node {
             .collect()
     }
 
-    /// What the tag stands for and the other keys; `None`: it is of another type, or invalid.
+    /// The value that the tag stands for and the other keys; `None`: it is of another type, or invalid.
     pub fn variant<K: Copy + 'static>(&self) -> Option<(K, &Fields)> {
         let Typed::Variant {
             variant, fields, ..

@@ -6,7 +6,6 @@ pub use steppe_config::limits::{
     FILE_BYTES_MAX, MISTAKES_SHOWN_MAX, NAME_BYTES_MAX, TIMEOUT_MAX, TIMEOUT_MIN, TOKENS_MAX,
 };
 use steppe_http::limits::RESPOND_BYTES_MAX;
-pub use steppe_http::limits::{BODY_BYTES, RATE_MAX};
 use steppe_mem::limits::{BUDGET_BYTES_MAX, BUDGET_BYTES_MIN};
 
 /// Worker threads: more than the cores of any machine that is sold.
