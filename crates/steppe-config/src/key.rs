@@ -128,11 +128,6 @@ pub const fn real(min: f64) -> Type<f64> {
     }
 }
 
-/// Values of any kind, of which `read` makes a `T`: tables, maps, one kind of several.
-pub const fn read_by<T>(kind: Kind, read: fn(&Node) -> Option<T>) -> Type<T> {
-    of(kind, read)
-}
-
 /// A list of at least `min` values.
 pub const fn list<T>(item: &'static Type<T>, min: usize) -> Type<Vec<T>> {
     Type {

@@ -146,6 +146,9 @@ pub(crate) fn blotted(text: &str) -> String {
     blotted
 }
 
+/// True for what a terminal obeys: control characters, and marks that turn the direction of text.
 fn is_blotted(char: char) -> bool {
-    char.is_control() && !matches!(char, '\n' | '\r' | '\t')
+    let turns_direction =
+        matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (char.is_control() && !matches!(char, '\n' | '\r' | '\t')) || turns_direction
 }

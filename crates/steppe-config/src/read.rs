@@ -518,7 +518,7 @@ fn takes(kind: &Kind, value: &Value) -> bool {
         | (Kind::Boolean, ValueKind::Boolean(_))
         | (Kind::Integer(..) | Kind::Real(_), ValueKind::Integer(_))
         | (Kind::Text(_) | Kind::Size(..), ValueKind::Text(_))
-        | (Kind::Table(_), ValueKind::Table(_)) => true,
+        | (Kind::Table(_) | Kind::Map(..), ValueKind::Table(_)) => true,
         _ => false,
     }
 }

@@ -45,7 +45,7 @@ impl Report {
             blotted(text)
         };
         Self {
-            source: NamedSource::new(name, source),
+            source: NamedSource::new(blotted(name), source),
             mistakes,
             count,
         }

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 // Scenarios.
 
-/// A scenario is read whole.
-pub const SCENARIO_BYTES_MAX: usize = 1 << 20;
 /// A row each is held until the run is judged; a week of five-second epochs.
 pub const EPOCHS_MAX: u32 = 120_960;
 /// Fresh processes a variant.

@@ -1,17 +1,14 @@
 //! What to run: a scenario file as valid types.
 //!
-//! [`Scenario::parse`] reads TOML and says everything that is wrong at once, with the place and a
-//! help line; nothing is validated afterwards, and no key is ignored. `docs/lab/scenarios.md` lists the keys.
+//! [`Scenario::parse`] reports every mistake at once, with its place and a help line; nothing is validated
+//! afterwards, and no key is ignored. `docs/lab/scenarios.md` lists the keys.
 
 #![expect(
     missing_docs,
     reason = "a field is named after the column or the key that it holds"
 )]
 
-mod load;
-mod mistake;
 mod read;
-mod table;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,8 +20,8 @@ use rustix::process::Signal;
 use crate::limits::{EPOCHS_MAX, LOOKS_MAX, RUNS_MAX};
 use crate::record::Outcome;
 
-pub use mistake::ScenarioError;
 pub use read::CAPABILITIES;
+pub use steppe_config::report::{Drawing, Report};
 
 /// A whole file. Which of the plans is there decides which commands take it.
 #[derive(Debug, Clone, PartialEq)]
@@ -559,8 +556,19 @@ impl AbMetric {
         Self::Throughput,
     ];
 
+    /// Each by the name that scenarios and reports give it.
+    pub const NAMES: [(&str, Self); 9] = {
+        let mut names = [("", Self::CpuPerOp); 9];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = (Self::ALL[at].name(), Self::ALL[at]);
+            at += 1;
+        }
+        names
+    };
+
     /// As scenarios and reports name it.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::CpuPerOp => "cpu_us_per_op",
             Self::SyscallsPerOp => "syscalls_per_op",

@@ -16,7 +16,7 @@ use crate::load::check;
 use crate::record::{Folder, FolderError, Outcome, RunKind, Verdict};
 use crate::report::{self, Colors, escape};
 use crate::run::{Dashboard, Lines, Progress, RunError, RunRequest, Silent, run as run_scenario};
-use crate::scenario::Scenario;
+use crate::scenario::{Drawing, Scenario};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArguments {
@@ -126,7 +126,12 @@ pub(super) fn read(file: &Path) -> Result<(Scenario, String), u8> {
         USAGE_EXIT
     })?;
     let scenario = Scenario::parse(file, &text).map_err(|error| {
-        _ = write!(io::stderr(), "{}", error.render(is_colored(&io::stderr())));
+        let drawing = if is_colored(&io::stderr()) {
+            Drawing::Color
+        } else {
+            Drawing::Plain
+        };
+        _ = write!(io::stderr(), "{}", error.render(drawing));
         USAGE_EXIT
     })?;
     for load in &scenario.loads {

@@ -1,229 +1,403 @@
-//! Which keys a scenario has, and what types they become.
+//! Keys of a scenario, and the types that are built of them.
 //!
-//! Invariant: every key is asked for here and nowhere else; what is not asked for is a mistake
-//! (`table.rs`). Left out: whether a command exists or a port is free, which the run finds out.
+//! Invariant: every key is a constant of a table below [`ROOT`]; a file is read by `steppe-config`, which reports every
+//! mistake at once. Left out: whether a command exists or a port is free, which the run finds out.
 
 mod budget;
+mod forms;
+mod load;
 mod plan;
 mod target;
 
-use std::cell::RefCell;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use toml::de::DeTable;
+use steppe_config::choice::Choices;
+use steppe_config::form::ANY;
+use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, table, text};
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::read::read;
+use steppe_config::report::Report;
+use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::typed::{Fields, Node};
 
-use super::mistake::{Mistake, ScenarioError};
-use super::table::Table;
-use super::{Sampling, Scenario, SoakPlan, Variant, load};
-use crate::limits::{DURATION_MAX, SAMPLING_MIN, SCENARIO_BYTES_MAX};
+use super::{AbPlan, Budget, CyclePlan, LeaksPlan, Load, Sampling, Scenario};
+use super::{Service, SoakPlan, Target, Variant};
 use crate::record::{Outcome, file_name};
+use forms::{INTERVAL, PATH};
+use target::{CMD, ENV, refuse_for_running};
 
 pub use budget::CAPABILITIES;
-pub(super) use target::program;
 
-use budget::budget;
-use plan::{ab, cycle, leaks, soak};
-use target::{command_line, service, target};
+/// The whole file.
+pub(super) static ROOT: Table = Table {
+    name: "scenario",
+    doc: "A scenario of steppe-lab.",
+    keys: &[
+        &NAME.spec,
+        &SEED.spec,
+        &TARGET.spec,
+        &SERVICES.spec,
+        &LOADS.spec,
+        &EPOCHS.spec,
+        &CYCLES.spec,
+        &AB.spec,
+        &LEAKS.spec,
+        &VARIANTS.spec,
+        &BUDGET.spec,
+        &SAMPLING.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static NAME: OptionalKey<String> = key(
+    "name",
+    text(&ANY),
+    "Names the run in reports, and its folder. Without it: the file's name without its ending.",
+);
+
+static SEED: Key<u64> = key(
+    "seed",
+    integer(0, u64::MAX),
+    "Seed of the order of runs, of the bootstrap and of the loads' seeds.",
+)
+.or(Absent::Number(1));
+
+static TARGET: Key<Target> = key(
+    "target",
+    table(&target::TARGET, target::target),
+    "The judged server: [target] with `cmd` and `ready`, or with `pid` or `cgroup`.",
+)
+.required();
+
+static SERVICES: Key<Vec<Service>> = key(
+    "service",
+    list(&table(&target::SERVICE, target::service), 0),
+    target::SERVICE.doc,
+)
+.or(Absent::Texts(&[]));
+
+static LOADS: Key<Vec<Load>> = key(
+    "load",
+    of(Kind::List(&Kind::Tagged(&load::LOAD), 0), load::loads),
+    load::LOAD.doc,
+)
+.or(Absent::Texts(&[]));
+
+static EPOCHS: OptionalKey<SoakPlan> =
+    key("epochs", table(&plan::EPOCHS, plan::soak), plan::EPOCHS.doc);
+
+static CYCLES: OptionalKey<CyclePlan> = key(
+    "cycles",
+    table(&plan::CYCLES, plan::cycle),
+    plan::CYCLES.doc,
+);
+
+static AB: OptionalKey<AbPlan> = key("ab", table(&plan::AB, plan::ab), plan::AB.doc);
+
+static LEAKS: OptionalKey<LeaksPlan> =
+    key("leaks", table(&plan::LEAKS, plan::leaks), plan::LEAKS.doc);
+
+static VARIANTS: Key<Vec<Variant>> =
+    key("variant", list(&table(&VARIANT, variant), 0), VARIANT.doc).or(Absent::Texts(&[]));
+
+static VARIANT: Table = Table {
+    name: "variant",
+    doc: "The target with another command, environment or library.",
+    keys: &[
+        &VARIANT_NAME.spec,
+        &ENV.spec,
+        &VARIANT_CMD.spec,
+        &PRELOAD.spec,
+        &EXPECT.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static VARIANT_NAME: Key<String> = key("name", text(&ANY), "Names it in reports.").required();
+
+static VARIANT_CMD: OptionalKey<Vec<String>> = key(
+    "cmd",
+    list(&text(&ANY), 1),
+    "Replaces the target's command.",
+);
+
+static PRELOAD: OptionalKey<PathBuf> = key(
+    "preload",
+    text(&PATH),
+    "A library for LD_PRELOAD, such as another allocator.",
+);
+
+static EXPECT: OptionalKey<Outcome> = key(
+    "expect",
+    choice(&Choices::of(&[
+        ("STABLE", Outcome::Stable),
+        ("GROWING", Outcome::Growing),
+        ("UNBOUNDED", Outcome::Unbounded),
+        ("LEAK", Outcome::Leak),
+    ])),
+    "Its expected verdict.",
+);
+
+static BUDGET: Key<Budget> = key(
+    "budget",
+    table(&budget::BUDGET, budget::budget),
+    budget::BUDGET.doc,
+)
+.or(Absent::Table);
+
+static SAMPLING: Key<Sampling> = key(
+    "sampling",
+    table(&INTERVALS, |sampling| {
+        Some(Sampling {
+            fast: sampling.get(&FAST)?,
+            slow: sampling.get(&SLOW)?,
+        })
+    }),
+    INTERVALS.doc,
+)
+.or(Absent::Table);
+
+static INTERVALS: Table = Table {
+    name: "sampling",
+    doc: "Intervals of the samples between the points of quiet moments.",
+    keys: &[&FAST.spec, &SLOW.spec],
+    needs: Needs::Nothing,
+};
+
+static FAST: Key<Duration> = key(
+    "fast",
+    text(&INTERVAL),
+    "RSS and the number of processes, which cost little.",
+)
+.or(Absent::Text("100ms"));
+
+static SLOW: Key<Duration> = key(
+    "slow",
+    text(&INTERVAL),
+    "CPU, system calls, threads, files, sockets and the control group.",
+)
+.or(Absent::Text("1s"));
 
 impl Scenario {
     /// Reads a file's text. `path` names it in reports, and the scenario where it has no name.
     ///
     /// # Errors
-    /// With everything that is wrong, each with its place.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
+    /// Everything that is wrong with it, each with its place.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, Box<Report>> {
+        let mut mistakes = Mistakes::default();
         let name = path.to_string_lossy();
-        let fail = |mistakes| ScenarioError::new(&name, text, mistakes);
-        if text.len() > SCENARIO_BYTES_MAX {
-            let message = format!("the file is longer than {SCENARIO_BYTES_MAX} bytes");
-            return Err(fail(vec![Mistake::new(0..0, message, "")]));
-        }
-        let (root, errors) = DeTable::parse_recoverable(text);
-        if !errors.is_empty() {
-            let mistake = |error: &toml::de::Error| {
-                let span = error.span().unwrap_or(0..0);
-                Mistake::new(span, format!("invalid TOML: {}", error.message()), "here")
-            };
-            return Err(fail(errors.iter().map(mistake).collect()));
-        }
-        let mistakes = RefCell::default();
-        let root = Table::new("", 0..0, root.get_ref(), &mistakes);
-        let scenario = scenario(root, path);
-        match (scenario, mistakes.into_inner()) {
-            (Some(scenario), mistakes) if mistakes.is_empty() => Ok(scenario),
-            (_, mistakes) => Err(fail(mistakes)),
+        let read = read((&name, text), &ROOT, &mut mistakes);
+        let scenario = read.and_then(|(_, file)| {
+            if !mistakes.is_partial() {
+                check(&file, &mut mistakes);
+            }
+            build(&file, path)
+        });
+        let report = Report::new(&name, text, mistakes);
+        match scenario.filter(|_| report.errors() == 0) {
+            Some(scenario) => Ok(scenario),
+            None => Err(Box::new(report)),
         }
     }
 }
 
-fn scenario(root: Table<'_>, path: &Path) -> Option<Scenario> {
-    let stem = || {
-        path.file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned())
-    };
-    let name = root.text("name").map(|name| name.value).or_else(stem);
-    let target = root
-        .required_table(
-            "target",
-            "[target] with cmd = [\"my-server\"] and ready = \"tcp://127.0.0.1:8080\"",
-        )
-        .map(target);
-    let services = root
-        .tables("service")
-        .into_iter()
-        .map(service)
-        .collect::<Vec<_>>();
-    let loads = root.tables("load");
-    let loads = loads
-        .into_iter()
-        .enumerate()
-        .map(|(index, table)| load::read(table, index));
-    let loads = loads.collect::<Vec<_>>();
-    let is_running = target.as_ref().is_some_and(|target| match target {
-        Some(target) => target.running().is_some(),
-        // What is wrong with it has been said; whether it needs load is not known.
-        None => true,
-    });
-    if loads.is_empty() && !is_running {
-        let mistake = Mistake::new(root.span(), "there is no [[load]]", "nothing would happen");
-        root.say(mistake.help("for example: [[load]] with kind = \"http\", url and connections"));
-    }
-    let soak = root.table("epochs").map(soak);
-    let cycle = root.table("cycles").map(cycle);
-    let ab = root.table("ab").map(ab);
-    let leaks = root.table("leaks").map(leaks);
-    let variants = variants(&root);
-    if ab.is_some() && variants.len() != 2 {
-        let mistake = Mistake::new(root.span(), "[ab] compares two variants", "");
-        root.say(mistake.help("give exactly two [[variant]] tables"));
-    }
-    let is_replaced = leaks.as_ref().is_some_and(|leaks| leaks.command.is_some());
-    if is_replaced && variants.iter().any(|variant| variant.cmd.is_some()) {
-        let mistake = Mistake::new(
-            root.span(),
-            "`leaks.cmd` and a variant's `cmd` exclude each other",
-            "",
-        );
-        root.say(mistake.help("a sanitizer build can be a variant of its own"));
-    }
-    if is_running {
-        refuse_fresh_processes(&root, soak.as_ref());
-    }
-    let target_read = target.as_ref().and_then(Option::as_ref);
-    // Where it could not be read, what is wrong with it has been said.
-    let is_asked = target_read.is_none_or(|target| target.metrics.is_some());
-    let budget = root.table("budget").map(|table| {
-        let span = table.span();
-        let budget = budget(table);
-        let needing = [
-            ("metrics", !budget.metrics.is_empty()),
-            ("rises", !budget.rises.is_empty()),
-        ];
-        for (key, _) in needing
-            .iter()
-            .filter(|(_, is_there)| *is_there && !is_asked)
-        {
-            let message = format!("`budget.{key}` needs `target.metrics`");
-            let mistake = Mistake::new(span.clone(), message, "this table");
-            root.say(
-                mistake.help("for example: target.metrics = \"http://127.0.0.1:9100/metrics\""),
-            );
-        }
-        budget
-    });
-    let budget = budget.unwrap_or_default();
-    let sampling = root.table("sampling").map(sampling).unwrap_or_default();
-    let seed = root
-        .integer("seed", 0, u64::MAX)
-        .map_or(1, |seed| seed.value);
-    root.end();
-    Some(Scenario {
-        name: name?,
-        target: target??,
-        services: services.into_iter().collect::<Option<_>>()?,
-        loads: loads.into_iter().collect::<Option<_>>()?,
-        soak,
-        cycle,
-        ab,
-        leaks,
-        variants,
-        budget,
-        sampling,
-        seed,
-    })
-}
-
-/// What a target that runs already can't be asked for.
-fn refuse_fresh_processes(root: &Table<'_>, soak: Option<&SoakPlan>) {
-    let started = ["service", "cycles", "ab", "leaks", "variant"];
-    for key in started.into_iter().filter(|key| root.has(key)) {
-        let message = format!("`{key}` needs a target that the lab starts");
-        let mistake = Mistake::new(root.span(), message, "");
-        root.say(mistake.help("give `target.cmd`, or leave this section out"));
-    }
-    if soak.is_some_and(|soak| soak.runs > 1) {
-        let message = "`epochs.runs` counts fresh processes, and a running target is one";
-        root.say(Mistake::new(root.span(), message, "").help("leave it out, or give `target.cmd`"));
-    }
-}
-
-fn variants(root: &Table<'_>) -> Vec<Variant> {
-    let mut variants: Vec<Variant> = Vec::new();
-    for table in root.tables("variant") {
-        let span = table.span();
-        let Some(variant) = variant(table) else {
-            continue;
-        };
-        let file = file_name(&variant.name);
-        if let Some(other) = variants.iter().find(|other| file_name(&other.name) == file) {
-            let (name, other) = (&variant.name, &other.name);
-            let message = format!("`{name}` and `{other}` would write to the same files");
-            root.say(Mistake::new(span, message, "the second"));
-        }
-        variants.push(variant);
-    }
+fn build(file: &Fields, path: &Path) -> Option<Scenario> {
+    let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into());
+    let mut variants = file.get(&VARIANTS)?;
     if variants.is_empty() {
         variants.push(Variant {
             name: "default".to_owned(),
             ..Variant::default()
         });
     }
-    variants
+    Some(Scenario {
+        name: file.get(&NAME)?.or_else(stem)?,
+        target: file.get(&TARGET)?,
+        services: file.get(&SERVICES)?,
+        loads: file.get(&LOADS)?,
+        soak: file.get(&EPOCHS)?,
+        cycle: file.get(&CYCLES)?,
+        ab: file.get(&AB)?,
+        leaks: file.get(&LEAKS)?,
+        variants,
+        budget: file.get(&BUDGET)?,
+        sampling: file.get(&SAMPLING)?,
+        seed: file.get(&SEED)?,
+    })
 }
 
-fn variant(table: Table<'_>) -> Option<Variant> {
-    let name = table.required_text("name", "name = \"two arenas\"");
-    let expected = [
-        ("STABLE", Outcome::Stable),
-        ("GROWING", Outcome::Growing),
-        ("UNBOUNDED", Outcome::Unbounded),
-        ("LEAK", Outcome::Leak),
-    ];
-    let variant = Variant {
-        name: name.map(|name| name.value).unwrap_or_default(),
-        env: table.map("env"),
-        cmd: table.texts("cmd").and_then(|cmd| command_line(&table, cmd)),
-        preload: table.text("preload").map(|path| path.value.into()),
-        expect: table.choice("expect", &expected),
-    };
-    table.end();
-    (!variant.name.is_empty()).then_some(variant)
+fn variant(variant: &Fields) -> Option<Variant> {
+    Some(Variant {
+        name: variant.get(&VARIANT_NAME)?,
+        env: variant.get(&ENV)?.into_iter().collect(),
+        cmd: variant.get(&VARIANT_CMD)?,
+        preload: variant.get(&PRELOAD)?,
+        expect: variant.get(&EXPECT)?,
+    })
 }
 
-fn sampling(table: Table<'_>) -> Sampling {
-    let default = Sampling::default();
-    let fast = table.duration("fast", SAMPLING_MIN, DURATION_MAX);
-    let slow = table.duration("slow", SAMPLING_MIN, DURATION_MAX);
-    table.end();
-    Sampling {
-        fast: fast.unwrap_or(default.fast),
-        slow: slow.unwrap_or(default.slow),
+/// Finds the mistakes of what several keys say together.
+fn check(file: &Fields, mistakes: &mut Mistakes) {
+    let target = file.within(&TARGET);
+    if let Some(target) = target {
+        target::check(target, mistakes);
+    }
+    for service in file.items(&SERVICES).iter().filter_map(Node::fields) {
+        target::check_command(service, &CMD, mistakes);
+    }
+    load::check(file.items(&LOADS), mistakes);
+    if let Some(epochs) = file.within(&EPOCHS) {
+        plan::check_soak(epochs, mistakes);
+    }
+    if let Some(cycles) = file.within(&CYCLES) {
+        plan::check_cycle(cycles, mistakes);
+    }
+    if let Some(ab) = file.within(&AB) {
+        plan::check_ab(ab, mistakes);
+    }
+    if let Some(leaks) = file.within(&LEAKS) {
+        target::check_command(leaks, &plan::LEAKS_CMD, mistakes);
+    }
+    if let Some(budget) = file.within(&BUDGET) {
+        budget::check(budget, target, mistakes);
+    }
+    check_variants(file, mistakes);
+    if target.is_some_and(target::is_running) {
+        refuse_fresh_processes(file, mistakes);
+    } else if file.given(LOADS.spec.name).is_none() {
+        let mistake = Mistake::new(file.span, "`scenario` lacks a `[[load]]`");
+        let help = "for example: [[load]] with `kind = \"http\"`, `url` and `connections`";
+        mistakes.push(mistake.help(help));
     }
 }
 
-/// A length of time of at least a millisecond.
-fn duration(table: &Table<'_>, key: &'static str, default: Duration) -> Duration {
-    table
-        .duration(key, Duration::from_millis(1), DURATION_MAX)
-        .unwrap_or(default)
+/// Refuses what a target that runs already can't be asked for.
+fn refuse_fresh_processes(file: &Fields, mistakes: &mut Mistakes) {
+    for name in ["service", "cycles", "ab", "leaks", "variant"] {
+        refuse_for_running(file.given(name), &format!("`{name}`"), mistakes);
+    }
+    let epochs = file.within(&EPOCHS);
+    let runs = epochs.filter(|epochs| plan::soak(epochs).is_some_and(|plan| plan.runs > 1));
+    let runs = runs.and_then(|epochs| epochs.given("runs"));
+    refuse_for_running(runs, "`epochs.runs` counts fresh processes, and", mistakes);
+}
+
+fn check_variants(file: &Fields, mistakes: &mut Mistakes) {
+    let variants = file.items(&VARIANTS).iter().filter_map(Node::fields);
+    let replaced = file
+        .within(&LEAKS)
+        .and_then(|leaks| leaks.place_of(&plan::LEAKS_CMD));
+    let mut named: BTreeMap<String, (String, Span)> = BTreeMap::new();
+    for variant in variants {
+        target::check_command(variant, &VARIANT_CMD, mistakes);
+        if let (Some(own), Some(leaks)) = (variant.place_of(&VARIANT_CMD), replaced) {
+            let message = "`leaks.cmd` and a variant's `cmd` exclude each other";
+            let mistake = Mistake::new(own, message).also(leaks, "`leaks.cmd`");
+            mistakes.push(mistake.help("a sanitizer build can be a variant of its own"));
+        }
+        let at = variant.place_of(&VARIANT_NAME);
+        let (Some(name), Some(at)) = (variant.get(&VARIANT_NAME), at) else {
+            continue;
+        };
+        match named.entry(file_name(&name)) {
+            Entry::Vacant(free) => _ = free.insert((name, at)),
+            Entry::Occupied(taken) => {
+                let (other, first) = taken.get();
+                let message = format!("`{name}` and `{other}` would write to the same files");
+                let mistake = Mistake::new(at, message).label("the second");
+                mistakes.push(mistake.also(*first, "the first"));
+            }
+        }
+    }
+    let count = file.items(&VARIANTS).len();
+    if let Some(at) = file.place_of(&AB).filter(|_| count != 2) {
+        let mistake = Mistake::new(
+            at,
+            format!("`ab` compares two variants, and there are {count}"),
+        );
+        mistakes.push(mistake.help("give exactly two `[[variant]]` tables"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use steppe_config::table::Support;
+    use steppe_config::taken;
+
+    use super::super::DRIFTS;
+    use super::*;
+
+    /// Every key below a table, as [`taken`] names it.
+    fn keys_of(table: &'static Table, found: &mut BTreeSet<String>) {
+        for key in table.keys {
+            let Support::Served { kind, .. } = &key.support else {
+                panic!("`{}` is not served", key.name);
+            };
+            found.insert(taken::full_name(table, key));
+            kind.tables()
+                .into_iter()
+                .for_each(|each| keys_of(each, found));
+        }
+    }
+
+    fn keys() -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        keys_of(&ROOT, &mut keys);
+        keys
+    }
+
+    /// A key that is read and then used by nothing would be ignored without a word.
+    #[test]
+    fn every_key_is_taken() {
+        let text = "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\ncollect = { signal = \"HUP\" }\n\
+                    live_bytes = { url = \"http://x/\", pointer = \"\" }\nprofile = { runtime = \"node\" }\n\
+                    [[service]]\nname = \"x\"\ncmd = [\"x\"]\n\
+                    [[load]]\nkind = \"h2\"\nurl = \"http://x/\"\n\
+                    [[load]]\nkind = \"dns\"\nserver = \"127.0.0.1:53\"\nnames = [\"x.\"]\n\
+                    [[load]]\nkind = \"command\"\ncmd = [\"x\"]\n\
+                    [epochs]\n[cycles]\n[[ab.gate]]\nmetric = \"p50\"\n[leaks]\n\
+                    [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[budget]\n[sampling]\n";
+        let taken = taken::during(|| {
+            let read = Scenario::parse(Path::new("full.toml"), text);
+            read.unwrap_or_else(|report| panic!("{report}"));
+        });
+        let ignored: Vec<_> = keys().difference(&taken).cloned().collect();
+        assert!(ignored.is_empty(), "nothing takes {ignored:?}");
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/scenarios.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names = rows.filter_map(|row| row.split('`').next());
+        let documented: BTreeSet<String> = names.map(str::to_owned).collect();
+        let known = keys();
+        let known = known
+            .iter()
+            .map(|key| key.trim_start_matches("scenario.").to_owned());
+        let mut known: BTreeSet<String> = known.collect();
+        known.insert("load.kind".to_owned());
+        known.extend(DRIFTS.map(|(name, _)| format!("budget.drift.{name}")));
+        // A table has a section of its own.
+        let is_section = |key: &String| {
+            let start = format!("{key}.");
+            ROOT.key(key)
+                .is_some_and(|_| key != "name" && key != "seed")
+                || known.iter().any(|other| other.starts_with(&start))
+                || matches!(key.as_str(), "budget.metrics" | "budget.rises")
+        };
+        let lacking = known.difference(&documented).filter(|key| !is_section(key));
+        assert_eq!(lacking.collect::<Vec<_>>(), Vec::<&String>::new());
+        let invented = documented
+            .difference(&known)
+            .filter(|key| key.contains('.'));
+        assert_eq!(invented.collect::<Vec<_>>(), Vec::<&String>::new());
+    }
 }

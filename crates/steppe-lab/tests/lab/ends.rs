@@ -25,7 +25,7 @@ fn a_wrong_scenario_runs_nothing() {
     lab.run(&["soak"]).ended_with(2);
     lab.run(&["check", "wrong.toml"])
         .ended_with(2)
-        .says("mistakes");
+        .says("errors");
     let contradicts = scenario("steady", "", "verify = false", EPOCHS);
     lab.write("tls.toml", &contradicts)
         .run(&["soak", "tls.toml"])

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::key::{
-    Key, OptionalKey, boolean, choice, integer, key, list, read_by, size, table, text, timeout,
+    Key, OptionalKey, boolean, choice, integer, key, list, of, size, table, text, timeout,
 };
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
@@ -57,7 +57,7 @@ pub static TLS: OptionalKey<ListenerTls> = key("tls", table(&LISTENER, listener)
 /// The port that requests are redirected to.
 pub static REDIRECT_HTTPS: Key<Option<NonZeroU16>> = key(
     "redirect_https",
-    read_by(
+    of(
         Kind::Either(&[Kind::Boolean, Kind::Integer(1, u16::MAX as u64)]),
         port,
     ),

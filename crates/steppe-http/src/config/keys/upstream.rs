@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::key::{
-    Key, OptionalKey, PlaceKey, choice, duration, integer, key, list, place, read_by, table, text,
+    Key, OptionalKey, PlaceKey, choice, duration, integer, key, list, of, place, table, text,
     timeout,
 };
 use steppe_config::keys;
@@ -44,7 +44,7 @@ pub static TABLE: Table = Table::new(
 pub static SERVERS: OptionalKey<Vec<Server>> = key(
     "servers",
     list(
-        &read_by(
+        &of(
             Kind::Either(&[Kind::Text(&SERVER), Kind::Table(&SERVER_KEYS)]),
             server,
         ),

@@ -1,13 +1,20 @@
 //! `[budget]`: what is allowed, and what has to be seen.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::mistake::Mistake;
-use super::super::table::Table;
-use super::super::{Budget, DRIFTS, DayBudget, DriftBudget, GrowthBudget, LIMIT_WITHIN};
-use crate::limits::LIMIT_WITHIN_MAX;
+use steppe_config::form::ANY;
+use steppe_config::key::{Key, OptionalKey, Type, integer, key, list, map, of, real, text};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::typed::{Fields, Node};
 
-/// What `require` may name: what the observer can tell it saw.
+use super::super::{Budget, DayBudget, DriftBudget, GrowthBudget};
+use super::forms::{DRIFT, LIMIT_WITHIN};
+use super::target::has_metrics;
+
+/// Names that `require` takes: measurements of which the observer can tell whether it makes them.
 pub const CAPABILITIES: [&str; 10] = [
     "rss",
     "smaps",
@@ -21,106 +28,242 @@ pub const CAPABILITIES: [&str; 10] = [
     "live_bytes",
 ];
 
-pub fn budget(table: Table<'_>) -> Budget {
-    let number = |key| table.number(key, 0.0).map(|number| number.value);
-    let per_epoch = GrowthBudget {
-        rss_kib: number("rss_growth_kib_per_epoch"),
-        hwm_kib: number("hwm_growth_kib_per_epoch"),
-        live_kib: number("live_growth_kib_per_epoch"),
-    };
-    let per_cycle = GrowthBudget {
-        rss_kib: number("rss_growth_kib_per_cycle"),
-        hwm_kib: number("hwm_growth_kib_per_cycle"),
-        live_kib: number("live_growth_kib_per_cycle"),
-    };
-    let per_day = DayBudget {
-        rss_mib: number("rss_growth_mib_per_day"),
-        hwm_mib: number("hwm_growth_mib_per_day"),
-        live_mib: number("live_growth_mib_per_day"),
-        cgroup_mib: number("cgroup_growth_mib_per_day"),
-    };
-    refuse_two_units(&table);
-    let within = table.duration("limit_within", Duration::from_secs(1), LIMIT_WITHIN_MAX);
-    let integer = |key| table.integer(key, 0, u64::MAX).map(|number| number.value);
-    let budget = Budget {
-        per_epoch,
-        per_cycle,
-        per_day,
-        limit_within: within.unwrap_or(LIMIT_WITHIN),
-        drift: drift(&table),
-        metrics: table.shares("metrics"),
-        rises: table.numbers("rises"),
-        rss_mib: number("rss_mib"),
-        hwm_mib: number("hwm_mib"),
-        load_hwm_mib: number("load_hwm_mib"),
-        syscalls_per_op: number("syscalls_per_op"),
-        cpu_us_per_op: number("cpu_us_per_op"),
-        p50_ms: number("p50_ms"),
-        p99_ms: number("p99_ms"),
-        p999_ms: number("p999_ms"),
-        errors: integer("errors"),
-        refused_share: number("refused_share"),
-        close_wait_max: integer("close_wait_max"),
-        open_files_max: integer("open_files_max"),
-        operations_per_s_min: number("operations_per_s_min"),
-        limit_mib: number("limit_mib"),
-        require: required(&table),
-    };
-    table.end();
-    budget
+/// `[budget]`.
+pub static BUDGET: Table = Table {
+    name: "budget",
+    doc: "Limits of growth, of single figures, and measurements without which a run is worth nothing.",
+    keys: &[
+        &RSS_DAY.spec,
+        &HWM_DAY.spec,
+        &LIVE_DAY.spec,
+        &CGROUP_DAY.spec,
+        &RSS_EPOCH.spec,
+        &HWM_EPOCH.spec,
+        &LIVE_EPOCH.spec,
+        &RSS_CYCLE.spec,
+        &HWM_CYCLE.spec,
+        &LIVE_CYCLE.spec,
+        &WITHIN.spec,
+        &DRIFTS.spec,
+        &METRICS.spec,
+        &RISES.spec,
+        &RSS.spec,
+        &HWM.spec,
+        &LOAD_HWM.spec,
+        &SYSCALLS.spec,
+        &CPU.spec,
+        &P50.spec,
+        &P99.spec,
+        &P999.spec,
+        &ERRORS.spec,
+        &REFUSED.spec,
+        &CLOSE_WAIT.spec,
+        &OPEN_FILES.spec,
+        &OPERATIONS.spec,
+        &LIMIT.spec,
+        &REQUIRE.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+const fn most(name: &'static str, doc: &'static str) -> OptionalKey<f64> {
+    key(name, real(0.0), doc)
 }
 
-/// A limit on the same growth in two units would leave open which one counts.
-fn refuse_two_units(table: &Table<'_>) {
+const fn most_of(name: &'static str, doc: &'static str) -> OptionalKey<u64> {
+    key(name, integer(0, u64::MAX), doc)
+}
+
+static RSS_DAY: OptionalKey<f64> = most(
+    "rss_growth_mib_per_day",
+    "Growth of memory at rest: anonymous and shared memory, in RAM or swapped out.",
+);
+static HWM_DAY: OptionalKey<f64> = most(
+    "hwm_growth_mib_per_day",
+    "Growth of the high-water mark, which is reset each epoch.",
+);
+static LIVE_DAY: OptionalKey<f64> = most(
+    "live_growth_mib_per_day",
+    "Growth of the live heap, where the target reports it.",
+);
+static CGROUP_DAY: OptionalKey<f64> = most(
+    "cgroup_growth_mib_per_day",
+    "Growth of the control group's memory outside its processes.",
+);
+static RSS_EPOCH: OptionalKey<f64> = most(
+    "rss_growth_kib_per_epoch",
+    "In KiB an epoch, instead of MiB a day.",
+);
+static HWM_EPOCH: OptionalKey<f64> = most(
+    "hwm_growth_kib_per_epoch",
+    "In KiB an epoch, instead of MiB a day.",
+);
+static LIVE_EPOCH: OptionalKey<f64> = most(
+    "live_growth_kib_per_epoch",
+    "In KiB an epoch, instead of MiB a day.",
+);
+static RSS_CYCLE: OptionalKey<f64> = most("rss_growth_kib_per_cycle", "Of a cycle.");
+static HWM_CYCLE: OptionalKey<f64> = most("hwm_growth_kib_per_cycle", "Of a cycle.");
+static LIVE_CYCLE: OptionalKey<f64> = most("live_growth_kib_per_cycle", "Of a cycle.");
+
+static WITHIN: Key<Duration> = key(
+    "limit_within",
+    text(&LIMIT_WITHIN),
+    "No hard limit may be reached within this time at the measured rate.",
+)
+.or(Absent::Text("1day"));
+
+static DRIFTS: Key<DriftBudget> = key(
+    "drift",
+    of(
+        Kind::Either(&[OFF, Kind::Map(&DRIFT, &OFF_OR_SHARE)]),
+        |node| {
+            let is_off = node.chosen().is_some();
+            let shares = if is_off {
+                Some(BTreeMap::new())
+            } else {
+                node.entries(share)
+            };
+            shares.map(|shares| DriftBudget { is_off, shares })
+        },
+    ),
+    "Shares of their levels by which series may change; \"off\" judges none of them.",
+)
+.or(Absent::Table);
+
+static METRICS: Key<Vec<(String, Option<f64>)>> = key(
+    "metrics",
+    map(&ANY, &SHARE),
+    "The same of series of `target.metrics`, with or without their labels.",
+)
+.or(Absent::Table);
+
+const OFF: Kind = Kind::Choice(&["off"]);
+static OFF_OR_SHARE: Kind = Kind::Either(&[OFF, Kind::Real(0.0)]);
+static SHARE: Type<Option<f64>> = of(Kind::Either(&[OFF, Kind::Real(0.0)]), share);
+
+/// A share; `None` is `"off"`.
+fn share(node: &Node) -> Option<Option<f64>> {
+    match node.chosen() {
+        Some(_) => Some(None),
+        None => node.typed.value().copied().map(Some),
+    }
+}
+
+static RISES: Key<Vec<(String, f64)>> = key(
+    "rises",
+    map(&ANY, &real(f64::MIN_POSITIVE)),
+    "Counters of `target.metrics` that must rise by at least so much.",
+)
+.or(Absent::Table);
+
+static RSS: OptionalKey<f64> = most("rss_mib", "Most resident memory in a quiet moment.");
+static HWM: OptionalKey<f64> = most("hwm_mib", "Highest resident memory.");
+static LOAD_HWM: OptionalKey<f64> = most(
+    "load_hwm_mib",
+    "Highest resident memory of the programs of `command` loads.",
+);
+static SYSCALLS: OptionalKey<f64> =
+    most("syscalls_per_op", "System calls per successful operation.");
+static CPU: OptionalKey<f64> = most(
+    "cpu_us_per_op",
+    "CPU time, user and system, per successful operation.",
+);
+static P50: OptionalKey<f64> = most("p50_ms", "Median response time.");
+static P99: OptionalKey<f64> = most("p99_ms", "Response time that 99 % keep.");
+static P999: OptionalKey<f64> = most("p999_ms", "Response time that 99.9 % keep.");
+static ERRORS: OptionalKey<u64> = most_of("errors", "Failed operations of the whole run.");
+static REFUSED: OptionalKey<f64> = most(
+    "refused_share",
+    "Share of all operations that may be refused.",
+);
+static CLOSE_WAIT: OptionalKey<u64> =
+    most_of("close_wait_max", "Sockets in CLOSE_WAIT, at any sample.");
+static OPEN_FILES: OptionalKey<u64> = most_of("open_files_max", "Open files in a quiet moment.");
+static OPERATIONS: OptionalKey<f64> = most(
+    "operations_per_s_min",
+    "Operations a second, while load runs.",
+);
+static LIMIT: OptionalKey<f64> = most(
+    "limit_mib",
+    "Memory at which the target would be killed: growth is told as time until then.",
+);
+
+static REQUIRE: Key<Vec<String>> = key(
+    "require",
+    list(
+        &of(Kind::Choice(&CAPABILITIES), |node| {
+            node.chosen().map(str::to_owned)
+        }),
+        0,
+    ),
+    "Required measurements. If one is missing, the run ends at its start.",
+)
+.or(Absent::Texts(&[]));
+
+/// The budget that a table describes; `None`: a value of it is invalid, and its mistake was reported.
+pub fn budget(budget: &Fields) -> Option<Budget> {
+    Some(Budget {
+        per_epoch: GrowthBudget {
+            rss_kib: budget.get(&RSS_EPOCH)?,
+            hwm_kib: budget.get(&HWM_EPOCH)?,
+            live_kib: budget.get(&LIVE_EPOCH)?,
+        },
+        per_cycle: GrowthBudget {
+            rss_kib: budget.get(&RSS_CYCLE)?,
+            hwm_kib: budget.get(&HWM_CYCLE)?,
+            live_kib: budget.get(&LIVE_CYCLE)?,
+        },
+        per_day: DayBudget {
+            rss_mib: budget.get(&RSS_DAY)?,
+            hwm_mib: budget.get(&HWM_DAY)?,
+            live_mib: budget.get(&LIVE_DAY)?,
+            cgroup_mib: budget.get(&CGROUP_DAY)?,
+        },
+        limit_within: budget.get(&WITHIN)?,
+        drift: budget.get(&DRIFTS)?,
+        metrics: budget.get(&METRICS)?.into_iter().collect(),
+        rises: budget.get(&RISES)?.into_iter().collect(),
+        rss_mib: budget.get(&RSS)?,
+        hwm_mib: budget.get(&HWM)?,
+        load_hwm_mib: budget.get(&LOAD_HWM)?,
+        syscalls_per_op: budget.get(&SYSCALLS)?,
+        cpu_us_per_op: budget.get(&CPU)?,
+        p50_ms: budget.get(&P50)?,
+        p99_ms: budget.get(&P99)?,
+        p999_ms: budget.get(&P999)?,
+        errors: budget.get(&ERRORS)?,
+        refused_share: budget.get(&REFUSED)?,
+        close_wait_max: budget.get(&CLOSE_WAIT)?,
+        open_files_max: budget.get(&OPEN_FILES)?,
+        operations_per_s_min: budget.get(&OPERATIONS)?,
+        limit_mib: budget.get(&LIMIT)?,
+        require: budget.get(&REQUIRE)?,
+    })
+}
+
+/// Finds the mistakes of what the budget's keys say together, and beside the target.
+pub fn check(budget: &Fields, target: Option<&Fields>, mistakes: &mut Mistakes) {
+    // A limit on one growth in two units would leave open which one counts.
     for of in ["rss", "hwm", "live"] {
-        let keys = [
-            format!("{of}_growth_kib_per_epoch"),
-            format!("{of}_growth_mib_per_day"),
-        ];
-        if keys.iter().all(|key| table.has(key)) {
-            let message = format!("`{}` and `{}` set the same budget", keys[0], keys[1]);
-            table.say(Mistake::new(table.span(), message, "one of them is enough"));
+        let units = ["kib_per_epoch", "mib_per_day"].map(|unit| format!("{of}_growth_{unit}"));
+        if let [Some(epoch), Some(day)] = units.each_ref().map(|name| budget.given(name)) {
+            let message = format!("`{}` and `{}` set the same budget", units[0], units[1]);
+            let mistake = Mistake::new(epoch, message).label("one of them is enough");
+            mistakes.push(mistake.also(day, "the other"));
         }
     }
-}
-
-/// `drift = "off"`, or a table of shares, in which a word switches one off.
-fn drift(table: &Table<'_>) -> DriftBudget {
-    if table.is_text("drift") {
-        let is_off = table.choice("drift", &[("off", true)]).is_some();
-        return DriftBudget {
-            is_off,
-            ..DriftBudget::default()
-        };
+    if target.is_some_and(has_metrics) {
+        return;
     }
-    let Some(shares) = table.table("drift") else {
-        return DriftBudget::default();
-    };
-    let mut drift = DriftBudget::default();
-    for (name, _) in DRIFTS {
-        if shares.is_text(name) {
-            if shares.choice(name, &[("off", ())]).is_some() {
-                drift.shares.insert(name.to_owned(), None);
-            }
-        } else if let Some(share) = shares.number(name, 0.0) {
-            drift.shares.insert(name.to_owned(), Some(share.value));
+    for (name, at) in [
+        ("metrics", budget.place_of(&METRICS)),
+        ("rises", budget.place_of(&RISES)),
+    ] {
+        if let Some(at) = at {
+            let message = format!("`budget.{name}` needs `target.metrics`");
+            let help = "for example: target.metrics = \"http://127.0.0.1:9100/metrics\"";
+            mistakes.push(Mistake::new(at, message).help(help));
         }
     }
-    shares.end();
-    drift
-}
-
-fn required(table: &Table<'_>) -> Vec<String> {
-    let Some(names) = table.texts("require") else {
-        return Vec::new();
-    };
-    for name in &names.value {
-        if !CAPABILITIES.contains(&name.as_str()) {
-            let known = format!("known: {}", CAPABILITIES.join(", "));
-            let message = format!("`require` names `{name}`");
-            let mistake = Mistake::new(names.span.clone(), message, "no such capability");
-            table.say(mistake.help(known));
-        }
-    }
-    names.value
 }

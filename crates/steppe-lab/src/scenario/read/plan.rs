@@ -2,155 +2,342 @@
 
 use std::time::Duration;
 
-use super::super::mistake::Mistake;
-use super::super::table::Table;
+use steppe_config::choice::Choices;
+use steppe_config::form::ANY;
+use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, real, table, text};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::typed::{Fields, Node};
+
 use super::super::{AbGate, AbMetric, AbPlan, CyclePlan, LeakChecker, LeaksPlan, SoakPlan, Until};
-use super::{command_line, duration};
+use super::forms::TIME;
 use crate::limits::{EPOCHS_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX};
 use crate::stats::auto_warmup;
 
-pub fn soak(table: Table<'_>) -> SoakPlan {
-    let length = duration(&table, "length", Duration::from_secs(5));
-    let quiesce = duration(&table, "quiesce", Duration::from_millis(250));
-    if quiesce >= length {
-        let mistake = Mistake::new(table.span(), "`quiesce` leaves no time for load", "");
-        table.say(mistake.help("the quiet moment is inside an epoch's `length`"));
-    }
-    let count = table
-        .count("count", 2, EPOCHS_MAX)
-        .map_or(60, |count| count.value);
-    let plan = SoakPlan {
-        length,
-        count,
-        warmup: warmup(&table, count),
-        quiesce,
-        runs: runs(&table),
-        until: table.choice("until", &Until::NAMES).unwrap_or_default(),
-    };
-    if let Err(message) = plan.check_length() {
-        let mistake = Mistake::new(table.span(), message, "too many");
-        table.say(mistake.help("fewer and longer epochs are as precise"));
-    }
-    table.end();
-    plan
+/// `[epochs]`.
+pub static EPOCHS: Table = Table {
+    name: "epochs",
+    doc: "For `soak`: load runs, pauses for `quiesce`, and one point is taken, again and again.",
+    keys: &[
+        &EPOCH_LENGTH.spec,
+        &EPOCH_COUNT.spec,
+        &WARMUP.spec,
+        &EPOCH_QUIESCE.spec,
+        &RUNS.spec,
+        &UNTIL.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static EPOCH_LENGTH: Key<Duration> = key(
+    "length",
+    text(&TIME),
+    "Length of one epoch, its quiet moment included.",
+)
+.or(Absent::Text("5s"));
+
+static EPOCH_COUNT: Key<u32> = key(
+    "count",
+    integer(2, EPOCHS_MAX as u64),
+    "Epochs of a run, warm-up included.",
+)
+.or(Absent::Number(60));
+
+static WARMUP: Key<Option<u32>> = key(
+    "warmup",
+    of(
+        Kind::Either(&[Kind::Choice(&["auto"]), Kind::Integer(0, EPOCHS_MAX as u64)]),
+        |node| match node.typed.value::<u64>() {
+            Some(count) => u32::try_from(*count).ok().map(Some),
+            None => node.typed.value::<&str>().map(|_| None),
+        },
+    ),
+    "Epochs or cycles at the start that are not judged; \"auto\" is a sixth, rounded up.",
+)
+.or(Absent::Text("auto"));
+
+static EPOCH_QUIESCE: Key<Duration> =
+    key("quiesce", text(&TIME), "The quiet moment.").or(Absent::Text("250ms"));
+
+static RUNS: Key<u32> = key(
+    "runs",
+    integer(1, RUNS_MAX as u64),
+    "Fresh processes of each variant.",
+)
+.or(Absent::Number(1));
+
+static UNTIL: Key<Until> = key(
+    "until",
+    choice(&Choices::of(&Until::NAMES)),
+    "End of the soak: after its epochs, or when every series is decided.",
+)
+.or(Absent::Text("planned"));
+
+/// `[cycles]`.
+pub static CYCLES: Table = Table {
+    name: "cycles",
+    doc: "For `cycle`: the loads run to their end once a cycle; a quiet moment follows.",
+    keys: &[
+        &CYCLE_COUNT.spec,
+        &WARMUP.spec,
+        &CYCLE_QUIESCE.spec,
+        &CYCLE_LENGTH.spec,
+        &CYCLE_TIMEOUT.spec,
+        &RUNS.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static CYCLE_COUNT: Key<u32> = key(
+    "count",
+    integer(2, EPOCHS_MAX as u64),
+    "Cycles of a run, warm-up included.",
+)
+.or(Absent::Number(20));
+
+static CYCLE_QUIESCE: Key<Duration> =
+    key("quiesce", text(&TIME), "The quiet moment, after the load.").or(Absent::Text("3s"));
+
+static CYCLE_LENGTH: Key<Duration> = key(
+    "length",
+    text(&TIME),
+    "Time of loads without an end of their own.",
+)
+.or(Absent::Text("10s"));
+
+static CYCLE_TIMEOUT: Key<Duration> = key(
+    "timeout",
+    text(&TIME),
+    "A `command` load that runs for longer has failed.",
+)
+.or(Absent::Text("1h"));
+
+/// `[ab]`.
+pub static AB: Table = Table {
+    name: "ab",
+    doc: "For `ab` and `calibrate`: two variants against each other.",
+    keys: &[
+        &PAIRS.spec,
+        &AB_WARMUP.spec,
+        &AB_LENGTH.spec,
+        &AB_METRIC.spec,
+        &LIMIT.spec,
+        &GATES.spec,
+    ],
+    needs: Needs::Any(&["metric", "gate"]),
+};
+
+static PAIRS: Key<u32> = key(
+    "pairs",
+    integer(PAIRS_MIN as u64, PAIRS_MAX as u64),
+    "Pairs of runs.",
+)
+.or(Absent::Number(10));
+
+static AB_WARMUP: Key<Duration> =
+    key("warmup", text(&TIME), "Load before the measurement.").or(Absent::Text("2s"));
+
+static AB_LENGTH: Key<Duration> =
+    key("length", text(&TIME), "Measured load.").or(Absent::Text("10s"));
+
+static AB_METRIC: OptionalKey<AbMetric> = key("metric", choice(&METRICS), "The judged metric.");
+
+static GATE_METRIC: Key<AbMetric> =
+    key("metric", choice(&METRICS), "The metric of this gate.").required();
+
+static METRICS: Choices<AbMetric> = Choices::of(&AbMetric::NAMES);
+
+static LIMIT: OptionalKey<f64> = key(
+    "limit",
+    real(0.01),
+    "Highest allowed ratio of the second variant to the first. Without it: 1.05.",
+);
+
+static GATES: Key<Vec<AbGate>> =
+    key("gate", list(&table(&GATE, gate), 0), GATE.doc).or(Absent::Texts(&[]));
+
+fn gate(gate: &Fields) -> Option<AbGate> {
+    Some(AbGate {
+        metric: gate.get(&GATE_METRIC)?,
+        limit: gate.get(&LIMIT)?.unwrap_or(LIMIT_DEFAULT),
+    })
 }
 
-pub fn cycle(table: Table<'_>) -> CyclePlan {
-    let count = table
-        .count("count", 2, EPOCHS_MAX)
-        .map_or(20, |count| count.value);
-    let plan = CyclePlan {
-        count,
-        warmup: warmup(&table, count),
-        quiesce: duration(&table, "quiesce", Duration::from_secs(3)),
-        length: duration(&table, "length", Duration::from_secs(10)),
-        timeout: duration(&table, "timeout", Duration::from_secs(3600)),
-        runs: runs(&table),
-    };
-    table.end();
-    plan
-}
+static GATE: Table = Table {
+    name: "ab.gate",
+    doc: "One gate of several.",
+    keys: &[&GATE_METRIC.spec, &LIMIT.spec],
+    needs: Needs::Nothing,
+};
 
-fn runs(table: &Table<'_>) -> u32 {
-    table
-        .count("runs", 1, RUNS_MAX)
-        .map_or(1, |runs| runs.value)
-}
+const LIMIT_DEFAULT: f64 = 1.05;
 
-/// `"auto"`, a number, or nothing.
-fn warmup(table: &Table<'_>, count: u32) -> u32 {
-    if table.is_text("warmup") {
-        table.choice("warmup", &[("auto", ())]);
-        return auto_warmup(count);
-    }
-    let most = count.saturating_sub(2);
-    table
-        .count("warmup", 0, most)
-        .map_or_else(|| auto_warmup(count), |warmup| warmup.value)
-}
+/// `[leaks]`.
+pub static LEAKS: Table = Table {
+    name: "leaks",
+    doc: "For `leaks`: every variant runs once under a leak checker, and is ended with SIGTERM.",
+    keys: &[
+        &CHECKER.spec,
+        &LEAKS_LENGTH.spec,
+        &ARGUMENTS.spec,
+        &LEAKS_CMD.spec,
+        &LOST_BYTES.spec,
+    ],
+    needs: Needs::Nothing,
+};
 
-pub fn ab(table: Table<'_>) -> AbPlan {
-    let default = AbPlan::default();
-    let pairs = table
-        .count("pairs", PAIRS_MIN, PAIRS_MAX)
-        .map_or(default.pairs, |pairs| pairs.value);
-    let plan = AbPlan {
-        pairs,
-        warmup: duration(&table, "warmup", default.warmup),
-        length: duration(&table, "length", default.length),
-        gates: gates(&table),
-    };
-    table.end();
-    plan
-}
-
-/// `metric` and `limit` of `[ab]` itself, then each `[[ab.gate]]`.
-fn gates(table: &Table<'_>) -> Vec<AbGate> {
-    let mut gates: Vec<AbGate> = Vec::new();
-    gates.extend(gate_of_its_own(table));
-    for inner in table.tables("gate") {
-        gates.extend(gate(&inner));
-        inner.end();
-    }
-    for (index, gate) in gates.iter().enumerate() {
-        if gates[..index]
-            .iter()
-            .any(|earlier| earlier.metric == gate.metric)
-        {
-            let message = format!("`{}` has two gates", gate.metric.name());
-            table.say(Mistake::new(table.span(), message, "here"));
-        }
-    }
-    gates
-}
-
-/// `[ab]` has a gate of its own unless it has others and says nothing of one.
-fn gate_of_its_own(table: &Table<'_>) -> Option<AbGate> {
-    let is_meant = table.has("metric") || table.has("limit") || !table.has("gate");
-    if !is_meant {
-        table.text("metric");
-        table.text("limit");
-        return None;
-    }
-    gate(table)
-}
-
-fn gate(table: &Table<'_>) -> Option<AbGate> {
-    let limit = table
-        .number("limit", 0.01)
-        .map_or(1.05, |limit| limit.value);
-    if !table.has("metric") {
-        table.required_text("metric", "metric = \"cpu_us_per_op\"");
-        return None;
-    }
-    let words: Vec<_> = AbMetric::ALL
-        .iter()
-        .map(|metric| (metric.name(), *metric))
-        .collect();
-    let metric = table.choice("metric", &words)?;
-    Some(AbGate { metric, limit })
-}
-
-pub fn leaks(table: Table<'_>) -> LeaksPlan {
-    let default = LeaksPlan::default();
-    let checkers = [
+static CHECKER: Key<LeakChecker> = key(
+    "checker",
+    choice(&Choices::of(&[
         ("memcheck", LeakChecker::Memcheck),
         ("sanitizer", LeakChecker::Sanitizer),
-    ];
-    let lost = table.integer("lost_bytes_max", 0, u64::MAX);
-    let command = table.texts("cmd").and_then(|cmd| command_line(&table, cmd));
-    let plan = LeaksPlan {
-        checker: table
-            .choice("checker", &checkers)
-            .unwrap_or(default.checker),
-        length: duration(&table, "length", default.length),
-        arguments: table
-            .texts("arguments")
-            .map(|texts| texts.value)
-            .unwrap_or_default(),
-        command,
-        lost_bytes_max: lost.map_or(default.lost_bytes_max, |bytes| bytes.value),
+    ])),
+    "Valgrind's memcheck, or a build with LeakSanitizer.",
+)
+.or(Absent::Text("memcheck"));
+
+static LEAKS_LENGTH: Key<Duration> =
+    key("length", text(&TIME), "Time of the load.").or(Absent::Text("10s"));
+
+static ARGUMENTS: Key<Vec<String>> = key(
+    "arguments",
+    list(&text(&ANY), 0),
+    "Further arguments for valgrind, or for the program itself.",
+)
+.or(Absent::Texts(&[]));
+
+/// `leaks.cmd`.
+pub static LEAKS_CMD: OptionalKey<Vec<String>> = key(
+    "cmd",
+    list(&text(&ANY), 1),
+    "Replaces the target's command: the build for the checker.",
+);
+
+static LOST_BYTES: Key<u64> = key(
+    "lost_bytes_max",
+    integer(0, u64::MAX),
+    "Bytes that may be lost, definitely and indirectly.",
+)
+.or(Absent::Number(0));
+
+/// The plan of `[epochs]`.
+pub fn soak(epochs: &Fields) -> Option<SoakPlan> {
+    let count = epochs.get(&EPOCH_COUNT)?;
+    Some(SoakPlan {
+        length: epochs.get(&EPOCH_LENGTH)?,
+        count,
+        warmup: warmup(epochs, count)?,
+        quiesce: epochs.get(&EPOCH_QUIESCE)?,
+        runs: epochs.get(&RUNS)?,
+        until: epochs.get(&UNTIL)?,
+    })
+}
+
+/// The plan of `[cycles]`.
+pub fn cycle(cycles: &Fields) -> Option<CyclePlan> {
+    let count = cycles.get(&CYCLE_COUNT)?;
+    Some(CyclePlan {
+        count,
+        warmup: warmup(cycles, count)?,
+        quiesce: cycles.get(&CYCLE_QUIESCE)?,
+        length: cycles.get(&CYCLE_LENGTH)?,
+        timeout: cycles.get(&CYCLE_TIMEOUT)?,
+        runs: cycles.get(&RUNS)?,
+    })
+}
+
+fn warmup(table: &Fields, count: u32) -> Option<u32> {
+    let warmup = table.get(&WARMUP)?;
+    Some(warmup.unwrap_or_else(|| auto_warmup(count)))
+}
+
+/// The plan of `[ab]`.
+pub fn ab(ab: &Fields) -> Option<AbPlan> {
+    let limit = ab.get(&LIMIT)?.unwrap_or(LIMIT_DEFAULT);
+    let own = ab.get(&AB_METRIC)?;
+    let own = own.map(|metric| AbGate { metric, limit });
+    Some(AbPlan {
+        pairs: ab.get(&PAIRS)?,
+        warmup: ab.get(&AB_WARMUP)?,
+        length: ab.get(&AB_LENGTH)?,
+        gates: own.into_iter().chain(ab.get(&GATES)?).collect(),
+    })
+}
+
+/// The plan of `[leaks]`.
+pub fn leaks(leaks: &Fields) -> Option<LeaksPlan> {
+    Some(LeaksPlan {
+        checker: leaks.get(&CHECKER)?,
+        length: leaks.get(&LEAKS_LENGTH)?,
+        arguments: leaks.get(&ARGUMENTS)?,
+        command: leaks.get(&LEAKS_CMD)?,
+        lost_bytes_max: leaks.get(&LOST_BYTES)?,
+    })
+}
+
+/// Finds the mistakes of what the keys of `[epochs]` say together.
+pub fn check_soak(epochs: &Fields, mistakes: &mut Mistakes) {
+    check_warmup(epochs, epochs.get(&EPOCH_COUNT), mistakes);
+    let Some(plan) = soak(epochs) else {
+        return;
     };
-    table.end();
-    plan
+    if plan.quiesce >= plan.length {
+        let at = epochs.place_of(&EPOCH_QUIESCE).unwrap_or(epochs.span);
+        let mistake = Mistake::new(at, "`quiesce` leaves no time for load");
+        mistakes.push(mistake.help("the quiet moment is a part of an epoch's `length`"));
+    }
+    if let Err(message) = plan.check_length() {
+        let at = epochs.place_of(&EPOCH_COUNT).unwrap_or(epochs.span);
+        let mistake = Mistake::new(at, message).label("too many");
+        mistakes.push(mistake.help("fewer and longer epochs are as precise"));
+    }
+}
+
+/// Finds the mistakes of what the keys of `[cycles]` say together.
+pub fn check_cycle(cycles: &Fields, mistakes: &mut Mistakes) {
+    check_warmup(cycles, cycles.get(&CYCLE_COUNT), mistakes);
+}
+
+fn check_warmup(table: &Fields, count: Option<u32>, mistakes: &mut Mistakes) {
+    let (Some(at), Some(Some(warmup)), Some(count)) =
+        (table.place_of(&WARMUP), table.get(&WARMUP), count)
+    else {
+        return;
+    };
+    if warmup > count.saturating_sub(2) {
+        let message = format!("`warmup` leaves less than two of {count} to be judged");
+        let help = format!(
+            "it takes \"auto\" and values from 0 to {}",
+            count.saturating_sub(2)
+        );
+        mistakes.push(Mistake::new(at, message).help(help));
+    }
+}
+
+/// Finds the mistakes of what the keys of `[ab]` say together.
+pub fn check_ab(ab: &Fields, mistakes: &mut Mistakes) {
+    if let Some(at) = ab
+        .place_of(&LIMIT)
+        .filter(|_| ab.place_of(&AB_METRIC).is_none())
+    {
+        let mistake = Mistake::new(at, "`limit` has no effect without `metric`");
+        mistakes.push(mistake.help("give `metric`, or the `limit` of each gate"));
+    }
+    let own = ab.place_of(&AB_METRIC).zip(ab.get(&AB_METRIC).flatten());
+    let own = own.map(|(at, metric)| (metric, at));
+    let gates = ab.items(&GATES).iter().filter_map(Node::fields);
+    let gates = gates.filter_map(|gate| gate.get(&GATE_METRIC).zip(gate.place_of(&GATE_METRIC)));
+    let gates: Vec<_> = own.into_iter().chain(gates).collect();
+    for (index, (metric, again)) in gates.iter().enumerate() {
+        let first = gates
+            .iter()
+            .take(index)
+            .find(|(earlier, _)| earlier == metric);
+        if let Some((_, first)) = first {
+            let message = format!("`{}` has two gates", metric.name());
+            let mistake = Mistake::new(*again, message).label("again here");
+            mistakes.push(mistake.also(*first, "first here"));
+        }
+    }
 }

@@ -4,147 +4,160 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use steppe_config::choice::Choices;
+use steppe_config::form::ANY;
+use steppe_config::key::{
+    Entry, Key, OptionalKey, boolean, choice, integer, key, list, map, table, text,
+};
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Needs, Spec, Table};
+use steppe_config::typed::{Fields, Node};
 
-use super::super::mistake::Mistake;
-use super::super::table::{At, Table};
 use super::super::{
     Collect, LiveBytes, ProfileSource, Program, Ready, Running, Service, Target, TargetProcess,
 };
-use super::duration;
+use super::forms::{HTTP_URL, PATH, POINTER, READY, TIME};
 use crate::limits::PID_MAX;
 
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// `[target]`.
+pub static TARGET: Table = Table {
+    name: "target",
+    doc: "The judged server, with all processes that it starts.",
+    keys: &[
+        &TARGET_CMD.spec,
+        &PID.spec,
+        &CGROUP.spec,
+        &ENV.spec,
+        &CWD.spec,
+        &READY_SIGN.spec,
+        &READY_TIMEOUT.spec,
+        &STOP_TIMEOUT.spec,
+        &LIVE_BYTES.spec,
+        &METRICS.spec,
+        &COLLECT.spec,
+        &PROFILE.spec,
+    ],
+    needs: Needs::One(&["cmd", "pid", "cgroup"]),
+};
 
-pub fn target(table: Table<'_>) -> Option<Target> {
-    match table.has("pid") || table.has("cgroup") {
-        true => running_target(table),
-        false => started_target(table),
-    }
-}
+static TARGET_CMD: OptionalKey<Vec<String>> =
+    key("cmd", list(&text(&ANY), 1), "Command line of the server.");
 
-/// One that the lab neither starts nor ends: no key says how.
-fn running_target(table: Table<'_>) -> Option<Target> {
-    let pid = table.count("pid", 1, PID_MAX);
-    let cgroup = table.text("cgroup").and_then(|path| {
-        if path.value.is_empty() {
-            let expected = "expected a folder, or a name as in /proc/PID/cgroup";
-            return table.refuse("cgroup", path.span, expected);
-        }
-        Some(PathBuf::from(path.value))
-    });
-    let is_one = table.has("pid") != table.has("cgroup") && !table.has("cmd");
-    if !is_one {
-        let message = "`target` has one of `cmd`, `pid` and `cgroup`";
-        table.say(Mistake::new(table.span(), message, "here"));
-        // Said already: not as an unknown key once more.
-        table.texts("cmd");
-    }
-    let (live_bytes, collect) = questions(&table);
-    let profile = whole(table.table("profile").map(profile_of_running));
-    let metrics = http_url(&table, "metrics");
-    let metrics = whole(table.has("metrics").then_some(metrics));
-    table.end();
-    let pid = pid.map(|pid| Running::Pid(pid.value));
-    let cgroup = cgroup.map(Running::Cgroup);
-    Some(Target {
-        process: TargetProcess::Running(pid.or(cgroup).filter(|_| is_one)?),
-        ready: Ready::After(Duration::ZERO),
-        ready_timeout: READY_TIMEOUT,
-        stop_timeout: STOP_TIMEOUT,
-        live_bytes: live_bytes?,
-        metrics: metrics?,
-        collect: collect?,
-        profile: profile?,
-    })
-}
+static PID: OptionalKey<u32> = key(
+    "pid",
+    integer(1, PID_MAX as u64),
+    "Judges a running process and its descendants.",
+);
 
-/// What the target is asked for in quiet moments; the inner `None` is nothing, the outer a mistake.
-fn questions(table: &Table<'_>) -> (Option<Option<LiveBytes>>, Option<Option<Collect>>) {
-    let live_bytes = table.table("live_bytes").map(live_bytes);
-    let collect = table.table("collect").map(collect);
-    (whole(live_bytes), whole(collect))
-}
+static CGROUP: OptionalKey<PathBuf> = key(
+    "cgroup",
+    text(&PATH),
+    "Judges all processes of a control group, given as its folder or as /proc/PID/cgroup names it.",
+);
 
-/// What is left out is fine; what is wrong is not.
-fn whole<T>(asked: Option<Option<T>>) -> Option<Option<T>> {
-    match asked {
-        Some(None) => None,
-        Some(some) => Some(some),
-        None => Some(None),
-    }
-}
+/// Environment of a program.
+pub static ENV: Key<Vec<(String, String)>> = key(
+    "env",
+    map(&ANY, &text(&ANY)),
+    "Environment variables, added to those of the lab.",
+)
+.or(Absent::Table);
 
-fn started_target(table: Table<'_>) -> Option<Target> {
-    // Neither is there; an unknown key is answered with them too.
-    _ = (table.text("pid"), table.text("cgroup"));
-    let command = program(&table);
-    let ready = table.required_text("ready", "ready = \"http://127.0.0.1:8080/\"");
-    let ready = ready.and_then(|text| ready_when(&table, &text));
-    let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
-    let stop_timeout = duration(&table, "stop_timeout", STOP_TIMEOUT);
-    let (live_bytes, collect) = questions(&table);
-    let profile = whole(table.table("profile").map(profile));
-    let metrics = http_url(&table, "metrics");
-    let metrics = whole(table.has("metrics").then_some(metrics));
-    table.end();
-    Some(Target {
-        process: TargetProcess::Command(command?),
-        ready: ready?,
-        ready_timeout,
-        stop_timeout,
-        live_bytes: live_bytes?,
-        metrics: metrics?,
-        collect: collect?,
-        profile: profile?,
-    })
-}
+/// Working directory of a program.
+pub static CWD: OptionalKey<PathBuf> = key(
+    "cwd",
+    text(&PATH),
+    "Working directory. Without it: the folder in which the lab was started.",
+);
 
-fn profile(table: Table<'_>) -> Option<ProfileSource> {
-    table.require("runtime", "runtime = \"node\"");
-    let runtimes = [
+static READY_SIGN: OptionalKey<Ready> = key(
+    "ready",
+    text(&READY),
+    "Sign that it has started: \"http://HOST:PORT/PATH\", \"tcp://ADDRESS:PORT\", \
+     \"log:PATTERN\" or \"after:2s\".",
+);
+
+static READY_TIMEOUT: Key<Duration> =
+    key("ready_timeout", text(&TIME), "Time to wait for this sign.").or(Absent::Text("30s"));
+
+static STOP_TIMEOUT: Key<Duration> = key(
+    "stop_timeout",
+    text(&TIME),
+    "Time between SIGTERM and SIGKILL.",
+)
+.or(Absent::Text("10s"));
+
+static METRICS: OptionalKey<String> = key(
+    "metrics",
+    text(&HTTP_URL),
+    "Endpoint with the target's metrics in Prometheus's text format.",
+);
+
+static LIVE_BYTES: OptionalKey<LiveBytes> = key("live_bytes", table(&LIVE, live_bytes), LIVE.doc);
+
+static LIVE: Table = Table {
+    name: "target.live_bytes",
+    doc: "Number of bytes that are allocated and not freed.",
+    keys: &[&LIVE_URL.spec, &LIVE_POINTER.spec],
+    needs: Needs::Nothing,
+};
+
+static LIVE_URL: Key<String> =
+    key("url", text(&HTTP_URL), "Endpoint that answers with JSON.").required();
+
+static LIVE_POINTER: Key<String> = key(
+    "pointer",
+    text(&POINTER),
+    "Place of the number in that JSON, such as \"/allocator/live_bytes\".",
+)
+.required();
+
+static COLLECT: OptionalKey<Collect> = key("collect", table(&COLLECTION, collect), COLLECTION.doc);
+
+static COLLECTION: Table = Table {
+    name: "target.collect",
+    doc: "Forces a garbage collection in each quiet moment, before memory is read.",
+    keys: &[&COLLECT_URL.spec, &SIGNAL.spec],
+    needs: Needs::One(&["url", "signal"]),
+};
+
+static COLLECT_URL: OptionalKey<String> =
+    key("url", text(&HTTP_URL), "Endpoint whose GET collects.");
+
+static SIGNAL: OptionalKey<Signal> = key(
+    "signal",
+    choice(&Choices::of(&[
+        ("HUP", Signal::HUP),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ])),
+    "Signal to the target's first process.",
+);
+
+static PROFILE: OptionalKey<ProfileSource> =
+    key("profile", table(&PROFILING, profile), PROFILING.doc);
+
+static PROFILING: Table = Table {
+    name: "target.profile",
+    doc: "Heap profiles of the runtime, after warm-up and at the end.",
+    keys: &[&RUNTIME.spec, &PPROF_URL.spec],
+    needs: Needs::Nothing,
+};
+
+static RUNTIME: Key<Runtime> = key(
+    "runtime",
+    choice(&Choices::of(&[
         ("go", Runtime::Go),
         ("node", Runtime::Node),
         ("python", Runtime::Python),
         ("java", Runtime::Java),
-    ];
-    let runtime = table.choice("runtime", &runtimes);
-    // The others have nothing to be asked by: there it is a key that is not known.
-    let url = if runtime.is_none_or(|runtime| runtime == Runtime::Go) {
-        http_url(&table, "url")
-    } else {
-        None
-    };
-    if runtime == Some(Runtime::Go) {
-        table.require("url", "url = \"http://127.0.0.1:6060/debug/pprof\"");
-    }
-    table.end();
-    match runtime? {
-        Runtime::Go => url.map(|url| ProfileSource::Go { url }),
-        Runtime::Node => Some(ProfileSource::Node),
-        Runtime::Python => Some(ProfileSource::Python),
-        Runtime::Java => Some(ProfileSource::Java),
-    }
-}
+    ])),
+    "The runtime: Go by net/http/pprof, Node.js by its inspector, Python by tracemalloc, Java by jcmd.",
+)
+.required();
 
-/// Node.js and Python have to be told at their start.
-fn profile_of_running(table: Table<'_>) -> Option<ProfileSource> {
-    let span = table.span();
-    let say = |message: &str, help: &str| Mistake::new(span, message, "").help(help);
-    let mistake = say(
-        "a profile of this runtime needs a target that the lab starts",
-        "give `target.cmd`; only go and java can be profiled while running",
-    );
-    let mistakes = table.mistakes();
-    let source = profile(table)?;
-    if matches!(source, ProfileSource::Node | ProfileSource::Python) {
-        mistakes.borrow_mut().push(mistake);
-        return None;
-    }
-    Some(source)
-}
-
-/// Words of `target.profile.runtime`.
+/// Values of `target.profile.runtime`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runtime {
     Go,
@@ -153,136 +166,204 @@ enum Runtime {
     Java,
 }
 
-fn collect(table: Table<'_>) -> Option<Collect> {
-    let url = http_url(&table, "url");
-    let signals = [
-        ("HUP", Signal::HUP),
-        ("USR1", Signal::USR1),
-        ("USR2", Signal::USR2),
-    ];
-    let signal = table.choice("signal", &signals);
-    let is_one = table.has("url") != table.has("signal");
-    if !is_one {
-        let message = "`target.collect` is either a `url` or a `signal`";
-        let mistake = Mistake::new(table.span(), message, "");
-        table.say(mistake.help("for example: collect = { signal = \"USR2\" }"));
-    }
-    table.end();
-    url.map(Collect::Url)
-        .or(signal.map(Collect::Signal))
-        .filter(|_| is_one)
-}
+static PPROF_URL: OptionalKey<String> = key(
+    "url",
+    text(&HTTP_URL),
+    "Base URL of net/http/pprof, such as \"http://127.0.0.1:6060/debug/pprof\". For \"go\" only.",
+);
 
-/// Of a question of the lab's own.
-fn http_url(table: &Table<'_>, key: &'static str) -> Option<String> {
-    let url = table.text(key)?;
-    if is_http(&url.value) {
-        return Some(url.value);
-    }
-    table.refuse(key, url.span, "expected http://HOST:PORT/PATH")
-}
+/// `[[service]]`.
+pub static SERVICE: Table = Table {
+    name: "service",
+    doc: "A process beside the target, such as an upstream of a gateway.",
+    keys: &[
+        &SERVICE_NAME.spec,
+        &CMD.spec,
+        &ENV.spec,
+        &CWD.spec,
+        &READY_SIGN.spec,
+        &READY_TIMEOUT.spec,
+        &AFTER.spec,
+        &MEASURE.spec,
+    ],
+    needs: Needs::Nothing,
+};
 
-/// It has a host, and a port that is one where it has any.
-fn is_http(url: &str) -> bool {
-    let Ok(uri) = url.parse::<hyper::Uri>() else {
-        return false;
+static SERVICE_NAME: Key<String> =
+    key("name", text(&ANY), "Names it in messages and its log.").required();
+
+/// Command line of a program beside the target.
+pub static CMD: Key<Vec<String>> =
+    key("cmd", list(&text(&ANY), 1), "Command line of the program.").required();
+
+static AFTER: OptionalKey<()> = key(
+    "after",
+    choice(&Choices::of(&[("target", ())])),
+    "Starts it after the target is ready, and ends it before the target.",
+);
+
+static MEASURE: Key<bool> = key(
+    "measure",
+    boolean(),
+    "Counts it with the target: memory, CPU, sockets.",
+)
+.or(Absent::No);
+
+/// The target that a table describes; `None`: a value of it is invalid, and its mistake was reported.
+pub fn target(table: &Fields) -> Option<Target> {
+    let running = match (table.get(&PID)?, table.get(&CGROUP)?) {
+        (Some(pid), _) => Some(Running::Pid(pid)),
+        (None, cgroup) => cgroup.map(Running::Cgroup),
     };
-    let Some(authority) = uri.authority() else {
-        return false;
-    };
-    let (host, address) = (authority.host(), authority.as_str());
-    let address = address
-        .rsplit_once('@')
-        .map_or(address, |(_, address)| address);
-    let has_port = address.len() > host.len();
-    uri.scheme_str() == Some("http")
-        && !host.is_empty()
-        && (!has_port || authority.port_u16().is_some())
-}
-
-fn live_bytes(table: Table<'_>) -> Option<LiveBytes> {
-    table.require("url", "url = \"http://127.0.0.1:9900/memory\"");
-    let url = http_url(&table, "url");
-    let pointer = table.required_text("pointer", "pointer = \"/allocator/live_bytes\"");
-    let pointer = pointer.and_then(|pointer| {
-        if pointer.value.is_empty() || pointer.value.starts_with('/') {
-            return Some(pointer.value);
+    let (process, ready) = match running {
+        Some(running) => (
+            TargetProcess::Running(running),
+            Ready::After(Duration::ZERO),
+        ),
+        None => {
+            let program = Program {
+                cmd: table.get(&TARGET_CMD)??,
+                env: table.get(&ENV)?.into_iter().collect(),
+                cwd: table.get(&CWD)?,
+            };
+            (TargetProcess::Command(program), table.get(&READY_SIGN)??)
         }
-        table.refuse(
-            "pointer",
-            pointer.span,
-            "a JSON pointer begins with a slash",
-        )
-    });
-    table.end();
-    Some(LiveBytes {
-        url: url?,
-        pointer: pointer?,
-    })
-}
-
-pub fn service(table: Table<'_>) -> Option<Service> {
-    let name = table.required_text("name", "name = \"origin\"");
-    let command = program(&table);
-    let ready = table.text("ready").map(|text| ready_when(&table, &text));
-    let ready_timeout = duration(&table, "ready_timeout", READY_TIMEOUT);
-    let after_target = table.choice("after", &[("target", true)]).unwrap_or(false);
-    let measure = table.flag("measure").unwrap_or(false);
-    table.end();
-    let ready = match ready {
-        Some(ready) => Some(ready?),
-        None => None,
     };
-    Some(Service {
-        name: name?.value,
-        command: command?,
+    Some(Target {
+        process,
         ready,
-        ready_timeout,
-        after_target,
-        measure,
+        ready_timeout: table.get(&READY_TIMEOUT)?,
+        stop_timeout: table.get(&STOP_TIMEOUT)?,
+        live_bytes: table.get(&LIVE_BYTES)?,
+        metrics: table.get(&METRICS)?,
+        collect: table.get(&COLLECT)?,
+        profile: table.get(&PROFILE)?,
     })
 }
 
-/// `cmd`, `env` and `cwd`, which targets, services and command loads have.
-pub fn program(table: &Table<'_>) -> Option<Program> {
-    // All are asked for, whatever is missing: a key that is not asked for is said to be unknown.
-    let env = table.map("env");
-    let cwd = table.text("cwd").map(|cwd| cwd.value.into());
-    if !table.has("cmd") {
-        table.required_text("cmd", "cmd = [\"my-server\", \"--port\", \"8080\"]");
-        return None;
-    }
-    let cmd = command_line(table, table.texts("cmd")?)?;
-    Some(Program { cmd, env, cwd })
+fn live_bytes(table: &Fields) -> Option<LiveBytes> {
+    Some(LiveBytes {
+        url: table.get(&LIVE_URL)?,
+        pointer: table.get(&LIVE_POINTER)?,
+    })
 }
 
-pub fn command_line(table: &Table<'_>, cmd: At<Vec<String>>) -> Option<Vec<String>> {
-    if cmd.value.first().is_none_or(String::is_empty) {
-        return table.refuse("cmd", cmd.span, "the first item names the program");
-    }
-    Some(cmd.value)
+fn collect(table: &Fields) -> Option<Collect> {
+    let url = table.get(&COLLECT_URL)?.map(Collect::Url);
+    url.or(table.get(&SIGNAL)?.map(Collect::Signal))
 }
 
-fn ready_when(table: &Table<'_>, text: &At<String>) -> Option<Ready> {
-    let value = text.value.as_str();
-    if is_http(value) {
-        return Some(Ready::Http(value.to_owned()));
+fn profile(table: &Fields) -> Option<ProfileSource> {
+    let url = table.get(&PPROF_URL)?;
+    match table.get(&RUNTIME)? {
+        Runtime::Go => url.map(|url| ProfileSource::Go { url }),
+        Runtime::Node => Some(ProfileSource::Node),
+        Runtime::Python => Some(ProfileSource::Python),
+        Runtime::Java => Some(ProfileSource::Java),
     }
-    if let Some(address) = value.strip_prefix("tcp://") {
-        return match address.parse() {
-            Ok(address) => Some(Ready::Tcp(address)),
-            Err(_) => table.refuse("ready", text.span.clone(), "expected tcp://ADDRESS:PORT"),
-        };
+}
+
+/// The service that a table describes.
+pub fn service(table: &Fields) -> Option<Service> {
+    Some(Service {
+        name: table.get(&SERVICE_NAME)?,
+        command: program(table)?,
+        ready: table.get(&READY_SIGN)?,
+        ready_timeout: table.get(&READY_TIMEOUT)?,
+        after_target: table.get(&AFTER)?.is_some(),
+        measure: table.get(&MEASURE)?,
+    })
+}
+
+/// `cmd`, `env` and `cwd`, which services and command loads have.
+pub fn program(table: &Fields) -> Option<Program> {
+    Some(Program {
+        cmd: table.get(&CMD)?,
+        env: table.get(&ENV)?.into_iter().collect(),
+        cwd: table.get(&CWD)?,
+    })
+}
+
+/// Finds the mistakes of what the target's keys say together.
+pub fn check(table: &Fields, mistakes: &mut Mistakes) {
+    check_command(table, &TARGET_CMD, mistakes);
+    if is_two(table, mistakes) {
+        return;
     }
-    if let Some(pattern) = value.strip_prefix("log:") {
-        return match regex::Regex::new(pattern) {
-            Ok(_) => Some(Ready::Log(pattern.to_owned())),
-            Err(_) => table.refuse("ready", text.span.clone(), "not a regular expression"),
-        };
+    if let Some(collect) = table.within(&COLLECT) {
+        is_two(collect, mistakes);
     }
-    if let Some(Ok(time)) = value.strip_prefix("after:").map(humantime::parse_duration) {
-        return Some(Ready::After(time));
+    let profile = table.within(&PROFILE);
+    if is_running(table) {
+        for name in ["env", "cwd", "ready", "ready_timeout", "stop_timeout"] {
+            let at = table.given(name);
+            refuse_for_running(at, &format!("`{name}`"), mistakes);
+        }
+        let runtime = profile.and_then(|profile| profile.get(&RUNTIME));
+        if matches!(runtime, Some(Runtime::Node | Runtime::Python)) {
+            let at = table.place_of(&PROFILE);
+            refuse_for_running(at, "a profile of this runtime", mistakes);
+        }
+    } else if table.place_of(&READY_SIGN).is_none() {
+        lacks(table, &READY_SIGN.spec, mistakes);
     }
-    let forms = "expected http://…, tcp://ADDRESS:PORT, log:PATTERN or after:2s";
-    table.refuse("ready", text.span.clone(), forms)
+    if let Some(profile) = profile {
+        match (profile.get(&RUNTIME), profile.place_of(&PPROF_URL)) {
+            (Some(Runtime::Go), None) => lacks(profile, &PPROF_URL.spec, mistakes),
+            (Some(Runtime::Go) | None, _) | (_, None) => {}
+            (Some(_), Some(at)) => {
+                let mistake = Mistake::new(at, "`url` has no effect without `runtime = \"go\"`");
+                mistakes.push(mistake.help("take it out"));
+            }
+        }
+    }
+}
+
+/// True if a table has two of the keys of which it needs one; the mistake was reported.
+fn is_two(table: &Fields, mistakes: &mut Mistakes) -> bool {
+    let names = table.table.needs.names();
+    let given = names.iter().filter_map(|name| table.given(name));
+    let [first, second, ..] = *given.collect::<Vec<_>>() else {
+        return false;
+    };
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!("`{}` takes one of {}", table.table.name, names.join(", "));
+    let mistake = Mistake::new(second, message).label("another one here");
+    mistakes.push(mistake.also(first, "one here"));
+    true
+}
+
+/// True if the lab does not start the target.
+pub fn is_running(table: &Fields) -> bool {
+    table.place_of(&PID).or(table.place_of(&CGROUP)).is_some()
+}
+
+/// True if the target has metrics, valid ones or not.
+pub fn has_metrics(table: &Fields) -> bool {
+    table.place_of(&METRICS).is_some()
+}
+
+/// Refuses a setting at this place for a target that runs already.
+pub fn refuse_for_running(at: Option<Span>, what: &str, mistakes: &mut Mistakes) {
+    if let Some(at) = at {
+        let message = format!("{what} needs a target that the lab starts");
+        let help = "give `target.cmd` instead of `pid` or `cgroup`, or take this out";
+        mistakes.push(Mistake::new(at, message).help(help));
+    }
+}
+
+fn lacks(table: &Fields, key: &Spec, mistakes: &mut Mistakes) {
+    let message = format!("`{}` lacks the key `{}`", table.table.name, key.name);
+    let mistake = Mistake::new(table.span, message).label("in this table");
+    mistakes.push(mistake.help(format!("{}: {}", key.name, key.doc)));
+}
+
+/// Refuses a command line without a program.
+pub fn check_command<K: Entry>(table: &Fields, cmd: &'static K, mistakes: &mut Mistakes) {
+    let program = table.items(cmd).first();
+    let is_empty = |node: &&Node| node.typed.value().is_some_and(String::is_empty);
+    if let Some(node) = program.filter(is_empty) {
+        let mistake = Mistake::new(node.span, "`cmd` has no program");
+        mistakes.push(mistake.help("its first item names the program"));
+    }
 }

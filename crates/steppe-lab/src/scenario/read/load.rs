@@ -1,0 +1,321 @@
+//! `[[load]]`: what drives the target.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use steppe_config::choice::Choices;
+use steppe_config::form::ANY;
+use steppe_config::key::{Key, OptionalKey, boolean, choice, integer, key, list, map, real, text};
+use steppe_config::mistake::Mistake;
+use steppe_config::mistakes::Mistakes;
+use steppe_config::table::{Absent, Needs, Table, Tagged, Variant};
+use steppe_config::typed::{Fields, Node, Typed};
+
+use super::super::{CommandLoad, DnsLoad, Expect, HttpLoad, Load, LoadKind, Pace};
+use super::forms::{
+    DNS_NAME, FIELD_NAME, FIELD_VALUE, LOAD_URL, METHOD, PATH, RECORD_TYPE, SOCKET, STATUSES, TIME,
+    TIME_OR_NONE,
+};
+use super::target::{CMD, CWD, ENV, check_command, program};
+use crate::limits::{BODY_BYTES_MAX, CONNECTIONS_MAX, GENERATOR_THREADS_MAX, STREAMS_MAX};
+
+/// `[[load]]`.
+pub static LOAD: Tagged = Tagged {
+    name: "load",
+    doc: "A source of operations. Several run at once.",
+    tag: "kind",
+    tag_doc: "HTTP/1.1, HTTP/2, DNS, or a program of yours.",
+    variants: &[
+        Variant {
+            name: "http",
+            doc: "HTTP/1.1, kept alive.",
+            table: Some(&HTTP),
+        },
+        Variant {
+            name: "h2",
+            doc: "HTTP/2: by ALPN with https, with prior knowledge with http.",
+            table: Some(&HTTP),
+        },
+        Variant {
+            name: "dns",
+            doc: DNS.doc,
+            table: Some(&DNS),
+        },
+        Variant {
+            name: "command",
+            doc: COMMAND.doc,
+            table: Some(&COMMAND),
+        },
+    ],
+};
+
+type Build = fn(&Fields) -> Option<LoadKind>;
+
+/// Builders of [`LOAD`]'s variants.
+const KINDS: [(&str, Build); 4] = [
+    ("http", |load| http(load).map(LoadKind::Http1)),
+    ("h2", |load| http(load).map(LoadKind::Http2)),
+    ("dns", |load| dns(load).map(LoadKind::Dns)),
+    ("command", |load| {
+        let command = program(load)?;
+        Some(LoadKind::Command(CommandLoad { command }))
+    }),
+];
+
+static HTTP: Table = Table {
+    name: "load",
+    doc: "HTTP/1.1, kept alive, or HTTP/2: by ALPN with https, with prior knowledge with http.",
+    keys: &[
+        &NAME.spec,
+        &RATE.spec,
+        &SEED.spec,
+        &RAMP.spec,
+        &THREADS.spec,
+        &TIMEOUT.spec,
+        &URL.spec,
+        &METHOD_KEY.spec,
+        &HEADERS.spec,
+        &BODY_BYTES.spec,
+        &EXPECT_STATUS.spec,
+        &CONNECTIONS.spec,
+        &STREAMS.spec,
+        &CA.spec,
+        &VERIFY.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static DNS: Table = Table {
+    name: "load",
+    doc: "Queries of DNS.",
+    keys: &[
+        &NAME.spec,
+        &RATE.spec,
+        &SEED.spec,
+        &RAMP.spec,
+        &THREADS.spec,
+        &TIMEOUT.spec,
+        &SERVER.spec,
+        &TRANSPORT.spec,
+        &NAMES.spec,
+        &SPREAD.spec,
+        &TYPE.spec,
+        &RCODE.spec,
+        &CONNECTIONS.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static COMMAND: Table = Table {
+    name: "load",
+    doc: "A program that writes the lines of the lab's protocol.",
+    keys: &[
+        &NAME.spec, &RATE.spec, &SEED.spec, &CMD.spec, &ENV.spec, &CWD.spec,
+    ],
+    needs: Needs::Nothing,
+};
+
+static NAME: OptionalKey<String> = key(
+    "name",
+    text(&ANY),
+    "Names it in reports. Without it: kind and number.",
+);
+
+static RATE: OptionalKey<f64> = key(
+    "rate_per_s",
+    real(0.001),
+    "An open loop with this rate. Without it, each connection starts the next operation after the \
+     last one.",
+);
+
+static SEED: OptionalKey<u64> = key(
+    "seed",
+    integer(0, u64::MAX),
+    "Seed of its random choices. Without it: its number in the file.",
+);
+
+static RAMP: Key<Duration> = key(
+    "ramp",
+    text(&TIME_OR_NONE),
+    "Time in which the rate, or the number of busy connections, rises from zero.",
+)
+.or(Absent::Text("0s"));
+
+static THREADS: Key<u32> = key(
+    "threads",
+    integer(1, GENERATOR_THREADS_MAX as u64),
+    "Threads that generate it.",
+)
+.or(Absent::Number(1));
+
+static TIMEOUT: Key<Duration> =
+    key("timeout", text(&TIME), "A slower response is an error.").or(Absent::Text("10s"));
+
+static URL: Key<String> = key("url", text(&LOAD_URL), "http://… or https://….").required();
+
+static METHOD_KEY: Key<String> =
+    key("method", text(&METHOD), "Method of the requests.").or(Absent::Text("GET"));
+
+static HEADERS: Key<Vec<(String, String)>> = key(
+    "headers",
+    map(&FIELD_NAME, &text(&FIELD_VALUE)),
+    "Header fields of the requests.",
+)
+.or(Absent::Table);
+
+static BODY_BYTES: Key<u64> = key(
+    "body_bytes",
+    integer(0, BODY_BYTES_MAX),
+    "Length of the request's content.",
+)
+.or(Absent::Number(0));
+
+static EXPECT_STATUS: Key<Vec<Expect>> = key(
+    "expect_status",
+    text(&STATUSES),
+    "Statuses that are a success, such as \"2xx, 429\".",
+)
+.or(Absent::Text("2xx"));
+
+static CONNECTIONS: Key<u32> = key(
+    "connections",
+    integer(1, CONNECTIONS_MAX as u64),
+    "Connections; over UDP: sockets.",
+)
+.or(Absent::Number(1));
+
+static STREAMS: Key<u32> = key(
+    "streams",
+    integer(1, STREAMS_MAX as u64),
+    "Concurrent requests on a connection, for HTTP/2.",
+)
+.or(Absent::Number(1));
+
+static CA: OptionalKey<PathBuf> = key(
+    "ca",
+    text(&PATH),
+    "PEM file of trusted authorities, beside the system's.",
+);
+
+static VERIFY: Key<bool> =
+    key("verify", boolean(), "`false` accepts any certificate.").or(Absent::Yes);
+
+static SERVER: Key<SocketAddr> = key("server", text(&SOCKET), "ADDRESS:PORT.").required();
+
+static TRANSPORT: Key<bool> = key(
+    "transport",
+    choice(&Choices::of(&[("udp", false), ("tcp", true)])),
+    "Transport of the queries.",
+)
+.or(Absent::Text("udp"));
+
+static NAMES: Key<Vec<String>> = key(
+    "names",
+    list(&text(&DNS_NAME), 1),
+    "Names that are queried in random order; `{n}` is replaced by a random number.",
+)
+.required();
+
+static SPREAD: Key<u64> =
+    key("spread", integer(1, u64::MAX), "`{n}` is below it.").or(Absent::Number(1_000_000));
+
+static TYPE: Key<String> =
+    key("record_type", text(&RECORD_TYPE), "Type of the records.").or(Absent::Text("A"));
+
+static RCODE: Key<&str> = key(
+    "expect_rcode",
+    choice(&Choices::of(&[
+        ("NOERROR", "NOERROR"),
+        ("NXDOMAIN", "NXDOMAIN"),
+        ("SERVFAIL", "SERVFAIL"),
+        ("REFUSED", "REFUSED"),
+        ("NOTIMP", "NOTIMP"),
+    ])),
+    "Response code of a success.",
+)
+.or(Absent::Text("NOERROR"));
+
+/// The loads of a list.
+pub fn loads(node: &Node) -> Option<Vec<Load>> {
+    let mut number = 0;
+    node.each(|node| {
+        number += 1;
+        load(node, number)
+    })
+}
+
+/// The load of this number in the file, from 1.
+fn load(node: &Node, number: u64) -> Option<Load> {
+    let Typed::Variant {
+        name: kind, fields, ..
+    } = &node.typed
+    else {
+        return None;
+    };
+    let (_, build) = KINDS.iter().find(|(name, _)| name == kind)?;
+    let name = fields.get(&NAME)?;
+    let rate = fields.get(&RATE)?;
+    let load = Load {
+        name: name.unwrap_or_else(|| format!("{kind} {number}")),
+        pace: rate.map_or(Pace::Closed, |rate_per_s| Pace::Open { rate_per_s }),
+        seed: fields.get(&SEED)?.unwrap_or(number),
+        ramp: Duration::ZERO,
+        threads: 1,
+        // That of a command is `cycles.timeout`.
+        timeout: Duration::MAX,
+        kind: build(fields)?,
+    };
+    if load.is_command() {
+        return Some(load);
+    }
+    Some(Load {
+        ramp: fields.get(&RAMP)?,
+        threads: fields.get(&THREADS)?,
+        timeout: fields.get(&TIMEOUT)?,
+        ..load
+    })
+}
+
+fn http(load: &Fields) -> Option<HttpLoad> {
+    Some(HttpLoad {
+        url: load.get(&URL)?,
+        method: load.get(&METHOD_KEY)?,
+        headers: load.get(&HEADERS)?,
+        body_bytes: load.get(&BODY_BYTES)?,
+        expect: load.get(&EXPECT_STATUS)?,
+        connections: load.get(&CONNECTIONS)?,
+        streams: load.get(&STREAMS)?,
+        ca: load.get(&CA)?,
+        verify: load.get(&VERIFY)?,
+    })
+}
+
+fn dns(load: &Fields) -> Option<DnsLoad> {
+    Some(DnsLoad {
+        server: load.get(&SERVER)?,
+        tcp: load.get(&TRANSPORT)?,
+        names: load.get(&NAMES)?,
+        spread: load.get(&SPREAD)?,
+        record_type: load.get(&TYPE)?,
+        expect_rcode: load.get(&RCODE)?.to_owned(),
+        connections: load.get(&CONNECTIONS)?,
+    })
+}
+
+/// Finds the mistakes of what the keys of loads say together.
+pub fn check(loads: &[Node], mistakes: &mut Mistakes) {
+    for node in loads {
+        let Typed::Variant { name, fields, .. } = &node.typed else {
+            continue;
+        };
+        let streams = fields.given(STREAMS.spec.name);
+        if let Some(at) = streams.filter(|_| *name == "http") {
+            let mistake = Mistake::new(at, "`streams` has no effect without `kind = \"h2\"`");
+            mistakes.push(mistake.help("take it out, or set `kind = \"h2\"`"));
+        }
+        if std::ptr::eq(fields.table, &raw const COMMAND) {
+            check_command(fields, &CMD, mistakes);
+        }
+    }
+}
