@@ -5,9 +5,18 @@
 
 use crate::defaults;
 use crate::mistake::Span;
-use crate::table::{Absent, Spec, Support};
+use crate::table::{Absent, Spec, Support, Table};
 use crate::taken;
 use crate::typed::{Field, Fields, Named, Node, Typed};
+
+impl Table {
+    /// The table of a file that gives none of its keys.
+    #[must_use]
+    pub fn defaults(&'static self) -> Fields {
+        let (table, span, given) = (self, Span::at(0), Vec::new());
+        Fields { table, span, given }
+    }
+}
 
 impl Fields {
     /// The value of a key; `None` when it is absent without a default.

@@ -3,7 +3,6 @@
 //! Every value here is within its range: the reader of a configuration file
 //! builds these types or reports a mistake, and nothing validates them again.
 
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +33,9 @@ pub use filter::{
     Redirect, RequestId,
 };
 pub use keys::cache::Cache;
+pub use keys::listener::{
+    Listener, ListenerKeys, ListenerLimits, ListenerRoutes, ListenerTimeouts,
+};
 pub use protocol::{H1, H2, H2C, ProtocolName};
 pub use rate_limit::{Rate, RateKey, RateLimit, RateStore};
 pub use tls::{ClientCertMatch, ListenerTls};
@@ -58,132 +60,6 @@ pub struct Gateway {
     pub filters: Vec<Filter>,
     /// Which requests go where, in the order of the file.
     pub routes: Vec<Route>,
-}
-
-/// One `[[http.listener]]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Listener {
-    /// The socket to bind.
-    pub address: ListenAddress,
-    /// What is spoken on it, at least one.
-    pub protocols: Vec<ProtocolName>,
-    /// TLS below them. `None`: none.
-    pub tls: Option<ListenerTls>,
-    /// The port that every request is redirected to by https, on a listener without TLS.
-    pub redirect_https: Option<NonZeroU16>,
-    /// Trusted proxies say first who they connect for; others are turned away.
-    pub proxy_protocol: bool,
-    /// Which routes its requests take.
-    pub routes: ListenerRoutes,
-    /// What becomes of fields whose name has an underscore.
-    pub underscores: Underscores,
-    /// What one client may ask of it.
-    pub limits: ListenerLimits,
-    /// How long a client may take.
-    pub timeouts: ListenerTimeouts,
-    /// What errors call it by.
-    pub keys: ListenerKeys,
-}
-
-/// Keys that a listener comes from: those of the gateway, unless it is one of another service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListenerKeys {
-    /// Of its address.
-    pub listen: &'static str,
-    /// Of its TLS.
-    pub tls: &'static str,
-}
-
-impl Default for ListenerKeys {
-    fn default() -> Self {
-        Self {
-            listen: "http.listener.listen",
-            tls: "http.listener.tls",
-        }
-    }
-}
-
-impl Listener {
-    /// Without TLS, with every default.
-    #[must_use]
-    pub fn of(address: ListenAddress, protocols: Vec<ProtocolName>) -> Self {
-        Self {
-            address,
-            protocols,
-            tls: None,
-            redirect_https: None,
-            proxy_protocol: false,
-            routes: ListenerRoutes::default(),
-            underscores: Underscores::default(),
-            limits: ListenerLimits::default(),
-            timeouts: ListenerTimeouts::default(),
-            keys: ListenerKeys::default(),
-        }
-    }
-}
-
-/// Which routes the requests of a listener take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ListenerRoutes {
-    /// Those that name no listener.
-    #[default]
-    Shared,
-    /// Those that name it, and no others.
-    Own,
-}
-
-/// Limits of a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListenerLimits {
-    /// Request line and fields together, in bytes: 431 (414 where the request line alone exceeds it).
-    pub header_bytes: usize,
-    /// Field lines in a request: 431.
-    pub header_count: usize,
-    /// Content of a request, in bytes: 413.
-    pub body_bytes: u64,
-    /// Connections open at once, of the node: 503.
-    pub connections: usize,
-    /// Exchanges at once on one connection, where the protocol has several.
-    pub streams: usize,
-    /// TLS handshakes in progress at once, of the node: more wait.
-    pub handshakes: usize,
-}
-
-impl Default for ListenerLimits {
-    fn default() -> Self {
-        Self {
-            header_bytes: 16 << 10,
-            header_count: 100,
-            body_bytes: 64 << 20,
-            connections: 10_000,
-            streams: 100,
-            handshakes: 1_000,
-        }
-    }
-}
-
-/// Timeouts of a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListenerTimeouts {
-    /// From the connection to the end of its TLS handshake.
-    pub handshake: Duration,
-    /// From a request's first byte to the end of its head: 408.
-    pub header: Duration,
-    /// Between requests on a kept-alive connection, and between two reads of a body.
-    pub idle: Duration,
-    /// A response write that makes no progress.
-    pub write_stall: Duration,
-}
-
-impl Default for ListenerTimeouts {
-    fn default() -> Self {
-        Self {
-            handshake: Duration::from_secs(10),
-            header: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
-            write_stall: Duration::from_secs(30),
-        }
-    }
 }
 
 /// One `[http.upstream.NAME]`.

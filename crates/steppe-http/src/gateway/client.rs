@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
 use steppe_net::proxy_protocol::Ends;
@@ -110,6 +111,12 @@ impl ClientContext {
     #[must_use]
     pub fn settings(&self) -> Rc<ListenerSettings> {
         self.listener.settings()
+    }
+
+    /// Time that the client has to accept the next part of a response.
+    #[must_use]
+    pub fn write_timeout(&self) -> Duration {
+        self.settings().timeouts.write_stall
     }
 
     /// A deadline for a further task of the connection: one for each exchange where many

@@ -295,8 +295,7 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
                 fields,
                 content: RefusalContent::Word,
             });
-            let write_stall = self.client.settings().timeouts.write_stall;
-            self.deadline.set(now, write_stall);
+            self.deadline.set(now, self.client.write_timeout());
         }
         if let Poll::Ready(flushed) = self.down.poll_flush(cx) {
             return Poll::Ready(flushed.map_or(End::Aborted, |()| End::Response));

@@ -116,7 +116,7 @@ pub static QUERY: Key<Vec<(String, String)>> = key(
 .secret()
 .or(Absent::Table);
 
-/// What the client's certificate must have.
+/// Conditions on the client's certificate.
 pub static CLIENT_CERT: OptionalKey<ClientCertMatch> = key(
     "client_cert",
     table(&client_cert::TABLE, client_cert::build),

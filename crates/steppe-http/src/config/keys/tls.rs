@@ -95,7 +95,7 @@ fn transport_security(text: &str, _: &Path) -> Read<String> {
     field_value(text)
 }
 
-/// What is wrong with a directive, its name in lower case.
+/// The fault of a directive, its name in lower case.
 fn directive_fault(name: &str, value: Option<&str>) -> Option<&'static str> {
     if !is_token(name.as_bytes()) {
         return Some("is not a directive");

@@ -383,7 +383,7 @@ fn without_grpc(upstream: &Fields) -> Option<&'static str> {
     upstream.chosen(&PROTOCOL).filter(|_| codec != H2)
 }
 
-/// Whoever says how servers are verified does not mean them to be spoken to without TLS.
+/// Keys about the verification of servers have no effect without TLS.
 fn protocol(upstream: &Fields, mistakes: &mut Mistakes) {
     // Beside `respond` there is no protocol, and `tls` was refused already.
     let (Some(at), Some(((codec, None), set_at))) =

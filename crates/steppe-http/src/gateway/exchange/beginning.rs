@@ -185,7 +185,7 @@ impl Core {
         let total_at = total.and_then(|total| self.began_at.checked_add(total));
         self.timeouts = Timeouts {
             request_content: timeouts.idle,
-            response_content: timeouts.write_stall,
+            response_content: client.write_timeout(),
             first_byte: upstream.map_or(local, |timeouts| timeouts.first_byte),
             upstream_idle: upstream.map_or(local, |timeouts| timeouts.idle),
             total_at,

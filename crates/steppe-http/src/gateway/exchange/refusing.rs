@@ -204,7 +204,7 @@ impl Exchange {
         }
         if !self.core.log.is_refusal_timed {
             self.core.log.is_refusal_timed = true;
-            deadline.set(now, client.settings().timeouts.write_stall);
+            deadline.set(now, client.write_timeout());
         }
         ready!(deadline.poll_passed(cx));
         Poll::Ready(End::Aborted)

@@ -8,7 +8,7 @@ use steppe_config::mistakes::Mistakes;
 use crate::config::{ClientCertMatch, HostPattern};
 use crate::path::{PathPattern, PatternSegment};
 
-/// What decides whether a request takes a route, in a form that can be compared.
+/// Conditions under which a request takes a route, in a form that can be compared.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Predicates {
     pub(super) path: Vec<Shape>,
@@ -92,7 +92,7 @@ impl Group {
     }
 }
 
-/// Whether it is a wildcard, and its text.
+/// True for a wildcard; and its text.
 fn host_key(host: &HostPattern) -> (bool, String) {
     match host {
         HostPattern::Exact(name) => (false, name.clone()),
