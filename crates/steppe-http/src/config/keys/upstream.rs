@@ -282,7 +282,6 @@ fn servers(upstream: &Fields) -> Option<Servers> {
 }
 
 /// TLS to the servers of an upstream. `None` on the outside: a value is invalid, or there are no servers.
-#[expect(clippy::option_option, reason = "invalid and absent are two things")]
 pub fn trust(upstream: &Fields) -> Option<Option<ServerTrust>> {
     match upstream.get(&PROTOCOL)? {
         (_, None) => Some(None),
