@@ -76,7 +76,7 @@ static CLIENT_CA: OptionalKey<PathBuf> = key(
 );
 
 /// Client certificates; `None`: none is requested.
-pub static CLIENT_AUTH: Key<Option<fn(ClientTrust) -> ClientAuth>> = key(
+pub static CLIENT_AUTH: Key<Option<WithTrust>> = key(
     "client_auth",
     choice(&AUTHS),
     "Client certificates. \"none\": not requested. \"optional\": a certificate that is presented must be \
@@ -91,7 +91,10 @@ static CLIENT_CRL: Key<Vec<PathBuf>> = key(
 )
 .or(Absent::Texts(&[]));
 
-static AUTHS: Choices<Option<fn(ClientTrust) -> ClientAuth>> = Choices::of(&[
+/// The way to ask for certificates, once it is known whom to trust.
+pub type WithTrust = fn(ClientTrust) -> ClientAuth;
+
+static AUTHS: Choices<Option<WithTrust>> = Choices::of(&[
     ("none", None),
     ("optional", Some(ClientAuth::Optional)),
     ("required", Some(ClientAuth::Required)),
