@@ -141,6 +141,15 @@ impl Timeline {
         }
     }
 
+    /// Sets the clock by the first times that there are: no more follow.
+    pub fn conclude(&mut self) {
+        if let Some(Settling { least_ns, .. }) = self.settling.take() {
+            let [first, second] = least_ns;
+            self.clock
+                .shift(if second.is_finite() { second } else { first });
+        }
+    }
+
     fn judge(&mut self, ns: u64, error_ns: f64) -> Verdict {
         let mut doubt = match self.doubt {
             Some(doubt) if (doubt.least_ns > 0.0) == (error_ns > 0.0) => doubt,
@@ -325,6 +334,20 @@ mod tests {
         assert_eq!(verdict, Verdict::Follows);
         let time_ns = timeline.time_of(0).unwrap();
         assert!(time_ns.abs_diff(1_000 * MS) < 1_000, "{time_ns}");
+    }
+
+    #[test]
+    fn few_times_are_as_good_as_they_are() {
+        for (late_ms, first_ms) in [(&[9][..], 1_009), (&[9, 4], 1_009), (&[9, 0, 4], 1_004)] {
+            let mut timeline = Timeline::new(FORMAT, Times::Told);
+            for (step, late_ms) in (0_u64..).zip(late_ms) {
+                timeline.observe(step * 480, (1_000 + step * 10 + late_ms) * MS);
+            }
+            timeline.conclude();
+            assert!(timeline.is_settled());
+            let time_ns = timeline.time_of(0).unwrap();
+            assert!(time_ns.abs_diff(first_ms * MS) < 1_000, "{time_ns}");
+        }
     }
 
     #[test]

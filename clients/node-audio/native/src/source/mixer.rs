@@ -68,6 +68,25 @@ impl Lane {
         }
     }
 
+    /// Leaves out what is before the next frame that goes out.
+    fn catch_up(&mut self, next: u64) {
+        if self.end() <= next {
+            self.spans.clear();
+            self.start = next;
+            return;
+        }
+        let mut late = next.saturating_sub(self.start);
+        while let Some(span) = self.spans.front_mut().filter(|_| late > 0) {
+            let passed = span.frames.min(late);
+            span.frames -= passed;
+            self.start += passed;
+            late -= passed;
+            if span.frames == 0 {
+                self.spans.pop_front();
+            }
+        }
+    }
+
     /// The first span, and the place where it ends.
     fn first(&self) -> (Option<Span>, u64) {
         match self.spans.front() {
@@ -160,6 +179,20 @@ impl Mixer {
         }
     }
 
+    /// Takes note of frames that a stream has lost and that no samples follow.
+    pub fn lose(&mut self, id: u32, lost: Loss) {
+        let (next, time) = (self.next, self.time_of(self.next));
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
+            return;
+        };
+        let time = Time {
+            ns: time,
+            is_estimated: true,
+        };
+        lane.catch_up(next);
+        lane.append(Kind::Hole(lost), lost.frames, time);
+    }
+
     /// Takes samples of a stream.
     pub fn push(&mut self, id: u32, samples: impl Iterator<Item = f32>, stamp: Stamp) {
         let Stamp { lost, time } = stamp;
@@ -176,21 +209,7 @@ impl Mixer {
         } else {
             lane.append(Kind::Hole(lost), lost.frames, time);
         }
-        if lane.end() <= next {
-            lane.spans.clear();
-            lane.start = next;
-        } else {
-            let mut late = next.saturating_sub(lane.start);
-            while let Some(span) = lane.spans.front_mut().filter(|_| late > 0) {
-                let passed = span.frames.min(late);
-                span.frames -= passed;
-                lane.start += passed;
-                late -= passed;
-                if span.frames == 0 {
-                    lane.spans.pop_front();
-                }
-            }
-        }
+        lane.catch_up(next);
         let before = lane.samples.len();
         lane.samples.extend(samples);
         let frames = (lane.samples.len() - before) / channels;
@@ -482,6 +501,26 @@ mod tests {
         mixer.push(1, frames(0.5, 10), stamp(100, 1_140));
         mixer.push(2, frames(0.25, 10), stamp(100, 1_140));
         assert_eq!(pulled(&mut mixer, 1_150), "100 lost, 10x0.75@1140");
+    }
+
+    #[test]
+    fn what_a_stream_has_lost_at_its_end_is_told() {
+        let mut mixer = mixer(2);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
+        mixer.lose(2, Loss::exact(5));
+        mixer.set(2, Activity::Ended, 1_010 * MS);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_010));
+        let told = "10x0.75@1000, 5x0.5?@1010, 5x0.5@1015";
+        assert_eq!(pulled(&mut mixer, 1_020), told);
+        mixer.lose(1, Loss::exact(5));
+        mixer.set(1, Activity::Ended, 1_020 * MS);
+        // One that never had a frame.
+        mixer.set(3, Activity::Playing, 1_020 * MS);
+        mixer.lose(3, Loss::exact(7));
+        mixer.set(3, Activity::Ended, 1_020 * MS);
+        assert_eq!(pulled(&mut mixer, 1_020), "5 lost, 2 lost");
+        assert!(mixer.lanes.is_empty());
     }
 
     #[test]

@@ -113,17 +113,17 @@ impl Program {
             if looked.elapsed() >= look_every || is_stale {
                 looked = Instant::now();
                 if self.is_over(session, streams) {
-                    return Ok(());
+                    return streams.deliver(session, outage);
                 }
             }
             let idle_turn = streams.mixer.is_idle().then_some(self.packet);
-            let turns = streams.lanes.iter().map(|lane| lane.stream.turn_max());
+            let turns = streams.lanes.iter().filter_map(Lane::turn_max);
             let turn = turns.chain(idle_turn).fold(look_every, Duration::min);
             connection.turn(turn).map_err(fault)?;
             if !connection.is_ready() {
                 return Err(fault(connection.fault("pa_context_get_state")));
             }
-            is_stale = streams.step();
+            is_stale = streams.step()?;
             streams.deliver(session, outage)?;
         }
         Ok(())
@@ -187,72 +187,97 @@ struct Streams<'c> {
 impl<'c> Streams<'c> {
     /// Opens and closes streams, so that those are recorded that the program plays.
     fn refresh(&mut self, playing: &[Playing]) -> Result<()> {
-        let is_new = |one: &&Playing| !self.lanes.iter().any(|lane| lane.index == one.index);
-        let added: Vec<&Playing> = playing.iter().filter(is_new).collect();
+        self.close_ended(playing)?;
+        let is_wanted = |one: &&Playing| {
+            let mut lanes = self.lanes.iter();
+            !lanes.any(|lane| lane.index == one.index && lane.stream.is_some())
+        };
+        let wanted: Vec<&Playing> = playing.iter().filter(is_wanted).collect();
         let connection = self.connection;
-        if !added.is_empty() {
+        if !wanted.is_empty() {
             let sources = connection.sources();
             let sources = sources.map_err(|fault| connection.error(fault, ""))?;
-            let found = added.into_iter().filter_map(|one| {
-                let resolved = Resolved::stream(&sources, one)?;
-                Some((one.index, resolved))
-            });
-            for (index, resolved) in found.take(PROGRAM_STREAMS_MAX - self.lanes.len()) {
-                self.open(index, resolved)?;
+            for one in wanted {
+                let resolved = Resolved::stream(&sources, one);
+                let stream = resolved.and_then(|resolved| self.open(resolved));
+                self.record(one.index, stream)?;
             }
         }
         for lane in &self.lanes {
-            let activity = match playing.iter().find(|one| one.index == lane.index) {
+            let one = playing.iter().find(|one| one.index == lane.index);
+            let activity = match one {
                 Some(one) if one.is_corked => Activity::Paused,
                 Some(_) => Activity::Playing,
                 None => Activity::Ended,
             };
             self.mixer.set(lane.id, activity, clock::now_ns());
         }
-        self.lanes
-            .retain(|lane| playing.iter().any(|one| one.index == lane.index));
         Ok(())
     }
 
-    fn open(&mut self, index: u32, resolved: Resolved) -> Result<()> {
-        // The server converts a stream of another sink.
-        let format = StreamFormat {
-            format: in_floats(self.format.format),
-            map: self.format.map,
-        };
-        let mut resolved = resolved;
-        resolved.format = format;
-        let request = resolved.request(self.packet);
-        // A stream that has ended meanwhile can't be recorded.
-        let recording = Recording::start(self.connection, &request).map(Rc::new);
-        let opened = recording.and_then(|recording| {
-            let mut stream = Stream::new(self.connection, recording, resolved);
-            stream.ask_begin()?;
-            Ok(stream)
-        });
-        if let Ok(stream) = opened {
-            let mut lane = Lane::new(stream, format)?;
-            lane.index = index;
-            lane.id = self.opened;
-            self.opened = self.opened.wrapping_add(1);
-            self.lanes.push(lane);
+    /// Takes the last frames of streams that the program plays no more.
+    fn close_ended(&mut self, playing: &[Playing]) -> Result<()> {
+        let is_over = |lane: &Lane<'_>| !playing.iter().any(|one| one.index == lane.index);
+        for mut lane in self.lanes.extract_if(.., |lane| is_over(lane)) {
+            lane.ask_end()?;
+            lane.end_stream()?;
+            lane.close(&mut self.mixer);
         }
         Ok(())
     }
 
-    /// Takes what the streams have; true: one has ended, by itself or since it was moved.
-    fn step(&mut self) -> bool {
-        let before = self.lanes.len();
-        let mixer = &mut self.mixer;
-        self.lanes.retain_mut(|lane| {
-            let outcome = lane.stream.step(&mut lane.session, &mut lane.outage);
-            lane.take(mixer);
-            if outcome.is_err() {
-                mixer.set(lane.id, Activity::Ended, clock::now_ns());
+    /// Starts to record a stream. `None`: it has ended meanwhile.
+    fn open(&self, resolved: Resolved) -> Option<Stream<'c>> {
+        let mut resolved = resolved;
+        // The server converts a stream of another sink.
+        resolved.format = self.lane_format();
+        let request = resolved.request(self.packet);
+        let recording = Rc::new(Recording::start(self.connection, &request).ok()?);
+        let mut stream = Stream::new(self.connection, recording, resolved);
+        stream.ask_begin().ok()?;
+        Some(stream)
+    }
+
+    fn lane_format(&self) -> StreamFormat {
+        StreamFormat {
+            format: in_floats(self.format.format),
+            map: self.format.map,
+        }
+    }
+
+    /// Gives a stream that was opened to its lane: where the server has moved it, to the one that it had, which
+    /// counts what is missing in between.
+    fn record(&mut self, index: u32, stream: Option<Stream<'c>>) -> Result<()> {
+        let format = self.lane_format();
+        let at = self.lanes.iter().position(|lane| lane.index == index);
+        match (at, stream) {
+            (Some(at), Some(stream)) => self.lanes[at].begin(stream, format)?,
+            (Some(at), None) => self.lanes.remove(at).close(&mut self.mixer),
+            (None, Some(stream)) if self.lanes.len() < PROGRAM_STREAMS_MAX => {
+                let mut lane = Lane::new(format)?;
+                (lane.index, lane.id) = (index, self.opened);
+                lane.begin(stream, format)?;
+                self.opened = self.opened.wrapping_add(1);
+                self.lanes.push(lane);
             }
-            outcome.is_ok()
-        });
-        self.lanes.len() < before
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what the streams have; true: the server has ended one, by itself or since it was moved.
+    fn step(&mut self) -> Result<bool> {
+        let mut has_ended = false;
+        for lane in &mut self.lanes {
+            if let Some(stream) = &mut lane.stream
+                && stream.step(&mut lane.session, &mut lane.outage).is_err()
+            {
+                lane.end_stream()?;
+                has_ended = true;
+            }
+            lane.take(&mut self.mixer);
+        }
+        Ok(has_ended)
     }
 
     /// Gives out what is mixed.
@@ -301,8 +326,8 @@ impl<'c> Streams<'c> {
     }
 }
 
-/// Copies of a frame before it goes out: into the ring of its stream, out of it, mixed, encoded.
-const LANE_COPIES: u64 = 4;
+/// Copies of a frame before it goes out: out of libpulse, into the ring of its stream, out of it, mixed, encoded.
+const LANE_COPIES: u64 = 5;
 
 /// A stream that is recorded into a ring of its own. The session and the consumer go before the memory.
 struct Lane<'c> {
@@ -310,7 +335,8 @@ struct Lane<'c> {
     index: u32,
     /// Number of the stream in the mixer: an index may be recorded again.
     id: u32,
-    stream: Stream<'c>,
+    /// `None`: the server has ended it.
+    stream: Option<Stream<'c>>,
     session: Session,
     outage: Outage,
     consumer: Consumer,
@@ -320,7 +346,7 @@ struct Lane<'c> {
 }
 
 impl<'c> Lane<'c> {
-    fn new(stream: Stream<'c>, format: StreamFormat) -> Result<Self> {
+    fn new(format: StreamFormat) -> Result<Self> {
         let frames = format.format.rate * PROGRAM_PACKET_MS / 1_000;
         let layout = Layout::new(PROGRAM_SLOTS, frames * format.format.frame_bytes())?;
         let heap = Heap::new(layout.bytes);
@@ -336,22 +362,52 @@ impl<'c> Lane<'c> {
         };
         let packetizer = Packetizer::new(ring, settings)?;
         let control = Arc::new(Control::default());
-        let (mut session, _) = Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}));
-        let mut outage = Outage::default();
-        outage.over(&mut session, "stream", format)?;
+        let (session, _) = Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}));
         Ok(Self {
             index: 0,
             id: 0,
-            stream,
+            stream: None,
             session,
-            outage,
+            outage: Outage::default(),
             consumer,
             next: 0,
             _heap: heap,
         })
     }
 
-    /// Hands what has come to the mixer.
+    fn begin(&mut self, stream: Stream<'c>, format: StreamFormat) -> Result<()> {
+        self.outage.over(&mut self.session, "stream", format)?;
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    fn turn_max(&self) -> Option<Duration> {
+        self.stream.as_ref().map(Stream::turn_max)
+    }
+
+    fn ask_end(&mut self) -> Result<()> {
+        match &mut self.stream {
+            Some(stream) => stream.ask_end(&mut self.session, &mut self.outage),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the last frames of its stream, and notes when they ended: another one may follow.
+    fn end_stream(&mut self) -> Result<()> {
+        if let Some(mut stream) = self.stream.take() {
+            stream.finish(&mut self.session, &mut self.outage)?;
+            self.outage.began(&mut self.session, stream.end_ns())?;
+        }
+        Ok(())
+    }
+
+    /// Hands the rest to the mixer: no stream follows.
+    fn close(mut self, mixer: &mut Mixer) {
+        self.take(mixer);
+        mixer.set(self.id, Activity::Ended, clock::now_ns());
+    }
+
+    /// Hands what has come to the mixer, and what is lost after it.
     fn take(&mut self, mixer: &mut Mixer) {
         self.session.flush();
         while let Some(taken) = self.consumer.take() {
@@ -370,6 +426,11 @@ impl<'c> Lane<'c> {
             let samples = self.consumer.words(&taken).map(f32::from_bits);
             mixer.push(self.id, samples, stamp);
             self.consumer.release(&taken);
+        }
+        let end = self.consumer.counter(Counter::Frames);
+        if end > self.next {
+            mixer.lose(self.id, Loss::estimated(end - self.next));
+            self.next = end;
         }
     }
 }

@@ -88,6 +88,8 @@ pub struct Stream<'c> {
     /// When the stream had no frame yet.
     opened_ns: Option<u64>,
     is_suspended: bool,
+    /// No report told the time of the first frame.
+    is_time_estimated: bool,
 }
 
 impl<'c> Stream<'c> {
@@ -112,6 +114,7 @@ impl<'c> Stream<'c> {
             asked_ns: 0,
             opened_ns: None,
             is_suspended: false,
+            is_time_estimated: false,
         }
     }
 
@@ -123,6 +126,23 @@ impl<'c> Stream<'c> {
         for _ in 0..CLOCK_LOOKS {
             let timing = self.recording.timing()?;
             self.begin(timing);
+        }
+        Ok(())
+    }
+
+    /// Asks for a last report of a stream whose sound has ended: what the server sends before it has come then.
+    ///
+    /// # Errors
+    /// Those of [`Session::push`]. A server that does not answer tells nothing more.
+    pub fn ask_end(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        if !self.recording.is_ready() {
+            return Ok(());
+        }
+        // The answer to an earlier question is older than the end.
+        for _ in 0..2 {
+            if let Ok(Some(timing)) = self.recording.timing() {
+                self.compare(session, outage, timing)?;
+            }
         }
         Ok(())
     }
@@ -162,6 +182,7 @@ impl<'c> Stream<'c> {
             let turned = self.connection.turn(self.turn_max());
             turned.map_err(|fault| self.error(fault))?;
             if self.is_superseded(wanted)? {
+                self.finish(session, outage)?;
                 return Ok(());
             }
             self.step(session, outage)?;
@@ -187,7 +208,9 @@ impl<'c> Stream<'c> {
     /// The stream ended, or those of [`Session::push`].
     pub fn step(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if !self.recording.is_ready() {
-            return Err(self.error(self.connection.fault("pa_stream_get_state")));
+            let fault = self.connection.fault("pa_stream_get_state");
+            self.finish(session, outage)?;
+            return Err(self.error(fault));
         }
         self.look_at_device(session, outage)?;
         self.look_at_arrivals();
@@ -198,6 +221,39 @@ impl<'c> Stream<'c> {
             self.drain(session, outage, u64::MAX)?;
         }
         Ok(())
+    }
+
+    /// Delivers what has come of a stream that has ended or is given up, without waiting for reports. Frames that
+    /// the server had recorded by its last report, and that did not come, are lost.
+    ///
+    /// # Errors
+    /// Those of [`Session::push`].
+    pub fn finish(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        self.hold = None;
+        self.set_time();
+        self.drain(session, outage, u64::MAX)?;
+        if let Some(gap) = self.gap {
+            self.leap(session, gap)?;
+        }
+        let unread = self.written.saturating_sub(self.next);
+        if unread > 0 {
+            session.lose(Loss::estimated(unread))?;
+            self.next += unread;
+        }
+        session.flush();
+        Ok(())
+    }
+
+    /// Settles the time of the first frame by the reports that there are; without any, by its arrival.
+    fn set_time(&mut self) {
+        if self.next_ns().is_none() {
+            let frames = self.frames_in(self.recording.readable_bytes());
+            let length_ns = self.resolved.format.format.duration_ns(frames);
+            let ns = clock::now_ns().saturating_sub(length_ns);
+            self.timeline.observe(self.next, ns);
+            self.is_time_estimated = true;
+        }
+        self.timeline.conclude();
     }
 
     /// `true`: the default is another device than this.
@@ -417,7 +473,10 @@ impl<'c> Stream<'c> {
             return Ok(());
         }
         let data = Data::Bytes(bytes);
-        let time = Time::of_device(self.next_ns().unwrap_or_default());
+        let time = Time {
+            ns: self.next_ns().unwrap_or_default(),
+            is_estimated: self.is_time_estimated,
+        };
         outage.close_gap(session, time.ns)?;
         self.next += data.count(self.resolved.format.format);
         session.push(data, time)

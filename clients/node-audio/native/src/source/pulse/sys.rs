@@ -7,10 +7,12 @@
 
 mod abi;
 mod connection;
+mod kept;
 mod positions;
 mod query;
 mod stream;
 
 pub use connection::{Change, Connection, Fault};
+pub use kept::Fragment;
 pub use query::{Playing, ServerDefaults, SourceEntry};
-pub use stream::{Fragment, Recording, Request, Timing};
+pub use stream::{Recording, Request, Timing};

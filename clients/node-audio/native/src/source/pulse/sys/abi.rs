@@ -195,6 +195,9 @@ pub type OnChange = extern "C" fn(*mut Context, c_int, u32, *mut c_void);
 /// `pa_stream_notify_cb_t`.
 pub type OnStream = extern "C" fn(*mut Stream, *mut c_void);
 
+/// `pa_stream_request_cb_t`.
+pub type OnReadable = extern "C" fn(*mut Stream, usize, *mut c_void);
+
 /// `pa_stream_success_cb_t`.
 pub type OnSuccess = extern "C" fn(*mut Stream, c_int, *mut c_void);
 
@@ -234,6 +237,7 @@ library! {
         fn pa_stream_get_device_name(*mut Stream) -> *const c_char;
         fn pa_stream_is_suspended(*mut Stream) -> c_int;
         fn pa_stream_set_moved_callback(*mut Stream, Option<OnStream>, *mut c_void);
+        fn pa_stream_set_read_callback(*mut Stream, Option<OnReadable>, *mut c_void);
         fn pa_stream_set_state_callback(*mut Stream, Option<OnStream>, *mut c_void);
         fn pa_stream_set_suspended_callback(*mut Stream, Option<OnStream>, *mut c_void);
         fn pa_stream_update_timing_info(*mut Stream, Option<OnSuccess>, *mut c_void) -> *mut Operation;

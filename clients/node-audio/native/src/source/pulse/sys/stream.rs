@@ -1,6 +1,6 @@
 //! A stream that records.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,6 +10,7 @@ use super::abi::{
     stream_state,
 };
 use super::connection::{Connection, Fault, text};
+use super::kept::{Fragment, Kept};
 use super::positions::to_pulse;
 use crate::channel_map::StreamFormat;
 use crate::clock;
@@ -38,7 +39,9 @@ pub struct Recording<'c> {
     /// Written by callbacks.
     status: Box<Status>,
     /// As above.
-    answer: Box<Answer>,
+    arrivals: Box<Arrivals>,
+    /// Fragments are copied as they come: of one stream of a sink, which whoever plays it may end at any time.
+    is_kept: bool,
     /// The question that was not answered yet.
     asked: Cell<*mut Operation>,
 }
@@ -55,15 +58,6 @@ pub struct Timing {
     /// Age of the byte after the last written one, in ns; negative for an output that has rendered what it
     /// plays later.
     pub latency_ns: i64,
-}
-
-/// What has been recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fragment<'a> {
-    /// Samples.
-    Bytes(&'a [u8]),
-    /// So many bytes are missing.
-    Hole(usize),
 }
 
 impl<'c> Recording<'c> {
@@ -97,10 +91,12 @@ impl<'c> Recording<'c> {
                 is_ready: Cell::new(false),
                 is_suspended: Cell::new(false),
             }),
-            answer: Box::new(Answer {
+            arrivals: Box::new(Arrivals {
                 library: connection.library,
                 timing: Cell::new(None),
+                kept: RefCell::default(),
             }),
+            is_kept: request.of_stream.is_some(),
             asked: Cell::new(ptr::null_mut()),
         };
         recording.connect(request)?;
@@ -116,6 +112,11 @@ impl<'c> Recording<'c> {
         unsafe { (library.pa_stream_set_state_callback)(stream, Some(on_status), status) };
         // SAFETY: as above.
         unsafe { (library.pa_stream_set_suspended_callback)(stream, Some(on_status), status) };
+        if self.is_kept {
+            let arrivals = self.arrivals();
+            // SAFETY: as above, of the arrivals.
+            unsafe { (library.pa_stream_set_read_callback)(stream, Some(on_readable), arrivals) };
+        }
         if let Some(index) = request.of_stream {
             // SAFETY: the stream is there, and not connected yet.
             let status = unsafe { (library.pa_stream_set_monitor_stream)(stream, index) };
@@ -188,6 +189,9 @@ impl<'c> Recording<'c> {
     /// Bytes that can be read now.
     #[must_use]
     pub fn readable_bytes(&self) -> usize {
+        if self.is_kept {
+            return self.arrivals.kept.borrow().len();
+        }
         // SAFETY: the stream is there.
         let bytes =
             unsafe { (self.connection.library.pa_stream_readable_size)(self.stream.as_ptr()) };
@@ -200,11 +204,15 @@ impl<'c> Recording<'c> {
         if !self.asked.get().is_null() {
             return;
         }
-        let answer = ptr::from_ref(&*self.answer).cast_mut().cast();
         let update = self.connection.library.pa_stream_update_timing_info;
-        // SAFETY: the stream is there, and the answer's box lives until the operation was canceled.
-        let operation = unsafe { update(self.stream.as_ptr(), Some(on_timing), answer) };
+        let arrivals = self.arrivals();
+        // SAFETY: the stream is there, and the box of the arrivals lives until the operation was canceled.
+        let operation = unsafe { update(self.stream.as_ptr(), Some(on_timing), arrivals) };
         self.asked.set(operation);
+    }
+
+    fn arrivals(&self) -> *mut c_void {
+        ptr::from_ref(&*self.arrivals).cast_mut().cast()
     }
 
     /// Asks for a report and waits for it.
@@ -231,7 +239,7 @@ impl<'c> Recording<'c> {
         }
         self.asked.set(ptr::null_mut());
         self.connection.release(operation);
-        self.answer.timing.take()
+        self.arrivals.timing.take()
     }
 
     /// Gives the next fragment to `use_it`, and then back to libpulse. `None`: there is none yet.
@@ -239,26 +247,42 @@ impl<'c> Recording<'c> {
     /// # Errors
     /// The stream ended.
     pub fn next<R>(&self, use_it: impl FnOnce(Fragment<'_>) -> R) -> Result<Option<R>, Fault> {
-        let (library, stream) = (self.connection.library, self.stream.as_ptr());
-        let (mut data, mut len) = (ptr::null::<c_void>(), 0_usize);
-        // SAFETY: the stream is there, and both results are written.
-        let status = unsafe { (library.pa_stream_peek)(stream, &raw mut data, &raw mut len) };
-        self.checked(status, "pa_stream_peek")?;
-        if len == 0 {
-            return Ok(None);
+        if self.is_kept {
+            return Ok(self.arrivals.kept.borrow_mut().next(use_it));
         }
-        let result = if data.is_null() {
-            use_it(Fragment::Hole(len))
-        } else {
-            // SAFETY: libpulse keeps these bytes until the fragment is dropped, below.
-            let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) };
-            use_it(Fragment::Bytes(bytes))
-        };
-        // SAFETY: a fragment was peeked.
-        let status = unsafe { (library.pa_stream_drop)(stream) };
-        self.checked(status, "pa_stream_drop")?;
-        Ok(Some(result))
+        let outcome = read(self.connection.library, self.stream, use_it);
+        outcome.map_err(|call| self.connection.fault(call))
     }
+}
+
+/// Gives the next fragment of a stream to `use_it`, and then back to libpulse; or says which call failed.
+fn read<R>(
+    library: &Library,
+    stream: NonNull<Stream>,
+    use_it: impl FnOnce(Fragment<'_>) -> R,
+) -> Result<Option<R>, &'static str> {
+    let (mut data, mut len) = (ptr::null::<c_void>(), 0_usize);
+    // SAFETY: the caller's stream is there, and both results are written.
+    let status = unsafe { (library.pa_stream_peek)(stream.as_ptr(), &raw mut data, &raw mut len) };
+    if status < 0 {
+        return Err("pa_stream_peek");
+    }
+    if len == 0 {
+        return Ok(None);
+    }
+    let result = if data.is_null() {
+        use_it(Fragment::Hole(len))
+    } else {
+        // SAFETY: libpulse keeps these bytes until the fragment is dropped, below.
+        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) };
+        use_it(Fragment::Bytes(bytes))
+    };
+    // SAFETY: a fragment was peeked.
+    let status = unsafe { (library.pa_stream_drop)(stream.as_ptr()) };
+    if status < 0 {
+        return Err("pa_stream_drop");
+    }
+    Ok(Some(result))
 }
 
 impl Drop for Recording<'_> {
@@ -274,6 +298,8 @@ impl Drop for Recording<'_> {
         unsafe { (library.pa_stream_set_state_callback)(stream, None, ptr::null_mut()) };
         // SAFETY: as above.
         unsafe { (library.pa_stream_set_suspended_callback)(stream, None, ptr::null_mut()) };
+        // SAFETY: as above, of the arrivals.
+        unsafe { (library.pa_stream_set_read_callback)(stream, None, ptr::null_mut()) };
         // SAFETY: as above. It fails where there is no connection any more.
         unsafe { (library.pa_stream_disconnect)(stream) };
         // SAFETY: this is the only reference.
@@ -308,23 +334,41 @@ extern "C" fn on_status(stream: *mut Stream, status: *mut c_void) {
     status.is_suspended.set(suspended == 1);
 }
 
-/// Where the server's report goes.
-struct Answer {
+/// What the server has sent.
+struct Arrivals {
     library: &'static Library,
+    /// Its last report.
     timing: Cell<Option<Timing>>,
+    kept: RefCell<Kept>,
 }
 
-extern "C" fn on_timing(stream: *mut Stream, success: c_int, answer: *mut c_void) {
+extern "C" fn on_readable(stream: *mut Stream, _: usize, arrivals: *mut c_void) {
+    // SAFETY: the recording's box, which it keeps until it takes the callback back; the loop's thread is the one
+    // that reads it.
+    let arrivals = unsafe { &*arrivals.cast::<Arrivals>() };
+    let Some(stream) = NonNull::new(stream) else {
+        return;
+    };
+    let mut kept = arrivals.kept.borrow_mut();
+    // A failure is that of the stream, whose state tells it.
+    while let Ok(Some(())) = read(arrivals.library, stream, |fragment| kept.push(fragment)) {}
+}
+
+extern "C" fn on_timing(stream: *mut Stream, success: c_int, arrivals: *mut c_void) {
     // SAFETY: the recording's box, which it keeps until it cancels the operation; the loop's thread is
     // the one that reads it.
-    let answer = unsafe { &*answer.cast::<Answer>() };
+    let arrivals = unsafe { &*arrivals.cast::<Arrivals>() };
     // SAFETY: the stream is there while it calls back.
-    let info = unsafe { (answer.library.pa_stream_get_timing_info)(stream) };
+    let info = unsafe { (arrivals.library.pa_stream_get_timing_info)(stream) };
     // SAFETY: null, or a structure of the stream's that stays through the callback.
     let info = unsafe { info.as_ref() };
-    answer
-        .timing
-        .set(info.filter(|_| success != 0).and_then(timing));
+    let told = info.filter(|_| success != 0).and_then(timing);
+    // What is kept was read of libpulse, and is read next here.
+    let kept = i64::try_from(arrivals.kept.borrow().len()).unwrap_or(0);
+    arrivals.timing.set(told.map(|timing| Timing {
+        read: timing.read - kept,
+        ..timing
+    }));
 }
 
 fn timing(info: &TimingInfo) -> Option<Timing> {
