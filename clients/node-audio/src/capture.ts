@@ -426,7 +426,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const framesTotal = this.reader.tally[Tally.droppedFrames] as number;
     const frames = framesTotal - this.droppedTold;
     this.droppedTold = framesTotal;
-    const framesEstimated = Math.min(framesTotal, this.reader.ring.counter('estimatedFrames'));
+    const framesEstimated = this.reader.tally[Tally.estimatedFrames] as number;
     this.emit('overrun', { frames, framesTotal, framesEstimated });
   }
 

@@ -2,7 +2,7 @@
 // Layout of the memory of a ring, which native/MEMORY.md specifies.
 
 export const MAGIC = 1398030677;
-export const VERSION = 2;
+export const VERSION = 3;
 export const COUNTERS = 256;
 export const QUEUE_OFFSET = 512;
 export const RECORD_BYTES = 64;
@@ -83,7 +83,8 @@ export const Record = {
   sequence: 4,
   position: 6,
   timeNs: 8,
-  lostBefore: 10,
+  lost: 10,
+  estimated: 11,
   publishedNs: 12,
   peak: 14,
   rms: 15,
@@ -102,7 +103,6 @@ export const Flag = {
   discontinuity: 2,
   timeEstimated: 4,
   voiceBegins: 8,
-  lossEstimated: 16,
 } as const;
 
 /** Bytes of a sample. */

@@ -64,6 +64,7 @@ export class RingViews {
  */
 export class SlotPacket implements Packet {
   droppedBefore = 0;
+  droppedEstimated = false;
   readonly sampleRate: number;
   readonly channels: number;
   /** Index of the record's first word. */
@@ -96,8 +97,9 @@ export class SlotPacket implements Packet {
   }
 
   /** The slot was taken: the packet begins its loan. */
-  begin(droppedBefore: number): void {
+  begin(droppedBefore: number, droppedEstimated: boolean): void {
     Atomics.store(this.ring.words, this.record, 1);
+    this.droppedEstimated = droppedEstimated;
     this.droppedBefore = droppedBefore;
     this.holds = 1;
     this.isOnLoan = true;
@@ -148,10 +150,6 @@ export class SlotPacket implements Packet {
   get discontinuity(): boolean {
     // Frames that an overrun dropped are known when the packet after them is taken.
     return (this.word(Record.flags) & Flag.discontinuity) !== 0 || this.droppedBefore > 0;
-  }
-
-  get droppedEstimated(): boolean {
-    return (this.word(Record.flags) & Flag.lossEstimated) !== 0;
   }
 
   get voiceBegins(): boolean {

@@ -185,10 +185,14 @@ export class RingReader {
     // By the low words: a gap of 2^32 frames is a day.
     const dropped = (position - (tallyWords[TallyWord.position] as number)) >>> 0;
     tallyWords[TallyWord.position] = position + (words[record + Record.frames] as number);
+    const estimates = words[record + Record.estimated] as number;
+    const estimated = (estimates - (tallyWords[TallyWord.estimated] as number)) >>> 0;
+    tallyWords[TallyWord.estimated] = estimates;
     tallyWords[TallyWord.peak] = words[record + Record.peak] as number;
     tallyWords[TallyWord.rms] = words[record + Record.rms] as number;
     if (dropped > 0) {
       this.count(Tally.droppedFrames, dropped);
+      if (estimated > 0) this.count(Tally.estimatedFrames, estimated);
       // Another thread that sees it sees the frames too.
       Atomics.add(tallyWords, TallyWord.gaps, 1);
     }
@@ -199,7 +203,7 @@ export class RingReader {
     tallyWords[TallyWord.held] = held;
     if (held > (tallyWords[TallyWord.heldPeak] as number)) tallyWords[TallyWord.heldPeak] = held;
     if (this.isWoken) this.noteLatency(record);
-    packet.begin(dropped);
+    packet.begin(dropped, estimated > 0);
     return packet;
   }
   /**

@@ -6,7 +6,7 @@
  */
 
 /** Indices of a `Float64Array`. */
-export const Tally = { copies: 0, fallbackCopies: 1, droppedFrames: 2 } as const;
+export const Tally = { copies: 0, fallbackCopies: 1, droppedFrames: 2, estimatedFrames: 3 } as const;
 
 /** Buckets of the histogram of latencies: four to a doubling. */
 export const LATENCY_BUCKETS = 112;
@@ -30,8 +30,10 @@ export const TallyWord = {
   gaps: 15,
   /** In ticks. */
   latencyMax: 16,
+  /** The low word of the frames that were estimated before the last packet that was taken. */
+  estimated: 17,
   /** The first of the histogram. */
-  latency: 17,
+  latency: 18,
 } as const;
 
 export const TALLY_BYTES = 8 * Math.ceil((TallyWord.latency + LATENCY_BUCKETS) / 2);

@@ -257,7 +257,7 @@ export interface Overrun {
   frames: number;
   /** Frames lost since the capture was opened. */
   framesTotal: number;
-  /** Those of them that the system did not count: estimated by the time that passed. */
+  /** Those of `framesTotal` that the system did not count: estimated by the time that passed. */
   framesEstimated: number;
 }
 

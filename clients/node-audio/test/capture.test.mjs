@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 import { AudioCapture, AudioError, PRESETS } from '@steppe/audio';
 
+const { Control, Counter, COUNTERS, Record } = createRequire(import.meta.url)('../dist/layout.js');
 const here = fileURLToPath(new URL('.', import.meta.url));
 const synthetic = (options) => ({ kind: 'synthetic', synthetic: { signal: 'probe', ...options } });
 const burst = (packets, options) =>
@@ -78,6 +81,25 @@ test('batches have many packets and one promise', async () => {
   assert.equal(packets, 500);
   assert.ok(batches >= 16 && batches < 250, `${batches} batches`);
   assert.equal(capture.stats().slots.held, 0);
+});
+
+test('an overrun has the estimates of the packets that were read, and not those of the producer', async () => {
+  const source = synthetic({ packets: 4, pace: 'burst' });
+  const capture = await AudioCapture.open({ source, ring: { slots: 4 } });
+  const { words } = capture.reader.ring.ring;
+  while (Atomics.load(words, Control.head) < 4) await turn();
+  const record = (slot) => words[Control.table] / 4 + slot * 16;
+  // As if the source had lost 100 frames before the second packet and more after the last one.
+  for (const slot of [1, 2, 3]) {
+    words[record(slot) + Record.position] += 100;
+    words[record(slot) + Record.estimated] = 100;
+  }
+  words[COUNTERS / 4 + Counter.estimatedFrames * 2] = 5_000;
+  const told = [];
+  capture.on('overrun', (overrun) => told.push(overrun));
+  capture.on('packet', () => {});
+  await once(capture, 'end');
+  assert.deepEqual(told, [{ frames: 100, framesTotal: 100, framesEstimated: 100 }]);
 });
 
 test('a listener that is slow loses frames, which overruns and packets tell', async () => {

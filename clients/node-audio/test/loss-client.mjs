@@ -3,7 +3,7 @@
 import { createInterface } from 'node:readline';
 
 import { numberOf } from './pulse-server.mjs';
-import { Capture, DISCONTINUITY, ESTIMATED } from './ring-reader.mjs';
+import { Capture, DISCONTINUITY } from './ring-reader.mjs';
 
 const { options, atOpen } = JSON.parse(process.argv[2]);
 const msFrames = options.sampleRate / 1e3;
@@ -61,7 +61,7 @@ function read(bytes, frames) {
   }
 }
 
-function see({ bytes, frames, position: at, lostBefore, flags, timeNs, publishedNs }) {
+function see({ bytes, frames, position: at, lostBefore, estimatedBefore, flags, timeNs, publishedNs }) {
   judged.packets += 1;
   const dropped = at - next - lostBefore;
   const jumpNs = nextNs === 0 ? 0 : timeNs - nextNs;
@@ -72,7 +72,7 @@ function see({ bytes, frames, position: at, lostBefore, flags, timeNs, published
   judged.aheadMs = Math.max(judged.aheadMs, (timeNs - publishedNs) / 1e6);
   judged.told += lostBefore;
   judged.dropped += dropped;
-  if ((flags & ESTIMATED) !== 0) judged.estimated += lostBefore;
+  judged.estimated += estimatedBefore;
   position += frames;
   latesMs.push(publishedNs / 1e6 - position / msFrames);
   read(bytes, frames);

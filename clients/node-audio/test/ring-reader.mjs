@@ -8,7 +8,7 @@ export const addon = createRequire(import.meta.url)(process.env.STEPPE_AUDIO_NAT
 
 const { Control, Counter, COUNTERS, Flag, Record, RECORD_BYTES } = createRequire(import.meta.url)('../dist/layout.js');
 export const { head: HEAD, tail: TAIL, doorbell: DOORBELL, closed: CLOSED, events: EVENTS } = Control;
-export const { silent: SILENT, discontinuity: DISCONTINUITY, lossEstimated: ESTIMATED } = Flag;
+export const { silent: SILENT, discontinuity: DISCONTINUITY } = Flag;
 
 export const defaults = {
   sources: [{ kind: 'synthetic', signal: 'probe' }],
@@ -23,6 +23,10 @@ export const defaults = {
 };
 
 export class Reader {
+  /** Frames that the source lost before the last packet, in all, and those that it estimated. */
+  lost = 0;
+  estimated = 0;
+
   constructor(memory) {
     this.memory = memory;
     this.words = new Int32Array(memory);
@@ -51,13 +55,16 @@ export class Reader {
   read(record, data) {
     const word = (field) => this.words[record + field];
     const wide = (field) => Number(this.wide[(record + field) >> 1]);
+    const { lost, estimated } = this;
+    [this.lost, this.estimated] = [word(Record.lost), word(Record.estimated)];
     return {
       frames: word(Record.frames),
       flags: word(Record.flags),
       sequence: wide(Record.sequence),
       position: wide(Record.position),
       timeNs: wide(Record.timeNs),
-      lostBefore: wide(Record.lostBefore),
+      lostBefore: (this.lost - lost) >>> 0,
+      estimatedBefore: (this.estimated - estimated) >>> 0,
       publishedNs: wide(Record.publishedNs),
       bytes: new Uint8Array(this.memory, data, word(Record.bytes)),
     };

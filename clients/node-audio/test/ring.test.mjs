@@ -13,6 +13,7 @@ const { LATENCY_BUCKETS, TALLY_BYTES, Tally, TallyWord } = require('../dist/tall
 class Writer {
   position = 0;
   sequence = 0;
+  estimated = 0;
 
   constructor({ slots, packetFrames = 4, channels = 1, sample = 1, firstHead = 0 }) {
     const entries = 2 ** Math.ceil(Math.log2(slots));
@@ -27,15 +28,16 @@ class Writer {
   }
 
   /** Publishes a packet whose samples are its position; false: no slot is free. */
-  publish({ frames = this.packetFrames, flags = 0, skip = 0 } = {}) {
+  publish({ frames = this.packetFrames, flags = 0, skip = 0, estimated = 0 } = {}) {
     const { words } = this;
-    this.position += skip;
+    this.position += skip + estimated;
+    this.estimated = (this.estimated + estimated) | 0;
     const record = (slot) => (this.table + slot * RECORD_BYTES) / 4;
     const slot = [...Array(this.slots).keys()].find((one) => Atomics.load(words, record(one)) === 0);
     if (slot === undefined) return false;
     const first = record(slot);
     new Int16Array(this.memory, this.data + slot * 64, frames).fill(this.position);
-    words.set([frames, frames * 2, flags, this.sequence, 0, this.position, 0, 5_000, 1], first + 1);
+    words.set([frames, frames * 2, flags, this.sequence, 0, this.position, 0, 5_000, 1, 0, this.estimated], first + 1);
     this.position += frames;
     this.sequence += 1;
     Atomics.store(words, first, State.filled);
@@ -99,6 +101,30 @@ test('a packet tells the time of day by the offset of now, and how much it may b
   assert.equal(packet.timeErrorMs, 0.2505);
   assert.ok(writer.publish({ flags: 4 }));
   assert.equal(reader.take().timeErrorMs, 0.2505 + 4_000 / 48_000);
+});
+
+test('a packet that an overrun drops takes no estimate with it', () => {
+  const { writer, reader, tally } = pair({ slots: 3 });
+  const taken = () => {
+    const { droppedBefore, droppedEstimated } = reader.take();
+    return [droppedBefore, droppedEstimated, tally[Tally.droppedFrames], tally[Tally.estimatedFrames]];
+  };
+  writer.publish();
+  assert.deepEqual(taken(), [0, false, 0, 0]);
+  writer.publish({ estimated: 100 });
+  writer.dropOldest();
+  writer.publish({ skip: 5 });
+  // What is lost later is another packet's.
+  writer.publish({ estimated: 7 });
+  assert.deepEqual(taken(), [109, true, 109, 100]);
+  assert.deepEqual(taken(), [7, true, 116, 107]);
+  writer.publish({ skip: 3 });
+  assert.deepEqual(taken(), [3, false, 119, 107]);
+  writer.estimated = 0x7fff_fffe;
+  writer.publish();
+  reader.take();
+  writer.publish({ estimated: 4 });
+  assert.deepEqual(taken().slice(0, 2), [4, true]);
 });
 
 test('packets are counted beyond 32 bits', () => {

@@ -9,7 +9,7 @@ use crate::limits::{RING_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, SLOTS_MIN};
 /// What the first word says: "STAU".
 pub const MAGIC: u32 = 0x5354_4155;
 /// Changes whenever this file does.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// 32-bit words of the control block, by index. Each writer has a cache line of its own.
 pub mod word {
@@ -160,8 +160,10 @@ pub mod record {
     pub const POSITION: u32 = 24;
     /// `u64`: when its first frame was captured, in ns of the monotonic clock.
     pub const TIME_NS: u32 = 32;
-    /// `u64`: frames that the source lost just before it.
-    pub const LOST_BEFORE: u32 = 40;
+    /// `u32`: frames before it that the source lost, all of them; wraps.
+    pub const LOST: u32 = 40;
+    /// `u32`: those of them that were inferred from the time that has passed; wraps.
+    pub const ESTIMATED: u32 = 44;
     /// `u64`: when it was published, in ns of the monotonic clock.
     pub const PUBLISHED_NS: u32 = 48;
     /// `f32`: the largest sample, 1 at full scale.
@@ -190,8 +192,6 @@ pub mod flag {
     pub const TIME_ESTIMATED: u32 = 4;
     /// The gate opened with this packet.
     pub const VOICE_BEGINS: u32 = 8;
-    /// Frames lost just before it were inferred from the time that has passed.
-    pub const LOSS_ESTIMATED: u32 = 16;
 }
 
 /// Cache lines, and what `Float32Array` and SIMD loads want.

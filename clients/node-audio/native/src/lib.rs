@@ -76,6 +76,7 @@ pub mod level;
 
 pub mod align;
 pub mod capture;
+mod gaps;
 pub mod packetizer;
 #[cfg(any(target_os = "linux", test))]
 pub mod process;

@@ -3,6 +3,7 @@
 //! **Invariant:** every frame that a source delivers or reports lost is published, dropped and
 //! counted, or left out on purpose and counted. **Invariant:** no allocation, lock or wait.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::channel_map::{ChannelMap, StreamFormat};
@@ -127,7 +128,6 @@ pub struct Packetizer {
     filling: Option<Filling>,
     position: u64,
     sequence: u64,
-    lost_before: u64,
     /// Flags of the next packet.
     flags: u32,
     wall: WallClock,
@@ -164,7 +164,6 @@ impl Packetizer {
             filling: None,
             position: 0,
             sequence: 0,
-            lost_before: 0,
             flags: 0,
             wall: WallClock::default(),
             gate: settings.gate.map(Gate::new),
@@ -342,7 +341,8 @@ impl Packetizer {
 
     fn publish(&mut self, slot: Slot, mut record: Record) {
         record.flags |= std::mem::take(&mut self.flags);
-        record.lost_before = std::mem::take(&mut self.lost_before);
+        record.lost = low_word(self.ring.counter(Counter::LostFrames));
+        record.estimated = low_word(self.ring.counter(Counter::EstimatedFrames));
         record.sequence = self.sequence;
         record.position = self.position;
         record.published_ns = self.read_clocks();
@@ -380,10 +380,8 @@ impl Packetizer {
     pub fn lose(&mut self, loss: Loss) {
         self.flush();
         self.interrupt();
-        self.lost_before += loss.frames;
         self.ring.count(Counter::LostFrames, loss.frames);
         if loss.is_estimated {
-            self.flags |= flag::LOSS_ESTIMATED;
             self.ring.count(Counter::EstimatedFrames, loss.frames);
         }
         self.advance(loss.frames);
@@ -417,6 +415,14 @@ impl Packetizer {
             self.finish(filling);
         }
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a reader takes the difference of two, which wraps as they do"
+)]
+fn low_word(counter: &AtomicU64) -> u32 {
+    counter.load(Relaxed) as u32
 }
 
 #[cfg(test)]

@@ -36,8 +36,10 @@ pub struct Record {
     pub position: u64,
     /// When its first frame was captured, in ns of the monotonic clock.
     pub time_ns: u64,
-    /// Frames that the source lost just before it.
-    pub lost_before: u64,
+    /// Frames before it that the source lost, all of them; wraps.
+    pub lost: u32,
+    /// Those of them that were inferred from the time that has passed; wraps.
+    pub estimated: u32,
     /// When it was published, in ns of the monotonic clock.
     pub published_ns: u64,
     /// Largest sample, 1 at full scale.
@@ -210,6 +212,8 @@ impl Ring {
             (record::FRAMES, packet.frames),
             (record::BYTES, packet.bytes),
             (record::FLAGS, packet.flags),
+            (record::LOST, packet.lost),
+            (record::ESTIMATED, packet.estimated),
             (record::PEAK, packet.peak.to_bits()),
             (record::RMS, packet.rms.to_bits()),
         ] {
@@ -219,7 +223,6 @@ impl Ring {
             (record::SEQUENCE, packet.sequence),
             (record::POSITION, packet.position),
             (record::TIME_NS, packet.time_ns),
-            (record::LOST_BEFORE, packet.lost_before),
             (record::PUBLISHED_NS, packet.published_ns),
         ] {
             let offset = self.layout.table + slot * RECORD_BYTES + field;

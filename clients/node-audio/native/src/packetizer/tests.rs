@@ -3,6 +3,7 @@
 use super::*;
 use crate::format::Sample;
 use crate::frames::Data;
+use crate::gaps::Gaps;
 use crate::ring::tests::{Consumer, Taken, ring};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -134,11 +135,34 @@ fn lost_frames_end_a_packet_and_are_told_by_the_next() {
         consumer.take().unwrap().packet,
     );
     assert_eq!((short.frames, short.flags), (2, 0));
-    assert_eq!((next.position, next.lost_before), (482, 480));
+    assert_eq!((next.position, short.lost, next.lost), (482, 0, 480));
     assert_eq!(next.flags, flag::DISCONTINUITY);
     assert_eq!(count(&packetizer, Counter::LostFrames), 480);
     push(&mut packetizer, &ramp(7, 4), 10_125_000).unwrap();
-    assert_eq!(consumer.take().unwrap().packet.lost_before, 0);
+    let last = consumer.take().unwrap().packet;
+    assert_eq!((last.lost, last.estimated), (480, 0));
+}
+
+#[test]
+fn an_overrun_drops_no_estimate_with_its_packet() {
+    let (mut packetizer, consumer) = packetizer(2, PLAIN);
+    packetizer.lose(Loss::estimated(100));
+    push(&mut packetizer, &ramp(1, 4), 0).unwrap();
+    packetizer.lose(Loss::exact(10));
+    // The first packet gives way to the third.
+    push(&mut packetizer, &ramp(5, 8), 0).unwrap();
+    packetizer.lose(Loss::estimated(1));
+    let mut gaps = Gaps::default();
+    let first = consumer.take().unwrap().packet;
+    assert_eq!(
+        (first.position, first.lost, first.estimated),
+        (114, 110, 100)
+    );
+    let losses = gaps.before(&first);
+    assert_eq!(losses, [Loss::exact(14), Loss::estimated(100)]);
+    // What is lost later is not told by a packet that waits.
+    let second = consumer.take().unwrap().packet;
+    assert_eq!(gaps.before(&second), [Loss::exact(0), Loss::estimated(0)]);
 }
 
 #[test]

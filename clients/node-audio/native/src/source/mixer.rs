@@ -112,8 +112,8 @@ impl Lane {
 /// Account of samples that have come.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
-    /// Frames that were lost before them.
-    pub lost: Loss,
+    /// Frames that were lost before them: counted ones and estimated ones.
+    pub lost: [Loss; 2],
     /// Time of the first of them.
     pub time: Time,
 }
@@ -180,7 +180,7 @@ impl Mixer {
     }
 
     /// Takes note of frames that a stream has lost and that no samples follow.
-    pub fn lose(&mut self, id: u32, lost: Loss) {
+    pub fn lose(&mut self, id: u32, lost: [Loss; 2]) {
         let (next, time) = (self.next, self.time_of(self.next));
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
@@ -190,7 +190,9 @@ impl Mixer {
             is_estimated: true,
         };
         lane.catch_up(next);
-        lane.append(Kind::Hole(lost), lost.frames, time);
+        for lost in lost {
+            lane.append(Kind::Hole(lost), lost.frames, time);
+        }
     }
 
     /// Takes samples of a stream.
@@ -207,7 +209,9 @@ impl Mixer {
             let pause = place.saturating_sub(end);
             lane.append(Kind::Pause, pause, time);
         } else {
-            lane.append(Kind::Hole(lost), lost.frames, time);
+            for lost in lost {
+                lane.append(Kind::Hole(lost), lost.frames, time);
+            }
         }
         lane.catch_up(next);
         let before = lane.samples.len();
@@ -393,7 +397,10 @@ mod tests {
                     format!("{}x{first}{mark}@{}", samples.len(), time.ns / MS)
                 }
                 Mixed::Silence(frames, time) => format!("{frames} silent@{}", time.ns / MS),
-                Mixed::Lost(loss) => format!("{} lost", loss.frames),
+                Mixed::Lost(loss) => {
+                    let mark = if loss.is_estimated { "~" } else { "" };
+                    format!("{mark}{} lost", loss.frames)
+                }
             });
             Ok::<(), ()>(())
         });
@@ -404,7 +411,7 @@ mod tests {
     /// A stamp of so many lost frames and this time.
     fn stamp(lost: u64, ms: u64) -> Stamp {
         Stamp {
-            lost: Loss::exact(lost),
+            lost: [Loss::exact(lost), Loss::estimated(0)],
             time: Time::of_device(ms * MS),
         }
     }
@@ -508,18 +515,18 @@ mod tests {
         let mut mixer = mixer(2);
         mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
         mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
-        mixer.lose(2, Loss::exact(5));
+        mixer.lose(2, [Loss::exact(5), Loss::exact(0)]);
         mixer.set(2, Activity::Ended, 1_010 * MS);
         mixer.push(1, frames(0.5, 10), stamp(0, 1_010));
         let told = "10x0.75@1000, 5x0.5?@1010, 5x0.5@1015";
         assert_eq!(pulled(&mut mixer, 1_020), told);
-        mixer.lose(1, Loss::exact(5));
+        mixer.lose(1, [Loss::exact(2), Loss::estimated(3)]);
         mixer.set(1, Activity::Ended, 1_020 * MS);
         // One that never had a frame.
         mixer.set(3, Activity::Playing, 1_020 * MS);
-        mixer.lose(3, Loss::exact(7));
+        mixer.lose(3, [Loss::exact(0), Loss::estimated(7)]);
         mixer.set(3, Activity::Ended, 1_020 * MS);
-        assert_eq!(pulled(&mut mixer, 1_020), "5 lost, 2 lost");
+        assert_eq!(pulled(&mut mixer, 1_020), "2 lost, ~3 lost, ~2 lost");
         assert!(mixer.lanes.is_empty());
     }
 

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::format::{Format, Sample};
 use crate::frames::Data;
+use crate::gaps::Gaps;
 use crate::layout::{Counter, Layout, closed, flag, word};
 use crate::limits::{PAIR_SLOTS, TURN_MS};
 use crate::packetizer::{Loss, Overrun, Packetizer, Settings, Silence, Time};
@@ -111,7 +112,7 @@ impl Pair {
         Ok(Track {
             capture: Capture::start(source, packetizer, self.policy, bell)?,
             consumer,
-            next: 0,
+            gaps: Gaps::default(),
             samples: Vec::with_capacity(bytes as usize / 4),
             _heap: heap,
         })
@@ -122,16 +123,15 @@ impl Pair {
 struct Track {
     capture: Capture,
     consumer: Consumer,
-    /// Position of the next packet if nothing is lost.
-    next: u64,
+    gaps: Gaps,
     samples: Vec<f32>,
     _heap: Heap,
 }
 
 /// What is said of a packet whose samples were taken.
 struct Told {
-    /// Frames that were lost before it.
-    lost: Loss,
+    /// Frames that were lost before it: counted ones and estimated ones.
+    lost: [Loss; 2],
     time: Time,
 }
 
@@ -140,11 +140,7 @@ impl Track {
     fn take(&mut self) -> Option<Told> {
         let taken = self.consumer.take()?;
         let packet = taken.packet;
-        let lost = Loss {
-            frames: packet.position - self.next,
-            is_estimated: packet.flags & flag::LOSS_ESTIMATED != 0,
-        };
-        self.next = packet.position + u64::from(packet.frames);
+        let lost = self.gaps.before(&packet);
         self.samples.clear();
         self.samples
             .extend(self.consumer.words(&taken).map(f32::from_bits));
@@ -268,7 +264,7 @@ impl Joined {
         let Some(Told { lost, time }) = self.first.take() else {
             return Ok(false);
         };
-        if lost.frames > 0 {
+        for lost in lost.into_iter().filter(|lost| lost.frames > 0) {
             self.aligner.hurry();
             self.deliver(session)?;
             self.aligner.lose_first(lost.frames);
@@ -283,8 +279,9 @@ impl Joined {
         let Some(Told { lost, time }) = self.second.take() else {
             return Ok(false);
         };
-        if lost.frames > 0 {
-            self.aligner.lose_second(lost.frames);
+        let frames = lost.iter().map(|lost| lost.frames).sum();
+        if frames > 0 {
+            self.aligner.lose_second(frames);
             session.interrupt()?;
         }
         self.aligner.push_second(&self.second.samples, time)?;

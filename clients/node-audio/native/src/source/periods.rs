@@ -109,6 +109,7 @@ impl Periods {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gaps::Gaps;
     use crate::layout::flag;
     use crate::ring::tests::{Consumer, ring};
     use crate::session::tests::{FORMAT, PACKET_BYTES, session};
@@ -121,6 +122,7 @@ mod tests {
         session: Session,
         outage: Outage,
         consumer: Consumer,
+        gaps: Gaps,
     }
 
     impl Device {
@@ -133,62 +135,62 @@ mod tests {
                 session,
                 outage: Outage::default(),
                 consumer,
+                gaps: Gaps::default(),
             }
         }
 
-        /// Gives a period of this time, and what its packet tells: frames lost before it, and flags.
-        fn give(&mut self, ms: u64) -> (u64, u32) {
+        /// Gives a period of this time, and what its packet tells: frames lost before it, counted and estimated, and flags.
+        fn give(&mut self, ms: u64) -> ([u64; 2], u32) {
             self.give_at(Time::of_device(ms * MS))
         }
 
-        fn give_at(&mut self, time: Time) -> (u64, u32) {
+        fn give_at(&mut self, time: Time) -> ([u64; 2], u32) {
             let (session, outage) = (&mut self.session, &mut self.outage);
             let data = Data::Bytes(&[1; 960]);
             let period = Period { data, time };
             self.periods.deliver(session, outage, period).unwrap();
             let taken = self.consumer.take().unwrap();
             self.consumer.release(&taken);
-            (taken.packet.lost_before, taken.packet.flags)
+            let losses = self.gaps.before(&taken.packet);
+            (losses.map(|loss| loss.frames), taken.packet.flags)
         }
     }
-
-    const ESTIMATED: u32 = flag::DISCONTINUITY | flag::LOSS_ESTIMATED;
 
     #[test]
     fn a_jump_of_stamped_times_is_told_by_the_packet_after_it() {
         let mut device = Device::new(Times::Stamped);
-        assert_eq!(device.give(1_000), (0, 0));
-        assert_eq!(device.give(1_010), (0, 0));
+        assert_eq!(device.give(1_000), ([0, 0], 0));
+        assert_eq!(device.give(1_010), ([0, 0], 0));
         assert_eq!(
             device.give(14_020),
-            (14_000 * 48 - 990 * 48 - 10 * 48, ESTIMATED)
+            ([0, 14_000 * 48 - 990 * 48 - 10 * 48], flag::DISCONTINUITY)
         );
-        assert_eq!(device.give(14_030), (0, 0));
-        assert_eq!(device.give(12_000), (0, flag::DISCONTINUITY));
-        assert_eq!(device.give(12_010), (0, 0));
+        assert_eq!(device.give(14_030), ([0, 0], 0));
+        assert_eq!(device.give(12_000), ([0, 0], flag::DISCONTINUITY));
+        assert_eq!(device.give(12_010), ([0, 0], 0));
     }
 
     #[test]
     fn a_time_that_is_no_device_s_makes_no_gap() {
         let mut device = Device::new(Times::Stamped);
-        assert_eq!(device.give(1_000), (0, 0));
+        assert_eq!(device.give(1_000), ([0, 0], 0));
         let time = Time {
             ns: 1_200 * MS,
             is_estimated: true,
         };
-        assert_eq!(device.give_at(time), (0, flag::TIME_ESTIMATED));
-        assert_eq!(device.give(1_020), (0, 0));
+        assert_eq!(device.give_at(time), ([0, 0], flag::TIME_ESTIMATED));
+        assert_eq!(device.give(1_020), ([0, 0], 0));
     }
 
     #[test]
     fn after_an_overrun_one_time_is_enough() {
         let mut device = Device::new(Times::Told);
         for period in 0..10 {
-            assert_eq!(device.give(1_000 + period * 10), (0, 0));
+            assert_eq!(device.give(1_000 + period * 10), ([0, 0], 0));
         }
         device.periods.break_off();
-        assert_eq!(device.give(1_107), (7 * 48, ESTIMATED));
-        assert_eq!(device.give(1_117), (0, 0));
+        assert_eq!(device.give(1_107), ([0, 7 * 48], flag::DISCONTINUITY));
+        assert_eq!(device.give(1_117), ([0, 0], 0));
     }
 
     #[test]
@@ -196,6 +198,6 @@ mod tests {
         let mut device = Device::new(Times::Stamped);
         device.give(1_000);
         device.periods.lose(&mut device.session, 960).unwrap();
-        assert_eq!(device.give(1_030), (960, flag::DISCONTINUITY));
+        assert_eq!(device.give(1_030), ([960, 0], flag::DISCONTINUITY));
     }
 }

@@ -21,11 +21,12 @@ use crate::device::{Target, Wanted};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::frames::Data;
+use crate::gaps::Gaps;
 use crate::layout::{Counter, Layout, flag};
 use crate::limits::{
     DISCONTINUITY_NS, PROGRAM_LOOK_MS, PROGRAM_PACKET_MS, PROGRAM_SLOTS, PROGRAM_STREAMS_MAX,
 };
-use crate::packetizer::{Loss, Overrun, Packetizer, Settings, Silence, Time};
+use crate::packetizer::{Overrun, Packetizer, Settings, Silence, Time};
 use crate::process::ProcFs;
 use crate::ring::Ring;
 use crate::ring::consumer::Consumer;
@@ -340,8 +341,7 @@ struct Lane<'c> {
     session: Session,
     outage: Outage,
     consumer: Consumer,
-    /// Position of the next packet if nothing is lost.
-    next: u64,
+    gaps: Gaps,
     _heap: Heap,
 }
 
@@ -370,7 +370,7 @@ impl<'c> Lane<'c> {
             session,
             outage: Outage::default(),
             consumer,
-            next: 0,
+            gaps: Gaps::default(),
             _heap: heap,
         })
     }
@@ -413,24 +413,16 @@ impl<'c> Lane<'c> {
         while let Some(taken) = self.consumer.take() {
             let packet = taken.packet;
             let stamp = Stamp {
-                lost: Loss {
-                    frames: packet.position - self.next,
-                    is_estimated: packet.flags & flag::LOSS_ESTIMATED != 0,
-                },
+                lost: self.gaps.before(&packet),
                 time: Time {
                     ns: packet.time_ns,
                     is_estimated: packet.flags & flag::TIME_ESTIMATED != 0,
                 },
             };
-            self.next = packet.position + u64::from(packet.frames);
             let samples = self.consumer.words(&taken).map(f32::from_bits);
             mixer.push(self.id, samples, stamp);
             self.consumer.release(&taken);
         }
-        let end = self.consumer.counter(Counter::Frames);
-        if end > self.next {
-            mixer.lose(self.id, Loss::estimated(end - self.next));
-            self.next = end;
-        }
+        mixer.lose(self.id, self.gaps.at_end(&self.consumer));
     }
 }
