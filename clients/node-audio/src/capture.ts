@@ -59,7 +59,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   readonly packetFrames: number;
   /**
    * ID of the device, and the format in which it is captured; set once `open` has resolved. It is current when
-   * a `device` event of the kind `moved` is emitted.
+   * a `device` event of the kind `moved` or `restored` is emitted.
    */
   device: { id: string; format: Required<AudioFormat> } | undefined;
 
@@ -434,8 +434,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const { kind, device, message, lostFrames } = event;
     const change = { deviceId: device, name: undefined };
     if (kind === 'open') {
-      if (device !== undefined && event.format !== undefined) this.device = { id: device, format: event.format };
-      this.delayFrames = event.delayFrames ?? 0;
+      this.noteDevice(event);
       this.opened?.resolve();
       this.opened = undefined;
     } else if (kind === 'failed') {
@@ -443,15 +442,21 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     } else if (kind === 'reconnecting' || kind === 'suspended') {
       this.emit('device', { kind: 'lost', ...change, message: message ?? 'the device is suspended' });
     } else if (kind === 'reconnected' || kind === 'resumed') {
+      this.noteDevice(event);
       this.emit('device', { kind: 'restored', ...change, lostFrames: lostFrames ?? 0 });
     } else if (kind === 'permission-suspected') {
       this.emit('device', { kind, ...change, message: PERMISSION });
     } else if (kind === 'moved') {
-      if (device !== undefined && this.device !== undefined) {
-        this.device = { id: device, format: event.format ?? this.device.format };
-      }
+      this.noteDevice(event);
       this.emit('device', { kind, ...change });
     }
+  }
+
+  /** Notes what an event says of the device: its id, or its format alone where it is the same one. */
+  private noteDevice({ device, format, delayFrames }: NativeEvent): void {
+    const now = { id: device ?? this.device?.id, format: format ?? this.device?.format };
+    if (now.id !== undefined && now.format !== undefined) this.device = { id: now.id, format: now.format };
+    this.delayFrames = delayFrames ?? this.delayFrames;
   }
 
   private finish(): void {

@@ -3,7 +3,7 @@ import type { Packet } from './types';
 /** Bytes before the samples of a packet in a stream: docs/stream.md draws them. */
 export const FRAME_HEADER_BYTES = 48;
 
-const FLAGS = ['silent', 'discontinuity', 'timeEstimated', 'voiceBegins'] as const;
+const FLAGS = ['silent', 'discontinuity', 'timeEstimated', 'voiceBegins', 'droppedEstimated'] as const;
 
 /** Header of a packet in a stream. */
 export interface FrameHeader {

@@ -250,14 +250,18 @@ test('removeAllListeners leaves a capture that takes new listeners', async () =>
   await capture.close();
 });
 
-test('device is that of the moved event', async () => {
+test('device is that of the moved event, and its format that of the restored one', async () => {
   const capture = await open({});
-  const { format } = capture.device;
+  const before = capture.device.format;
   const moved = once(capture, 'device');
-  capture.onEvent({ kind: 'moved', device: 'other' });
+  const format = { ...capture.device.format, sampleRate: 44_100 };
+  capture.onEvent({ kind: 'moved', device: 'other', format, delayFrames: 48 });
   const [{ kind, deviceId }] = await moved;
   assert.deepEqual([kind, deviceId], ['moved', 'other']);
   assert.deepEqual(capture.device, { id: 'other', format });
+  assert.equal(capture.stats().resamplerDelayMs, 1);
+  capture.onEvent({ kind: 'reconnected', lostFrames: 0, format: before });
+  assert.deepEqual(capture.device, { id: 'other', format: before });
   await capture.close();
 });
 

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -69,6 +70,21 @@ async function failure(source) {
   while (failed() === undefined) await delay(5);
   return failed();
 }
+
+const long = process.env.STEPPE_LONG ? false : 'STEPPE_LONG runs it';
+
+/** A process that captures another one, and tells for each line how many frames it has. */
+const stopped = (pid) => `
+  import { createInterface } from 'node:readline';
+  import { Capture } from './ring-reader.mjs';
+  let frames = 0;
+  const options = { sources: [{ kind: 'process', pid: ${pid} }], channels: 1, slotBytes: 960, slots: 8_192 };
+  const capture = new Capture(options, (packet) => (frames += packet.frames));
+  await capture.event('open');
+  createInterface({ input: process.stdin }).on('line', () => {
+    console.log(JSON.stringify({ frames, lost: capture.reader.counter('lostFrames') }));
+  });
+`;
 
 async function until(test) {
   for (;;) {
@@ -274,6 +290,32 @@ for (const [name, Server] of Object.entries(SERVERS)) {
       assert.ok(Math.abs(checker.lost - told) <= 96, `${checker.lost} frames were lost, ${told} told`);
       assert.equal(checker.wrong, 0);
     }));
+
+    test('a lane keeps what came while the process was stopped, and loses nothing', { skip: long }, async () => {
+      server.pactl('load-module', 'module-null-sink', 'sink_name=mono', 'rate=48000', 'channels=1', 'format=s16le');
+      // The server keeps 22 s of a channel for a client; the ring of a stream has 12.8 s.
+      const player = run('pacat', [...pacat(1_000), '--device=mono', '--channels=1']);
+      await until(() => listed(player.pid));
+      const client = run(process.execPath, ['--input-type=module', '-e', stopped(player.pid)], {
+        cwd: new URL('.', import.meta.url),
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      const lines = createInterface({ input: client.stdout })[Symbol.asyncIterator]();
+      const frames = async () => {
+        client.stdin.write('\n');
+        return JSON.parse((await lines.next()).value);
+      };
+      let before = await frames();
+      while (before.frames < SECOND) before = await frames();
+      client.kill('SIGSTOP');
+      await delay(18_000);
+      client.kill('SIGCONT');
+      let now = await frames();
+      while (now.frames < before.frames + 18 * SECOND) now = await frames();
+      client.kill('SIGKILL');
+      assert.ok(now.lost <= 480, `${now.lost} frames were told as lost`);
+      await quiet();
+    });
 
     if (name !== 'PipeWire') return;
     test("PipeWire's own clients are listed and captured", async () => {

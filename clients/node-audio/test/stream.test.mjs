@@ -6,15 +6,18 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createH2Server } from 'node:http2';
 import { createServer as createTlsServer } from 'node:https';
+import { createRequire } from 'node:module';
 import { connect, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { AudioCapture } from '@steppe/audio';
+import { AudioCapture, FrameDecoder } from '@steppe/audio';
 import { createOrigin } from '../examples/origin.mjs';
 import { Gateway, missing, token } from './gateway.mjs';
+
+const { Control, Record } = createRequire(import.meta.url)('../dist/layout.js');
 
 const probe = (options, packets = 0) =>
   AudioCapture.open({
@@ -113,6 +116,29 @@ test('the gap of a forced disconnect is told to the frame', async (t) => {
   assert.ok(gapFrames <= summary.droppedFrames + summary.unconfirmedFrames);
   assert.equal(capturedFrames, 480_000);
   assert.equal(next + (droppedFrames - summary.droppedFrames), capturedFrames);
+});
+
+test('a stream marks losses that are estimated', async (t) => {
+  const frames = [];
+  const server = createH2Server(async (request, response) => {
+    const decoder = new FrameDecoder();
+    for await (const chunk of request) frames.push(...decoder.push(chunk));
+    response.end();
+  });
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${await listening(server)}/`;
+  const capture = await probe({ pace: 'burst' }, 3);
+  const { words } = capture.reader.ring.ring;
+  while (Atomics.load(words, Control.head) < 3) await turn();
+  // As if the source had lost frames before the second packet.
+  for (const slot of [1, 2]) {
+    const record = words[Control.table] / 4 + slot * 16;
+    words[record + Record.position] += 100;
+    words[record + Record.estimated] = 100;
+  }
+  await capture.streamTo(url);
+  const told = frames.map(({ droppedBefore, flags }) => [droppedBefore, flags]);
+  assert.deepEqual(told, [[0, 0], [100, 2 + 16], [0, 0]]);
 });
 
 test('a token that is refused ends the stream with ERR_STREAM', { skip: missing }, async (t) => {

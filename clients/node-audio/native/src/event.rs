@@ -9,10 +9,7 @@ pub enum Event {
     /// The source is open, and packets follow.
     Open(Opened),
     /// The stream is on another device now.
-    Moved {
-        /// Its name.
-        device: String,
-    },
+    Moved(Opened),
     /// The device has been suspended: nothing comes until it is resumed.
     Suspended,
     /// The device was resumed.
@@ -26,6 +23,8 @@ pub enum Event {
     Reconnected {
         /// Frames lost in between, by the clock.
         lost_frames: u64,
+        /// Format that the device gives now.
+        format: StreamFormat,
     },
     /// Samples look like those that an operating system gives in place of what it denies.
     PermissionSuspected,

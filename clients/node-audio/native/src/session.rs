@@ -81,7 +81,7 @@ pub struct Session {
     bell: Box<dyn Bell>,
     policy: Policy,
     /// What the device gives.
-    device: Format,
+    device: StreamFormat,
     conversion: Conversion,
     has_begun: bool,
     /// Packets that were published when the event loop was last woken.
@@ -101,7 +101,7 @@ impl Session {
     ) -> (Self, Receiver<Event>) {
         let (events, received) = sync_channel(EVENTS_MAX);
         let session = Self {
-            device: packetizer.format(),
+            device: packetizer.stream_format(),
             policy,
             conversion: Conversion::None,
             has_begun: false,
@@ -153,12 +153,16 @@ impl Session {
         let format = format.into();
         self.begin_again(format)?;
         self.has_begun = true;
-        self.tell(Event::Open(Opened {
-            device: device.to_owned(),
-            format,
-            delay_frames: self.conversion.delay_frames(),
-        }));
+        self.tell(Event::Open(self.opened(device)));
         Ok(())
+    }
+
+    fn opened(&self, device: &str) -> Opened {
+        Opened {
+            device: device.to_owned(),
+            format: self.device,
+            delay_frames: self.conversion.delay_frames(),
+        }
     }
 
     /// Says that the device is another one, or open again, and what its frames are made of now.
@@ -168,14 +172,23 @@ impl Session {
     pub fn begin_again(&mut self, format: impl Into<StreamFormat>) -> Result<()> {
         let format = format.into();
         self.conversion = Conversion::new(format, self.packetizer.stream_format(), self.policy)?;
-        self.device = format.format;
+        self.device = format;
         Ok(())
+    }
+
+    /// Says that the stream is on this device now.
+    pub fn moved(&mut self, device: &str) {
+        self.tell(Event::Moved(self.opened(device)));
     }
 
     /// Says that the device is back, after so many frames were lost.
     pub fn reconnected(&mut self, lost_frames: u64) {
         self.packetizer.ring().count(Counter::Reconnects, 1);
-        self.tell(Event::Reconnected { lost_frames });
+        let format = self.device;
+        self.tell(Event::Reconnected {
+            lost_frames,
+            format,
+        });
     }
 
     /// Takes frames of the device, the first captured at this time.
@@ -185,7 +198,7 @@ impl Session {
     pub fn push(&mut self, data: Data<'_>, time: Time) -> Result<()> {
         if self.control.is_paused.load(Acquire) {
             self.draw_out()?;
-            let frames = self.scaled(data.count(self.device));
+            let frames = self.scaled(data.count(self.device.format));
             self.packetizer.pass_over(frames);
         } else {
             self.convert(data, time)?;
@@ -197,7 +210,7 @@ impl Session {
     fn convert(&mut self, data: Data<'_>, time: Time) -> Result<()> {
         let packetizer = &mut self.packetizer;
         match &mut self.conversion {
-            Conversion::None => packetizer.push(&data.plain(self.device), time),
+            Conversion::None => packetizer.push(&data.plain(self.device.format), time),
             Conversion::Mix(matrix) => packetizer.push(&matrix.mixed(data), time),
             Conversion::Resample(resampler) => {
                 resampler.push(data, time, |frames, time| packetizer.push(&frames, time))?;

@@ -5,7 +5,7 @@ use napi_derive::napi;
 use crate::channel_map::StreamFormat;
 use crate::device::{Device, Kind, Program};
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, Opened};
 use crate::layout::Layout;
 
 /// The sizes of a ring's memory.
@@ -65,9 +65,9 @@ pub struct EventReport {
     pub kind: String,
     /// Of `open` and `moved`: the device's id.
     pub device: Option<String>,
-    /// Of `open`: what the device gives.
+    /// Of `open`, `moved` and `reconnected`: what the device gives.
     pub format: Option<FormatReport>,
-    /// Of `open`: what resampling delays samples by, in frames of the packets.
+    /// Of `open` and `moved`: what resampling delays samples by, in frames of the packets.
     pub delay_frames: Option<f64>,
     /// Of `reconnected`: frames lost in between.
     pub lost_frames: Option<f64>,
@@ -84,28 +84,33 @@ impl EventReport {
             ..Self::default()
         }
     }
+
+    fn of_device(kind: &str, opened: Opened) -> Self {
+        Self {
+            device: Some(opened.device),
+            format: Some(opened.format.into()),
+            delay_frames: Some(opened.delay_frames),
+            ..Self::of(kind)
+        }
+    }
 }
 
 impl From<Event> for EventReport {
     fn from(event: Event) -> Self {
         match event {
-            Event::Open(opened) => Self {
-                device: Some(opened.device),
-                format: Some(opened.format.into()),
-                delay_frames: Some(opened.delay_frames),
-                ..Self::of("open")
-            },
-            Event::Moved { device } => Self {
-                device: Some(device),
-                ..Self::of("moved")
-            },
+            Event::Open(opened) => Self::of_device("open", opened),
+            Event::Moved(opened) => Self::of_device("moved", opened),
             Event::Suspended => Self::of("suspended"),
             Event::Resumed => Self::of("resumed"),
             Event::Reconnecting { reason } => Self {
                 message: Some(reason),
                 ..Self::of("reconnecting")
             },
-            Event::Reconnected { lost_frames } => Self {
+            Event::Reconnected {
+                lost_frames,
+                format,
+            } => Self {
+                format: Some(format.into()),
                 #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
                 lost_frames: Some(lost_frames as f64),
                 ..Self::of("reconnected")

@@ -18,6 +18,11 @@ pub const PACKET_BYTES: u32 = 960;
 
 /// A session with packets in this ring, and the events that it tells.
 pub fn session(ring: Ring) -> (Session, Receiver<Event>) {
+    session_of(ring, Policy::Refuse)
+}
+
+/// As [`session`], with this policy of conversion.
+pub fn session_of(ring: Ring, policy: Policy) -> (Session, Receiver<Event>) {
     let settings = Settings {
         format: FORMAT,
         map: ChannelMap::standard(FORMAT.channels),
@@ -28,5 +33,5 @@ pub fn session(ring: Ring) -> (Session, Receiver<Event>) {
     };
     let packetizer = Packetizer::new(ring, settings).unwrap();
     let control = Arc::new(Control::default());
-    Session::new(packetizer, Policy::Refuse, control, Box::new(|| {}))
+    Session::new(packetizer, policy, control, Box::new(|| {}))
 }

@@ -84,7 +84,7 @@ impl Outage {
         }
         session.begin_again(format)?;
         if before.as_ref() != Some(&device) {
-            session.tell(Event::Moved { device });
+            session.moved(&device);
         }
         Ok(())
     }
@@ -153,8 +153,9 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::Policy;
     use crate::ring::tests::ring;
-    use crate::session::tests::{FORMAT, PACKET_BYTES, session};
+    use crate::session::tests::{FORMAT, PACKET_BYTES, session, session_of};
 
     fn gone() -> Error {
         Error::NoServer("gone".to_owned())
@@ -180,8 +181,45 @@ mod tests {
             told,
             [
                 Event::Reconnecting { reason },
-                Event::Reconnected { lost_frames: 0 }
+                Event::Reconnected {
+                    lost_frames: 0,
+                    format: FORMAT.into()
+                }
             ]
+        );
+    }
+
+    #[test]
+    fn another_device_is_told_with_its_format() {
+        let (mut session, events) = session_of(ring(4, PACKET_BYTES), Policy::Allow);
+        let mut outage = Outage::default();
+        outage.over(&mut session, "zc", FORMAT).unwrap();
+        let other = Format {
+            rate: 44_100,
+            ..FORMAT
+        };
+        outage.over(&mut session, "other", other).unwrap();
+        let told = events.try_iter().nth(1).unwrap();
+        let Event::Moved(opened) = told else {
+            panic!("{told:?}");
+        };
+        assert_eq!(
+            (opened.device.as_str(), opened.format),
+            ("other", other.into())
+        );
+        assert!(opened.delay_frames > 0.0, "it is resampled");
+        // The same device, at its first rate.
+        outage.outlast(&mut session, gone()).unwrap();
+        outage.over(&mut session, "other", FORMAT).unwrap();
+        outage.close_gap(&mut session, 1_000_000_000).unwrap();
+        let (lost_frames, format) = (0, FORMAT.into());
+        let last = events.try_iter().last().unwrap();
+        assert_eq!(
+            last,
+            Event::Reconnected {
+                lost_frames,
+                format
+            }
         );
     }
 
@@ -202,6 +240,13 @@ mod tests {
         let told: Vec<Event> = events.try_iter().skip(1).collect();
         assert_eq!(told.len(), 2, "{told:?}");
         let lost_frames = 3 * 48_000;
-        assert_eq!(told[1], Event::Reconnected { lost_frames });
+        let format = FORMAT.into();
+        assert_eq!(
+            told[1],
+            Event::Reconnected {
+                lost_frames,
+                format
+            }
+        );
     }
 }

@@ -221,7 +221,7 @@ impl<'c> Streams<'c> {
         let is_over = |lane: &Lane<'_>| !playing.iter().any(|one| one.index == lane.index);
         for mut lane in self.lanes.extract_if(.., |lane| is_over(lane)) {
             lane.ask_end()?;
-            lane.end_stream()?;
+            lane.end_stream(&mut self.mixer)?;
             lane.close(&mut self.mixer);
         }
         Ok(())
@@ -273,7 +273,7 @@ impl<'c> Streams<'c> {
             if let Some(stream) = &mut lane.stream
                 && stream.step(&mut lane.session, &mut lane.outage).is_err()
             {
-                lane.end_stream()?;
+                lane.end_stream(&mut self.mixer)?;
                 has_ended = true;
             }
             lane.take(&mut self.mixer);
@@ -393,9 +393,11 @@ impl<'c> Lane<'c> {
     }
 
     /// Takes the last frames of its stream, and notes when they ended: another one may follow.
-    fn end_stream(&mut self) -> Result<()> {
+    fn end_stream(&mut self, mixer: &mut Mixer) -> Result<()> {
         if let Some(mut stream) = self.stream.take() {
-            stream.finish(&mut self.session, &mut self.outage)?;
+            while !stream.finish(&mut self.session, &mut self.outage)? {
+                self.take(mixer);
+            }
             self.outage.began(&mut self.session, stream.end_ns())?;
         }
         Ok(())

@@ -224,14 +224,18 @@ impl<'c> Stream<'c> {
     }
 
     /// Delivers what has come of a stream that has ended or is given up, without waiting for reports. Frames that
-    /// the server had recorded by its last report, and that did not come, are lost.
+    /// the server had recorded by its last report, and that did not come, are lost. False: the ring was full, and
+    /// more is to be delivered.
     ///
     /// # Errors
     /// Those of [`Session::push`].
-    pub fn finish(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+    pub fn finish(&mut self, session: &mut Session, outage: &mut Outage) -> Result<bool> {
         self.hold = None;
         self.set_time();
         self.drain(session, outage, u64::MAX)?;
+        if self.recording.readable_bytes() > 0 {
+            return Ok(false);
+        }
         if let Some(gap) = self.gap {
             self.leap(session, gap)?;
         }
@@ -241,7 +245,7 @@ impl<'c> Stream<'c> {
             self.next += unread;
         }
         session.flush();
-        Ok(())
+        Ok(true)
     }
 
     /// Settles the time of the first frame by the reports that there are; without any, by its arrival.
@@ -271,7 +275,7 @@ impl<'c> Stream<'c> {
         if self.recording.take_moved() {
             self.break_off(session, outage)?;
             let device = self.recording.source();
-            session.tell(Event::Moved { device });
+            session.moved(&device);
         }
         let is_suspended = self.recording.is_suspended();
         if is_suspended == self.is_suspended {
@@ -417,7 +421,9 @@ impl<'c> Stream<'c> {
     fn drain_held(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
         let recording = self.recording.clone();
         let mut left = recording.readable_bytes();
-        while self.next < end && left > 0 {
+        // Of a lane, what its ring has no room for is kept.
+        let is_lane = self.resolved.of_stream.is_some();
+        while self.next < end && left > 0 && !(is_lane && session.is_full()) {
             let outcome = RefCell::new(Ok(()));
             let took = recording.next(|fragment| {
                 *outcome.borrow_mut() = self.deliver(session, outage, fragment);
