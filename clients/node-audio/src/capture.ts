@@ -1,4 +1,5 @@
 import './symbols';
+import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
@@ -63,6 +64,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
    */
   device: { id: string; format: Required<AudioFormat> } | undefined;
 
+  /** The asynchronous context that the capture was opened in, which listeners have. */
+  private readonly context = new AsyncResource('AudioCapture');
   private readonly reader: PacketReader;
   private readonly native: NativeCapture;
   /** The reading of `packet` listeners. */
@@ -71,6 +74,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   private areListenersStale = false;
   private isDraining = false;
   private isDrainDue = false;
+  /** An error of a listener that was not thrown yet. */
+  private uncaught: { error: unknown } | undefined;
   private isReferenced = true;
   /** `close()` was called: the native thread has ended. */
   private isClosing = false;
@@ -328,7 +333,14 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.isDrainDue = true;
     setImmediate(() => {
       this.isDrainDue = false;
-      this.drain();
+      const { uncaught } = this;
+      if (uncaught !== undefined) {
+        this.uncaught = undefined;
+        this.scheduleDrain();
+        throw uncaught.error;
+      }
+      // The context of a listener is that of the opener, not of the call that added it.
+      this.context.runInAsyncScope(this.drainSafely, this);
     });
   }
 
@@ -338,28 +350,27 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.drainSafely();
   }
 
-  /** Drains; what a listener throws is an uncaught exception, which Node-API would only warn of. */
+  /**
+   * Drains; what a listener throws is an uncaught exception, which Node-API would only warn of. It comes before later
+   * packets and the end, and after what the listener has queued.
+   */
   private drainSafely(): void {
     try {
       this.drain();
     } catch (error) {
-      setImmediate(() => {
-        throw error;
-      });
+      this.uncaught = { error };
+      this.scheduleDrain();
     }
   }
 
   /** Delivers packets and events. A listener that gets here again, by `close()`, is followed by another drain. */
   private drain(): void {
-    if (this.isDraining) return this.scheduleDrain();
+    if (this.isDraining || this.uncaught !== undefined) return this.scheduleDrain();
     this.isDraining = true;
     try {
       if (this.areListenersStale) this.refreshListeners();
       if (this.listenersOfPackets.length > 0) this.emitPackets();
       this.look();
-    } catch (error) {
-      this.scheduleDrain();
-      throw error;
     } finally {
       this.isDraining = false;
       this.reader.wake();

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { AudioCapture } from '@steppe/audio';
 
@@ -23,6 +24,8 @@ test('listeners have the asynchronous context that the capture was opened in', a
   const source = { kind: 'synthetic', synthetic: { packets: 20 } };
   const capture = await storage.run('mine', () => AudioCapture.open({ source }));
   const seen = new Set();
+  // The first packets wait for their listener.
+  while (capture.stats().captured < 5) await turn();
   capture.on('packet', () => seen.add(storage.getStore()));
   await new Promise((resolve) => capture.once('end', resolve));
   assert.deepEqual([...seen], ['mine']);

@@ -1,10 +1,10 @@
 // Frames that sound servers, their clients and their devices lose are frames that a capture tells: a table of it.
 //
-// `npm test` runs what takes seconds; `STEPPE_LONG=1` runs all of it. `STEPPE_LOSS_TABLE` names a file for the table.
+// `npm test` runs each kind of loss with one of the servers; `STEPPE_LONG=1` runs all of it. `STEPPE_LOSS_TABLE` names a file for the table.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { after, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 
 import { AudioCapture } from '../dist/index.mjs';
 import { CASES, CYCLE_FRAMES, run } from './loss-cases.mjs';
@@ -12,7 +12,14 @@ import { SERVERS } from './sound-server.mjs';
 import { undisturbed } from './undisturbed.mjs';
 
 const isLong = process.env.STEPPE_LONG === '1';
-const SHORT = { flow: ['stop server', 'unload', 'move', 'restart', 'overrun', 'idle source', 'blocked loop'], before: ['restart'] };
+/** Cases that `npm test` runs, with a server with which frames are lost where there is one. */
+const SHORT = {
+  flow: {
+    PulseAudio: ['unload', 'move', 'idle source'],
+    PipeWire: ['stop server', 'restart', 'overrun', 'blocked loop'],
+  },
+  before: { PulseAudio: ['restart'], PipeWire: [] },
+};
 /** A gap is told to 2 ms where nobody counted its frames. */
 const GAP_MS = 2;
 /** Numbers of a resampled probe say nothing, and packets of a resampler come in steps. */
@@ -55,16 +62,21 @@ function check(serverName, caseName, phase, seen) {
 const judged = (serverName, caseName, phase) =>
   undisturbed(async () => check(serverName, caseName, phase, await run(serverName, caseName, { phase })));
 
-for (const phase of ['flow', 'before']) {
-  for (const caseName of Object.keys(CASES)) {
-    for (const serverName of Object.keys(SERVERS)) {
-      const isIncluded = isLong || SHORT[phase].includes(caseName);
-      if (!isIncluded || (['load', 'idle source'].includes(caseName) && phase === 'before')) continue;
-      const when = phase === 'flow' ? 'in flow' : 'before the first frame';
-      test(`${serverName}, ${caseName}, ${when}: what is lost is told`, () => judged(serverName, caseName, phase));
-    }
+// Most of a case is waiting: four run side by side, but for those that burn time on the processors.
+describe('what is lost is told', { concurrency: isLong ? 1 : 2 }, () => {
+  for (const serverName of Object.keys(SERVERS)) {
+    describe(serverName, () => {
+      for (const phase of ['flow', 'before']) {
+        for (const caseName of Object.keys(CASES)) {
+          const isIncluded = isLong || SHORT[phase][serverName].includes(caseName);
+          if (!isIncluded || (['load', 'idle source'].includes(caseName) && phase === 'before')) continue;
+          const when = phase === 'flow' ? 'in flow' : 'before the first frame';
+          test(`${caseName}, ${when}`, () => judged(serverName, caseName, phase));
+        }
+      }
+    });
   }
-}
+});
 
 test('a packet, the event and the figures tell an estimated gap with the same number', async () => {
   const server = new SERVERS.PulseAudio();
