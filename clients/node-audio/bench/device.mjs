@@ -24,7 +24,7 @@ const RECORDERS = {
   parec: ['parec', '--device=zc.monitor', `--latency-msec=${PACKET_MS}`, ...RAW],
   'pw-record': ['pw-record', '-P', '{ stream.capture.sink=true }', '--target', 'zc', '--latency', `${PACKET_MS}ms`, '--rate', '48000', '--channels', '2', '--format', 's16', '-'],
 };
-const OURS = { 'ring, a Worker': 'worker', 'ring, events': 'events' };
+const OURS = { 'ring, a Worker': 'worker', 'ring, events': 'events', 'ring, events, wakeMs: 10': 'events@10' };
 
 /** Packages that can be loaded, and why others can not. */
 const [PEERS, missing] = [{}, {}];

@@ -1,6 +1,6 @@
 // One listener of a sound server that plays a probe, for bench/device.mjs: `node listen.mjs WAY PACKET_MS [SECONDS]`. With SECONDS it
 // prints when each packet came and ends; without, it listens until it is killed. WAY is `events`, `worker`, `decibri`,
-// `naudiodon`, or `pipe`: what another program writes to standard input.
+// `naudiodon`, or `pipe`: what another program writes to standard input. `events@MS` and `worker@MS` set wakeMs.
 import { createRequire } from 'node:module';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { AudioCapture, AudioReader } from '@steppe/audio';
@@ -48,9 +48,10 @@ function byNaudiodon(log, packetMs) {
   source.start();
 }
 
-async function byCapture(log, packetMs, way, seconds) {
+async function byCapture(log, packetMs, named, seconds) {
+  const [way, wakeMs] = named.split('@');
   const format = { channels: 2, sampleRate: 48_000, sample: 's16' };
-  const capture = await AudioCapture.open({ source: { kind: 'loopback' }, packetMs, format });
+  const capture = await AudioCapture.open({ source: { kind: 'loopback' }, packetMs, ...(wakeMs && { wakeMs: Number(wakeMs) }), format });
   if (way === 'worker') capture.share(new Worker(new URL(import.meta.url), { workerData: { seconds: log ? seconds : 0 } }).on('message', print));
   else capture.on('packet', log ? ({ samples, frames, timeNs }) => log.see(unsigned(samples), frames, timeNs) : () => {});
 }

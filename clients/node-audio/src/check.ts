@@ -157,6 +157,7 @@ const CAPTURE: Shape<CaptureOptions> = {
   combine: oneOf('mix', 'side-by-side'),
   format: object(FORMAT),
   packetMs: within(1, 1_000),
+  wakeMs: within(1, 1_000),
   ring: object(RING),
   overrun: oneOf('drop-oldest', 'drop-newest', 'error'),
   silence: oneOf('emit', 'skip'),

@@ -37,6 +37,7 @@ export interface NativeOptions {
   channelMap?: readonly string[] | undefined;
   sample: SampleFormat;
   packetFrames: number;
+  wakeFrames?: number | undefined;
   slots: number;
   slotBytes: number;
   overrun: string;

@@ -19,13 +19,21 @@ export function resolve(options: CaptureOptions): Resolved {
   const byMap = asked.channelMap === undefined ? {} : { channels: asked.channelMap.length };
   const format = { ...defaults, ...preset?.format, ...byMap, ...asked };
   return {
-    native: native(options, format, options.packetMs ?? preset?.packetMs ?? 10),
+    native: native(options, format, {
+      packetMs: options.packetMs ?? preset?.packetMs ?? 10,
+      wakeMs: options.wakeMs ?? preset?.wakeMs ?? 20,
+    }),
     copy: options.mode === 'copy',
     debug: options.debug ?? process.env['STEPPE_AUDIO_DEBUG'] === '1',
   };
 }
 
-function native(options: CaptureOptions, format: AudioFormat, packetMs: number): NativeOptions {
+interface Lengths {
+  packetMs: number;
+  wakeMs: number;
+}
+
+function native(options: CaptureOptions, format: AudioFormat, { packetMs, wakeMs }: Lengths): NativeOptions {
   const sources = toSources(options.source);
   const combine = options.combine ?? 'side-by-side';
   const isWide = sources.length === 2 && combine === 'side-by-side';
@@ -48,6 +56,7 @@ function native(options: CaptureOptions, format: AudioFormat, packetMs: number):
     channelMap: format.channelMap,
     sample: format.sample,
     packetFrames: frames,
+    wakeFrames: Math.round((sampleRate * wakeMs) / 1e3),
     slots: options.ring?.slots ?? twoSeconds,
     slotBytes,
     overrun: options.overrun ?? 'drop-oldest',

@@ -4,6 +4,8 @@ import type { AudioFormat, PresetName } from './types';
 export interface Preset {
   readonly format: Readonly<AudioFormat>;
   readonly packetMs: number;
+  /** See `CaptureOptions.wakeMs`. */
+  readonly wakeMs?: number;
   /** Purpose, in one line. */
   readonly description: string;
 }
@@ -26,6 +28,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   livekit: {
     format: { sampleRate: 48_000, channels: 1, sample: 's16' },
     packetMs: 10,
+    wakeMs: 10,
     description: 'WebRTC: 48 kHz, 16-bit, mono, 10 ms',
   },
   telephony: {

@@ -183,6 +183,12 @@ impl Packetizer {
         self.settings.format
     }
 
+    /// Frames of a full packet.
+    #[must_use]
+    pub fn packet_frames(&self) -> u32 {
+        self.settings.packet_frames
+    }
+
     /// Format and channel map of the packets.
     #[must_use]
     pub fn stream_format(&self) -> StreamFormat {

@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::channel_map::StreamFormat;
+use crate::clock;
 use crate::convert::{Conversion, Policy};
 use crate::error::Result;
 use crate::event::{Event, Opened};
@@ -88,6 +90,25 @@ pub struct Session {
     told: u32,
     /// True while wakes wait until the source has delivered what it has.
     holds_wakes: bool,
+    group: Group,
+}
+
+/// Packets that are told together.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    packets: u32,
+    /// Longest time that one waits for the others, in ns.
+    ns: u64,
+    /// Since when one waits, in ns.
+    since_ns: Option<u64>,
+}
+
+impl Group {
+    const NONE: Self = Self {
+        packets: 1,
+        ns: 0,
+        since_ns: None,
+    };
 }
 
 impl Session {
@@ -111,6 +132,7 @@ impl Session {
             bell,
             told: 0,
             holds_wakes: false,
+            group: Group::NONE,
         };
         (session, received)
     }
@@ -314,6 +336,37 @@ impl Session {
         self.holds_wakes = true;
     }
 
+    /// Has packets of this length wait for each other, but no longer than it, and no more than half of the ring. The
+    /// source has to call [`wake_if_due`](Self::wake_if_due) then.
+    pub fn group_wakes(&mut self, length: Duration) {
+        let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+        let frames = self.format().frames_in(ns);
+        let packets = u32::try_from(frames).unwrap_or(u32::MAX) / self.packetizer.packet_frames();
+        let half = self.packetizer.ring().layout().slots / 2;
+        self.group = Group {
+            packets: packets.clamp(1, half.max(1)),
+            ns,
+            since_ns: None,
+        };
+    }
+
+    /// Longest time that the source may wait for its device: packets that wait for others are due then.
+    #[must_use]
+    pub fn turn_max(&self, longest: Duration) -> Duration {
+        match self.group.since_ns {
+            Some(_) => longest.min(Duration::from_nanos(self.group.ns)),
+            None => longest,
+        }
+    }
+
+    /// Tells packets that have waited for others for too long.
+    pub fn wake_if_due(&mut self, now_ns: u64) {
+        let since_ns = self.group.since_ns;
+        if since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= self.group.ns) {
+            self.tell_packets();
+        }
+    }
+
     /// Wakes who has something to read, and has wakes wait no longer.
     pub fn let_wakes(&mut self) {
         self.holds_wakes = false;
@@ -324,10 +377,21 @@ impl Session {
         let ring = self.packetizer.ring();
         let head = ring.words(word::HEAD).load(SeqCst);
         let waiting = head.wrapping_sub(self.told);
-        if waiting == 0 || (self.holds_wakes && waiting < HELD_PACKETS_MAX) {
+        let least = self.group.packets;
+        if waiting == 0 || (self.holds_wakes && waiting < HELD_PACKETS_MAX.max(least)) {
             return;
         }
-        self.told = head;
+        if waiting < least {
+            self.group.since_ns.get_or_insert_with(clock::now_ns);
+            return;
+        }
+        self.tell_packets();
+    }
+
+    fn tell_packets(&mut self) {
+        self.group.since_ns = None;
+        let ring = self.packetizer.ring();
+        self.told = ring.words(word::HEAD).load(SeqCst);
         wait::wake(&ring.memory());
         self.wake();
     }

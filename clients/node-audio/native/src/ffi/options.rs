@@ -35,6 +35,9 @@ pub struct Options {
     pub packet_frames: u32,
     /// Slots of the ring.
     pub slots: u32,
+    /// Frames between wakes of the event loop: packets that come in between are delivered together. A packet, unless
+    /// more is asked for.
+    pub wake_frames: Option<u32>,
     /// Bytes that a packet may have.
     pub slot_bytes: u32,
     /// `drop-oldest`, `drop-newest` or `error`.
@@ -144,7 +147,7 @@ impl Options {
     /// The source, or both, not opened yet.
     pub fn source(&self, settings: Settings) -> Result<Box<dyn Source>> {
         match self.sources.as_slice() {
-            [source] => source.source(settings),
+            [source] => source.source(settings, self.fragment(settings)),
             [first, second] => {
                 let combine = self.combine()?;
                 let each = Settings {
@@ -152,7 +155,11 @@ impl Options {
                     map: combine.each_map(&settings.map),
                     ..settings
                 };
-                let sources = [first.source(each)?, second.source(each)?];
+                let fragment = self.fragment(settings);
+                let sources = [
+                    first.source(each, fragment)?,
+                    second.source(each, fragment)?,
+                ];
                 let policy = self.policy()?;
                 Ok(Box::new(Pair::new(sources, combine, &settings, policy)))
             }
@@ -161,6 +168,12 @@ impl Options {
                 sources.len()
             ))),
         }
+    }
+
+    /// Length that a source gives at a time.
+    fn fragment(&self, settings: Settings) -> Duration {
+        let frames = self.packet_frames.max(self.wake_frames.unwrap_or(0));
+        Duration::from_nanos(settings.format.duration_ns(frames.into()))
     }
 
     fn combine(&self) -> Result<Combine> {
@@ -175,7 +188,7 @@ impl Options {
 }
 
 impl SourceOptions {
-    fn source(&self, settings: Settings) -> Result<Box<dyn Source>> {
+    fn source(&self, settings: Settings, fragment: Duration) -> Result<Box<dyn Source>> {
         let device = self.device_id.clone();
         let wanted = match self.kind.as_str() {
             "input" => Wanted::Input(device),
@@ -188,11 +201,7 @@ impl SourceOptions {
                 )));
             }
         };
-        let packet_ns = settings.format.duration_ns(settings.packet_frames.into());
-        Ok(Box::new(System::new(
-            wanted,
-            Duration::from_nanos(packet_ns),
-        )))
+        Ok(Box::new(System::new(wanted, fragment)))
     }
 
     /// The program of the kind `process`.

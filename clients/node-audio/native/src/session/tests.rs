@@ -5,6 +5,7 @@ use crate::channel_map::ChannelMap;
 use crate::format::Sample;
 use crate::packetizer::{Overrun, Settings, Silence};
 use crate::ring::Ring;
+use crate::ring::tests::ring;
 
 /// The format of its source and of its packets.
 pub const FORMAT: Format = Format {
@@ -34,4 +35,50 @@ pub fn session_of(ring: Ring, policy: Policy) -> (Session, Receiver<Event>) {
     let packetizer = Packetizer::new(ring, settings).unwrap();
     let control = Arc::new(Control::default());
     Session::new(packetizer, policy, control, Box::new(|| {}))
+}
+
+/// Pushes so many packets, lets the reader take what it was woken for, and says whether it was.
+fn is_woken(session: &mut Session, packets: usize) -> bool {
+    let data = vec![1; packets * PACKET_BYTES as usize];
+    session
+        .push(Data::Bytes(&data), Time::of_device(0))
+        .unwrap();
+    take_wake(session)
+}
+
+fn take_wake(session: &Session) -> bool {
+    let word = session.packetizer.ring().words(word::DOORBELL);
+    word.swap(doorbell::SILENT, SeqCst) == doorbell::RUNG
+}
+
+#[test]
+fn packets_wait_for_each_other_but_not_for_long() {
+    let (mut session, _events) = session(ring(16, PACKET_BYTES));
+    assert!(is_woken(&mut session, 1));
+    session.group_wakes(Duration::from_millis(20));
+    let longest = Duration::from_millis(250);
+    assert_eq!(session.turn_max(longest), longest);
+    assert!(!is_woken(&mut session, 1));
+    assert_eq!(session.turn_max(longest), Duration::from_millis(20));
+    assert!(is_woken(&mut session, 1));
+    assert_eq!(session.turn_max(longest), longest);
+    assert!(is_woken(&mut session, 3));
+    // No other follows.
+    assert!(!is_woken(&mut session, 1));
+    let since_ns = session.group.since_ns.unwrap();
+    session.wake_if_due(since_ns + 19_999_999);
+    assert!(!take_wake(&session));
+    session.wake_if_due(since_ns + 20_000_000);
+    assert!(take_wake(&session));
+    session.wake_if_due(since_ns + 40_000_000);
+    assert!(!take_wake(&session));
+}
+
+#[test]
+fn no_more_packets_wait_than_half_of_the_ring_has_room_for() {
+    for (slots, ms, packets) in [(16, 5, 1), (16, 40, 4), (4, 40, 2), (2, 40, 1)] {
+        let (mut session, _events) = session(ring(slots, PACKET_BYTES));
+        session.group_wakes(Duration::from_millis(ms));
+        assert_eq!(session.group.packets, packets, "{slots} slots");
+    }
 }

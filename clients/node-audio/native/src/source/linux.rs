@@ -13,27 +13,27 @@ use crate::source::pulse::{self, Pulse};
 /// What captures from this system's devices.
 pub struct System {
     wanted: Wanted,
-    packet: Duration,
+    fragment: Duration,
 }
 
 impl System {
-    /// A capture of packets of this length.
+    /// A capture of fragments of this length.
     #[must_use]
-    pub fn new(wanted: Wanted, packet: Duration) -> Self {
-        Self { wanted, packet }
+    pub fn new(wanted: Wanted, fragment: Duration) -> Self {
+        Self { wanted, fragment }
     }
 }
 
 impl Source for System {
     fn run(&mut self, session: &mut Session) -> Result<()> {
-        let outcome = Pulse::new(self.wanted.clone(), self.packet).run(session);
+        let outcome = Pulse::new(self.wanted.clone(), self.fragment).run(session);
         let (Err(Error::NoServer(reason)), false) = (&outcome, session.has_begun()) else {
             return outcome;
         };
         let Wanted::Input(device) = &self.wanted else {
             return outcome;
         };
-        let by_alsa = Alsa::new(device.as_deref(), self.packet).run(session);
+        let by_alsa = Alsa::new(device.as_deref(), self.fragment).run(session);
         if session.has_begun() {
             return by_alsa;
         }

@@ -32,15 +32,15 @@ use sys::{Connection, Fault, Recording};
 #[derive(Debug)]
 pub struct Pulse {
     wanted: Wanted,
-    /// Length of a packet.
-    packet: Duration,
+    /// Length that comes at a time, and between wakes of the event loop.
+    fragment: Duration,
 }
 
 impl Pulse {
-    /// A capture of packets of this length.
+    /// A capture of fragments of this length.
     #[must_use]
-    pub fn new(wanted: Wanted, packet: Duration) -> Self {
-        Self { wanted, packet }
+    pub fn new(wanted: Wanted, fragment: Duration) -> Self {
+        Self { wanted, fragment }
     }
 
     /// Opens the stream, and delivers until it ends.
@@ -49,7 +49,7 @@ impl Pulse {
         let connection = &connected.connection;
         let resolved = resolve::resolve(connection, &self.wanted)?;
         let fault = |fault: Fault| connection.error(fault, &resolved.source);
-        let request = resolved.request(self.packet);
+        let request = resolved.request(self.fragment);
         let recording = Rc::new(Recording::start(connection, &request).map_err(fault)?);
         connection.subscribe();
         let mut stream = Stream::new(connection, recording.clone(), resolved.clone());
@@ -65,8 +65,9 @@ impl Pulse {
 
 impl Source for Pulse {
     fn run(&mut self, session: &mut Session) -> Result<()> {
+        session.group_wakes(self.fragment);
         if let Wanted::Process(target) = &self.wanted {
-            let mut program = Program::new(target, self.packet);
+            let mut program = Program::new(target, self.fragment);
             return outlast_until(session, |session, outage| program.capture(session, outage));
         }
         outlast_all(session, |session, outage| self.capture(session, outage))

@@ -38,8 +38,8 @@ use crate::source::outage::Outage;
 /// See the module.
 pub struct Program {
     tracker: Tracker<ProcFs>,
-    /// Length of a packet.
-    packet: Duration,
+    /// Length of a fragment.
+    fragment: Duration,
     /// That of the first stream's sink, once there was one.
     format: Option<StreamFormat>,
     /// It has ended, and is waited for.
@@ -48,10 +48,10 @@ pub struct Program {
 
 impl Program {
     /// A program that is not captured yet.
-    pub fn new(target: &Target, packet: Duration) -> Self {
+    pub fn new(target: &Target, fragment: Duration) -> Self {
         Self {
             tracker: Tracker::new(target, ProcFs),
-            packet,
+            fragment,
             format: None,
             is_gone: false,
         }
@@ -80,7 +80,7 @@ impl Program {
         let mut streams = Streams {
             connection,
             format,
-            packet: self.packet,
+            fragment: self.fragment,
             lanes: Vec::new(),
             opened: 0,
             mixer: Mixer::new(format.format, clock::now_ns()),
@@ -117,10 +117,11 @@ impl Program {
                     return streams.deliver(session, outage);
                 }
             }
-            let idle_turn = streams.mixer.is_idle().then_some(self.packet);
+            let idle_turn = streams.mixer.is_idle().then_some(self.fragment);
             let turns = streams.lanes.iter().filter_map(Lane::turn_max);
             let turn = turns.chain(idle_turn).fold(look_every, Duration::min);
-            connection.turn(turn).map_err(fault)?;
+            connection.turn(session.turn_max(turn)).map_err(fault)?;
+            session.wake_if_due(clock::now_ns());
             if !connection.is_ready() {
                 return Err(fault(connection.fault("pa_context_get_state")));
             }
@@ -174,7 +175,7 @@ fn format_of(connection: &Connection, playing: &[Playing]) -> Result<StreamForma
 struct Streams<'c> {
     connection: &'c Connection,
     format: StreamFormat,
-    packet: Duration,
+    fragment: Duration,
     lanes: Vec<Lane<'c>>,
     /// Streams that were opened.
     opened: u32,
@@ -232,7 +233,7 @@ impl<'c> Streams<'c> {
         let mut resolved = resolved;
         // The server converts a stream of another sink.
         resolved.format = self.lane_format();
-        let request = resolved.request(self.packet);
+        let request = resolved.request(self.fragment);
         let recording = Rc::new(Recording::start(self.connection, &request).ok()?);
         let mut stream = Stream::new(self.connection, recording, resolved);
         stream.ask_begin().ok()?;

@@ -179,8 +179,10 @@ impl<'c> Stream<'c> {
         wanted: &Wanted,
     ) -> Result<()> {
         while !session.is_stopped() {
-            let turned = self.connection.turn(self.turn_max());
+            let turn_max = session.turn_max(self.turn_max());
+            let turned = self.connection.turn(turn_max);
             turned.map_err(|fault| self.error(fault))?;
+            session.wake_if_due(clock::now_ns());
             if self.is_superseded(wanted)? {
                 self.finish(session, outage)?;
                 return Ok(());
