@@ -106,8 +106,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     } catch (error) {
       throw toAudioError(error);
     }
-    this.reader = new PacketReader(memory, resolved);
-    this.format = { ...this.reader.format, channelMap: this.native.channelMap() };
+    this.reader = new PacketReader(memory, resolved, this.native.channelMap());
+    this.format = this.reader.format;
     this.packetFrames = this.reader.packetFrames;
     this.listening = this.reader.reading('packet listeners');
     this.ended = new Promise((resolve) => (this.resolveEnded = resolve));
@@ -257,7 +257,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const reading = this.reader.reading('a Worker');
     reading.begin();
     const readersBefore = this.reader.ring.readersBegun;
-    const shared = sharedOf(this.reader.memory, this.reader.tally);
+    const shared = sharedOf(this.reader.memory, this.reader.tally, this.format.channelMap);
     worker?.postMessage(shared);
     if (this.reader.ended) {
       // Packets that wait are the Worker's; the timer keeps no process alive for them.

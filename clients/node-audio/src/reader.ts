@@ -1,7 +1,7 @@
 import { AudioError } from './error';
 import { RingReader, type ReaderMode } from './ring';
 import { TALLY_BYTES } from './tally';
-import type { AudioFormat, Packet } from './types';
+import type { AudioFormat, ChannelPosition, Packet } from './types';
 
 /**
  * Packets of a capture for one consumer at a time: listeners, a loop, batches, a stream, a recording or a
@@ -10,7 +10,7 @@ import type { AudioFormat, Packet } from './types';
 export class PacketReader {
   readonly ring: RingReader;
   readonly tally = new Float64Array(new SharedArrayBuffer(TALLY_BYTES));
-  readonly format: Readonly<AudioFormat>;
+  readonly format: Readonly<Required<AudioFormat>>;
   readonly packetFrames: number;
   readonly slots: number;
   private current: Reading | undefined;
@@ -22,10 +22,11 @@ export class PacketReader {
   constructor(
     readonly memory: SharedArrayBuffer,
     mode: ReaderMode,
+    channelMap: readonly ChannelPosition[],
   ) {
     this.ring = new RingReader(memory, this.tally, mode);
     const { sampleRate, channels, sample, packetFrames, slots } = this.ring.ring;
-    this.format = { sampleRate, channels, sample };
+    this.format = { sampleRate, channels, sample, channelMap };
     this.packetFrames = packetFrames;
     this.slots = slots;
   }

@@ -6,7 +6,7 @@ import { checkPattern, nameOf } from './file-pattern';
 import type { PacketReader, Reading } from './reader';
 import { openSink, StreamSink, type Sink } from './sink';
 import type { Packet, RecordOptions, WavSummary } from './types';
-import { frameBytesOf, HEADER_BYTES, silenceOf, WavFile } from './wav';
+import { frameBytesOf, headerBytesOf, silenceOf, WavFile } from './wav';
 
 /** Longest time from a packet to its write, in ms. */
 const BATCH_MS = 100;
@@ -70,7 +70,7 @@ class Recording {
     this.bytesMax = framesOf(seconds) * this.frameBytes;
     const framesOfFile = Math.min(
       roll?.seconds === undefined ? Infinity : framesOf(roll.seconds),
-      roll?.bytes === undefined ? Infinity : Math.max(1, Math.floor((roll.bytes - HEADER_BYTES) / this.frameBytes)),
+      roll?.bytes === undefined ? Infinity : Math.max(1, Math.floor((roll.bytes - headerBytesOf(reader.format)) / this.frameBytes)),
     );
     this.fileBytesMax = framesOfFile * this.frameBytes;
     this.silence = Buffer.alloc(FILL_BYTES - (FILL_BYTES % this.frameBytes), silenceOf(format));

@@ -6,17 +6,22 @@ import { addon, type NativeWaiter } from './native';
 import { checked } from './check';
 import { statsOf } from './report';
 import { RingReader } from './ring';
-import type { CaptureStats, Packet } from './types';
+import type { AudioFormat, CaptureStats, ChannelPosition, Packet } from './types';
 
 /** Memory of a capture for a Worker: post it as a message, or pass it as `workerData`. */
 export interface SharedCapture {
   readonly steppeAudio: 1;
   readonly memory: SharedArrayBuffer;
   readonly tally: SharedArrayBuffer;
+  readonly channelMap: readonly ChannelPosition[];
 }
 
-export function sharedOf(memory: SharedArrayBuffer, tally: Float64Array): SharedCapture {
-  return { steppeAudio: 1, memory, tally: tally.buffer as SharedArrayBuffer };
+export function sharedOf(
+  memory: SharedArrayBuffer,
+  tally: Float64Array,
+  channelMap: readonly ChannelPosition[],
+): SharedCapture {
+  return { steppeAudio: 1, memory, tally: tally.buffer as SharedArrayBuffer, channelMap };
 }
 
 /** Longest wait in native code: a Worker that is terminated ends after it. */
@@ -26,6 +31,8 @@ const WAIT_MS = 100;
  * Reads a capture in a Worker with blocking calls, without an event loop. It allocates nothing for a packet.
  */
 export class AudioReader {
+  /** Format of the packets. */
+  readonly format: Readonly<Required<AudioFormat>>;
   private readonly reader: RingReader;
   private readonly waiter: NativeWaiter;
   private isClosed = false;
@@ -37,6 +44,8 @@ export class AudioReader {
     checked.reader(options);
     const mode = { debug: options.debug ?? process.env['STEPPE_AUDIO_DEBUG'] === '1', copy: false };
     this.reader = new RingReader(shared.memory, new Float64Array(shared.tally), mode);
+    const { sampleRate, channels, sample } = this.reader.ring;
+    this.format = { sampleRate, channels, sample, channelMap: shared.channelMap };
     this.waiter = new (addon().Waiter)(new Uint8Array(shared.memory));
   }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { AudioCapture } from '../dist/index.mjs';
+import { AudioCapture, AudioReader } from '../dist/index.mjs';
 
 const synthetic = (format) => ({ kind: 'synthetic', synthetic: { packets: 2, pace: 'burst', format } });
 
@@ -31,6 +31,16 @@ test('a capture tells the positions of its channels', async () => {
   assert.deepEqual(await maps({ source, format: { channelMap: alsa }, convert: 'refuse' }), [6, alsa.join(' '), alsa.join(' ')]);
   const pair = { source: [source, source], format: { channels: 2 } };
   assert.deepEqual((await maps(pair)).slice(0, 2), [4, `${stereo} ${stereo}`]);
+});
+
+test('a reader in a Worker knows the format and the positions', async () => {
+  const format = { channelMap: ['front-center', 'lfe', 'front-left'], sample: 'f32', sampleRate: 16_000 };
+  const capture = await AudioCapture.open({ source: synthetic(format), format });
+  const reader = new AudioReader(structuredClone(capture.share()));
+  assert.deepEqual(reader.format, { ...format, channels: 3 });
+  assert.deepEqual(reader.format, capture.format);
+  reader.close();
+  await capture.close();
 });
 
 test('a device in another order is mixed by positions, or refused', async () => {

@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 
 import { AudioCapture } from '@steppe/audio';
 import { mute, open } from './captures.mjs';
-import { PROGRAMS, isInstalled, probedFrames, readWav, samplesOf } from './wav-reader.mjs';
+import { PROGRAMS, isInstalled, probedFrames, probedLayout, readWav, samplesOf } from './wav-reader.mjs';
 
 const require = createRequire(import.meta.url);
 const { HEADER_BYTES, WavFile, wavHeader } = require('../dist/wav.js');
@@ -397,4 +397,38 @@ test('an odd number of bytes is padded, and not counted', async () => {
   const { frames } = await capture.recordWav(at('odd.wav'));
   const wav = readWav(at('odd.wav'));
   assert.deepEqual([wav.frames, wav.inFile, wav.riffBytes], [frames, frames + (frames % 2), wav.size - 8]);
+});
+
+/** Positions of channels and what ffprobe calls them; the mask is that of the WAVE specification. */
+const LAYOUTS = [
+  { channels: 1, layout: 'unknown', tag: 1 },
+  { channels: 2, layout: 'unknown', tag: 1 },
+  { channels: 3, layout: '3.0', mask: 0x7 },
+  { channels: 4, layout: 'quad', mask: 0x33 },
+  { channels: 5, layout: '5.0', mask: 0x37 },
+  { channels: 6, layout: '5.1', mask: 0x3f },
+  { channels: 7, layout: '6.1', mask: 0x70f },
+  { channels: 8, layout: '7.1', mask: 0x63f },
+  { channelMap: ['front-left', 'front-right', 'front-center', 'side-left', 'side-right'], layout: '5.0(side)', mask: 0x607 },
+  // In another order than that of files, and without positions: a mask would be wrong.
+  { channelMap: ['front-center', 'front-left', 'front-right'], layout: 'unknown', mask: 0 },
+  { channelMap: ['aux0', 'aux1', 'aux2', 'aux3'], layout: 'unknown', mask: 0 },
+];
+
+test('a file of more than two channels tells their positions', async () => {
+  for (const [number, { layout, mask, tag = 0xfffe, ...format }] of LAYOUTS.entries()) {
+    const path = at(`layout-${number}.wav`);
+    const capture = await open({ pace: 'burst', packets: 20, format }, { format });
+    const { frames, bytes } = await capture.recordWav(path);
+    const { channels } = capture.format;
+    const wav = readWav(path);
+    assert.deepEqual([wav.frames, wav.channels, wav.size, wav.riffBytes], [frames, channels, bytes, bytes - 8], layout);
+    const head = readFileSync(path).subarray(0, 128);
+    assert.equal(head.readUInt16LE(56), tag);
+    if (mask !== undefined) assert.equal(head.readUInt32LE(76), mask, layout);
+    const samples = samplesOf(path);
+    assertProbe(samples.filter((_, sample) => sample % channels === 0));
+    if (isInstalled('soxi')) assert.equal(execFileSync('soxi', ['-c', path], { encoding: 'utf8' }).trim(), `${channels}`);
+    if (isInstalled('ffprobe')) assert.equal(probedLayout(path), layout);
+  }
 });

@@ -59,4 +59,10 @@ export function probedFrames(path) {
   return Number(execFileSync('ffprobe', args, { encoding: 'utf8' }).trim());
 }
 
+/** The layout of the channels by the header. */
+export function probedLayout(path) {
+  const args = ['-v', 'error', '-show_entries', 'stream=channel_layout', '-of', 'csv=p=0', path];
+  return execFileSync('ffprobe', args, { encoding: 'utf8' }).trim();
+}
+
 export const isInstalled = (command) => spawnSync('sh', ['-c', `command -v ${command}`]).status === 0;
