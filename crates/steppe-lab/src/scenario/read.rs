@@ -17,11 +17,12 @@ use std::time::Duration;
 use steppe_config::choice::Choices;
 use steppe_config::form::ANY;
 use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, table, text};
+use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::read;
 use steppe_config::report::Report;
-use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Table};
 use steppe_config::typed::{Fields, Node};
 
 use super::{AbPlan, Budget, CyclePlan, LeaksPlan, Load, Sampling, Scenario};
@@ -33,25 +34,13 @@ use target::{CMD, ENV, refuse_for_running};
 pub use budget::CAPABILITIES;
 
 /// The whole file.
-pub(super) static ROOT: Table = Table {
-    name: "scenario",
-    doc: "A scenario of steppe-lab.",
-    keys: &[
-        &NAME.spec,
-        &SEED.spec,
-        &TARGET.spec,
-        &SERVICES.spec,
-        &LOADS.spec,
-        &EPOCHS.spec,
-        &CYCLES.spec,
-        &AB.spec,
-        &LEAKS.spec,
-        &VARIANTS.spec,
-        &BUDGET.spec,
-        &SAMPLING.spec,
+pub(super) static ROOT: Table = Table::new(
+    "scenario",
+    "A scenario of steppe-lab.",
+    keys![
+        NAME, SEED, TARGET, SERVICES, LOADS, EPOCHS, CYCLES, AB, LEAKS, VARIANTS, BUDGET, SAMPLING,
     ],
-    needs: Needs::Nothing,
-};
+);
 
 static NAME: OptionalKey<String> = key(
     "name",
@@ -104,18 +93,11 @@ static LEAKS: OptionalKey<LeaksPlan> =
 static VARIANTS: Key<Vec<Variant>> =
     key("variant", list(&table(&VARIANT, variant), 0), VARIANT.doc).or(Absent::Texts(&[]));
 
-static VARIANT: Table = Table {
-    name: "variant",
-    doc: "The target with another command, environment or library.",
-    keys: &[
-        &VARIANT_NAME.spec,
-        &ENV.spec,
-        &VARIANT_CMD.spec,
-        &PRELOAD.spec,
-        &EXPECT.spec,
-    ],
-    needs: Needs::Nothing,
-};
+static VARIANT: Table = Table::new(
+    "variant",
+    "The target with another command, environment or library.",
+    keys![VARIANT_NAME, ENV, VARIANT_CMD, PRELOAD, EXPECT,],
+);
 
 static VARIANT_NAME: Key<String> = key("name", text(&ANY), "Names it in reports.").required();
 
@@ -161,12 +143,11 @@ static SAMPLING: Key<Sampling> = key(
 )
 .or(Absent::Table);
 
-static INTERVALS: Table = Table {
-    name: "sampling",
-    doc: "Intervals of the samples between the points of quiet moments.",
-    keys: &[&FAST.spec, &SLOW.spec],
-    needs: Needs::Nothing,
-};
+static INTERVALS: Table = Table::new(
+    "sampling",
+    "Intervals of the samples between the points of quiet moments.",
+    keys![FAST, SLOW],
+);
 
 static FAST: Key<Duration> = key(
     "fast",

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use steppe_config::form::ANY;
 use steppe_config::key::{Key, OptionalKey, Type, integer, key, list, map, of, real, text};
+use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Kind, Needs, Table};
+use steppe_config::table::{Absent, Kind, Table};
 use steppe_config::typed::{Fields, Node};
 
 use super::super::{Budget, DayBudget, DriftBudget, GrowthBudget};
@@ -29,42 +30,15 @@ pub const CAPABILITIES: [&str; 10] = [
 ];
 
 /// `[budget]`.
-pub static BUDGET: Table = Table {
-    name: "budget",
-    doc: "Limits of growth, of single figures, and measurements without which a run is worth nothing.",
-    keys: &[
-        &RSS_DAY.spec,
-        &HWM_DAY.spec,
-        &LIVE_DAY.spec,
-        &CGROUP_DAY.spec,
-        &RSS_EPOCH.spec,
-        &HWM_EPOCH.spec,
-        &LIVE_EPOCH.spec,
-        &RSS_CYCLE.spec,
-        &HWM_CYCLE.spec,
-        &LIVE_CYCLE.spec,
-        &WITHIN.spec,
-        &DRIFTS.spec,
-        &METRICS.spec,
-        &RISES.spec,
-        &RSS.spec,
-        &HWM.spec,
-        &LOAD_HWM.spec,
-        &SYSCALLS.spec,
-        &CPU.spec,
-        &P50.spec,
-        &P99.spec,
-        &P999.spec,
-        &ERRORS.spec,
-        &REFUSED.spec,
-        &CLOSE_WAIT.spec,
-        &OPEN_FILES.spec,
-        &OPERATIONS.spec,
-        &LIMIT.spec,
-        &REQUIRE.spec,
+pub static BUDGET: Table = Table::new(
+    "budget",
+    "Limits of growth, of single figures, and measurements without which a run is worth nothing.",
+    keys![
+        RSS_DAY, HWM_DAY, LIVE_DAY, CGROUP_DAY, RSS_EPOCH, HWM_EPOCH, LIVE_EPOCH, RSS_CYCLE,
+        HWM_CYCLE, LIVE_CYCLE, WITHIN, DRIFTS, METRICS, RISES, RSS, HWM, LOAD_HWM, SYSCALLS, CPU,
+        P50, P99, P999, ERRORS, REFUSED, CLOSE_WAIT, OPEN_FILES, OPERATIONS, LIMIT, REQUIRE,
     ],
-    needs: Needs::Nothing,
-};
+);
 
 const fn most(name: &'static str, doc: &'static str) -> OptionalKey<f64> {
     key(name, real(0.0), doc)

@@ -7,10 +7,11 @@ use std::time::Duration;
 use steppe_config::choice::Choices;
 use steppe_config::form::ANY;
 use steppe_config::key::{Key, OptionalKey, boolean, choice, integer, key, list, map, real, text};
+use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Needs, Table, Tagged, Variant};
-use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::table::{Absent, Table, Tagged, Variant};
+use steppe_config::typed::{Fields, Node};
 
 use super::super::{CommandLoad, DnsLoad, Expect, HttpLoad, Load, LoadKind, Pace};
 use super::forms::{
@@ -27,94 +28,80 @@ pub static LOAD: Tagged = Tagged {
     tag: "kind",
     tag_doc: "HTTP/1.1, HTTP/2, DNS, or a program of yours.",
     variants: &[
-        Variant {
-            name: "http",
-            doc: "HTTP/1.1, kept alive.",
-            table: Some(&HTTP),
-        },
-        Variant {
-            name: "h2",
-            doc: "HTTP/2: by ALPN with https, with prior knowledge with http.",
-            table: Some(&HTTP),
-        },
-        Variant {
-            name: "dns",
-            doc: DNS.doc,
-            table: Some(&DNS),
-        },
-        Variant {
-            name: "command",
-            doc: COMMAND.doc,
-            table: Some(&COMMAND),
-        },
+        Variant::new(Kind::Http1.name(), &HTTP, &Kind::Http1),
+        Variant::new(Kind::Http2.name(), &HTTP, &Kind::Http2),
+        Variant::new(Kind::Dns.name(), &DNS, &Kind::Dns),
+        Variant::new(Kind::Command.name(), &COMMAND, &Kind::Command),
     ],
 };
 
-type Build = fn(&Fields) -> Option<LoadKind>;
+/// Values of `load.kind`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http1,
+    Http2,
+    Dns,
+    Command,
+}
 
-/// Builders of [`LOAD`]'s variants.
-const KINDS: [(&str, Build); 4] = [
-    ("http", |load| http(load).map(LoadKind::Http1)),
-    ("h2", |load| http(load).map(LoadKind::Http2)),
-    ("dns", |load| dns(load).map(LoadKind::Dns)),
-    ("command", |load| {
-        let command = program(load)?;
-        Some(LoadKind::Command(CommandLoad { command }))
-    }),
-];
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "http",
+            Self::Http2 => "h2",
+            Self::Dns => "dns",
+            Self::Command => "command",
+        }
+    }
+}
 
-static HTTP: Table = Table {
-    name: "load",
-    doc: "HTTP/1.1, kept alive, or HTTP/2: by ALPN with https, with prior knowledge with http.",
-    keys: &[
-        &NAME.spec,
-        &RATE.spec,
-        &SEED.spec,
-        &RAMP.spec,
-        &THREADS.spec,
-        &TIMEOUT.spec,
-        &URL.spec,
-        &METHOD_KEY.spec,
-        &HEADERS.spec,
-        &BODY_BYTES.spec,
-        &EXPECT_STATUS.spec,
-        &CONNECTIONS.spec,
-        &STREAMS.spec,
-        &CA.spec,
-        &VERIFY.spec,
+static HTTP: Table = Table::new(
+    "load",
+    "HTTP/1.1, kept alive, or HTTP/2: by ALPN with https, with prior knowledge with http.",
+    keys![
+        NAME,
+        RATE,
+        SEED,
+        RAMP,
+        THREADS,
+        TIMEOUT,
+        URL,
+        METHOD_KEY,
+        HEADERS,
+        BODY_BYTES,
+        EXPECT_STATUS,
+        CONNECTIONS,
+        STREAMS,
+        CA,
+        VERIFY,
     ],
-    needs: Needs::Nothing,
-};
+);
 
-static DNS: Table = Table {
-    name: "load",
-    doc: "Queries of DNS.",
-    keys: &[
-        &NAME.spec,
-        &RATE.spec,
-        &SEED.spec,
-        &RAMP.spec,
-        &THREADS.spec,
-        &TIMEOUT.spec,
-        &SERVER.spec,
-        &TRANSPORT.spec,
-        &NAMES.spec,
-        &SPREAD.spec,
-        &TYPE.spec,
-        &RCODE.spec,
-        &CONNECTIONS.spec,
+static DNS: Table = Table::new(
+    "load",
+    "Queries of DNS.",
+    keys![
+        NAME,
+        RATE,
+        SEED,
+        RAMP,
+        THREADS,
+        TIMEOUT,
+        SERVER,
+        TRANSPORT,
+        NAMES,
+        SPREAD,
+        TYPE,
+        RCODE,
+        CONNECTIONS,
     ],
-    needs: Needs::Nothing,
-};
+);
 
-static COMMAND: Table = Table {
-    name: "load",
-    doc: "A program that writes the lines of the lab's protocol.",
-    keys: &[
-        &NAME.spec, &RATE.spec, &SEED.spec, &CMD.spec, &ENV.spec, &CWD.spec,
-    ],
-    needs: Needs::Nothing,
-};
+static COMMAND: Table = Table::new(
+    "load",
+    "A program that writes the lines of the lab's protocol.",
+    keys![NAME, RATE, SEED, CMD, ENV, CWD,],
+);
 
 static NAME: OptionalKey<String> = key(
     "name",
@@ -247,24 +234,25 @@ pub fn loads(node: &Node) -> Option<Vec<Load>> {
 
 /// The load of this number in the file, from 1.
 fn load(node: &Node, number: u64) -> Option<Load> {
-    let Typed::Variant {
-        name: kind, fields, ..
-    } = &node.typed
-    else {
-        return None;
-    };
-    let (_, build) = KINDS.iter().find(|(name, _)| name == kind)?;
+    let (kind, fields) = node.variant::<Kind>()?;
     let name = fields.get(&NAME)?;
     let rate = fields.get(&RATE)?;
     let load = Load {
-        name: name.unwrap_or_else(|| format!("{kind} {number}")),
+        name: name.unwrap_or_else(|| format!("{} {number}", kind.name())),
         pace: rate.map_or(Pace::Closed, |rate_per_s| Pace::Open { rate_per_s }),
         seed: fields.get(&SEED)?.unwrap_or(number),
         ramp: Duration::ZERO,
         threads: 1,
         // That of a command is `cycles.timeout`.
         timeout: Duration::MAX,
-        kind: build(fields)?,
+        kind: match kind {
+            Kind::Http1 => LoadKind::Http1(http(fields)?),
+            Kind::Http2 => LoadKind::Http2(http(fields)?),
+            Kind::Dns => LoadKind::Dns(dns(fields)?),
+            Kind::Command => LoadKind::Command(CommandLoad {
+                command: program(fields)?,
+            }),
+        },
     };
     if load.is_command() {
         return Some(load);
@@ -305,17 +293,16 @@ fn dns(load: &Fields) -> Option<DnsLoad> {
 
 /// Finds the mistakes of what the keys of loads say together.
 pub fn check(loads: &[Node], mistakes: &mut Mistakes) {
-    for node in loads {
-        let Typed::Variant { name, fields, .. } = &node.typed else {
-            continue;
-        };
-        let streams = fields.given(STREAMS.spec.name);
-        if let Some(at) = streams.filter(|_| *name == "http") {
+    for (kind, load) in loads.iter().filter_map(Node::variant::<Kind>) {
+        let streams = load
+            .given(STREAMS.spec.name)
+            .filter(|_| kind == Kind::Http1);
+        if let Some(at) = streams {
             let mistake = Mistake::new(at, "`streams` has no effect without `kind = \"h2\"`");
             mistakes.push(mistake.help("take it out, or set `kind = \"h2\"`"));
         }
-        if std::ptr::eq(fields.table, &raw const COMMAND) {
-            check_command(fields, &CMD, mistakes);
+        if kind == Kind::Command {
+            check_command(load, &CMD, mistakes);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use steppe_config::choice::Choices;
 use steppe_config::form::ANY;
 use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, real, table, text};
+use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::table::{Absent, Kind, Needs, Table};
@@ -16,19 +17,18 @@ use crate::limits::{EPOCHS_MAX, PAIRS_MAX, PAIRS_MIN, RUNS_MAX};
 use crate::stats::auto_warmup;
 
 /// `[epochs]`.
-pub static EPOCHS: Table = Table {
-    name: "epochs",
-    doc: "For `soak`: load runs, pauses for `quiesce`, and one point is taken, again and again.",
-    keys: &[
-        &EPOCH_LENGTH.spec,
-        &EPOCH_COUNT.spec,
-        &WARMUP.spec,
-        &EPOCH_QUIESCE.spec,
-        &RUNS.spec,
-        &UNTIL.spec,
+pub static EPOCHS: Table = Table::new(
+    "epochs",
+    "For `soak`: load runs, pauses for `quiesce`, and one point is taken, again and again.",
+    keys![
+        EPOCH_LENGTH,
+        EPOCH_COUNT,
+        WARMUP,
+        EPOCH_QUIESCE,
+        RUNS,
+        UNTIL,
     ],
-    needs: Needs::Nothing,
-};
+);
 
 static EPOCH_LENGTH: Key<Duration> = key(
     "length",
@@ -75,19 +75,18 @@ static UNTIL: Key<Until> = key(
 .or(Absent::Text("planned"));
 
 /// `[cycles]`.
-pub static CYCLES: Table = Table {
-    name: "cycles",
-    doc: "For `cycle`: the loads run to their end once a cycle; a quiet moment follows.",
-    keys: &[
-        &CYCLE_COUNT.spec,
-        &WARMUP.spec,
-        &CYCLE_QUIESCE.spec,
-        &CYCLE_LENGTH.spec,
-        &CYCLE_TIMEOUT.spec,
-        &RUNS.spec,
+pub static CYCLES: Table = Table::new(
+    "cycles",
+    "For `cycle`: the loads run to their end once a cycle; a quiet moment follows.",
+    keys![
+        CYCLE_COUNT,
+        WARMUP,
+        CYCLE_QUIESCE,
+        CYCLE_LENGTH,
+        CYCLE_TIMEOUT,
+        RUNS,
     ],
-    needs: Needs::Nothing,
-};
+);
 
 static CYCLE_COUNT: Key<u32> = key(
     "count",
@@ -114,19 +113,12 @@ static CYCLE_TIMEOUT: Key<Duration> = key(
 .or(Absent::Text("1h"));
 
 /// `[ab]`.
-pub static AB: Table = Table {
-    name: "ab",
-    doc: "For `ab` and `calibrate`: two variants against each other.",
-    keys: &[
-        &PAIRS.spec,
-        &AB_WARMUP.spec,
-        &AB_LENGTH.spec,
-        &AB_METRIC.spec,
-        &LIMIT.spec,
-        &GATES.spec,
-    ],
-    needs: Needs::Any(&["metric", "gate"]),
-};
+pub static AB: Table = Table::new(
+    "ab",
+    "For `ab` and `calibrate`: two variants against each other.",
+    keys![PAIRS, AB_WARMUP, AB_LENGTH, AB_METRIC, LIMIT, GATES,],
+)
+.needing(Needs::Any(&["metric", "gate"]));
 
 static PAIRS: Key<u32> = key(
     "pairs",
@@ -164,28 +156,16 @@ fn gate(gate: &Fields) -> Option<AbGate> {
     })
 }
 
-static GATE: Table = Table {
-    name: "ab.gate",
-    doc: "One gate of several.",
-    keys: &[&GATE_METRIC.spec, &LIMIT.spec],
-    needs: Needs::Nothing,
-};
+static GATE: Table = Table::new("ab.gate", "One gate of several.", keys![GATE_METRIC, LIMIT]);
 
 const LIMIT_DEFAULT: f64 = 1.05;
 
 /// `[leaks]`.
-pub static LEAKS: Table = Table {
-    name: "leaks",
-    doc: "For `leaks`: every variant runs once under a leak checker, and is ended with SIGTERM.",
-    keys: &[
-        &CHECKER.spec,
-        &LEAKS_LENGTH.spec,
-        &ARGUMENTS.spec,
-        &LEAKS_CMD.spec,
-        &LOST_BYTES.spec,
-    ],
-    needs: Needs::Nothing,
-};
+pub static LEAKS: Table = Table::new(
+    "leaks",
+    "For `leaks`: every variant runs once under a leak checker, and is ended with SIGTERM.",
+    keys![CHECKER, LEAKS_LENGTH, ARGUMENTS, LEAKS_CMD, LOST_BYTES,],
+);
 
 static CHECKER: Key<LeakChecker> = key(
     "checker",

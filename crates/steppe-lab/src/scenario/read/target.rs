@@ -9,6 +9,7 @@ use steppe_config::form::ANY;
 use steppe_config::key::{
     Entry, Key, OptionalKey, boolean, choice, integer, key, list, map, table, text,
 };
+use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::table::{Absent, Needs, Spec, Table};
@@ -21,25 +22,25 @@ use super::forms::{HTTP_URL, PATH, POINTER, READY, TIME};
 use crate::limits::PID_MAX;
 
 /// `[target]`.
-pub static TARGET: Table = Table {
-    name: "target",
-    doc: "The judged server, with all processes that it starts.",
-    keys: &[
-        &TARGET_CMD.spec,
-        &PID.spec,
-        &CGROUP.spec,
-        &ENV.spec,
-        &CWD.spec,
-        &READY_SIGN.spec,
-        &READY_TIMEOUT.spec,
-        &STOP_TIMEOUT.spec,
-        &LIVE_BYTES.spec,
-        &METRICS.spec,
-        &COLLECT.spec,
-        &PROFILE.spec,
+pub static TARGET: Table = Table::new(
+    "target",
+    "The judged server, with all processes that it starts.",
+    keys![
+        TARGET_CMD,
+        PID,
+        CGROUP,
+        ENV,
+        CWD,
+        READY_SIGN,
+        READY_TIMEOUT,
+        STOP_TIMEOUT,
+        LIVE_BYTES,
+        METRICS,
+        COLLECT,
+        PROFILE,
     ],
-    needs: Needs::One(&["cmd", "pid", "cgroup"]),
-};
+)
+.needing(Needs::One(&["cmd", "pid", "cgroup"]));
 
 static TARGET_CMD: OptionalKey<Vec<String>> =
     key("cmd", list(&text(&ANY), 1), "Command line of the server.");
@@ -96,12 +97,11 @@ static METRICS: OptionalKey<String> = key(
 
 static LIVE_BYTES: OptionalKey<LiveBytes> = key("live_bytes", table(&LIVE, live_bytes), LIVE.doc);
 
-static LIVE: Table = Table {
-    name: "target.live_bytes",
-    doc: "Number of bytes that are allocated and not freed.",
-    keys: &[&LIVE_URL.spec, &LIVE_POINTER.spec],
-    needs: Needs::Nothing,
-};
+static LIVE: Table = Table::new(
+    "target.live_bytes",
+    "Number of bytes that are allocated and not freed.",
+    keys![LIVE_URL, LIVE_POINTER],
+);
 
 static LIVE_URL: Key<String> =
     key("url", text(&HTTP_URL), "Endpoint that answers with JSON.").required();
@@ -115,12 +115,12 @@ static LIVE_POINTER: Key<String> = key(
 
 static COLLECT: OptionalKey<Collect> = key("collect", table(&COLLECTION, collect), COLLECTION.doc);
 
-static COLLECTION: Table = Table {
-    name: "target.collect",
-    doc: "Forces a garbage collection in each quiet moment, before memory is read.",
-    keys: &[&COLLECT_URL.spec, &SIGNAL.spec],
-    needs: Needs::One(&["url", "signal"]),
-};
+static COLLECTION: Table = Table::new(
+    "target.collect",
+    "Forces a garbage collection in each quiet moment, before memory is read.",
+    keys![COLLECT_URL, SIGNAL],
+)
+.needing(Needs::One(&["url", "signal"]));
 
 static COLLECT_URL: OptionalKey<String> =
     key("url", text(&HTTP_URL), "Endpoint whose GET collects.");
@@ -138,12 +138,11 @@ static SIGNAL: OptionalKey<Signal> = key(
 static PROFILE: OptionalKey<ProfileSource> =
     key("profile", table(&PROFILING, profile), PROFILING.doc);
 
-static PROFILING: Table = Table {
-    name: "target.profile",
-    doc: "Heap profiles of the runtime, after warm-up and at the end.",
-    keys: &[&RUNTIME.spec, &PPROF_URL.spec],
-    needs: Needs::Nothing,
-};
+static PROFILING: Table = Table::new(
+    "target.profile",
+    "Heap profiles of the runtime, after warm-up and at the end.",
+    keys![RUNTIME, PPROF_URL],
+);
 
 static RUNTIME: Key<Runtime> = key(
     "runtime",
@@ -173,21 +172,20 @@ static PPROF_URL: OptionalKey<String> = key(
 );
 
 /// `[[service]]`.
-pub static SERVICE: Table = Table {
-    name: "service",
-    doc: "A process beside the target, such as an upstream of a gateway.",
-    keys: &[
-        &SERVICE_NAME.spec,
-        &CMD.spec,
-        &ENV.spec,
-        &CWD.spec,
-        &READY_SIGN.spec,
-        &READY_TIMEOUT.spec,
-        &AFTER.spec,
-        &MEASURE.spec,
+pub static SERVICE: Table = Table::new(
+    "service",
+    "A process beside the target, such as an upstream of a gateway.",
+    keys![
+        SERVICE_NAME,
+        CMD,
+        ENV,
+        CWD,
+        READY_SIGN,
+        READY_TIMEOUT,
+        AFTER,
+        MEASURE,
     ],
-    needs: Needs::Nothing,
-};
+);
 
 static SERVICE_NAME: Key<String> =
     key("name", text(&ANY), "Names it in messages and its log.").required();
