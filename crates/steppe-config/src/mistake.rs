@@ -152,3 +152,16 @@ fn is_blotted(char: char) -> bool {
         matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (char.is_control() && !matches!(char, '\n' | '\r' | '\t')) || turns_direction
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_nothing_that_it_obeys_and_spans_stay() {
+        let text = "a\u{1b}[2J\u{9b}\tb\u{202e}c\u{2066}d\u{200f}e";
+        let shown = blotted(text);
+        assert_eq!(shown, "a?[2J??\tb???c???d???e");
+        assert_eq!(shown.len(), text.len());
+    }
+}

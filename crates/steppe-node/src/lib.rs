@@ -19,23 +19,16 @@
 //!   - `source.rs`: arguments of commands that read a configuration
 //!   - `console.rs`, `code.rs`: output of commands; exit codes
 //! - `config.rs`: configuration file, TOML or JSON
-//!   - `keys.rs`, `keys/`: table of all keys
-//!   - `table.rs`: types of the table of keys
-//!   - `tree.rs`, `tree/`: file to tree of values, TOML and JSON
-//!   - `read.rs`: tree to typed values, by the table of keys
-//!   - `typed.rs`: typed values
+//!   - `keys.rs`, `keys/`: the node's own keys, joined with the tables of its services
+//!   - `typed.rs`: values of keys that are read by name
 //!   - `forms.rs`: forms of strings of the node's own keys
 //!   - `check.rs`, `check/`: checks across several keys
 //!   - `build.rs`, `build/`: typed values to configuration types of the services
-//!   - `defaults.rs`: default values
 //!   - `amend.rs`: changes by command line, file limit and embedded default
 //!   - `budget.rs`: memory budget in bytes
 //!   - `machine.rs`, `machine/`: checks of files, folders, addresses and ports
-//!   - `effective.rs`: effective configuration, for `/config`
-//!   - `schema.rs`: JSON Schema
 //!   - `manual.rs`: manual page `steppe.toml(5)`
 //!   - `reference.rs`, `reference/`: generator of the configuration reference
-//!   - `mistake.rs`, `mistakes.rs`: configuration errors: one report, and all of a file
 //!   - `limits.rs`: bounds of a configuration
 //! - `default.toml`: embedded default configuration
 //! - `node.rs`, `node/`: start, run and shutdown of the node: startup checks (`prepare.rs`), worker threads, signals,

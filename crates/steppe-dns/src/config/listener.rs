@@ -55,14 +55,6 @@ impl Protocol {
         }
     }
 
-    /// The protocol of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|protocol| protocol.as_str() == name)
-    }
-
     /// Whether others can't read what is said. RFC 8467 pads there alone.
     #[must_use]
     pub fn is_encrypted(self) -> bool {

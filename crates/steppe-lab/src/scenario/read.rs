@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use steppe_config::choice::Choices;
-use steppe_config::form::ANY;
+use steppe_config::form::{self, ANY};
 use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, table, text};
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
@@ -23,7 +23,7 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::read::read;
 use steppe_config::report::Report;
 use steppe_config::table::{Absent, Kind, Table};
-use steppe_config::typed::{Fields, Node};
+use steppe_config::typed::{Fields, Node, Typed};
 
 use super::{AbPlan, Budget, CyclePlan, LeaksPlan, Load, Sampling, Scenario};
 use super::{Service, SoakPlan, Target, Variant};
@@ -99,7 +99,8 @@ static VARIANT: Table = Table::new(
     keys![VARIANT_NAME, ENV, VARIANT_CMD, PRELOAD, EXPECT,],
 );
 
-static VARIANT_NAME: Key<String> = key("name", text(&ANY), "Names it in reports.").required();
+static VARIANT_NAME: Key<String> =
+    key("name", text(&form::NAME), "Names it in reports.").required();
 
 static VARIANT_CMD: OptionalKey<Vec<String>> = key(
     "cmd",
@@ -249,11 +250,15 @@ fn check(file: &Fields, mistakes: &mut Mistakes) {
     check_variants(file, mistakes);
     if target.is_some_and(target::is_running) {
         refuse_fresh_processes(file, mistakes);
-    } else if file.given(LOADS.spec.name).is_none() {
+    } else if matches!(file.value(&LOADS.spec), Some(node) if is_empty(node)) {
         let mistake = Mistake::new(file.span, "`scenario` lacks a `[[load]]`");
         let help = "for example: [[load]] with `kind = \"http\"`, `url` and `connections`";
         mistakes.push(mistake.help(help));
     }
+}
+
+fn is_empty(node: &Node) -> bool {
+    matches!(&node.typed, Typed::List(items) if items.is_empty())
 }
 
 /// Refuses what a target that runs already can't be asked for.

@@ -298,6 +298,31 @@ fn an_empty_file_says_what_is_needed() {
 }
 
 #[test]
+fn an_empty_list_of_loads_drives_nothing() {
+    let text = "load = []\n[target]\ncmd = [\"x\"]\nready = \"after:1s\"\n";
+    let error = Scenario::parse(Path::new("it.toml"), text).expect_err("no load");
+    assert!(error.to_string().contains("lacks a `[[load]]`"), "{error}");
+}
+
+#[test]
+fn mistakes_of_several_keys_are_reported_together() {
+    let said = said_of(
+        "cmd = [\"x\"]\npid = 1\ncollect = {}\nprofile = { runtime = \"go\" }\n\
+         [epochs]\nuntil = \"never\"\nquiesce = \"5s\"\n[budget.metrics]",
+    );
+    for part in [
+        "takes one of `cmd`, `pid`, `cgroup`",
+        "needs one of `url` and `signal`",
+        "lacks the key `url`",
+        "`until` has no",
+        "leaves no time for load",
+        ": 5 errors",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn an_unknown_kind_is_said_once() {
     check(
         "[target]\ncmd=[\"x\"]\nready=\"after:1s\"\n[[load]]\nkind=\"htp\"\nurl=\"http://x/\"\n",

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-pub use steppe_config::limits::{
-    FILE_BYTES_MAX, MISTAKES_SHOWN_MAX, NAME_BYTES_MAX, TIMEOUT_MAX, TIMEOUT_MIN, TOKENS_MAX,
-};
+pub use steppe_config::limits::{FILE_BYTES_MAX, MISTAKES_SHOWN_MAX, NAME_BYTES_MAX, TOKENS_MAX};
 use steppe_http::limits::RESPOND_BYTES_MAX;
 use steppe_mem::limits::{BUDGET_BYTES_MAX, BUDGET_BYTES_MIN};
 

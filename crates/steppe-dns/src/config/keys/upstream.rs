@@ -181,7 +181,8 @@ static TLS_TABLE: Table = Table::new(
     keys! { CA, VERIFY, PINS },
 );
 
-static CA: OptionalKey<PathBuf> = key(
+/// Authorities of servers.
+pub static CA: OptionalKey<PathBuf> = key(
     "ca",
     text(&FILE),
     "PEM file with the authorities of servers. Without it, the system's. It is read again when it \

@@ -227,14 +227,18 @@ pub fn check(budget: &Fields, target: Option<&Fields>, mistakes: &mut Mistakes) 
             mistakes.push(mistake.also(day, "the other"));
         }
     }
-    if target.is_some_and(has_metrics) {
+    if target.is_none_or(has_metrics) {
         return;
     }
-    for (name, at) in [
-        ("metrics", budget.place_of(&METRICS)),
-        ("rises", budget.place_of(&RISES)),
+    for (name, entries, at) in [
+        (
+            "metrics",
+            budget.entries(&METRICS),
+            budget.place_of(&METRICS),
+        ),
+        ("rises", budget.entries(&RISES), budget.place_of(&RISES)),
     ] {
-        if let Some(at) = at {
+        if let Some(at) = at.filter(|_| !entries.is_empty()) {
             let message = format!("`budget.{name}` needs `target.metrics`");
             let help = "for example: target.metrics = \"http://127.0.0.1:9100/metrics\"";
             mistakes.push(Mistake::new(at, message).help(help));

@@ -152,9 +152,11 @@ fn within<const MIN_MS: u64, const MAX_S: u64>(text: &str, _: &Path) -> Read<Dur
 }
 
 fn ready(text: &str, _: &Path) -> Read<Ready> {
+    if is_http(text) {
+        return Ok(Ready::Http(text.to_owned()));
+    }
     let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
     let sign = match scheme {
-        "http" if is_http(text) => Some(Ready::Http(text.to_owned())),
         "tcp" => {
             let address = rest.strip_prefix("//").and_then(|rest| rest.parse().ok());
             address.map(Ready::Tcp)

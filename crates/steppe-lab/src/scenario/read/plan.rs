@@ -259,15 +259,13 @@ pub fn leaks(leaks: &Fields) -> Option<LeaksPlan> {
 /// Finds the mistakes of what the keys of `[epochs]` say together.
 pub fn check_soak(epochs: &Fields, mistakes: &mut Mistakes) {
     check_warmup(epochs, epochs.get(&EPOCH_COUNT), mistakes);
-    let Some(plan) = soak(epochs) else {
-        return;
-    };
-    if plan.quiesce >= plan.length {
+    let times = epochs.get(&EPOCH_QUIESCE).zip(epochs.get(&EPOCH_LENGTH));
+    if times.is_some_and(|(quiesce, length)| quiesce >= length) {
         let at = epochs.place_of(&EPOCH_QUIESCE).unwrap_or(epochs.span);
         let mistake = Mistake::new(at, "`quiesce` leaves no time for load");
         mistakes.push(mistake.help("the quiet moment is a part of an epoch's `length`"));
     }
-    if let Err(message) = plan.check_length() {
+    if let Some(Err(message)) = soak(epochs).map(|plan| plan.check_length()) {
         let at = epochs.place_of(&EPOCH_COUNT).unwrap_or(epochs.span);
         let mistake = Mistake::new(at, message).label("too many");
         mistakes.push(mistake.help("fewer and longer epochs are as precise"));

@@ -285,14 +285,14 @@ pub fn program(table: &Fields) -> Option<Program> {
 /// Finds the mistakes of what the target's keys say together.
 pub fn check(table: &Fields, mistakes: &mut Mistakes) {
     check_command(table, &TARGET_CMD, mistakes);
-    if is_two(table, mistakes) {
-        return;
-    }
+    let is_unsure = is_two(table, mistakes);
     if let Some(collect) = table.within(&COLLECT) {
         is_two(collect, mistakes);
     }
     let profile = table.within(&PROFILE);
-    if is_running(table) {
+    if is_unsure {
+        // Either key may be the one that is meant.
+    } else if is_running(table) {
         for name in ["env", "cwd", "ready", "ready_timeout", "stop_timeout"] {
             let at = table.given(name);
             refuse_for_running(at, &format!("`{name}`"), mistakes);
@@ -302,7 +302,7 @@ pub fn check(table: &Fields, mistakes: &mut Mistakes) {
             let at = table.place_of(&PROFILE);
             refuse_for_running(at, "a profile of this runtime", mistakes);
         }
-    } else if table.place_of(&READY_SIGN).is_none() {
+    } else if table.place_of(&TARGET_CMD).is_some() && table.place_of(&READY_SIGN).is_none() {
         lacks(table, &READY_SIGN.spec, mistakes);
     }
     if let Some(profile) = profile {

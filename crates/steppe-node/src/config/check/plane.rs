@@ -14,7 +14,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         keys::check(plane, mistakes);
         budget(file, plane, mistakes);
     }
-    if let Some(discovery) = file.table("discovery") {
+    if let Some(discovery) = file.node("discovery") {
         keys::discovery::check(discovery, mistakes);
     }
     unreachable(file, mistakes);

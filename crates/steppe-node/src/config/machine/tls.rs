@@ -159,9 +159,10 @@ fn servers(file: &Fields, mistakes: &mut Mistakes) {
     }
     for upstream in upstreams("dns") {
         let fields = upstream.value.fields();
-        let tls = fields.and_then(|fields| fields.get(&dns::upstream::TLS));
-        if let (Some(fields), Some(tls)) = (fields, tls) {
-            server((fields, &upstream.name), &authorities(tls.ca), mistakes);
+        let tls = fields.and_then(|fields| fields.within(&dns::upstream::TLS));
+        let ca = tls.and_then(|tls| tls.get(&dns::upstream::CA));
+        if let (Some(fields), Some(ca)) = (fields, ca) {
+            server((fields, &upstream.name), &authorities(ca), mistakes);
         }
     }
     let discovery = file.node("discovery").and_then(Node::fields);

@@ -27,8 +27,8 @@ pub static TABLE: Tagged = Tagged {
     tag: "kind",
     tag_doc: "Source of the workers' addresses.",
     variants: &[
-        Variant::new("static", &STATIC, &()),
-        Variant::new("etcd", &ETCD, &()),
+        Variant::new("static", &STATIC, &Source::Static),
+        Variant::new("etcd", &ETCD, &Source::Etcd),
     ],
 };
 
@@ -90,28 +90,19 @@ static LEASE_TIME: Key<Duration> = key(
 )
 .or(Absent::Text("10s"));
 
-/// A kind: its table, the workers that it describes, and a check of it.
-type Source = (
-    &'static Table,
-    fn(&Fields) -> Option<Workers>,
-    fn(&Fields, &mut Mistakes),
-);
-
-static SOURCES: [Source; 2] = [
-    (&STATIC, listed, no_unix_worker),
-    (&ETCD, found, few_endpoints),
-];
-
-fn source(discovery: &Fields) -> Option<&'static Source> {
-    let mut sources = SOURCES.iter();
-    sources.find(|(table, ..)| std::ptr::eq(*table, discovery.table))
+/// Values of `discovery.kind`.
+#[derive(Clone, Copy)]
+enum Source {
+    Static,
+    Etcd,
 }
 
 /// The workers that `[discovery]` describes; `None`: a value of it is invalid, and its mistake was reported.
 pub(super) fn workers(discovery: &Node) -> Option<Workers> {
-    let discovery = discovery.fields()?;
-    let (_, workers, _) = source(discovery)?;
-    workers(discovery)
+    match discovery.variant()? {
+        (Source::Static, discovery) => listed(discovery),
+        (Source::Etcd, discovery) => found(discovery),
+    }
 }
 
 fn found(etcd: &Fields) -> Option<Workers> {
@@ -139,12 +130,16 @@ fn listed(listed: &Fields) -> Option<Workers> {
 }
 
 /// Finds the mistakes of what keys of `[discovery]` say together.
-pub fn check(discovery: &Fields, mistakes: &mut Mistakes) {
+pub fn check(discovery: &Node, mistakes: &mut Mistakes) {
+    let Some((source, discovery)) = discovery.variant() else {
+        return;
+    };
     if let Some(tls) = discovery.within(&TLS) {
         tls::check_servers(tls, mistakes);
     }
-    if let Some((_, _, check)) = source(discovery) {
-        check(discovery, mistakes);
+    match source {
+        Source::Static => no_unix_worker(discovery, mistakes),
+        Source::Etcd => few_endpoints(discovery, mistakes),
     }
 }
 
