@@ -200,6 +200,10 @@ impl<'c> Streams<'c> {
             let sources = connection.sources();
             let sources = sources.map_err(|fault| connection.error(fault, ""))?;
             for one in wanted {
+                let has_lane = self.lanes.iter().any(|lane| lane.index == one.index);
+                if !has_lane && self.lanes.len() >= PROGRAM_STREAMS_MAX {
+                    continue;
+                }
                 let resolved = Resolved::stream(&sources, one);
                 let stream = resolved.and_then(|resolved| self.open(resolved));
                 self.record(one.index, stream)?;
@@ -255,14 +259,14 @@ impl<'c> Streams<'c> {
         match (at, stream) {
             (Some(at), Some(stream)) => self.lanes[at].begin(stream, format)?,
             (Some(at), None) => self.lanes.remove(at).close(&mut self.mixer),
-            (None, Some(stream)) if self.lanes.len() < PROGRAM_STREAMS_MAX => {
+            (None, Some(stream)) => {
                 let mut lane = Lane::new(format)?;
                 (lane.index, lane.id) = (index, self.opened);
                 lane.begin(stream, format)?;
                 self.opened = self.opened.wrapping_add(1);
                 self.lanes.push(lane);
             }
-            (None, _) => {}
+            (None, None) => {}
         }
         Ok(())
     }
