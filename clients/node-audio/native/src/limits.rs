@@ -120,6 +120,10 @@ pub const TIMING_EVERY_NS: u64 = 250_000_000;
 /// report: it may skip some.
 pub const BEHIND_NS: u64 = 200_000_000;
 
+/// Bytes that PulseAudio keeps of a stream while its client does not read, and that are kept here of what was read of
+/// libpulse: what comes then is dropped.
+pub const QUEUE_BYTES: usize = 4 << 20;
+
 /// Time without a fragment, in ns, after which what comes next waits for a report.
 pub const STALL_NS: u64 = 60_000_000;
 

@@ -18,13 +18,12 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::Format;
 use crate::frames::Data;
-use crate::limits::{BEHIND_NS, CLOCK_LOOKS, HOLD_NS_MAX, STALL_NS, TIMING_EVERY_NS, TURN_MS};
+use crate::limits::{
+    BEHIND_NS, CLOCK_LOOKS, HOLD_NS_MAX, QUEUE_BYTES, STALL_NS, TIMING_EVERY_NS, TURN_MS,
+};
 use crate::packetizer::{Loss, Time};
 use crate::session::Session;
 use crate::source::outage::Outage;
-
-/// Bytes that PulseAudio keeps of a stream while its client does not read; it drops what comes then.
-const QUEUE_BYTES: usize = 4 << 20;
 
 /// A timing report, in frames.
 #[derive(Debug, Clone, Copy)]

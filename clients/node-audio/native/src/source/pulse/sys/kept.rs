@@ -1,8 +1,14 @@
 //! Fragments that were recorded and not read yet, copied as they come: libpulse gives nothing of a stream that the server has ended.
 //!
-//! **Invariant:** bytes and holes come out in the order in which they went in. It allocates only to grow.
+//! **Invariants:** bytes and holes come out in the order in which they went in. At most [`QUEUE_BYTES`] are kept: of a
+//! fragment that has no room, a hole. It allocates only to grow.
 
 use std::collections::VecDeque;
+
+use crate::limits::QUEUE_BYTES;
+
+/// Memory that is kept for the next bytes once all were read: more than a client is behind that runs.
+const IDLE_BYTES: usize = QUEUE_BYTES / 4;
 
 /// Part of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,14 +26,6 @@ enum Span {
     Hole(usize),
 }
 
-impl Span {
-    fn bytes(self) -> usize {
-        match self {
-            Self::Bytes(bytes) | Self::Hole(bytes) => bytes,
-        }
-    }
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Kept {
@@ -35,41 +33,67 @@ pub struct Kept {
     /// Bytes of the spans; those before `start` were read.
     bytes: Vec<u8>,
     start: usize,
+    /// Bytes of the spans, holes included.
+    len: usize,
 }
 
 impl Kept {
     /// Bytes that can be read, holes included.
     pub fn len(&self) -> usize {
-        self.spans.iter().map(|span| span.bytes()).sum()
+        self.len
     }
 
     /// Appends a fragment.
     pub fn push(&mut self, fragment: Fragment<'_>) {
-        self.spans.push_back(match fragment {
-            Fragment::Bytes(bytes) => {
+        let room = QUEUE_BYTES.saturating_sub(self.bytes.len() - self.start);
+        let hole = match fragment {
+            Fragment::Bytes(bytes) if bytes.len() <= room => {
                 self.bytes.extend_from_slice(bytes);
-                Span::Bytes(bytes.len())
+                self.spans.push_back(Span::Bytes(bytes.len()));
+                self.len += bytes.len();
+                return;
             }
-            Fragment::Hole(bytes) => Span::Hole(bytes),
-        });
+            Fragment::Bytes(bytes) => bytes.len(),
+            Fragment::Hole(bytes) => bytes,
+        };
+        self.len += hole;
+        if let Some(Span::Hole(last)) = self.spans.back_mut() {
+            *last += hole;
+        } else {
+            self.spans.push_back(Span::Hole(hole));
+        }
     }
 
     /// Gives the oldest fragment to `use_it`, and forgets it. `None`: there is none.
     pub fn next<R>(&mut self, use_it: impl FnOnce(Fragment<'_>) -> R) -> Option<R> {
         let result = match self.spans.pop_front()? {
-            Span::Hole(bytes) => use_it(Fragment::Hole(bytes)),
+            Span::Hole(bytes) => {
+                self.len -= bytes;
+                use_it(Fragment::Hole(bytes))
+            }
             Span::Bytes(bytes) => {
+                self.len -= bytes;
                 let end = self.start + bytes;
                 let result = use_it(Fragment::Bytes(&self.bytes[self.start..end]));
                 self.start = end;
                 result
             }
         };
-        if self.start == self.bytes.len() {
-            self.bytes.clear();
-            self.start = 0;
-        }
+        self.compact();
         Some(result)
+    }
+
+    /// Gives up bytes that were read, once they are more than the others.
+    fn compact(&mut self) {
+        if self.start <= self.bytes.len() / 2 {
+            return;
+        }
+        self.bytes.copy_within(self.start.., 0);
+        self.bytes.truncate(self.bytes.len() - self.start);
+        self.start = 0;
+        if self.bytes.is_empty() && self.bytes.capacity() > IDLE_BYTES {
+            self.bytes.shrink_to(IDLE_BYTES);
+        }
     }
 }
 
@@ -93,5 +117,34 @@ mod tests {
             assert_eq!(all, [vec![round; 3], vec![255; 4], vec![round + 1; 2]]);
         }
         assert!(kept.bytes.capacity() < 32 && kept.len() == 0);
+    }
+
+    #[test]
+    fn what_has_no_room_is_one_hole_and_memory_is_given_back() {
+        let mut kept = Kept::default();
+        let fragment = vec![7; QUEUE_BYTES / 8];
+        let mut sizes = Vec::new();
+        for _ in 0..11 {
+            kept.push(Fragment::Bytes(&fragment));
+        }
+        kept.push(Fragment::Hole(5));
+        assert_eq!(kept.len(), 11 * fragment.len() + 5);
+        // There is room again, after the hole.
+        let mut note = |kept: &mut Kept| {
+            kept.next(|read| match read {
+                Fragment::Bytes(bytes) => sizes.push(bytes.len()),
+                Fragment::Hole(bytes) => sizes.push(usize::MAX - bytes),
+            })
+        };
+        note(&mut kept);
+        kept.push(Fragment::Bytes(&fragment));
+        while note(&mut kept).is_some() {
+            assert!(kept.bytes.len() - kept.start <= QUEUE_BYTES);
+            assert!(kept.start <= kept.bytes.len() / 2);
+        }
+        let mut expected = vec![fragment.len(); 10];
+        expected[8] = usize::MAX - 3 * fragment.len() - 5;
+        assert_eq!((sizes, kept.len()), (expected, 0));
+        assert!(kept.bytes.capacity() <= IDLE_BYTES);
     }
 }
