@@ -181,6 +181,9 @@ impl Mixer {
 
     /// Takes note of frames that a stream has lost and that no samples follow.
     pub fn lose(&mut self, id: u32, lost: [Loss; 2]) {
+        if lost.iter().all(|lost| lost.frames == 0) {
+            return;
+        }
         let (next, time) = (self.next, self.time_of(self.next));
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
@@ -189,10 +192,10 @@ impl Mixer {
             ns: time,
             is_estimated: true,
         };
-        lane.catch_up(next);
         for lost in lost {
             lane.append(Kind::Hole(lost), lost.frames, time);
         }
+        lane.catch_up(next);
     }
 
     /// Takes samples of a stream.
@@ -508,6 +511,26 @@ mod tests {
         mixer.push(1, frames(0.5, 10), stamp(100, 1_140));
         mixer.push(2, frames(0.25, 10), stamp(100, 1_140));
         assert_eq!(pulled(&mut mixer, 1_150), "100 lost, 10x0.75@1140");
+    }
+
+    #[test]
+    fn a_long_gap_of_one_of_several_is_not_lost() {
+        let mut mixer = mixer(2);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
+        let mut told = pulled(&mut mixer, 1_010);
+        for ms in (1_010..1_310).step_by(10) {
+            mixer.push(1, frames(0.5, 10), stamp(0, ms));
+            mixer.lose(2, [Loss::exact(0), Loss::exact(0)]);
+            told += &pulled(&mut mixer, ms + 10);
+        }
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_310));
+        mixer.push(2, frames(0.25, 10), stamp(300, 1_310));
+        told += &pulled(&mut mixer, 1_320);
+        assert!(
+            !told.contains("lost") && told.ends_with("10x0.75@1310"),
+            "{told}"
+        );
     }
 
     #[test]
