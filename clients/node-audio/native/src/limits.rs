@@ -169,6 +169,10 @@ pub const MIX_AHEAD_NS: u64 = 1_000_000_000;
 /// first frame.
 pub const MIX_IDLE_MARGIN_NS: u64 = 60_000_000;
 
+/// Longest fragment of streams that are mixed or put side by side, in ns: they wait for each other, for much less than
+/// [`MIX_LAG_NS`].
+pub const JOINED_FRAGMENT_NS_MAX: u64 = 20_000_000;
+
 /// Most streams of one program that are captured at a time.
 pub const PROGRAM_STREAMS_MAX: usize = 64;
 

@@ -10,7 +10,7 @@ use crate::device::{Follow, Target, Wanted, Which};
 use crate::error::{Error, Result};
 use crate::format::{Format, Sample};
 use crate::gate;
-use crate::limits::{PACKET_FRAMES_MAX, SLOTS_MAX};
+use crate::limits::{JOINED_FRAGMENT_NS_MAX, PACKET_FRAMES_MAX, SLOTS_MAX};
 use crate::packetizer::{Overrun, Settings, Silence};
 use crate::source::pair::{Combine, Pair};
 use crate::source::synthetic::{self, Pace, Synthetic, Wave};
@@ -170,10 +170,22 @@ impl Options {
         }
     }
 
-    /// Length that a source gives at a time.
+    /// Length that a source gives at a time: a packet, or those that wake the event loop together, as far as half of
+    /// the ring has room for them.
     fn fragment(&self, settings: Settings) -> Duration {
-        let frames = self.packet_frames.max(self.wake_frames.unwrap_or(0));
-        Duration::from_nanos(settings.format.duration_ns(frames.into()))
+        let half = self.packet_frames.saturating_mul(self.slots / 2);
+        let wake = self.wake_frames.unwrap_or(0).min(half);
+        let frames = self.packet_frames.max(wake);
+        let ns = settings.format.duration_ns(frames.into());
+        let is_joined = match self.sources.as_slice() {
+            [source] => source.kind == "process",
+            _ => true,
+        };
+        Duration::from_nanos(if is_joined {
+            ns.min(JOINED_FRAGMENT_NS_MAX)
+        } else {
+            ns
+        })
     }
 
     fn combine(&self) -> Result<Combine> {
@@ -354,5 +366,67 @@ impl GateOptions {
             hangover: packets(self.hangover_ms).min(u32::MAX - 1),
             preroll: packets(self.preroll_ms).min(SLOTS_MAX),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source of this kind.
+    fn source(kind: &str) -> SourceOptions {
+        SourceOptions {
+            kind: kind.to_owned(),
+            device_id: None,
+            pid: None,
+            start_time_ms: None,
+            program: None,
+            follow: None,
+            signal: None,
+            frequency_hz: None,
+            drift_ppm: None,
+            pace: None,
+            speed: None,
+            packets: None,
+            sample_rate: None,
+            channels: None,
+            channel_map: None,
+            sample: None,
+        }
+    }
+
+    /// Fragment in ms of sources of these kinds, by ms of a packet, ms between wakes, and slots.
+    fn fragment_ms(kinds: &[&str], [packet_ms, wake_ms, slots]: [u32; 3]) -> u128 {
+        let options = Options {
+            sources: kinds.iter().map(|kind| source(kind)).collect(),
+            combine: None,
+            sample_rate: 48_000,
+            channels: 1,
+            channel_map: None,
+            sample: "s16".to_owned(),
+            packet_frames: packet_ms * 48,
+            slots,
+            wake_frames: Some(wake_ms * 48),
+            slot_bytes: packet_ms * 96,
+            overrun: "drop-oldest".to_owned(),
+            silence: "emit".to_owned(),
+            convert: None,
+            gate: None,
+        };
+        options.fragment(options.settings().unwrap()).as_millis()
+    }
+
+    #[test]
+    fn a_fragment_is_no_longer_than_half_of_the_ring_or_than_what_is_joined_with_it_waits() {
+        assert_eq!(fragment_ms(&["input"], [10, 20, 200]), 20);
+        assert_eq!(fragment_ms(&["input"], [10, 5, 200]), 10);
+        assert_eq!(fragment_ms(&["input"], [10, 1_000, 16]), 80);
+        assert_eq!(fragment_ms(&["input"], [10, 1_000, 2]), 10);
+        assert_eq!(fragment_ms(&["input"], [1_000, 20, 2]), 1_000);
+        for kinds in [&["process"][..], &["input", "loopback"]] {
+            assert_eq!(fragment_ms(kinds, [10, 1_000, 200]), 20);
+            assert_eq!(fragment_ms(kinds, [10, 10, 200]), 10);
+            assert_eq!(fragment_ms(kinds, [1_000, 1_000, 16]), 20);
+        }
     }
 }
