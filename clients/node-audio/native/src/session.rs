@@ -352,9 +352,15 @@ impl Session {
 
     /// Longest time that the source may wait for its device: packets that wait for others are due then.
     #[must_use]
-    pub fn turn_max(&self, longest: Duration) -> Duration {
+    pub fn turn_max(&self, longest: Duration, now_ns: u64) -> Duration {
         match self.group.since_ns {
-            Some(_) => longest.min(Duration::from_nanos(self.group.ns)),
+            Some(since_ns) => {
+                let left = self
+                    .group
+                    .ns
+                    .saturating_sub(now_ns.saturating_sub(since_ns));
+                longest.min(Duration::from_nanos(left))
+            }
             None => longest,
         }
     }

@@ -57,11 +57,15 @@ fn packets_wait_for_each_other_but_not_for_long() {
     assert!(is_woken(&mut session, 1));
     session.group_wakes(Duration::from_millis(20));
     let longest = Duration::from_millis(250);
-    assert_eq!(session.turn_max(longest), longest);
+    assert_eq!(session.turn_max(longest, 0), longest);
     assert!(!is_woken(&mut session, 1));
-    assert_eq!(session.turn_max(longest), Duration::from_millis(20));
+    let since_ns = session.group.since_ns.unwrap();
+    for (passed_ms, left_ms) in [(0, 20), (15, 5), (20, 0), (30, 0)] {
+        let left = session.turn_max(longest, since_ns + passed_ms * 1_000_000);
+        assert_eq!(left, Duration::from_millis(left_ms));
+    }
     assert!(is_woken(&mut session, 1));
-    assert_eq!(session.turn_max(longest), longest);
+    assert_eq!(session.turn_max(longest, since_ns), longest);
     assert!(is_woken(&mut session, 3));
     // No other follows.
     assert!(!is_woken(&mut session, 1));

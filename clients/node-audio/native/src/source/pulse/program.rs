@@ -120,7 +120,8 @@ impl Program {
             let idle_turn = streams.mixer.is_idle().then_some(self.fragment);
             let turns = streams.lanes.iter().filter_map(Lane::turn_max);
             let turn = turns.chain(idle_turn).fold(look_every, Duration::min);
-            connection.turn(session.turn_max(turn)).map_err(fault)?;
+            let turn = session.turn_max(turn, clock::now_ns());
+            connection.turn(turn).map_err(fault)?;
             session.wake_if_due(clock::now_ns());
             if !connection.is_ready() {
                 return Err(fault(connection.fault("pa_context_get_state")));

@@ -178,7 +178,7 @@ impl<'c> Stream<'c> {
         wanted: &Wanted,
     ) -> Result<()> {
         while !session.is_stopped() {
-            let turn_max = session.turn_max(self.turn_max());
+            let turn_max = session.turn_max(self.turn_max(), clock::now_ns());
             let turned = self.connection.turn(turn_max);
             turned.map_err(|fault| self.error(fault))?;
             session.wake_if_due(clock::now_ns());
