@@ -1,6 +1,6 @@
 import './symbols';
 import { AudioError } from './error';
-import { Control, Counter, COUNTERS, Flag, Record, SAMPLE_BYTES, SAMPLES } from './layout';
+import { Control, Counter, COUNTERS, Flag, MAGIC, Record, SAMPLE_BYTES, SAMPLES, VERSION } from './layout';
 import { Tally, TallyWord } from './tally';
 import type { Packet, SampleFormat, Samples } from './types';
 
@@ -21,6 +21,7 @@ export class RingViews {
     readonly tally: Float64Array,
   ) {
     this.words = new Int32Array(memory);
+    this.checkLayout();
     this.floats = new Float32Array(memory);
     this.tallyWords = new Int32Array(tally.buffer);
     this.sample = SAMPLES[this.word(Control.sample)] ?? 's16';
@@ -28,6 +29,15 @@ export class RingViews {
     this.channels = this.word(Control.channels);
     this.packetFrames = this.word(Control.packetFrames);
     this.slots = this.word(Control.slots);
+  }
+
+  /** Throws if the memory is no ring, or one of another version of this package. */
+  private checkLayout(): void {
+    if (this.word(Control.magic) !== MAGIC) {
+      throw new AudioError('ERR_INVALID_OPTION', 'invalid option: not the memory of a capture');
+    }
+    const version = this.word(Control.version);
+    if (version !== VERSION) throw otherVersion(`ring layout ${version}`, VERSION);
   }
 
   word(index: number): number {
@@ -55,6 +65,12 @@ export class RingViews {
     if (this.sample === 'f32') return new Float32Array(this.memory, offset, length);
     return new Uint8Array(this.memory, offset, length);
   }
+}
+
+/** The error for memory or a message of another version of this package. */
+export function otherVersion(found: string, expected: number): AudioError {
+  const message = `${found} is not supported; expected ${expected}: use one version of @steppe/audio on all threads`;
+  return new AudioError('ERR_UNSUPPORTED', message);
 }
 
 /**

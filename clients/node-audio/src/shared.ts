@@ -4,13 +4,17 @@ import { parentPort } from 'node:worker_threads';
 import { AudioError } from './error';
 import { addon, type NativeWaiter } from './native';
 import { checked } from './check';
+import { otherVersion } from './packet';
 import { statsOf } from './report';
 import { RingReader } from './ring';
 import type { AudioFormat, CaptureStats, ChannelPosition, Packet } from './types';
 
+/** Version of the message below. */
+const SHARED_VERSION = 2;
+
 /** Memory of a capture for a Worker: post it as a message, or pass it as `workerData`. */
 export interface SharedCapture {
-  readonly steppeAudio: 1;
+  readonly steppeAudio: typeof SHARED_VERSION;
   readonly memory: SharedArrayBuffer;
   readonly tally: SharedArrayBuffer;
   readonly channelMap: readonly ChannelPosition[];
@@ -21,7 +25,7 @@ export function sharedOf(
   tally: Float64Array,
   channelMap: readonly ChannelPosition[],
 ): SharedCapture {
-  return { steppeAudio: 1, memory, tally: tally.buffer as SharedArrayBuffer, channelMap };
+  return { steppeAudio: SHARED_VERSION, memory, tally: tally.buffer as SharedArrayBuffer, channelMap };
 }
 
 /** Longest wait in native code: a Worker that is terminated ends after it. */
@@ -38,9 +42,11 @@ export class AudioReader {
   private isClosed = false;
 
   constructor(shared: SharedCapture, options: { debug?: boolean } = {}) {
-    if (shared?.steppeAudio !== 1) {
+    const version: unknown = shared?.steppeAudio;
+    if (typeof version !== 'number') {
       throw new AudioError('ERR_INVALID_OPTION', 'invalid option: not a value that share() returned');
     }
+    if (version !== SHARED_VERSION) throw otherVersion(`shared message ${version}`, SHARED_VERSION);
     checked.reader(options);
     const mode = { debug: options.debug ?? process.env['STEPPE_AUDIO_DEBUG'] === '1', copy: false };
     this.reader = new RingReader(shared.memory, new Float64Array(shared.tally), mode);
@@ -56,7 +62,7 @@ export class AudioReader {
     }
     for (;;) {
       const [message] = (await once(parentPort, 'message')) as [SharedCapture];
-      if (message?.steppeAudio === 1) return new AudioReader(message, options);
+      if (typeof message?.steppeAudio === 'number') return new AudioReader(message, options);
     }
   }
 

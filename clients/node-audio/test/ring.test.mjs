@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 const require = createRequire(import.meta.url);
 const { RingReader } = require('../dist/ring.js');
+const { AudioReader } = require('../dist/shared.js');
 const { bucketEndMs, bucketOf, ticksAt, ticksOf } = require('../dist/latency.js');
 const { Control, MAGIC, QUEUE_OFFSET, RECORD_BYTES, State, VERSION } = require('../dist/layout.js');
 const { LATENCY_BUCKETS, TALLY_BYTES, Tally, TallyWord } = require('../dist/tally.js');
@@ -81,6 +82,20 @@ test('packets come in order, in place, and their slots go back', () => {
   }
   assert.equal(tallyWords[TallyWord.heldPeak], 1);
   assert.equal(reader.delivered, 100);
+});
+
+test('memory of another version, and memory that is no ring, are refused', () => {
+  const { words, memory } = new Writer({ slots: 3 });
+  const tally = new Float64Array(new SharedArrayBuffer(TALLY_BYTES));
+  const read = (bytes) => () => new RingReader(bytes, tally, { debug: false, copy: false });
+  words[Control.version] = 2;
+  const message = `ring layout 2 is not supported; expected ${VERSION}: use one version of @steppe/audio on all threads`;
+  assert.throws(read(memory), { code: 'ERR_UNSUPPORTED', message });
+  words[Control.magic] = 0;
+  assert.throws(read(memory), { code: 'ERR_INVALID_OPTION' });
+  const shared = { memory, tally: tally.buffer, channelMap: ['mono'] };
+  assert.throws(() => new AudioReader({ ...shared, steppeAudio: 1 }), { code: 'ERR_UNSUPPORTED', message: /shared message 1/ });
+  assert.throws(() => new AudioReader(shared), { code: 'ERR_INVALID_OPTION' });
 });
 
 test('a packet tells the time of day by the offset of now, and how much it may be off', () => {
