@@ -32,7 +32,7 @@ async function failure(options) {
 }
 
 /**
- * What `parec` records of the monitor, and packets of a capture beside it: both are given the same frames, whatever the
+ * A recording of the monitor by `parec`, and packets of a capture beside it: both are given the same frames, whatever the
  * server or the player left out. Positions of packets say where in the recording they are.
  */
 class Twin {

@@ -60,7 +60,7 @@ pub mod word {
 
 /// Values of [`word::DOORBELL`].
 pub mod doorbell {
-    /// The next packet or event wakes the event loop.
+    /// The next event, or the next packets that a source tells together, wake the event loop.
     pub const SILENT: u32 = 0;
     /// A wake of the event loop is under way.
     pub const RUNG: u32 = 1;

@@ -39,7 +39,7 @@ impl Resolved {
         })
     }
 
-    /// How to record it, in fragments of this length.
+    /// Request to record it, in fragments of this length.
     #[must_use]
     pub fn request(&self, fragment: Duration) -> Request {
         let ns = u64::try_from(fragment.as_nanos()).unwrap_or(u64::MAX);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_as_long_as_packets() {
+    fn fragments_are_as_long_as_asked_for() {
         let request = Resolved::of(&source("mic", None)).request(Duration::from_millis(10));
         assert_eq!((request.fragment_bytes, request.may_move), (1_920, false));
     }

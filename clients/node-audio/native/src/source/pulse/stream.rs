@@ -2,8 +2,9 @@
 //!
 //! Frames carry the server's numbers: what it says that it has sent, less what has come, was skipped by it,
 //! to the frame. What it did not even record shows in time: it is asked for its timing report every
-//! now and then, and whenever nothing came for a while. What comes next then stays in libpulse's queue until
-//! the reports agree, so that the first packet after a gap tells it.
+//! now and then, and whenever nothing came for a while. What comes next then stays in libpulse's queue,
+//! or in the one of [`Recording`] for a stream of a program, until the reports agree, so that the first packet after a
+//! gap tells it.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -334,7 +334,7 @@ extern "C" fn on_status(stream: *mut Stream, status: *mut c_void) {
     status.is_suspended.set(suspended == 1);
 }
 
-/// What the server has sent.
+/// The last report and the fragments that the server has sent.
 struct Arrivals {
     library: &'static Library,
     /// Its last report.
