@@ -1,6 +1,6 @@
 //! Functions and structures of libpulse's headers.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::source::sys::library;
 
@@ -77,12 +77,12 @@ pub struct BufferAttr {
     pub fragsize: u32,
 }
 
-/// `struct timeval`.
+/// `struct timeval` of 64-bit Linux, whose `time_t` and `suseconds_t` are `long` with glibc and musl.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct TimeValue {
-    pub seconds: libc::time_t,
-    pub microseconds: libc::suseconds_t,
+    pub seconds: c_long,
+    pub microseconds: c_long,
 }
 
 /// `pa_timing_info`, to the last field that is read.
