@@ -105,8 +105,8 @@ fn wrong_inputs_are_told_and_nothing_is_run() {
         ("LAB_FAIL_ON", "sometimes"),
         "fail-on is no-go, inconclusive or never",
     );
-    told(("LAB_METRIC", "beauty"), "unknown `metric`");
-    told(("LAB_PAIRS", "3"), "`ab.pairs` is out of bounds");
+    told(("LAB_METRIC", "beauty"), "`metric` has no \"beauty\"");
+    told(("LAB_PAIRS", "3"), "`pairs` is out of range");
 }
 
 /// `never` is about verdicts: where there is none, the job fails.

@@ -16,8 +16,8 @@ fn a_wrong_scenario_runs_nothing() {
     lab.write("wrong.toml", "[target]\ncmd = 1\n");
     let said = lab.run(&["soak", "wrong.toml", "-o", "run"]);
     said.ended_with(2)
-        .says("`target.cmd` is of the wrong kind")
-        .says("`target.ready` is missing");
+        .says("`cmd` takes a list")
+        .says("`target` lacks the key `ready`");
     assert!(!lab.folder.join("run").exists());
     lab.run(&["soak", "none.toml"])
         .ended_with(2)

@@ -222,7 +222,7 @@ fn wrong_calls_are_told_before_anything_is_written() {
     lab.write("both.toml", "[target]\npid = 7\ncmd = [\"x\"]\n[epochs]\n");
     told(
         &["both.toml"],
-        "`target` has one of `cmd`, `pid` and `cgroup`",
+        "`target` takes one of `cmd`, `pid`, `cgroup`",
     );
     lab.write("pid.toml", "[target]\npid = 7\n[epochs]\n");
     let said = lab.run(&["leaks", "pid.toml", "-o", "run"]);
