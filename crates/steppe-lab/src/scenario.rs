@@ -137,6 +137,7 @@ pub struct Service {
     pub command: Program,
     pub ready: Option<Ready>,
     pub ready_timeout: Duration,
+    pub stop_timeout: Duration,
     /// `after = "target"`: started once the target is ready.
     pub after_target: bool,
     /// Its memory counts like the target's.

@@ -140,8 +140,8 @@ impl Environment {
     pub(super) fn down(mut self, give_up: &dyn Fn() -> bool) -> Result<String, String> {
         let is_later = |(service, _): &(Service, Process)| service.after_target;
         let (later, first): (Vec<_>, Vec<_>) = self.services.drain(..).partition(is_later);
-        for (_, mut process) in later.into_iter().rev() {
-            _ = process.stop(SERVICE_STOP, give_up);
+        for (service, mut process) in later.into_iter().rev() {
+            _ = process.stop(service.stop_timeout, give_up);
         }
         let status = match &mut self.target {
             Target::Started(process) => process
@@ -150,8 +150,8 @@ impl Environment {
                 .map_err(|status| status.to_string()),
             Target::Running(_) => Ok("left running".to_owned()),
         };
-        for (_, mut process) in first.into_iter().rev() {
-            _ = process.stop(SERVICE_STOP, give_up);
+        for (service, mut process) in first.into_iter().rev() {
+            _ = process.stop(service.stop_timeout, give_up);
         }
         status
     }
@@ -371,5 +371,3 @@ fn said_last(process: &Process) -> String {
         format!("last output ({log}):\n{words}")
     }
 }
-
-const SERVICE_STOP: Duration = Duration::from_secs(5);

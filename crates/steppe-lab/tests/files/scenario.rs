@@ -145,6 +145,9 @@ fn cycles_are_read() {
         panic!("{:?}", scenario.services);
     };
     assert!(worker.after_target && worker.measure);
+    assert_eq!(worker.stop_timeout, Duration::from_secs(5));
+    let service = "pid = 1\n[[service]]\nname = \"x\"\ncmd = [\"x\"]\nstop_timeout = ";
+    assert!(said_of(&format!("{service}\"0s\"")).contains("times from 1ms"));
     let names: Vec<_> = scenario
         .variants
         .iter()

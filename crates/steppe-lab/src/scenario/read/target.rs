@@ -182,6 +182,7 @@ pub static SERVICE: Table = Table::new(
         CWD,
         READY_SIGN,
         READY_TIMEOUT,
+        SERVICE_STOP,
         AFTER,
         MEASURE,
     ],
@@ -189,6 +190,9 @@ pub static SERVICE: Table = Table::new(
 
 static SERVICE_NAME: Key<String> =
     key("name", text(&ANY), "Names it in messages and its log.").required();
+
+static SERVICE_STOP: Key<Duration> =
+    key("stop_timeout", text(&TIME), STOP_TIMEOUT.spec.doc).or(Absent::Text("5s"));
 
 /// Command line of a program beside the target.
 pub static CMD: Key<Vec<String>> =
@@ -268,6 +272,7 @@ pub fn service(table: &Fields) -> Option<Service> {
         command: program(table)?,
         ready: table.get(&READY_SIGN)?,
         ready_timeout: table.get(&READY_TIMEOUT)?,
+        stop_timeout: table.get(&SERVICE_STOP)?,
         after_target: table.get(&AFTER)?.is_some(),
         measure: table.get(&MEASURE)?,
     })
