@@ -194,6 +194,15 @@ pub const fn key<T>(name: &'static str, takes: Type<T>, doc: &'static str) -> Op
     }
 }
 
+/// A key of this name that takes a table, of which `build` makes the value, with the table's description.
+pub const fn section<T>(
+    name: &'static str,
+    table: &'static Table,
+    build: fn(&Fields) -> Option<T>,
+) -> OptionalKey<T> {
+    key(name, self::table(table, build), table.doc)
+}
+
 /// A key of this name whose value is read in its place.
 pub const fn place(name: &'static str, kind: Kind, doc: &'static str) -> PlaceKey {
     PlaceKey {

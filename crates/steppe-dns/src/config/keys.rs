@@ -15,7 +15,7 @@ pub mod rule;
 pub mod upstream;
 
 use ipnet::IpNet;
-use steppe_config::key::{Key, key, list, table, text};
+use steppe_config::key::{Key, key, list, section, table, text};
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
@@ -66,33 +66,18 @@ static ALLOW: Key<Vec<Vec<IpNet>>> = key(
 .or(Absent::Texts(&["loopback", "private"]));
 
 /// `[dns.cache]`.
-pub static CACHE: Key<Cache> = key(
-    "cache",
-    table(&cache::TABLE, cache::build),
-    cache::TABLE.doc,
-)
-.or(Absent::Table);
+pub static CACHE: Key<Cache> = section("cache", &cache::TABLE, cache::build).or(Absent::Table);
 
 /// `[dns.hosts]`.
-pub static HOSTS: Key<Hosts> = key(
-    "hosts",
-    table(&hosts::TABLE, hosts::build),
-    hosts::TABLE.doc,
-)
-.or(Absent::Table);
+pub static HOSTS: Key<Hosts> = section("hosts", &hosts::TABLE, hosts::build).or(Absent::Table);
 
-static LIMITS: Key<Limits> = key(
-    "limits",
-    table(&limits::TABLE, limits::build),
-    limits::TABLE.doc,
-)
-.or(Absent::Table);
+static LIMITS: Key<Limits> = section("limits", &limits::TABLE, limits::build).or(Absent::Table);
 
 /// The forwarder that `[dns]` describes; `None`: a value of it is invalid, and its mistake was reported.
 #[must_use]
 pub fn build(dns: &Fields) -> Option<Forwarder> {
     let listeners = dns.get(&LISTENER)?;
-    let upstreams = dns.map(UPSTREAM.spec.name).iter();
+    let upstreams = dns.entries(&UPSTREAM).iter();
     let rules = dns.items(&RULE).iter();
     Some(Forwarder {
         access: dns.get(&ACCESS)?,
@@ -104,7 +89,7 @@ pub fn build(dns: &Fields) -> Option<Forwarder> {
             .collect::<Option<_>>()?,
         listeners,
         lists: dns
-            .map(LIST.spec.name)
+            .entries(&LIST)
             .iter()
             .map(list::build)
             .collect::<Option<_>>()?,
@@ -124,12 +109,12 @@ pub fn check(dns: &Fields, mistakes: &mut Mistakes) {
     for listener in dns.items(&LISTENER).iter().filter_map(Node::fields) {
         listener::check(listener, mistakes);
     }
-    for upstream in dns.map(UPSTREAM.spec.name) {
+    for upstream in dns.entries(&UPSTREAM) {
         if let Some(fields) = upstream.value.fields() {
             upstream::check(fields, mistakes);
         }
     }
-    for list in dns.map(LIST.spec.name) {
+    for list in dns.entries(&LIST) {
         if let Some(fields) = list.value.fields() {
             list::check(fields, mistakes);
         }

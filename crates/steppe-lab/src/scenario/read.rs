@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::form::{self, ANY};
-use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, table, text};
+use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, of, section, table, text};
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
@@ -76,19 +76,13 @@ static LOADS: Key<Vec<Load>> = key(
 )
 .or(Absent::Texts(&[]));
 
-static EPOCHS: OptionalKey<SoakPlan> =
-    key("epochs", table(&plan::EPOCHS, plan::soak), plan::EPOCHS.doc);
+static EPOCHS: OptionalKey<SoakPlan> = section("epochs", &plan::EPOCHS, plan::soak);
 
-static CYCLES: OptionalKey<CyclePlan> = key(
-    "cycles",
-    table(&plan::CYCLES, plan::cycle),
-    plan::CYCLES.doc,
-);
+static CYCLES: OptionalKey<CyclePlan> = section("cycles", &plan::CYCLES, plan::cycle);
 
-static AB: OptionalKey<AbPlan> = key("ab", table(&plan::AB, plan::ab), plan::AB.doc);
+static AB: OptionalKey<AbPlan> = section("ab", &plan::AB, plan::ab);
 
-static LEAKS: OptionalKey<LeaksPlan> =
-    key("leaks", table(&plan::LEAKS, plan::leaks), plan::LEAKS.doc);
+static LEAKS: OptionalKey<LeaksPlan> = section("leaks", &plan::LEAKS, plan::leaks);
 
 static VARIANTS: Key<Vec<Variant>> =
     key("variant", list(&table(&VARIANT, variant), 0), VARIANT.doc).or(Absent::Texts(&[]));
@@ -125,12 +119,7 @@ static EXPECT: OptionalKey<Outcome> = key(
     "Its expected verdict.",
 );
 
-static BUDGET: Key<Budget> = key(
-    "budget",
-    table(&budget::BUDGET, budget::budget),
-    budget::BUDGET.doc,
-)
-.or(Absent::Table);
+static BUDGET: Key<Budget> = section("budget", &budget::BUDGET, budget::budget).or(Absent::Table);
 
 static SAMPLING: Key<Sampling> = key(
     "sampling",

@@ -10,7 +10,7 @@ mod rule;
 
 use std::time::Duration;
 
-use steppe_config::key::{Key, OptionalKey, duration, key, share, size, table};
+use steppe_config::key::{Key, OptionalKey, duration, key, section, share, size};
 use steppe_config::keys;
 use steppe_config::limits::TIMEOUT_MAX;
 use steppe_config::mistake::Mistake;
@@ -69,8 +69,7 @@ static MAX_PAYLOAD: Key<u64> = key(
 )
 .or(Absent::Text("256MiB"));
 
-static QUEUE: Key<Queue> =
-    key("queue", table(&QUEUE_TABLE, queue), QUEUE_TABLE.doc).or(Absent::Table);
+static QUEUE: Key<Queue> = section("queue", &QUEUE_TABLE, queue).or(Absent::Table);
 
 static QUEUE_TABLE: Table = Table::new(
     "plane.queue",

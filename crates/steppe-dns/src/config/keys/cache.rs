@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::form::FILE;
-use steppe_config::key::{Key, OptionalKey, Type, choice, duration, key, of, size, table, text};
+use steppe_config::key::{Key, OptionalKey, Type, choice, duration, key, of, section, size, text};
 use steppe_config::keys;
 use steppe_config::limits::TIMEOUT_MAX;
 use steppe_config::table::{Absent, Kind, Table};
@@ -47,7 +47,7 @@ static NEGATIVE_TTL_MAX: Key<Duration> = key(
 )
 .or(Absent::Text("1h"));
 
-static SERVE_STALE: OptionalKey<ServeStale> = key("serve_stale", table(&STALE, stale), STALE.doc);
+static SERVE_STALE: OptionalKey<ServeStale> = section("serve_stale", &STALE, stale);
 
 static PREFETCH: Key<u8> = key(
     "prefetch",

@@ -7,14 +7,14 @@ use ipnet::IpNet;
 use steppe_config::choice::Choices;
 use steppe_config::form::NAME as ANY_NAME;
 use steppe_config::key::{
-    Key, OptionalKey, PlaceKey, choice, integer, key, of, one_or_many, place, table, text,
+    Key, OptionalKey, PlaceKey, choice, integer, key, of, one_or_many, place, section, table, text,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::closest;
 use steppe_config::table::{Absent, Kind, Needs, Spec, Table};
-use steppe_config::typed::{Fields, Named, Node, Typed};
+use steppe_config::typed::{Fields, Node, Typed};
 use steppe_net::config::forms::NETWORK;
 
 use super::cache::{STALE, stale, ttl};
@@ -98,7 +98,7 @@ static QTYPE: OptionalKey<Vec<Rtype>> = key(
     "Types, such as \"AAAA\" or \"TYPE65\". Without it, every type.",
 );
 
-static TIME: OptionalKey<Schedule> = key("time", table(&TIME_TABLE, schedule), TIME_TABLE.doc);
+static TIME: OptionalKey<Schedule> = section("time", &TIME_TABLE, schedule);
 
 static FORWARD: OptionalKey<String> = key(
     "forward",
@@ -152,7 +152,7 @@ static LOG: OptionalKey<RuleLog> = key(
     "Line in the query log: `true`, `false`, or a word, which turns it on and is logged as `tag`.",
 );
 
-static RATE: OptionalKey<RuleRate> = key("rate", table(&RATE_TABLE, rate), RATE_TABLE.doc);
+static RATE: OptionalKey<RuleRate> = section("rate", &RATE_TABLE, rate);
 
 static RATE_TABLE: Table = Table::new(
     "dns.rule.rate",
@@ -275,7 +275,7 @@ static SETTINGS: &[&Spec] = keys! { CACHE, LOG, RATE };
 /// The rule that a table describes: `dns` has the upstreams and lists that it names.
 pub(super) fn build(rule: &Fields, dns: &Fields) -> Option<Rule> {
     let number = |of: &'static PlaceKey, name: &String| {
-        let mut known = entries(dns, of).iter();
+        let mut known = dns.entries(of).iter();
         known.position(|known| known.name == *name)
     };
     let forward = match rule.get(&FORWARD)? {
@@ -351,11 +351,6 @@ fn rate(rate: &Fields) -> Option<RuleRate> {
     })
 }
 
-/// The upstreams, or the lists.
-fn entries<'a>(dns: &'a Fields, key: &'static PlaceKey) -> &'a [Named] {
-    dns.map(key.spec.name)
-}
-
 /// Finds the mistakes of rules: what one says, what they name, and what all of them say together.
 pub(super) fn check(dns: &Fields, mistakes: &mut Mistakes) {
     too_many(dns, (&LISTS, LISTS_MAX.into()), mistakes);
@@ -382,7 +377,7 @@ fn rules(dns: &Fields) -> impl Iterator<Item = &Fields> {
 }
 
 fn too_many(dns: &Fields, (of, most): (&'static PlaceKey, usize), mistakes: &mut Mistakes) {
-    let count = dns.items(of).len() + entries(dns, of).len();
+    let count = dns.items(of).len() + dns.entries(of).len();
     if count > most {
         let message = format!("`dns.{}` has {count} entries: at most {most}", of.spec.name);
         let span = dns.place_of(of).unwrap_or(dns.span);
@@ -440,7 +435,7 @@ fn refers_to(dns: &Fields, (of, node): (&'static PlaceKey, &Node), mistakes: &mu
         return;
     };
     let key = of.spec.name;
-    let mut known = entries(dns, of).iter().map(|entry| entry.name.as_str());
+    let mut known = dns.entries(of).iter().map(|entry| entry.name.as_str());
     if known.clone().any(|known| known == name) {
         return;
     }
@@ -504,7 +499,7 @@ fn views(dns: &Fields, mistakes: &mut Mistakes) {
     let policies: Vec<Span> = rules(dns)
         .filter_map(|rule| rule.place_of(&CACHE))
         .collect();
-    let upstreams = entries(dns, &UPSTREAM).len();
+    let upstreams = dns.entries(&UPSTREAM).len();
     // Rules that say the same share a view; whoever has this many says it in one rule.
     let views = upstreams * (1 + policies.len());
     if let (true, Some(span)) = (views > VIEWS_MAX, policies.last()) {

@@ -14,7 +14,7 @@ use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::table::{Absent, Kind, Needs, Table};
-use steppe_config::typed::{Fields, Named};
+use steppe_config::typed::{Fields, Named, valid};
 use steppe_net::config::forms::PIN;
 
 use super::cache::ttl;
@@ -267,10 +267,7 @@ pub(super) fn check(upstream: &Fields, mistakes: &mut Mistakes) {
         let mistake = Mistake::new(node.span, message).label("too many");
         mistakes.push(mistake.help("give the others an upstream of their own"));
     }
-    let servers: Vec<(&Server, Span)> = items
-        .iter()
-        .filter_map(|node| Some((node.typed.value()?, node.span)))
-        .collect();
+    let servers: Vec<(&Server, Span)> = valid(items).collect();
     let is_known = items.len() == servers.len();
     let has_secure = servers.iter().any(|(server, _)| server.is_secure());
     if let (Some(span), true, false) = (upstream.place_of(&TLS), is_known, has_secure) {

@@ -97,15 +97,7 @@ pub struct Cache {
 
 impl Default for Cache {
     fn default() -> Self {
-        Self {
-            bytes: 64 << 20,
-            max_object_bytes: 8 << 20,
-            stale_while_revalidate: Duration::ZERO,
-            stale_if_error: Duration::ZERO,
-            request_directives: true,
-            store_set_cookie: false,
-            cache_status: true,
-        }
+        build(&TABLE.defaults()).expect("the table's own defaults")
     }
 }
 

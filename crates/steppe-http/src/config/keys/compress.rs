@@ -1,7 +1,7 @@
 //! Keys of the filter that compresses.
 
 use steppe_config::choice::Choices;
-use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, table, text};
+use steppe_config::key::{Key, OptionalKey, choice, integer, key, list, section, text};
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
@@ -33,7 +33,7 @@ static CODINGS: Choices<Coding> = Choices::of(&[
     ("gzip", Coding::Gzip),
 ]);
 
-static LEVELS: Key<Levels> = key("levels", table(&LEVEL, levels), LEVEL.doc).or(Absent::Table);
+static LEVELS: Key<Levels> = section("levels", &LEVEL, levels).or(Absent::Table);
 
 static LEVEL: Table = Table::new(
     "http.filter.levels",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use steppe_config::choice::Choices;
 use steppe_config::form::{ANY, FILE, Form, Read, Refusal};
 use steppe_config::key::{
-    Key, OptionalKey, choice, duration, integer, key, list, map, table, text,
+    Key, OptionalKey, choice, duration, integer, key, list, map, section, table, text,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, shown};
@@ -54,8 +54,7 @@ static KEYS: OptionalKey<Vec<JwtKey>> = key(
      by each reload.",
 );
 
-static JWKS: OptionalKey<(Vec<PathBuf>, Option<JwksUrl>)> =
-    key("jwks", table(&SET, key_set), SET.doc);
+static JWKS: OptionalKey<(Vec<PathBuf>, Option<JwksUrl>)> = section("jwks", &SET, key_set);
 
 static FROM: Key<Vec<TokenSource>> = key(
     "from",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::key::{
-    Key, OptionalKey, boolean, choice, integer, key, list, of, size, table, text, timeout,
+    Key, OptionalKey, boolean, choice, integer, key, list, of, section, size, text, timeout,
 };
 use steppe_config::keys;
 use steppe_config::mistake::Mistake;
@@ -163,7 +163,7 @@ static PROTOCOLS: Key<Vec<ProtocolName>> = key(
 .or(Absent::Texts(&[H1]));
 
 /// Its TLS.
-pub static TLS: OptionalKey<ListenerTls> = key("tls", table(&LISTENER, listener), LISTENER.doc);
+pub static TLS: OptionalKey<ListenerTls> = section("tls", &LISTENER, listener);
 
 /// The port that requests are redirected to.
 pub static REDIRECT_HTTPS: Key<Option<NonZeroU16>> = key(
@@ -203,8 +203,7 @@ static UNDERSCORES: Key<Underscores> = key(
 .or(Absent::Text("drop"));
 
 /// Its limits.
-pub static LIMITS: Key<ListenerLimits> =
-    key("limits", table(&LIMIT, limits), LIMIT.doc).or(Absent::Table);
+pub static LIMITS: Key<ListenerLimits> = section("limits", &LIMIT, limits).or(Absent::Table);
 
 static LIMIT: Table = Table::new(
     "http.listener.limits",
@@ -262,8 +261,7 @@ static HANDSHAKES: Key<usize> = key(
 )
 .or(Absent::Number(1_000));
 
-static TIMEOUTS: Key<ListenerTimeouts> =
-    key("timeouts", table(&TIMEOUT, timeouts), TIMEOUT.doc).or(Absent::Table);
+static TIMEOUTS: Key<ListenerTimeouts> = section("timeouts", &TIMEOUT, timeouts).or(Absent::Table);
 
 static TIMEOUT: Table = Table::new(
     "http.listener.timeouts",

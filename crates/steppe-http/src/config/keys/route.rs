@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use steppe_config::form::{ANY, Form, NAME as NAMED, Read, Refusal};
 use steppe_config::key::{
-    Key, OptionalKey, key, list, map, one_or_many, size, table, text, timeout,
+    Key, OptionalKey, key, list, map, one_or_many, section, size, table, text, timeout,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span, shown};
@@ -117,11 +117,8 @@ pub static QUERY: Key<Vec<(String, String)>> = key(
 .or(Absent::Table);
 
 /// Conditions on the client's certificate.
-pub static CLIENT_CERT: OptionalKey<ClientCertMatch> = key(
-    "client_cert",
-    table(&client_cert::TABLE, client_cert::build),
-    client_cert::TABLE.doc,
-);
+pub static CLIENT_CERT: OptionalKey<ClientCertMatch> =
+    section("client_cert", &client_cert::TABLE, client_cert::build);
 
 /// Names of its filters.
 pub static FILTERS: Key<Vec<String>> = key(
@@ -140,11 +137,7 @@ pub static UPSTREAM: OptionalKey<String> = key(
 );
 
 /// The folder that it serves.
-pub static FILES: OptionalKey<Files> = key(
-    "files",
-    table(&files::TABLE, files::build),
-    files::TABLE.doc,
-);
+pub static FILES: OptionalKey<Files> = section("files", &files::TABLE, files::build);
 
 /// Its part of the memory budget of the node.
 pub static BUDGET: OptionalKey<u64> = key(

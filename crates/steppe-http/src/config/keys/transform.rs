@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use steppe_config::choice::Choices;
 use steppe_config::form::{ANY, Form, MASK, Read, Refusal};
 use steppe_config::key::{
-    Key, OptionalKey, choice, key, list, map, multimap, one_or_many, size, table, text,
+    Key, OptionalKey, choice, key, list, map, multimap, one_or_many, section, size, table, text,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span, shown};
@@ -27,19 +27,11 @@ pub(super) static TABLE: Table = Table::new(
     keys! { REQUEST_HEADERS, RESPONSE_HEADERS, PATH, QUERY, REQUEST_JSON, RESPONSE_JSON },
 );
 
-static REQUEST_HEADERS: Key<FieldEdits> = key(
-    "request_headers",
-    table(&REQUEST_EDITS, edits),
-    REQUEST_EDITS.doc,
-)
-.or(Absent::Table);
+static REQUEST_HEADERS: Key<FieldEdits> =
+    section("request_headers", &REQUEST_EDITS, edits).or(Absent::Table);
 
-static RESPONSE_HEADERS: Key<FieldEdits> = key(
-    "response_headers",
-    table(&RESPONSE_EDITS, edits),
-    RESPONSE_EDITS.doc,
-)
-.or(Absent::Table);
+static RESPONSE_HEADERS: Key<FieldEdits> =
+    section("response_headers", &RESPONSE_EDITS, edits).or(Absent::Table);
 
 static PATH: Key<Vec<PathEdit>> = key(
     "path",
@@ -49,20 +41,12 @@ static PATH: Key<Vec<PathEdit>> = key(
 )
 .or(Absent::Texts(&[]));
 
-static QUERY: Key<QueryEdits> =
-    key("query", table(&QUERY_EDITS, query), QUERY_EDITS.doc).or(Absent::Table);
+static QUERY: Key<QueryEdits> = section("query", &QUERY_EDITS, query).or(Absent::Table);
 
-static REQUEST_JSON: OptionalKey<JsonEdits> = key(
-    "request_json",
-    table(&REQUEST_MEMBERS, json_edits),
-    REQUEST_MEMBERS.doc,
-);
+static REQUEST_JSON: OptionalKey<JsonEdits> = section("request_json", &REQUEST_MEMBERS, json_edits);
 
-static RESPONSE_JSON: OptionalKey<JsonEdits> = key(
-    "response_json",
-    table(&RESPONSE_MEMBERS, json_edits),
-    RESPONSE_MEMBERS.doc,
-);
+static RESPONSE_JSON: OptionalKey<JsonEdits> =
+    section("response_json", &RESPONSE_MEMBERS, json_edits);
 
 static REQUEST_EDITS: Table = Table::new(
     "http.filter.request_headers",

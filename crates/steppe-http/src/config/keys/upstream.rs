@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use steppe_config::choice::Choices;
 use steppe_config::key::{
-    Key, OptionalKey, PlaceKey, choice, duration, integer, key, list, of, place, table, text,
+    Key, OptionalKey, PlaceKey, choice, duration, integer, key, list, of, place, section, text,
     timeout,
 };
 use steppe_config::keys;
@@ -56,12 +56,8 @@ pub static SERVERS: OptionalKey<Vec<Server>> = key(
 );
 
 /// The response that stands in for servers.
-pub static RESPOND: OptionalKey<Respond> = key(
-    "respond",
-    table(&respond::TABLE, respond::build),
-    respond::TABLE.doc,
-)
-.exclusive();
+pub static RESPOND: OptionalKey<Respond> =
+    section("respond", &respond::TABLE, respond::build).exclusive();
 
 /// The service that stands in for servers.
 pub static PLANE: OptionalKey<String> = key(
@@ -123,11 +119,7 @@ static HASH_ON: OptionalKey<HashOn> = key(
      filters.",
 );
 
-static STICKY: OptionalKey<Sticky> = key(
-    "sticky",
-    table(&policies::STICKY, policies::sticky),
-    policies::STICKY.doc,
-);
+static STICKY: OptionalKey<Sticky> = section("sticky", &policies::STICKY, policies::sticky);
 
 static SLOW_START: Key<Duration> = key(
     "slow_start",
@@ -144,33 +136,20 @@ static KEEPALIVE: Key<usize> = key(
 )
 .or(Absent::Number(256));
 
-static TIMEOUTS: Key<UpstreamTimeouts> =
-    key("timeouts", table(&TIMEOUT, timeouts), TIMEOUT.doc).or(Absent::Table);
+static TIMEOUTS: Key<UpstreamTimeouts> = section("timeouts", &TIMEOUT, timeouts).or(Absent::Table);
 
-static HEALTH: OptionalKey<Health> = key(
-    "health",
-    table(&health::TABLE, health::build),
-    health::TABLE.doc,
-);
+static HEALTH: OptionalKey<Health> = section("health", &health::TABLE, health::build);
 
-static OUTLIER: OptionalKey<Outlier> = key(
-    "outlier",
-    table(&health::OUTLIER, health::outlier),
-    health::OUTLIER.doc,
-);
+static OUTLIER: OptionalKey<Outlier> = section("outlier", &health::OUTLIER, health::outlier);
 
 /// Its circuit breaker.
-pub static CIRCUIT_BREAKER: OptionalKey<CircuitBreaker> = key(
+pub static CIRCUIT_BREAKER: OptionalKey<CircuitBreaker> = section(
     "circuit_breaker",
-    table(&health::CIRCUIT_BREAKER, health::circuit_breaker),
-    health::CIRCUIT_BREAKER.doc,
+    &health::CIRCUIT_BREAKER,
+    health::circuit_breaker,
 );
 
-static RETRY: OptionalKey<Retry> = key(
-    "retry",
-    table(&retry::TABLE, retry::build),
-    retry::TABLE.doc,
-);
+static RETRY: OptionalKey<Retry> = section("retry", &retry::TABLE, retry::build);
 
 static PROXY_PROTOCOL: OptionalKey<ProxyVersion> = key(
     "proxy_protocol",
@@ -182,11 +161,7 @@ static PROXY_PROTOCOL: OptionalKey<ProxyVersion> = key(
      request then has a connection of its own; health checks send `UNKNOWN` or `LOCAL`.",
 );
 
-static HEDGE: OptionalKey<Option<Hedge>> = key(
-    "hedge",
-    table(&retry::HEDGE, retry::hedge),
-    retry::HEDGE.doc,
-);
+static HEDGE: OptionalKey<Option<Hedge>> = section("hedge", &retry::HEDGE, retry::hedge);
 
 static SERVER_KEYS: Table = Table::new(
     "http.upstream.servers",

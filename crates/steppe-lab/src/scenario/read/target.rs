@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use steppe_config::choice::Choices;
 use steppe_config::form::ANY;
 use steppe_config::key::{
-    Entry, Key, OptionalKey, boolean, choice, integer, key, list, map, table, text,
+    Entry, Key, OptionalKey, boolean, choice, integer, key, list, map, section, text,
 };
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, Span};
@@ -95,7 +95,7 @@ static METRICS: OptionalKey<String> = key(
     "Endpoint with the target's metrics in Prometheus's text format.",
 );
 
-static LIVE_BYTES: OptionalKey<LiveBytes> = key("live_bytes", table(&LIVE, live_bytes), LIVE.doc);
+static LIVE_BYTES: OptionalKey<LiveBytes> = section("live_bytes", &LIVE, live_bytes);
 
 static LIVE: Table = Table::new(
     "target.live_bytes",
@@ -113,7 +113,7 @@ static LIVE_POINTER: Key<String> = key(
 )
 .required();
 
-static COLLECT: OptionalKey<Collect> = key("collect", table(&COLLECTION, collect), COLLECTION.doc);
+static COLLECT: OptionalKey<Collect> = section("collect", &COLLECTION, collect);
 
 static COLLECTION: Table = Table::new(
     "target.collect",
@@ -135,8 +135,7 @@ static SIGNAL: OptionalKey<Signal> = key(
     "Signal to the target's first process.",
 );
 
-static PROFILE: OptionalKey<ProfileSource> =
-    key("profile", table(&PROFILING, profile), PROFILING.doc);
+static PROFILE: OptionalKey<ProfileSource> = section("profile", &PROFILING, profile);
 
 static PROFILING: Table = Table::new(
     "target.profile",

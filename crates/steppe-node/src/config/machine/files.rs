@@ -26,7 +26,7 @@ pub(super) fn check(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
     if let Some(node) = hosts.and_then(|hosts| hosts.value(&dns::HOSTS_FILES.spec)) {
         each(Problems::new(node, "`dns.hosts`".to_owned(), mistakes));
     }
-    for list in dns.map(dns::LIST.spec.name) {
+    for list in dns.entries(&dns::LIST) {
         let fields = list.value.fields();
         if let Some(node) = fields.and_then(|list| list.value(&dns::LIST_FILES.spec)) {
             let name = format!("list `{}`", list.name);

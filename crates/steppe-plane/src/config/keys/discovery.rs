@@ -145,7 +145,7 @@ pub fn check(discovery: &Node, mistakes: &mut Mistakes) {
 
 fn no_unix_worker(listed: &Fields, mistakes: &mut Mistakes) {
     let is_unix = |node: &&Node| matches!(node.typed.value(), Some(ServerAddress::Unix(_)));
-    let services = listed.map(SERVED.spec.name).iter();
+    let services = listed.entries(&SERVED).iter();
     let addresses = services.flat_map(|entry| match &entry.value.typed {
         Typed::List(addresses) => &addresses[..],
         _ => &[],
