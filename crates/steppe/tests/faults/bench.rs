@@ -25,8 +25,8 @@ fn rate() -> f64 {
 /// is left out and back within seconds.
 pub fn settings(upstream: Section) -> Section {
     upstream
-        .set("timeouts.connect", "500ms")
-        .set("timeouts.first_byte", "500ms")
+        .set("timeouts.connect", "1s")
+        .set("timeouts.first_byte", "1s")
         .set("retry.on", ["connect", "reset", "timeout"])
         .set("outlier.consecutive_failures", 3)
         .set("outlier.ejection", "500ms")

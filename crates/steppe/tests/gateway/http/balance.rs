@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use steppe_testkit::{Message, NodeConfig, Peer, RawOrigin, Section, Setting, Steppe};
+use steppe_testkit::{Message, NodeConfig, Peer, RawOrigin, Section, Setting, Steppe, eventually};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -26,7 +26,7 @@ fn three() -> [RawOrigin; 3] {
     ["a", "b", "c"].map(named)
 }
 
-/// How often each server answered.
+/// The number of answers of each server.
 fn counts(answers: impl IntoIterator<Item = Message>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for answer in answers {
@@ -53,6 +53,15 @@ fn round_robin_follows_the_weights_exactly() {
     assert_eq!([counts["a"], counts["b"]], [30, 10]);
 }
 
+/// A count of `/upstreams` by server: `requests` since the start, or `active` ones under way.
+fn of_servers(node: &Steppe, count: &str) -> Vec<u64> {
+    let report = node.admin_json("/upstreams");
+    let servers = report["upstreams"][0]["servers"].as_array();
+    let servers = servers.expect("a list of servers").iter();
+    let counts = servers.map(|server| server[count].as_u64());
+    counts.map(|count| count.expect("a number")).collect()
+}
+
 #[test]
 fn the_least_busy_server_is_asked() {
     // The first connection of `a` says nothing until the test is over.
@@ -66,12 +75,18 @@ fn the_least_busy_server_is_asked() {
     });
     let origins = [stuck, named("b")];
     let node = node(&origins, |u| u.set("balance", "least-request"));
-    let mut waiting = node.connect();
-    waiting.send(GET);
-    let mut other = node.connect();
-    other.send(GET);
-    // Whichever of the two went to `a` stays there; from then on `b` has fewer.
-    origins[0].wait_until("one is stuck", |origin| !origin.received().is_empty());
+    // Servers that have as many requests are asked at random: sooner or later one goes to `a` and
+    // stays there.
+    let mut clients = Vec::new();
+    while of_servers(&node, "active")[0] == 0 {
+        let mut client = node.connect();
+        client.send(GET);
+        clients.push(client);
+        eventually("it is with a server, and `b` has answered", || {
+            let requests: u64 = of_servers(&node, "requests").iter().sum();
+            requests == clients.len() as u64 && of_servers(&node, "active")[1] == 0
+        });
+    }
     let counts = counts(gets(&node, 10));
     assert_eq!(counts.get("b"), Some(&10), "{counts:?}");
 }
