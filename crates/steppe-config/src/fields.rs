@@ -7,7 +7,7 @@ use crate::defaults;
 use crate::mistake::Span;
 use crate::table::{Absent, Spec, Support, Table};
 use crate::taken;
-use crate::typed::{Field, Fields, Named, Node, Typed};
+use crate::typed::{Field, Fields, Node, Typed};
 
 impl Table {
     /// The table of a file that gives none of its keys.
@@ -19,14 +19,14 @@ impl Table {
 }
 
 impl Fields {
-    /// The value of a key; `None` when it is absent without a default.
-    pub fn node(&self, name: &str) -> Option<&Node> {
+    /// The value of a key of this name; `None` when it is absent without a default.
+    fn node(&self, name: &str) -> Option<&Node> {
         let key = self.table.key(name);
         debug_assert!(key.is_some(), "`{}` has no key `{name}`", self.table.name);
         self.value(key?)
     }
 
-    /// The value of a key of its table, as [`Self::node`] gives it.
+    /// The value of a key of its table; `None` when it is absent without a default.
     pub fn value(&self, key: &'static Spec) -> Option<&Node> {
         self.assert_own(key);
         taken::mark(self.table, key);
@@ -72,53 +72,28 @@ impl Fields {
         }
     }
 
-    /// Where a key stands in the file.
-    pub fn given(&self, name: &str) -> Option<Span> {
-        let field = self.given.iter().find(|field| field.key.name == name)?;
-        Some(field.span)
+    /// The place of a key in the file; `None`: it is absent.
+    pub fn given(&self, key: &'static Spec) -> Option<Span> {
+        self.field(key).map(|field| field.span)
     }
 
     /// Puts a value in the place of what was read, or of a default.
-    ///
-    /// # Panics
-    /// When its table has no such key.
-    pub fn set(&mut self, name: &str, typed: impl Into<Typed>) {
-        let key = self.table.key(name).expect("a key of the table");
+    pub fn set(&mut self, key: &'static Spec, typed: Typed) {
+        self.assert_own(key);
         self.given.retain(|field| !std::ptr::eq(field.key, key));
         let span = self.span;
-        let typed = typed.into();
         let value = Node { span, typed };
         self.given.push(Field { key, span, value });
     }
 
     /// The value of a key, to be changed; a default becomes the table's own.
-    pub fn node_mut(&mut self, name: &str) -> Option<&mut Node> {
-        if self.given(name).is_none() {
-            let default = self.node(name)?.typed.clone();
-            self.set(name, default);
+    pub fn value_mut(&mut self, key: &'static Spec) -> Option<&mut Node> {
+        if self.field(key).is_none() {
+            let default = self.value(key)?.typed.clone();
+            self.set(key, default);
         }
-        let field = self.given.iter_mut().find(|field| field.key.name == name)?;
+        let mut given = self.given.iter_mut();
+        let field = given.find(|field| std::ptr::eq(field.key, key))?;
         Some(&mut field.value)
-    }
-
-    /// A table below this one.
-    pub fn table(&self, name: &str) -> Option<&Self> {
-        self.node(name)?.fields()
-    }
-
-    /// A map below this one; empty when it is absent or invalid.
-    pub fn map(&self, name: &str) -> &[Named] {
-        match self.node(name).map(|node| &node.typed) {
-            Some(Typed::Map(entries)) => entries,
-            _ => &[],
-        }
-    }
-
-    /// A list below this one; empty when it is absent or invalid.
-    pub fn list(&self, name: &str) -> &[Node] {
-        match self.node(name).map(|node| &node.typed) {
-            Some(Typed::List(items)) => items,
-            _ => &[],
-        }
     }
 }

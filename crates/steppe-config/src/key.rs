@@ -379,7 +379,7 @@ impl Fields {
     /// The place of a key in the file; `None`: it is absent.
     #[must_use]
     pub fn place_of<K: Entry>(&self, key: &'static K) -> Option<Span> {
-        self.field(key.spec()).map(|field| field.span)
+        self.given(key.spec())
     }
 
     /// The table that is the value of a key.

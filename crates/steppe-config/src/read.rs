@@ -27,21 +27,42 @@ pub fn read(
     keys: &'static Table,
     mistakes: &mut Mistakes,
 ) -> Option<(Value, Fields)> {
-    if text.len() > FILE_BYTES_MAX {
-        let message = format!("{} bytes, at most {FILE_BYTES_MAX} are allowed", text.len());
-        mistakes.push(Mistake::new(Span::at(0), message));
-        return None;
+    let source = Source::parse(name, text, mistakes)?;
+    let fields = source.read(keys, mistakes);
+    Some((source.tree, fields))
+}
+
+/// A file that was parsed. Its tree may be amended before it is read.
+#[derive(Debug)]
+pub struct Source<'a> {
+    name: &'a str,
+    text: &'a str,
+    /// Its keys and values.
+    pub tree: Value,
+}
+
+impl<'a> Source<'a> {
+    /// Parses a file, as [`read`] does; `None`: nothing can be read, and the mistake was reported.
+    pub fn parse(name: &'a str, text: &'a str, mistakes: &mut Mistakes) -> Option<Self> {
+        if text.len() > FILE_BYTES_MAX {
+            let message = format!("{} bytes, at most {FILE_BYTES_MAX} are allowed", text.len());
+            mistakes.push(Mistake::new(Span::at(0), message));
+            return None;
+        }
+        let (tree, unsure) = parse_part(Syntax::of(name, text), text, mistakes)?;
+        mistakes.drop_within(unsure);
+        Some(Self { name, text, tree })
     }
-    let (tree, unsure) = parse_part(Syntax::of(name, text), text, mistakes)?;
-    mistakes.drop_within(unsure);
-    let base = Path::new(name).parent().unwrap_or(Path::new(""));
-    let mut reader = Reader {
-        text,
-        base,
-        mistakes,
-    };
-    let fields = reader.root(keys, &tree);
-    Some((tree, fields))
+
+    /// The values of the keys of a table.
+    pub fn read(&self, keys: &'static Table, mistakes: &mut Mistakes) -> Fields {
+        let mut reader = Reader {
+            text: self.text,
+            base: Path::new(self.name).parent().unwrap_or(Path::new("")),
+            mistakes,
+        };
+        reader.root(keys, &self.tree)
+    }
 }
 
 /// A file that is being read.

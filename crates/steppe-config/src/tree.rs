@@ -46,6 +46,20 @@ pub struct Entry {
 }
 
 impl Value {
+    /// The value at a path: names of keys and numbers of items, from 0, between dots, such as `http.listener.0`.
+    pub fn at_mut(&mut self, path: &str) -> Option<&mut Self> {
+        path.split('.')
+            .try_fold(self, |value, step| match &mut value.kind {
+                ValueKind::Table(entries) => {
+                    let mut entries = entries.iter_mut();
+                    let entry = entries.find(|entry| entry.name == step);
+                    entry.map(|entry| &mut entry.value)
+                }
+                ValueKind::List(items) => items.get_mut(step.parse::<usize>().ok()?),
+                _ => None,
+            })
+    }
+
     /// Its description, for "found …".
     pub fn describe(&self) -> String {
         match &self.kind {

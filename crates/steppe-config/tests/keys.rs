@@ -195,7 +195,7 @@ fn reads_are_recorded_while_they_are_asked_for_alone() {
 #[test]
 fn a_value_of_another_type_is_not_read() {
     let fields = fields("bytes = \"1KiB\"\n");
-    let node = fields.node("bytes").expect("given");
+    let node = fields.value(&BYTES.spec).expect("given");
     assert!(matches!(node.typed, Typed::Size(1024)));
     assert_eq!(node.typed.value::<String>(), None);
 }

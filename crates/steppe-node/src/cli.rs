@@ -25,10 +25,10 @@ use std::sync::LazyLock;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use steppe_net::{ListenAddress, ServerAddress};
 
 use crate::allocator;
-use crate::config::{self, Config, DEFAULT, DEFAULT_NAME};
+use crate::config::{self, Amendments, Config, Outcome};
+use crate::demo::Certificate;
 use crate::top;
 use console::{complain, load, print, say};
 
@@ -42,6 +42,8 @@ pub struct RunOptions {
     pub config: Config,
     /// The file it came from; `None`: the embedded default.
     pub file: Option<PathBuf>,
+    /// The certificate that the embedded default serves https with.
+    pub certificate: Option<Certificate>,
 }
 
 impl RunOptions {
@@ -137,22 +139,23 @@ struct Ports {
 }
 
 impl Ports {
-    fn apply(&self, config: &mut Config) {
-        if let Some(address) = self.listen {
-            config.set_listen_address(ListenAddress::Tcp(address));
-        }
-        if let Some(address) = self.listen_tls {
-            config.set_tls_listen_address(ListenAddress::Tcp(address));
-        }
-        if let Some(address) = self.listen_dns {
-            config.set_dns_listen_address(ListenAddress::Tcp(address));
-        }
-        if let Some(address) = self.admin {
-            config.set_admin_address(ListenAddress::Tcp(address));
-        }
-        if let Some(address) = self.demo {
-            config.set_servers(&ServerAddress::Ip(address));
-        }
+    /// Reads the embedded default with them, and makes its certificate.
+    fn embedded(self) -> (Outcome, Option<Certificate>) {
+        let made = Certificate::make().inspect_err(|error| {
+            let problem = "cannot write a certificate: the demo starts without HTTPS";
+            say(&format!("steppe: {problem}: {error}\n"));
+        });
+        let certificate = made.ok();
+        let files = certificate.as_ref();
+        let outcome = config::embedded(&Amendments {
+            listen: self.listen,
+            listen_tls: self.listen_tls,
+            listen_dns: self.listen_dns,
+            admin: self.admin,
+            demo: self.demo,
+            certificate: files.map(|made| [made.cert(), made.key()]),
+        });
+        (outcome, certificate)
     }
 }
 
@@ -266,19 +269,23 @@ pub fn main_with(
 
 fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -> ExitCode {
     let file = options.config;
-    let outcome = match &file {
-        None => config::read(DEFAULT_NAME, DEFAULT),
+    let (outcome, certificate) = match &file {
+        None => options.ports.embedded(),
         Some(path) => match load(path) {
-            Ok(outcome) => outcome,
+            Ok(outcome) => (outcome, None),
             Err(code) => return code.into(),
         },
     };
     complain(&outcome.report);
-    let Some(mut config) = outcome.config else {
+    let Some(config) = outcome.config else {
         return Code::Configuration.into();
     };
-    options.ports.apply(&mut config);
-    run(RunOptions { config, file }).unwrap_or_else(|error| {
+    let options = RunOptions {
+        config,
+        file,
+        certificate,
+    };
+    run(options).unwrap_or_else(|error| {
         say(&format!("steppe: {error:#}\n"));
         Code::Start.into()
     })

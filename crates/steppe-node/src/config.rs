@@ -9,57 +9,51 @@
 //! are served and the memory that there is, which [`load`] looks at; and the contents of the files
 //! that a configuration names.
 
-mod amend;
 mod budget;
 mod build;
 mod check;
-mod forms;
+mod embedded;
 mod keys;
 pub mod limits;
 mod machine;
 pub mod manual;
+mod memory_budget;
 #[cfg(test)]
 pub(crate) mod reference;
-mod typed;
 
-use std::fmt;
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
-use ipnet::IpNet;
 use steppe_config::form::Refusal;
+use steppe_config::key::{Entry, Key};
 use steppe_config::limits::FILE_BYTES_MAX;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::read;
-use steppe_config::typed::{Fields, Named, Typed};
-use steppe_config::units::{self, percent_text, size_text};
+use steppe_config::read::Source;
+use steppe_config::tree::Value;
+use steppe_config::typed::{self, Fields, Named, Typed};
+use steppe_config::units;
 use steppe_dns::config::{Forwarder, keys as dns};
-use steppe_http::access::AccessFormat;
-use steppe_http::config::Gateway;
-use steppe_http::config::keys::authorize;
+use steppe_http::config::keys::listener::{CONNECTIONS, LIMITS};
 use steppe_http::config::keys::route::{CLIENT_CERT, HEADERS, METHODS, QUERY};
+use steppe_http::config::keys::{authorize, gateway};
+use steppe_http::config::{Gateway, Listener};
 use steppe_http::router::Unmet;
-use steppe_net::ListenAddress;
-use steppe_net::tls::config::CertificateFiles;
 use steppe_plane::config::Plane;
-use steppe_telemetry::Destination;
 
 use crate::container::{MemoryLimit, memory_limit};
-use keys::ROOT;
+use keys::{DNS, HTTP, ROOT};
 
-pub use self::budget::{BudgetError, share_of};
+pub use self::embedded::{Amendments, DEFAULT, DEFAULT_NAME, embedded};
+pub use self::keys::admin::Admin;
+pub use self::keys::log::{Access, Log, LogFormat, LogLevel};
+pub use self::keys::node::{Node, Workers};
+pub use self::keys::trace::Trace;
 pub use self::machine::Machine;
 pub use self::manual::manual;
+pub use self::memory_budget::{BudgetError, MemoryBudget, share_of};
 pub use steppe_config::mistake::{Mistake, Span};
 pub use steppe_config::report::{Drawing, Report};
-
-/// The configuration of `steppe run` without a file.
-pub const DEFAULT: &str = include_str!("default.toml");
-
-/// The name of [`DEFAULT`] in reports.
-pub const DEFAULT_NAME: &str = "default.toml";
 
 /// A whole configuration.
 #[derive(Debug, Clone)]
@@ -80,112 +74,6 @@ pub struct Config {
     pub plane: Plane,
     /// The values that all of this was built from, which `/config` prints.
     file: Fields,
-}
-
-/// `[node]`: threads and memory of the process.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Node {
-    /// Worker threads.
-    pub workers: Workers,
-    /// Memory for serving.
-    pub memory_budget: MemoryBudget,
-    /// The share of it that a client may hold while less than half is free, above 0 and at most 1; `None`: all.
-    pub client_share: Option<f64>,
-    /// Clients without a share.
-    pub share_exempt: Vec<IpNet>,
-    /// Time for which exchanges may go on after the node is told to stop.
-    pub drain_timeout: Duration,
-}
-
-/// Worker threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workers {
-    /// As many as the CPU quota allows.
-    Auto,
-    /// Just so many.
-    Count(NonZeroUsize),
-}
-
-/// The part of the memory that serving may take.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum MemoryBudget {
-    /// At least [`limits::MEMORY_BUDGET_MIN`].
-    Bytes(u64),
-    /// Above 0 and at most 1: of the container's limit, else of the machine.
-    Share(f64),
-}
-
-impl fmt::Display for MemoryBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::Bytes(bytes) => size_text(*bytes),
-            Self::Share(share) => percent_text(*share),
-        })
-    }
-}
-
-/// `[admin]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admin {
-    /// Where it listens: loopback or a Unix socket unless there is a token.
-    pub listen: ListenAddress,
-    /// The file that holds the token.
-    pub token_file: Option<PathBuf>,
-    /// Where `/healthz` and `/readyz` stand alone.
-    pub probes: Option<ListenAddress>,
-    /// The certificate of `listen`. `None`: without TLS.
-    pub tls: Option<CertificateFiles>,
-}
-
-/// `[log]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
-    /// The least severe level that is logged.
-    pub level: LogLevel,
-    /// Format of a line.
-    pub format: LogFormat,
-    /// A line for each exchange. `None`: off.
-    pub access: Option<Access>,
-}
-
-/// `log.access`: a line for each exchange.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
-    /// Where lines go.
-    pub destination: Destination,
-    /// Their format.
-    pub format: AccessFormat,
-}
-
-/// `[trace]`: where spans are sent, and of which requests.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trace {
-    /// The collector's URL.
-    pub otlp: String,
-    /// Of the traces that begin here: above 0, at most 1.
-    pub sample: f64,
-}
-
-/// Severity of a line, the most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// Something failed.
-    Error,
-    /// Something is not as it should be.
-    Warn,
-    /// Actions of the node.
-    Info,
-    /// Details of these actions.
-    Debug,
-}
-
-/// Format of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For programs: one JSON object a line.
-    Json,
 }
 
 /// The schema of a configuration, for editors.
@@ -209,33 +97,35 @@ impl Config {
 
     /// A rule of the forwarder as the file has it, by its number from 0.
     pub(crate) fn dns_rule(&self, number: usize) -> Option<&Fields> {
-        let rules = self.file.table("dns")?.items(&dns::RULE);
+        let rules = self.file.within(&DNS)?.items(&dns::RULE);
         rules.get(number)?.fields()
     }
 
     /// Where a route of the gateway stands, by its number from 0.
     #[must_use]
     pub fn route_at(&self, number: usize) -> Option<usize> {
-        let routes = self.file.table("http")?.list("route");
+        let routes = self.file.within(&HTTP)?.items(&gateway::ROUTE);
         Some(routes.get(number)?.span.start)
     }
 
     /// The key of a condition of a route, by the route's number from 0, and where it stands.
     #[must_use]
     pub fn condition_at(&self, route: usize, condition: Unmet) -> Option<(String, usize)> {
-        let routes = self.file.table("http")?.list("route");
+        let routes = self.file.within(&HTTP)?.items(&gateway::ROUTE);
         let fields = routes.get(route)?.fields()?;
-        let of_key = |key: &str| Some((key.to_owned(), fields.given(key)?.start));
-        let of_map = |map, number| {
-            let entry: &Named = fields.map(map).get(number)?;
-            Some((format!("{map}.{}", entry.name), entry.span.start))
+        let of_map = |map: &'static Key<_>, number| {
+            let entry: &Named = fields.entries(map).get(number)?;
+            Some((
+                format!("{}.{}", map.spec.name, entry.name),
+                entry.span.start,
+            ))
         };
         match condition {
             Unmet::Listener => None,
-            Unmet::Method => of_key(METHODS.spec.name),
-            Unmet::Header(number) => of_map(HEADERS.spec.name, number),
-            Unmet::Query(number) => of_map(QUERY.spec.name, number),
-            Unmet::ClientCert => of_key(CLIENT_CERT.spec.name),
+            Unmet::Method => key_of(fields, &METHODS),
+            Unmet::Header(number) => of_map(&HEADERS, number),
+            Unmet::Query(number) => of_map(&QUERY, number),
+            Unmet::ClientCert => key_of(fields, &CLIENT_CERT),
         }
     }
 
@@ -252,14 +142,45 @@ impl Config {
         Some(rules.get(number)?.span.start)
     }
 
+    /// Sets the number of connections that each listener may have.
+    pub fn set_connections(&mut self, limit: impl Fn(&Listener) -> usize) {
+        for listener in &mut self.http.listeners {
+            listener.limits.connections = limit(listener);
+        }
+        let http = self
+            .file
+            .value_mut(&HTTP.spec)
+            .and_then(typed::Node::fields_mut);
+        let shown = http.and_then(|http| http.value_mut(&gateway::LISTENER.spec));
+        let Some(Typed::List(shown)) = shown.map(|node| &mut node.typed) else {
+            return;
+        };
+        // Listeners of DNS over HTTPS follow, whose connections have no key.
+        for (node, listener) in shown.iter_mut().zip(&self.http.listeners) {
+            let limits = node
+                .fields_mut()
+                .and_then(|each| each.value_mut(&LIMITS.spec));
+            if let Some(limits) = limits.and_then(typed::Node::fields_mut) {
+                let connections = listener.limits.connections as u64;
+                limits.set(&CONNECTIONS.spec, Typed::Number(connections));
+            }
+        }
+    }
+
     fn filter(&self, name: &str) -> Option<(&'static str, &Fields)> {
-        let filters = self.file.table("http")?.map("filter");
+        let filters = self.file.within(&HTTP)?.entries(&gateway::FILTER);
         let entry = filters.iter().find(|entry| entry.name == name)?;
         match &entry.value.typed {
             Typed::Variant { name, fields, .. } => Some((name, fields)),
             _ => None,
         }
     }
+}
+
+/// The name of a key that a table has, and the first byte of it.
+fn key_of(fields: &Fields, key: &'static impl Entry) -> Option<(String, usize)> {
+    let start = fields.place_of(key)?.start;
+    Some((key.spec().name.to_owned(), start))
 }
 
 /// Reads a type of DNS records as the configuration writes it, such as `AAAA` or `TYPE65`.
@@ -283,13 +204,22 @@ pub struct Outcome {
 ///
 /// `name` is the file's path: reports quote it, and relative paths within count from its folder.
 pub fn read(name: &str, text: &str) -> Outcome {
-    read_with(name, text, |_, _| {})
+    read_with(name, text, |_| {}, |_, _| {})
 }
 
-/// Reads a configuration; `look` adds what the text alone can't tell.
-fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Mistakes)) -> Outcome {
+/// Reads a configuration; `amend` changes its tree before, and `look` adds what the text alone can't tell.
+fn read_with(
+    name: &str,
+    text: &str,
+    amend: impl FnOnce(&mut Value),
+    look: impl FnOnce(&Fields, &mut Mistakes),
+) -> Outcome {
     let mut mistakes = Mistakes::default();
-    let config = read_text(name, text, look, &mut mistakes);
+    let source = Source::parse(name, text, &mut mistakes);
+    let config = source.and_then(|mut source| {
+        amend(&mut source.tree);
+        read_source(source, look, &mut mistakes)
+    });
     let report = Report::new(name, text, mistakes);
     let config = config.filter(|_| report.errors() == 0);
     assert!(
@@ -299,18 +229,17 @@ fn read_with(name: &str, text: &str, look: impl FnOnce(&Fields, &mut Mistakes)) 
     Outcome { config, report }
 }
 
-fn read_text(
-    name: &str,
-    text: &str,
+fn read_source(
+    source: Source<'_>,
     look: impl FnOnce(&Fields, &mut Mistakes),
     mistakes: &mut Mistakes,
 ) -> Option<Config> {
-    let (tree, file) = read::read((name, text), &ROOT, mistakes)?;
+    let file = source.read(&ROOT, mistakes);
     // What keys say together is unsure where some of them can't be read.
     if !mistakes.is_partial() {
-        check::check(&tree, &file, mistakes);
+        check::check(&source.tree, &file, mistakes);
     }
-    drop(tree);
+    drop(source);
     look(&file, mistakes);
     build::config(file).filter(|_| !mistakes.is_partial())
 }
@@ -416,5 +345,5 @@ fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Resu
     }
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
     let name = path.to_string_lossy();
-    Ok(read_with(&name, &text, look))
+    Ok(read_with(&name, &text, |_| {}, look))
 }

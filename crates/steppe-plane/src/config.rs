@@ -13,7 +13,6 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::config::{ListenerConfig, ServerTrust};
 
 use crate::discovery::Directory;
-use crate::limits::RESPONSE_SHARE_PERMILLE;
 use crate::relay::DialedWorker;
 
 pub use rules::{Peers, Rule, Services};
@@ -90,32 +89,8 @@ impl Plane {
     }
 }
 
-impl Default for Plane {
-    fn default() -> Self {
-        Self {
-            listeners: Vec::new(),
-            rules: Vec::new(),
-            budget: None,
-            response_permille: RESPONSE_SHARE_PERMILLE,
-            max_payload: 256 << 20,
-            queue: Queue::default(),
-            workers: Workers::default(),
-            worker_tls: None,
-        }
-    }
-}
-
 impl Default for Workers {
     fn default() -> Self {
         Self::Static(Vec::new())
-    }
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self {
-            bytes: 16 << 20,
-            wait: Duration::from_secs(5),
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Keys of the gateway in a configuration: their tables, what they say together, and the types that are built of them.
 //!
-//! Invariant: every key of a table here is read by its builder here. Non-goals: tables that `steppe-node` still holds.
+//! Invariant: every key of a table here is read by its builder here. Non-goals: what they
+//! say beside keys of other sections, which `steppe-node` judges.
 
 use std::time::Duration;
 
@@ -8,12 +9,14 @@ pub mod access;
 pub mod authorize;
 mod basic_auth;
 pub(super) mod cache;
+pub mod check;
 mod compress;
 mod cors;
 mod error_pages;
 pub mod filter;
 pub mod forms;
 mod forward_auth;
+pub mod gateway;
 mod ip;
 mod jwt;
 pub mod listener;

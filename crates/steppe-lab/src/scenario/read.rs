@@ -252,12 +252,18 @@ fn is_empty(node: &Node) -> bool {
 
 /// Refuses what a target that runs already can't be asked for.
 fn refuse_fresh_processes(file: &Fields, mistakes: &mut Mistakes) {
-    for name in ["service", "cycles", "ab", "leaks", "variant"] {
-        refuse_for_running(file.given(name), &format!("`{name}`"), mistakes);
+    for key in [
+        &SERVICES.spec,
+        &CYCLES.spec,
+        &AB.spec,
+        &LEAKS.spec,
+        &VARIANTS.spec,
+    ] {
+        refuse_for_running(file.given(key), &format!("`{}`", key.name), mistakes);
     }
     let epochs = file.within(&EPOCHS);
     let runs = epochs.filter(|epochs| plan::soak(epochs).is_some_and(|plan| plan.runs > 1));
-    let runs = runs.and_then(|epochs| epochs.given("runs"));
+    let runs = runs.and_then(|epochs| epochs.place_of(&plan::RUNS));
     refuse_for_running(runs, "`epochs.runs` counts fresh processes, and", mistakes);
 }
 

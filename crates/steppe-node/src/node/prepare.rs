@@ -38,7 +38,11 @@ pub(super) struct Prepared {
 /// # Errors
 /// What there is not, by the key that asks for it.
 pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow::Result<Prepared> {
-    let RunOptions { mut config, file } = options;
+    let RunOptions {
+        mut config,
+        file,
+        certificate,
+    } = options;
     let limit = memory_limit().context("/proc/meminfo")?;
     let bytes = config.node.memory_budget.bytes(limit);
     let budget_bytes = bytes.context("node.memory_budget")?;
@@ -54,9 +58,9 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     }
     Needs::fixed(&config, budget_bytes, workers).fit()?;
     services::fit(&mut config);
-    let (demo, certificate) = match file {
-        Some(_) => (None, None),
-        None => (Some(start_demo(&config)?), make_certificate(&mut config)),
+    let demo = match file {
+        Some(_) => None,
+        None => Some(start_demo(&config)?),
     };
     let admin = bind_admin(&config, &inherited);
     let admin = admin.map_err(|error| help::of_admin(error, file.as_deref()))?;
@@ -106,20 +110,4 @@ fn start_demo(config: &Config) -> anyhow::Result<Demo> {
     let address = address.context("the embedded default names its demo origin")?;
     let started = std::net::TcpListener::bind(address).and_then(demo::spawn);
     started.map_err(|error| help::of_demo(&format!("demo origin: {address}: {error}")))
-}
-
-/// Makes the certificate of the embedded default; where there is no place for one, it goes without
-/// https.
-fn make_certificate(config: &mut Config) -> Option<Certificate> {
-    match Certificate::make() {
-        Ok(made) => {
-            config.set_certificate(&made.cert(), &made.key());
-            Some(made)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "cannot write a certificate: the demo starts without https");
-            config.remove_tls_listeners();
-            None
-        }
-    }
 }

@@ -92,24 +92,32 @@ static QUEUE_WAIT: Key<Duration> = key(
 )
 .or(Absent::Text("5s"));
 
-/// The plane of these sections, either of which may be absent; `None`: a value of it is invalid, and its mistake was
-/// reported.
+/// The plane that `[plane]` describes, without workers that are dialed; `None`: a value of it is invalid, and its
+/// mistake was reported.
 #[must_use]
-pub fn build(plane: Option<&Fields>, discovery: Option<&Node>) -> Option<Plane> {
-    let mut built = Plane::default();
-    if let Some(discovery) = discovery {
-        built.workers = discovery::workers(discovery)?;
-        built.worker_tls = discovery.fields()?.get(&discovery::TLS)?;
+pub fn build(plane: &Fields) -> Option<Plane> {
+    Some(Plane {
+        listeners: plane.get(&LISTENER)?,
+        rules: plane.get(&RULE)?,
+        budget: plane.get(&BUDGET)?,
+        response_permille: permille(plane.get(&RESPONSE_SHARE)?),
+        max_payload: plane.get(&MAX_PAYLOAD)?,
+        queue: plane.get(&QUEUE)?,
+        workers: Workers::default(),
+        worker_tls: None,
+    })
+}
+
+impl Default for Plane {
+    fn default() -> Self {
+        build(&TABLE.defaults()).expect("every key has a default")
     }
-    if let Some(plane) = plane {
-        built.listeners = plane.get(&LISTENER)?;
-        built.rules = plane.get(&RULE)?;
-        built.budget = plane.get(&BUDGET)?;
-        built.response_permille = permille(plane.get(&RESPONSE_SHARE)?);
-        built.max_payload = plane.get(&MAX_PAYLOAD)?;
-        built.queue = plane.get(&QUEUE)?;
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        queue(&QUEUE_TABLE.defaults()).expect("every key has a default")
     }
-    Some(built)
 }
 
 fn queue(queue: &Fields) -> Option<Queue> {

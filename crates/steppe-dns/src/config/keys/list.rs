@@ -134,7 +134,7 @@ pub(super) fn check(list: &Fields, mistakes: &mut Mistakes) {
         return;
     }
     for key in [&STORE.spec, &REFRESH.spec, &REQUIRED.spec] {
-        if let Some(span) = list.given(key.name) {
+        if let Some(span) = list.given(key) {
             let message = format!("`{}` has no effect without `urls`", key.name);
             let mistake = Mistake::new(span, message).label("nothing is fetched");
             mistakes.push(mistake.help("add `urls`, or take it out"));

@@ -390,7 +390,7 @@ fn too_many(dns: &Fields, (of, most): (&'static PlaceKey, usize), mistakes: &mut
 fn nothing_done(dns: &Fields, mistakes: &mut Mistakes) {
     // One that has no key of either kind is told of by itself, and one that was mistyped may be an action.
     let has_settings_alone = |rule: &Fields| {
-        let is_given = |key: &&Spec| rule.given(key.name).is_some();
+        let is_given = |key: &&'static Spec| rule.given(key).is_some();
         let mut actions = ACTIONS.iter().map(|(key, _)| key);
         SETTINGS.iter().any(is_given) && !actions.any(is_given)
     };
@@ -451,7 +451,7 @@ fn refers_to(dns: &Fields, (of, node): (&'static PlaceKey, &Node), mistakes: &mu
 /// A response that is made here is not kept.
 fn cached_here(rule: &Fields, mistakes: &mut Mistakes) {
     let mut here = [&BLOCK.spec, &RECORDS.spec].into_iter();
-    let here = here.find_map(|key| Some((key.name, rule.given(key.name)?)));
+    let here = here.find_map(|key| Some((key.name, rule.given(key)?)));
     if let (Some(span), Some((key, of_action))) = (rule.place_of(&CACHE), here) {
         let message = format!("`cache` has no effect beside `{key}`: no server is asked");
         let mistake = Mistake::new(span, message).label("without effect");

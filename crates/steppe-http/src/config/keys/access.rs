@@ -22,7 +22,8 @@ pub static TABLE: Table = Table::new(
     keys! { FILE, FORMAT, FIELDS },
 );
 
-static FILE: Key<PathBuf> = key(
+/// The file of the log.
+pub static FILE: Key<PathBuf> = key(
     "file",
     text(&form::FILE),
     "File that lines are appended to; \"/dev/stdout\" is standard output. It is reopened on SIGHUP; \

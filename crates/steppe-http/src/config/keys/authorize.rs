@@ -101,6 +101,6 @@ pub(super) fn reads_token(filter: &Fields) -> bool {
     rules.any(|rule| {
         [&ANY_SCOPE.spec, &ALL_SCOPES.spec, &CLAIMS.spec]
             .iter()
-            .any(|key| rule.given(key.name).is_some())
+            .any(|key| rule.given(key).is_some())
     })
 }

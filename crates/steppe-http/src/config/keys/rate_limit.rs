@@ -126,7 +126,7 @@ pub(super) fn check(filter: &Fields, mistakes: &mut Mistakes) {
         return;
     }
     for key in [&PER.spec, &BURST.spec, &STORE.spec] {
-        if let Some(span) = filter.given(key.name) {
+        if let Some(span) = filter.given(key) {
             mistakes.push(
                 Mistake::new(span, format!("`{}` without `rate`", key.name))
                     .label("no effect on requests in flight")

@@ -221,7 +221,10 @@ pub fn check(budget: &Fields, target: Option<&Fields>, mistakes: &mut Mistakes) 
     // A limit on one growth in two units would leave open which one counts.
     for of in ["rss", "hwm", "live"] {
         let units = ["kib_per_epoch", "mib_per_day"].map(|unit| format!("{of}_growth_{unit}"));
-        if let [Some(epoch), Some(day)] = units.each_ref().map(|name| budget.given(name)) {
+        if let [Some(epoch), Some(day)] = units
+            .each_ref()
+            .map(|name| budget.given(budget.table.key(name)?))
+        {
             let message = format!("`{}` and `{}` set the same budget", units[0], units[1]);
             let mistake = Mistake::new(epoch, message).label("one of them is enough");
             mistakes.push(mistake.also(day, "the other"));

@@ -294,9 +294,7 @@ fn dns(load: &Fields) -> Option<DnsLoad> {
 /// Finds the mistakes of what the keys of loads say together.
 pub fn check(loads: &[Node], mistakes: &mut Mistakes) {
     for (kind, load) in loads.iter().filter_map(Node::variant::<Kind>) {
-        let streams = load
-            .given(STREAMS.spec.name)
-            .filter(|_| kind == Kind::Http1);
+        let streams = load.place_of(&STREAMS).filter(|_| kind == Kind::Http1);
         if let Some(at) = streams {
             let mistake = Mistake::new(at, "`streams` has no effect without `kind = \"h2\"`");
             mistakes.push(mistake.help("take it out, or set `kind = \"h2\"`"));

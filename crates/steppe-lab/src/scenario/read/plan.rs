@@ -60,7 +60,8 @@ static WARMUP: Key<Option<u32>> = key(
 static EPOCH_QUIESCE: Key<Duration> =
     key("quiesce", text(&TIME), "The quiet moment.").or(Absent::Text("250ms"));
 
-static RUNS: Key<u32> = key(
+/// Fresh processes of a soak.
+pub static RUNS: Key<u32> = key(
     "runs",
     integer(1, RUNS_MAX as u64),
     "Fresh processes of each variant.",

@@ -297,9 +297,14 @@ pub fn check(table: &Fields, mistakes: &mut Mistakes) {
     if is_unsure {
         // Either key may be the one that is meant.
     } else if is_running(table) {
-        for name in ["env", "cwd", "ready", "ready_timeout", "stop_timeout"] {
-            let at = table.given(name);
-            refuse_for_running(at, &format!("`{name}`"), mistakes);
+        for key in [
+            &ENV.spec,
+            &CWD.spec,
+            &READY_SIGN.spec,
+            &READY_TIMEOUT.spec,
+            &STOP_TIMEOUT.spec,
+        ] {
+            refuse_for_running(table.given(key), &format!("`{}`", key.name), mistakes);
         }
         let runtime = profile.and_then(|profile| profile.get(&RUNTIME));
         if matches!(runtime, Some(Runtime::Node | Runtime::Python)) {
@@ -324,7 +329,9 @@ pub fn check(table: &Fields, mistakes: &mut Mistakes) {
 /// True if a table has two of the keys of which it needs one; the mistake was reported.
 fn is_two(table: &Fields, mistakes: &mut Mistakes) -> bool {
     let names = table.table.needs.names();
-    let given = names.iter().filter_map(|name| table.given(name));
+    let given = names
+        .iter()
+        .filter_map(|name| table.given(table.table.key(name)?));
     let [first, second, ..] = *given.collect::<Vec<_>>() else {
         return false;
     };

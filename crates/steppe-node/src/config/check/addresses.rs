@@ -2,20 +2,21 @@
 
 use steppe_config::typed::{Fields, Node};
 use steppe_dns::config::{Protocol, keys as dns};
-use steppe_http::config::keys::listener;
+use steppe_http::config::keys::{gateway, listener};
 
 use super::plane;
+use crate::config::keys::{ADMIN, DNS, HTTP, admin};
 
 /// Where connections are accepted: by admin, gateway, forwarder and request plane.
 pub(in crate::config) fn streams(file: &Fields) -> Vec<&Node> {
-    let admin = file.table("admin");
+    let admin = file.within(&ADMIN);
     let of_admin = admin.into_iter().flat_map(|admin| {
-        let nodes = [admin.node("listen"), admin.node("probes")];
+        let nodes = [&admin::LISTEN.spec, &admin::PROBES.spec].map(|key| admin.value(key));
         nodes.into_iter().flatten()
     });
     let listeners = file
-        .table("http")
-        .map_or(&[][..], |http| http.list("listener"));
+        .within(&HTTP)
+        .map_or(&[][..], |http| http.items(&gateway::LISTENER));
     let of_gateway = listeners
         .iter()
         .filter_map(|node| node.fields()?.value(&listener::LISTEN.spec));
@@ -34,7 +35,7 @@ pub(in crate::config) fn datagrams(file: &Fields) -> Vec<&Node> {
 
 /// Addresses of the DNS forwarder's listeners that speak such a protocol.
 fn of_forwarder(file: &Fields, is_spoken: fn(&Protocol) -> bool) -> impl Iterator<Item = &Node> {
-    let dns = file.table("dns");
+    let dns = file.within(&DNS);
     let listeners = dns.map_or(&[][..], |dns| dns.items(&dns::LISTENER));
     listeners.iter().filter_map(move |node| {
         let listener = node.fields()?;

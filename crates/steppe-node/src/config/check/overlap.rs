@@ -11,7 +11,6 @@ use steppe_net::ListenAddress;
 
 use super::addresses;
 use crate::bind_help::ONE_OF_THEM;
-use crate::config::typed::FromNode;
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut found = overlapping(&addresses::streams(file));
@@ -43,7 +42,7 @@ struct Overlap {
 
 /// Each address that an earlier one takes, in time that grows with their number alone.
 fn overlapping(nodes: &[&Node]) -> Vec<Overlap> {
-    let place = |node: &&Node| Some((ListenAddress::from_node(node)?, node.span));
+    let place = |node: &&Node| Some((node.typed.value::<ListenAddress>()?.clone(), node.span));
     let mut places: Vec<Place> = nodes.iter().filter_map(place).collect();
     // The file may have the listeners before `[admin]`.
     places.sort_by_key(|(_, span)| span.start);

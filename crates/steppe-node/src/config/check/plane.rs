@@ -4,17 +4,19 @@ use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
 use steppe_config::units::size_text;
-use steppe_http::config::keys::upstream;
+use steppe_http::config::keys::{gateway, upstream};
 use steppe_plane::config::keys;
 
-use crate::config::typed::ByName;
+use crate::config::keys::node::MEMORY_BUDGET;
+use crate::config::keys::{DISCOVERY, HTTP, NODE, PLANE};
+use crate::config::memory_budget::MemoryBudget;
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
-    if let Some(plane) = file.table("plane") {
+    if let Some(plane) = file.within(&PLANE) {
         keys::check(plane, mistakes);
         budget(file, plane, mistakes);
     }
-    if let Some(discovery) = file.node("discovery") {
+    if let Some(discovery) = file.value(&DISCOVERY.spec) {
         keys::discovery::check(discovery, mistakes);
     }
     unreachable(file, mistakes);
@@ -22,13 +24,15 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
 
 /// True if the file says anything that is served by a plane.
 pub(super) fn is_served(file: &Fields) -> bool {
-    keys::is_used(file.table("plane"), file.node("discovery"))
+    keys::is_used(file.within(&PLANE), file.value(&DISCOVERY.spec))
 }
 
 fn budget(file: &Fields, plane: &Fields, mistakes: &mut Mistakes) {
-    let node = file.table("node");
-    let whole = node.and_then(|node| node.take::<u64>("memory_budget"));
-    let (Some(whole), Some((part, span))) = (whole, plane.located(&keys::BUDGET)) else {
+    let node = file.within(&NODE);
+    let whole = node.and_then(|node| node.get(&MEMORY_BUDGET));
+    let (Some(MemoryBudget::Bytes(whole)), Some((part, span))) =
+        (whole, plane.located(&keys::BUDGET))
+    else {
         return;
     };
     if part <= whole {
@@ -49,8 +53,8 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
         return;
     }
     let upstreams = file
-        .table("http")
-        .map_or(&[][..], |http| http.map("upstream"));
+        .within(&HTTP)
+        .map_or(&[][..], |http| http.entries(&gateway::UPSTREAM));
     for upstream in upstreams.iter().filter_map(|entry| entry.value.fields()) {
         let Some((service, at)) = upstream.located(&upstream::PLANE) else {
             continue;
@@ -66,7 +70,7 @@ fn unreachable(file: &Fields, mistakes: &mut Mistakes) {
 
 /// Where callers and workers connect.
 pub(super) fn addresses(file: &Fields) -> impl Iterator<Item = &Node> {
-    let plane = file.table("plane");
+    let plane = file.within(&PLANE);
     let listeners = plane.map_or(&[][..], |plane| plane.items(&keys::LISTENER));
     let listeners = listeners.iter().filter_map(Node::fields);
     listeners.filter_map(|listener| listener.value(&keys::listener::LISTEN.spec))

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Typed};
+use steppe_config::typed::{Fields, Typed, valid};
 use steppe_dns::config::keys as dns;
 
 use super::problems::Problems;
-use crate::config::typed::FromNode;
+use crate::config::keys::{ADMIN, DNS, admin};
 
 /// Readers of files that belong to other parts of the node.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub struct Machine {
 
 pub(super) fn check(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
     token(file, machine, mistakes);
-    let Some(dns) = file.table("dns") else {
+    let Some(dns) = file.within(&DNS) else {
         return;
     };
     let hosts = dns.within(&dns::HOSTS);
@@ -36,19 +36,20 @@ pub(super) fn check(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
 }
 
 fn token(file: &Fields, machine: &Machine, mistakes: &mut Mistakes) {
-    let node = file
-        .table("admin")
-        .and_then(|admin| admin.node("token_file"));
-    let Some((node, path)) = node.and_then(|node| Some((node, PathBuf::from_node(node)?))) else {
+    let admin = file.within(&ADMIN);
+    let Some(node) = admin.and_then(|admin| admin.value(&admin::TOKEN_FILE.spec)) else {
+        return;
+    };
+    let Some(path) = node.typed.value::<PathBuf>() else {
         return;
     };
     let help = "`openssl rand -hex 32` makes a token";
     let mut problems = Problems::new(node, "`admin`".to_owned(), mistakes).with_help(help);
-    match open(&path) {
-        Err(error) => problems.unreadable(&path, &error),
+    match open(path) {
+        Err(error) => problems.unreadable(path, &error),
         Ok(()) => {
-            if let Err(problem) = (machine.read_token)(&path) {
-                problems.unusable(Some(&path), problem);
+            if let Err(problem) = (machine.read_token)(path) {
+                problems.unusable(Some(path), problem);
             }
         }
     }
@@ -59,9 +60,9 @@ fn each(mut problems: Problems<'_>) {
     let Typed::List(files) = &problems.node.typed else {
         return;
     };
-    for path in files.iter().filter_map(PathBuf::from_node) {
-        if let Err(error) = open(&path) {
-            problems.unreadable(&path, &error);
+    for (path, _) in valid::<PathBuf>(files) {
+        if let Err(error) = open(path) {
+            problems.unreadable(path, &error);
         }
     }
 }

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Named};
-use steppe_http::config::keys::filter;
+use steppe_http::config::keys::{filter, gateway};
 use steppe_http::config::{ErrorContent, ErrorPages, Filter, FilterKind, Gateway, Jwt};
 use steppe_http::gateway::Tls;
 use steppe_net::tls::read;
 
 use super::problems::Problems;
+use crate::config::keys::HTTP;
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
-    let http = file.table("http");
-    for entry in http.map_or(&[][..], |http| http.map("filter")) {
+    let http = file.within(&HTTP);
+    for entry in http.map_or(&[][..], |http| http.entries(&gateway::FILTER)) {
         // The number of an upstream makes no difference to files.
         if let Some(filter) = filter::build(entry, &|_| Some(0)) {
             check_filter(entry, filter, mistakes);

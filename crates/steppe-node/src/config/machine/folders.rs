@@ -3,33 +3,34 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access as permitted};
 use steppe_config::mistake::Mistake;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::{Fields, Node};
 use steppe_dns::config::keys as dns;
+use steppe_http::config::keys::access;
 use steppe_net::ListenAddress;
 use steppe_telemetry::Destination;
 
 use crate::bind_help::SOCKET_FOLDER;
 use crate::config::check;
-use crate::config::typed::FromNode;
+use crate::config::keys::{DNS, LOG, log};
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     check::check_folders(file, mistakes);
-    let access_log = file.table("log").and_then(|log| log.table("access"));
-    let query_log = file.table("dns").and_then(|dns| dns.within(&dns::LOG));
+    let access_log = file.within(&LOG).and_then(|log| log.within(&log::ACCESS));
+    let query_log = file.within(&DNS).and_then(|dns| dns.within(&dns::LOG));
     let query_log = query_log.and_then(|log| log.within(&dns::log::QUERIES));
     let files = [
-        access_log.and_then(|log| log.node("file")),
+        access_log.and_then(|log| log.value(&access::FILE.spec)),
         query_log.and_then(|log| log.value(&dns::log::FILE_OF_LINES.spec)),
     ];
     for node in files.into_iter().flatten() {
         log_file(node, mistakes);
     }
     for node in check::streams(file) {
-        if let Some(ListenAddress::Unix(path)) = ListenAddress::from_node(node) {
-            let problem = problem_of(&path, SOCKET_FOLDER);
+        if let Some(ListenAddress::Unix(path)) = node.typed.value() {
+            let problem = problem_of(path, SOCKET_FOLDER);
             problem.into_iter().for_each(|it| it.tell(node, mistakes));
         }
     }
@@ -47,7 +48,7 @@ fn log_file(node: &Node, mistakes: &mut Mistakes) {
 
 /// A start goes on without it.
 fn snapshot(file: &Fields, mistakes: &mut Mistakes) {
-    let cache = file.table("dns").and_then(|dns| dns.within(&dns::CACHE));
+    let cache = file.within(&DNS).and_then(|dns| dns.within(&dns::CACHE));
     let Some(node) = cache.and_then(|cache| cache.value(&dns::SNAPSHOT.spec)) else {
         return;
     };
@@ -108,8 +109,8 @@ fn problem_of(path: &Path, help: &'static str) -> Option<Problem> {
 fn look(path: &Path, folder: &Path) -> io::Result<()> {
     match path.metadata() {
         Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
+        Ok(_) => Ok(permitted(path, Access::WRITE_OK)?),
         Err(_) if !folder.metadata()?.is_dir() => Err(ErrorKind::NotADirectory.into()),
-        Err(_) => Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?),
+        Err(_) => Ok(permitted(folder, Access::WRITE_OK | Access::EXEC_OK)?),
     }
 }

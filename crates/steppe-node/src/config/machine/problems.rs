@@ -7,7 +7,7 @@ use steppe_net::tls::LoadError;
 
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::typed::{Node, Typed};
 
 /// Problems of the files of one part of the configuration, each told once.
 pub(super) struct Problems<'a> {
@@ -97,13 +97,4 @@ fn place_of(node: &Node, path: &Path) -> Option<Span> {
             given.iter().find_map(|field| place_of(&field.value, path))
         }
     }
-}
-
-/// Tables of a list, each with its node.
-pub(super) fn tables<'a>(
-    section: Option<&'a Fields>,
-    list: &str,
-) -> impl Iterator<Item = &'a Fields> {
-    let items = section.map_or(&[][..], |section| section.list(list));
-    items.iter().filter_map(Node::fields)
 }

@@ -9,23 +9,22 @@ use steppe_net::{BindError, ListenAddress, SocketKey, probe};
 
 use crate::bind_help::bind_help;
 use crate::config::check;
-use crate::config::typed::FromNode;
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     let mut told = Vec::new();
     for node in check::streams(file) {
-        if let Some(address) = ListenAddress::from_node(node)
-            && let Err(error) = probe(&SocketKey::stream(address))
+        if let Some(address) = node.typed.value::<ListenAddress>()
+            && let Err(error) = probe(&SocketKey::stream(address.clone()))
         {
             told.push(node.span);
             mistakes.push(mistake(node, &error));
         }
     }
     for node in check::datagrams(file) {
-        if let Some(ListenAddress::Tcp(address)) = ListenAddress::from_node(node)
+        if let Some(ListenAddress::Tcp(address)) = node.typed.value()
             // An address with both kinds of sockets is told of once.
             && !told.contains(&node.span)
-            && let Err(error) = probe(&SocketKey::datagram(address))
+            && let Err(error) = probe(&SocketKey::datagram(*address))
         {
             mistakes.push(mistake(node, &error));
         }

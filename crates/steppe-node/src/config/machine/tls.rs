@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use steppe_config::key::Key;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Node};
+use steppe_config::typed::{Fields, Named, Node};
 use steppe_dns::config::keys as dns;
 use steppe_http::config::keys::tls::CERTIFICATES;
-use steppe_http::config::keys::upstream;
+use steppe_http::config::keys::{gateway, listener, upstream};
 use steppe_net::config::tls;
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, ServerTrust,
@@ -16,23 +16,31 @@ use steppe_net::tls::config::{
 use steppe_net::tls::{ListenerTls, ServerTls, read};
 use steppe_plane::config::keys as plane;
 
-use super::problems::{Problems, tables};
-use crate::config::build;
+use super::problems::Problems;
+use crate::config::keys::{ADMIN, DISCOVERY, DNS, HTTP, PLANE, admin};
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
-    for (section, certificates) in [
-        ("http", &CERTIFICATES),
-        ("dns", &dns::listener::CERTIFICATES),
-        ("plane", &plane::listener::CERTIFICATES),
+    let http = file
+        .within(&HTTP)
+        .map(|http| http.items(&gateway::LISTENER));
+    let dns = file.within(&DNS).map(|dns| dns.items(&dns::LISTENER));
+    let plane = file
+        .within(&PLANE)
+        .map(|plane| plane.items(&plane::LISTENER));
+    let of_dns = (&dns::listener::TLS.spec, &dns::listener::CERTIFICATES);
+    let of_plane = (&plane::listener::TLS.spec, &plane::listener::CERTIFICATES);
+    for (section, listeners, (tls, certificates)) in [
+        ("http", http, (&listener::TLS.spec, &CERTIFICATES)),
+        ("dns", dns, of_dns),
+        ("plane", plane, of_plane),
     ] {
-        for fields in tables(file.table(section), "listener") {
-            if let Some(node) = fields.node("tls") {
-                let name = format!("`{section}.listener.tls`");
-                let problems = Problems::new(node, name, mistakes).with_help(HELP);
-                listener(problems, certificates);
-            }
+        let listeners = listeners.unwrap_or_default().iter();
+        for node in listeners.filter_map(|listener| listener.fields()?.value(tls)) {
+            let name = format!("`{section}.listener.tls`");
+            let problems = Problems::new(node, name, mistakes).with_help(HELP);
+            self::listener(problems, certificates);
         }
     }
     admin(file, mistakes);
@@ -132,10 +140,11 @@ fn is_loaded(problems: &mut Problems<'_>, config: &ListenerConfig) -> bool {
 }
 
 fn admin(file: &Fields, mistakes: &mut Mistakes) {
-    let Some(admin) = file.table("admin") else {
+    let Some(admin) = file.within(&ADMIN) else {
         return;
     };
-    let (Some(node), Some(Some(files))) = (admin.node("tls"), build::tls::admin(admin)) else {
+    let (Some(node), Some(Some(files))) = (admin.value(&admin::TLS.spec), admin.get(&admin::TLS))
+    else {
         return;
     };
     let mut problems = Problems::new(node, "`admin.tls`".to_owned(), mistakes).with_help(HELP);
@@ -146,39 +155,41 @@ fn admin(file: &Fields, mistakes: &mut Mistakes) {
 
 /// TLS to servers of the gateway and the forwarder, and to workers.
 fn servers(file: &Fields, mistakes: &mut Mistakes) {
-    let upstreams = |section| {
-        let section = file.table(section);
-        section.map_or(&[][..], |section| section.map("upstream"))
-    };
-    for upstream in upstreams("http") {
+    let http = file
+        .within(&HTTP)
+        .map(|http| http.entries(&gateway::UPSTREAM));
+    for upstream in http.unwrap_or_default() {
         let fields = upstream.value.fields();
         let trust = fields.and_then(upstream::trust);
         if let (Some(fields), Some(Some(trust))) = (fields, trust) {
-            server((fields, &upstream.name), &trust, mistakes);
+            let name = of_upstream(upstream);
+            server(fields.value(&upstream::TLS.spec), name, &trust, mistakes);
         }
     }
-    for upstream in upstreams("dns") {
+    let dns = file.within(&DNS).map(|dns| dns.entries(&dns::UPSTREAM));
+    for upstream in dns.unwrap_or_default() {
         let fields = upstream.value.fields();
-        let tls = fields.and_then(|fields| fields.within(&dns::upstream::TLS));
-        let ca = tls.and_then(|tls| tls.get(&dns::upstream::CA));
-        if let (Some(fields), Some(ca)) = (fields, ca) {
-            server((fields, &upstream.name), &authorities(ca), mistakes);
+        let tls = fields.and_then(|fields| fields.value(&dns::upstream::TLS.spec));
+        let ca = tls.and_then(|tls| tls.fields()?.get(&dns::upstream::CA));
+        if let Some(ca) = ca {
+            server(tls, of_upstream(upstream), &authorities(ca), mistakes);
         }
     }
-    let discovery = file.node("discovery").and_then(Node::fields);
+    let discovery = file.value(&DISCOVERY.spec).and_then(Node::fields);
     let trust = discovery.and_then(|discovery| discovery.get(&plane::discovery::TLS)?);
     if let (Some(discovery), Some(trust)) = (discovery, trust) {
-        server((discovery, "discovery"), &trust, mistakes);
+        let tls = discovery.value(&plane::discovery::TLS.spec);
+        server(tls, "`discovery.tls`".to_owned(), &trust, mistakes);
     }
 }
 
-fn server((fields, name): (&Fields, &str), trust: &ServerTrust, mistakes: &mut Mistakes) {
-    let Some(node) = fields.node("tls") else {
+fn of_upstream(upstream: &Named) -> String {
+    format!("`tls` of upstream `{}`", upstream.name)
+}
+
+fn server(tls: Option<&Node>, name: String, trust: &ServerTrust, mistakes: &mut Mistakes) {
+    let Some(node) = tls else {
         return;
-    };
-    let name = match name {
-        "discovery" => "`discovery.tls`".to_owned(),
-        name => format!("`tls` of upstream `{name}`"),
     };
     let mut problems = Problems::new(node, name, mistakes).with_help(HELP);
     let identity = trust.identity.as_ref().map(paths).unwrap_or_default();

@@ -97,7 +97,24 @@ enum Source {
     Etcd,
 }
 
-/// The workers that `[discovery]` describes; `None`: a value of it is invalid, and its mistake was reported.
+/// `[discovery]`: workers that are dialed.
+#[derive(Debug)]
+pub struct Discovery {
+    /// The workers.
+    pub workers: Workers,
+    /// TLS to them. `None`: none.
+    pub tls: Option<ServerTrust>,
+}
+
+/// `None`: a value is invalid, and its mistake was reported.
+#[must_use]
+pub fn build(discovery: &Node) -> Option<Discovery> {
+    Some(Discovery {
+        workers: workers(discovery)?,
+        tls: discovery.fields()?.get(&TLS)?,
+    })
+}
+
 pub(super) fn workers(discovery: &Node) -> Option<Workers> {
     match discovery.variant()? {
         (Source::Static, discovery) => listed(discovery),

@@ -10,11 +10,13 @@ use steppe_http::config::{
     ClientCertMatch, FilterKind, H1, H2, HealthRequest, ListenerLimits, ListenerTimeouts,
     ListenerTls, Outlier, Servers, Target, UpstreamKind,
 };
+use steppe_net::ListenAddress;
 use steppe_net::tls::config::{
     CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
 };
-use steppe_net::{ListenAddress, ServerAddress};
-use steppe_node::config::{self, Config, DEFAULT, DEFAULT_NAME, MemoryBudget, Workers};
+use steppe_node::config::{
+    self, Amendments, Config, DEFAULT, DEFAULT_NAME, Drawing, MemoryBudget, Workers,
+};
 use steppe_plane::config::{
     Listener as PlaneListener, Peers, Plane, Queue, Rule, Services, Workers as PlaneWorkers,
 };
@@ -405,14 +407,30 @@ fn the_effective_configuration_reads_back() {
 /// A command line moves addresses, and the limit on open files lowers connections.
 #[test]
 fn what_the_process_changes_is_in_force_and_shown() {
-    let mut config = valid(DEFAULT_NAME, DEFAULT);
-    config.set_listen_address(ListenAddress::Tcp(([127, 0, 0, 1], 1).into()));
-    config.set_admin_address(ListenAddress::Tcp(([127, 0, 0, 1], 2).into()));
-    config.set_servers(&ServerAddress::Ip(([127, 0, 0, 1], 3).into()));
+    let at = |port: u16| Some(([127, 0, 0, 1], port).into());
+    let outcome = config::embedded(&Amendments {
+        listen: at(1),
+        listen_tls: at(4),
+        listen_dns: at(5),
+        admin: at(2),
+        demo: at(3),
+        certificate: Some(["/a/cert.pem", "/a/key.pem"].map(Into::into)),
+    });
+    let mut config = outcome.config.expect("valid");
     config.set_connections(|listener| listener.limits.connections / 10);
-    let listener = &config.http.listeners[0];
+    let [listener, over_tls] = &config.http.listeners[..] else {
+        panic!("two listeners: {:?}", config.http.listeners);
+    };
     assert_eq!(listener.address.to_string(), "127.0.0.1:1");
+    assert_eq!(over_tls.address.to_string(), "127.0.0.1:4");
     assert_eq!(listener.limits.connections, 1_000);
+    assert_eq!(config.dns.listeners[0].address.to_string(), "127.0.0.1:5");
+    let tls = over_tls.tls.as_ref().expect("it has TLS");
+    let [certificate] = &tls.session.certificates[..] else {
+        panic!("one certificate: {tls:?}");
+    };
+    assert_eq!(certificate.cert, Path::new("/a/cert.pem"));
+    assert_eq!(certificate.key, Path::new("/a/key.pem"));
     let shown = config.effective();
     assert_eq!(shown["http"]["listener"][0]["listen"], "127.0.0.1:1");
     assert_eq!(shown["http"]["listener"][0]["limits"]["connections"], 1_000);
@@ -423,6 +441,27 @@ fn what_the_process_changes_is_in_force_and_shown() {
     let servers: Vec<_> = servers.map(ToString::to_string).collect();
     assert_eq!(servers, ["[\"127.0.0.1:3\"]"]);
     valid("shown.json", &shown.to_string());
+}
+
+#[test]
+fn without_a_certificate_the_embedded_default_has_no_listener_over_tls() {
+    let outcome = config::embedded(&Amendments::default());
+    let listeners = outcome.config.expect("valid").http.listeners;
+    assert_eq!(listeners.len(), 1);
+    assert_eq!(listeners[0].tls, None);
+}
+
+/// An amended value is checked like one of a file.
+#[test]
+fn an_amendment_may_be_a_mistake() {
+    let everywhere = ([0, 0, 0, 0], 9900).into();
+    let outcome = config::embedded(&Amendments {
+        admin: Some(everywhere),
+        ..Amendments::default()
+    });
+    assert!(outcome.config.is_none());
+    let told = outcome.report.render(Drawing::Plain);
+    assert!(told.contains("without a token"), "{told}");
 }
 
 #[test]

@@ -1,16 +1,55 @@
-//! Forms of strings of the node's own keys.
-//!
-//! Invariant: a pattern accepts whatever its form parses.
+//! Keys of `[trace]`.
 
 use std::path::Path;
 
-pub(super) use steppe_config::form::{FILE, NAME};
 use steppe_config::form::{Form, Read, Refusal};
+use steppe_config::key::{Key, key, share, text};
+use steppe_config::keys;
 use steppe_config::mistake::shown;
-pub(super) use steppe_net::config::forms::{LISTEN, NETWORK, SERVER};
+use steppe_config::table::{Absent, Table};
+use steppe_config::typed::Fields;
+
+/// `[trace]`: where spans are sent, and of which requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// The collector's URL.
+    pub otlp: String,
+    /// Of the traces that begin here: above 0, at most 1.
+    pub sample: f64,
+}
+
+pub static TABLE: Table = Table::new(
+    "trace",
+    "Traces of requests (W3C Trace Context), sent as spans by OTLP over HTTP, in JSON. Without \
+     this section, no request is read or changed for traces.",
+    keys! { OTLP, SAMPLE },
+);
+
+static OTLP: Key<String> = key(
+    "otlp",
+    text(&COLLECTOR),
+    "URL of the collector, http or https. Spans are sent to `/v1/traces` below it.",
+)
+.required();
+
+static SAMPLE: Key<f64> = key(
+    "sample",
+    share(),
+    "Share of the traces begun by this node that is kept. For a trace begun elsewhere, \
+     `traceparent` decides.",
+)
+.or(Absent::Text("1%"));
+
+/// `None`: a value is invalid, and its mistake was reported.
+pub fn build(trace: &Fields) -> Option<Trace> {
+    Some(Trace {
+        otlp: trace.get(&OTLP)?,
+        sample: trace.get(&SAMPLE)?,
+    })
+}
 
 /// URL of a collector of traces.
-pub(super) static COLLECTOR: Form<String> =
+static COLLECTOR: Form<String> =
     Form::new("a URL such as \"http://127.0.0.1:4318\"", collector).pattern("^https?://[^ #?@]+$");
 
 /// The URL of a collector: `http://127.0.0.1:4318`.
