@@ -152,8 +152,22 @@ pub struct Files {
     pub root: PathBuf,
     /// The name of the file that stands for its folder.
     pub index: String,
+    /// The file for paths that lead to none, relative to the folder.
+    pub fallback: Option<String>,
+    /// Paths that it stands for.
+    pub fallback_for: FallbackFor,
     /// Encoded forms that lie beside files, the dearest first.
     pub precompressed: Vec<Coding>,
+}
+
+/// Paths that a fallback is served for, where they lead to no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FallbackFor {
+    /// Those whose last segment has no dot: names of pages, not of files.
+    #[default]
+    Pages,
+    /// All of them.
+    All,
 }
 
 impl Target {

@@ -36,13 +36,13 @@ pub(crate) use multipart::Multipart;
 use answer::{Answer, Asked, Variant};
 pub(crate) use coding::Accepted;
 use content::{BudgetWait, Content};
-use lookup::{Found, Lookup};
+use lookup::{Found, Lookup, Names};
 
 /// The folder that a route serves, on one worker.
 #[derive(Debug)]
 pub struct Served {
     folder: Folder,
-    index: String,
+    names: Names,
     precompressed: Vec<Coding>,
     /// Number of segments of the route's path before its `{rest*}`.
     skipped: usize,
@@ -73,7 +73,7 @@ impl Served {
     pub fn new(files: &Files, path: &PathPattern) -> Self {
         Self {
             folder: Folder::new(&files.root),
-            index: files.index.clone(),
+            names: Names::of(files),
             precompressed: files.precompressed.clone(),
             skipped: path.segments().len() - 1,
         }
@@ -104,7 +104,7 @@ impl FileResponder {
         }
         let accepted = Accepted::of(&head.fields, &served.precompressed);
         let path = (head.path(), served.skipped);
-        let lookup = Lookup::new(path, &served.index, accepted, lease)?;
+        let lookup = Lookup::new(path, &served.names, accepted, lease)?;
         let Some(mut lookup) = lookup else {
             return Ok(Self::answered(lease, answer::words(asked, 404, &[])?));
         };

@@ -508,6 +508,9 @@ pub const STORE_PAUSE: std::time::Duration = std::time::Duration::from_millis(50
 /// Bytes of a file's name: no file system takes more.
 pub const FILE_NAME_BYTES_MAX: usize = 255;
 
+/// Bytes of the path of a fallback below its folder: room for it is taken with each request that may need it.
+pub const FALLBACK_BYTES_MAX: usize = 1024;
+
 /// The least budget of a route: two chunks of a body, and the heads.
 pub const ROUTE_BUDGET_MIN: u64 = 256 << 10;
 

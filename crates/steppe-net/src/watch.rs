@@ -61,11 +61,14 @@ impl Watch {
         self.0.is_empty()
     }
 
-    /// Waits until a file is another one, and all have come to rest.
+    /// Waits until a file is another one, and all have come to rest; for ever where there is none.
     ///
     /// # Cancel safety
     /// Safe: what was seen is kept.
     pub async fn changed(&mut self) {
+        if self.is_empty() {
+            return std::future::pending().await;
+        }
         loop {
             tokio::time::sleep(EVERY).await;
             if self.look() {

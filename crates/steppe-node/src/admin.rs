@@ -158,7 +158,7 @@ impl Admin {
             .as_deref()
             .map(Token::read)
             .transpose()?;
-        let is_local = is_local(&settings.listen);
+        let is_local = crate::config::is_local(&settings.listen);
         if token.is_none() && !is_local {
             return Err(AdminError::NeedsToken(settings.listen.clone()));
         }
@@ -273,14 +273,6 @@ fn socket_error(key: &'static str, address: &ListenAddress, source: std::io::Err
         key,
         address: address.clone(),
         source,
-    }
-}
-
-/// Whether only this machine reaches an address.
-fn is_local(address: &ListenAddress) -> bool {
-    match address {
-        ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
-        ListenAddress::Unix(_) => true,
     }
 }
 

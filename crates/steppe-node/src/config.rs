@@ -45,8 +45,8 @@ use crate::container::{MemoryLimit, memory_limit};
 use keys::{DNS, HTTP, ROOT};
 
 pub use self::embedded::{Amendments, DEFAULT, DEFAULT_NAME, embedded};
-pub use self::keys::admin::Admin;
-pub use self::keys::log::{Access, Log, LogFormat, LogLevel};
+pub use self::keys::admin::{Admin, is_local};
+pub use self::keys::log::{Access, Log};
 pub use self::keys::node::{Node, Workers};
 pub use self::keys::trace::Trace;
 pub use self::machine::Machine;
@@ -207,7 +207,9 @@ pub fn read(name: &str, text: &str) -> Outcome {
     read_with(name, text, |_| {}, |_, _| {})
 }
 
-/// Reads a configuration; `amend` changes its tree before, and `look` adds what the text alone can't tell.
+/// Reads a configuration.
+///
+/// `amend` changes its tree before it is read, and `look` adds what the text alone can't tell.
 fn read_with(
     name: &str,
     text: &str,

@@ -12,14 +12,16 @@ mod sample;
 mod signals;
 mod workers;
 
+use std::future::pending;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use steppe_mem::Budget;
 use steppe_net::{Drained, Inherited, Watch};
+use steppe_telemetry::Registry;
+use steppe_telemetry::log::{self, LevelHandle};
 use steppe_telemetry::recent::Recent;
-use steppe_telemetry::{Registry, log};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_local};
@@ -27,7 +29,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use crate::admin::{self, Readiness, State};
 use crate::allocator;
 use crate::cli::{Code, RunOptions, announce};
-use crate::config::{self, Config, LogFormat, LogLevel};
+use crate::config::{self, Config};
 use crate::demo::{Certificate, Demo};
 use crate::memory::{self, MemoryCollector, StackMark, Uncharged};
 use crate::notify::ServiceManager;
@@ -46,7 +48,7 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
     let _stack = StackMark::here();
     // Before any thread starts: it changes the environment.
     let inherited = Inherited::take();
-    let recent = start_log(&options.config)?;
+    let log = start_log(&options.config)?;
     // Like those of workers: services may spawn tasks that stay on this thread.
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -54,37 +56,29 @@ pub fn run(options: RunOptions) -> anyhow::Result<ExitCode> {
         .thread_name("control-disk")
         .build_local(LocalOptions::default())
         .context("cannot start the runtime of the control thread")?;
-    runtime.block_on(serve(options, inherited, recent))
+    runtime.block_on(serve(options, inherited, log))
 }
 
 async fn serve(
     options: RunOptions,
     inherited: Inherited,
-    recent: Recent,
+    log: (Recent, LevelHandle),
 ) -> anyhow::Result<ExitCode> {
     // Before anything else: a signal during the start must not kill what is half up.
     let mut signals = Signals::install()?;
     let prepared = prepare(options, inherited).await?;
-    let mut node = Node::start(prepared, recent).await?;
-    node.reload_until_stopped(&mut signals).await;
+    let mut node = Node::start(prepared, log).await?;
+    node.reload_until(&mut signals, pending()).await;
+    node.delay_drain(&mut signals).await;
     let drained = node.shut_down(&mut signals).await;
     let is_clean = drained.dropped == 0;
     let code = if is_clean { Code::Ok } else { Code::Dropped };
     Ok(code.into())
 }
 
-fn start_log(config: &Config) -> anyhow::Result<Recent> {
-    let level = match config.log.level {
-        LogLevel::Error => log::Level::Error,
-        LogLevel::Warn => log::Level::Warn,
-        LogLevel::Info => log::Level::Info,
-        LogLevel::Debug => log::Level::Debug,
-    };
-    let format = match config.log.format {
-        LogFormat::Json => log::Format::Json,
-        LogFormat::Text => log::Format::Text,
-    };
-    log::init(level, format).context("cannot start the log")
+fn start_log(config: &Config) -> anyhow::Result<(Recent, LevelHandle)> {
+    let started = log::init(config.log.level, config.log.format);
+    started.context("cannot start the log")
 }
 
 /// A node that serves.
@@ -94,6 +88,7 @@ struct Node {
     uncharged: Uncharged,
     services: Services,
     reloader: Reloader,
+    level: LevelHandle,
     watch: Watch,
     /// Reloads that admin asks for.
     asked: mpsc::Receiver<Ask>,
@@ -107,7 +102,10 @@ struct Node {
 
 impl Node {
     /// Starts what is prepared; returns when every worker serves.
-    async fn start(prepared: Prepared, recent: Recent) -> anyhow::Result<Self> {
+    async fn start(
+        prepared: Prepared,
+        (recent, level): (Recent, LevelHandle),
+    ) -> anyhow::Result<Self> {
         let banner = banner::banner(&prepared);
         let Prepared {
             config,
@@ -124,7 +122,7 @@ impl Node {
         set_shares(&budget, &config.node);
         let manager = ServiceManager::from_environment();
         let readiness = Readiness::default();
-        let watch = Watch::new(file.clone());
+        let watch = Watch::new(file.clone().filter(|_| config.node.watch));
         let status = Status::new(&config, file);
         let (reload, asked) = mpsc::channel(admin::limits::RELOADS_QUEUED_MAX);
         let mut background = Vec::new();
@@ -164,6 +162,7 @@ impl Node {
             uncharged,
             services,
             reloader: Reloader::new(config, set, status),
+            level,
             watch,
             asked,
             readiness,
@@ -174,10 +173,12 @@ impl Node {
         })
     }
 
-    /// Reloads whenever a signal, admin or the file asks for it, until a signal says stop.
-    async fn reload_until_stopped(&mut self, signals: &mut Signals) {
+    /// Reloads whenever a signal, admin or the file asks for it, until a signal says stop or `until` is over.
+    async fn reload_until(&mut self, signals: &mut Signals, until: impl Future<Output = ()>) {
+        let mut until = std::pin::pin!(until);
         loop {
             let (reason, ask) = tokio::select! {
+                () = &mut until => return,
                 asked = signals.next() => match asked {
                     Asked::Stop => return,
                     Asked::ReopenLogs => {
@@ -203,18 +204,47 @@ impl Node {
     }
 
     async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
-        self.manager.reloading();
+        if self.readiness.state() != State::Terminating {
+            self.manager.reloading();
+        }
+        // As the file is before it is read: a change in the meantime is another one.
         self.watch.forget();
+        let watched = Watch::new(self.reloader.file());
         let reloaded = self.reloader.reload(reason).await;
         if reloaded.is_ok() {
-            set_shares(&self.budget, &self.reloader.config().node);
+            let config = self.reloader.config();
+            set_shares(&self.budget, &config.node);
+            self.level.set(config.log.level);
+            self.watch = match config.node.watch {
+                true => watched,
+                false => Watch::new(None),
+            };
             self.uncharged.take_baseline();
+        }
+        if self.readiness.state() == State::Terminating {
+            return reloaded;
         }
         self.manager.ready(match &reloaded {
             Ok(generation) => format!("serving configuration {generation}"),
             Err(_) => "serving; the last configuration was refused".to_owned(),
         });
         reloaded
+    }
+
+    /// Serves on, not ready, for as long as the configuration says; a further signal to stop ends that.
+    async fn delay_drain(&mut self, signals: &mut Signals) {
+        let node = &self.reloader.config().node;
+        let (delay, timeout) = (node.drain_delay, node.drain_timeout);
+        if delay.is_zero() {
+            return;
+        }
+        self.readiness.set(State::Terminating);
+        self.manager.stopping(delay + timeout);
+        tracing::info!(
+            delay_s = delay.as_secs_f64(),
+            "not ready: the drain is delayed"
+        );
+        self.reload_until(signals, tokio::time::sleep(delay)).await;
     }
 
     /// Drains, and closes logs and files; a further signal to stop ends the drain.

@@ -4,7 +4,7 @@
 //! so a file with a mistake, or a port that is taken, changes nothing.
 //!
 //! Non-goals: what a running process can't change (threads, budget, admin's own
-//! sockets, the log). A file that changes those is refused by the key's name.
+//! sockets, format and file of the log). A file that changes those is refused by the key's name.
 
 mod collector;
 
@@ -119,6 +119,12 @@ impl Reloader {
         &self.config
     }
 
+    /// The file of the configuration; `None`: it is the embedded default.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        self.status.known().file.clone()
+    }
+
     /// Reads the file again; the number of the generation that is in force now.
     ///
     /// # Errors
@@ -140,7 +146,7 @@ impl Reloader {
 
     /// Everything that can fail.
     async fn prepare(&self) -> Result<(Config, PreparedServices), Refusal> {
-        let Some(path) = self.status.known().file.clone() else {
+        let Some(path) = self.file() else {
             return Err("the node runs its embedded default, which has no file to reload".into());
         };
         let outcome = config::load_again(&path)
@@ -201,7 +207,8 @@ fn fixed_keys(now: &Config, next: &Config) -> Vec<&'static str> {
             now.node.memory_budget != next.node.memory_budget,
         ),
         ("admin", now.admin != next.admin),
-        ("log", now.log != next.log),
+        ("log.format", now.log.format != next.log.format),
+        ("log.access", now.log.access != next.log.access),
         ("trace", now.trace != next.trace),
     ];
     let keys = differs.into_iter().filter(|&(_, differs)| differs);

@@ -12,7 +12,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{Layer, Registry, fmt};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::recent::{Recent, WarningsAndErrors};
 
@@ -40,25 +40,37 @@ pub enum Format {
     Text,
 }
 
+/// The level of an installed log.
+#[derive(Debug, Clone)]
+pub struct LevelHandle(reload::Handle<Targets, Registry>);
+
+impl LevelHandle {
+    /// Logs events of this level and of more severe ones from now on.
+    pub fn set(&self, level: Level) {
+        // It fails only once the log is gone, which lives as long as the process.
+        let _ = self.0.reload(filter(level));
+    }
+}
+
 /// Installs the process's log, which also keeps the last warnings and errors.
 ///
 /// # Errors
 /// When a log is installed already.
-pub fn init(level: Level, format: Format) -> Result<Recent, TryInitError> {
+pub fn init(level: Level, format: Format) -> Result<(Recent, LevelHandle), TryInitError> {
     let recent = Recent::default();
     let kept = recent.clone().with_filter(WarningsAndErrors);
-    subscriber(level, format, io::stderr)
-        .with(kept)
-        .try_init()?;
-    Ok(recent)
+    let (log, level) = subscriber(level, format, io::stderr);
+    log.with(kept).try_init()?;
+    Ok((recent, level))
 }
 
 type Log = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
 
-fn subscriber<W>(level: Level, format: Format, writer: W) -> Log
+fn subscriber<W>(level: Level, format: Format, writer: W) -> (Log, LevelHandle)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
+    let (filter, handle) = reload::Layer::new(filter(level));
     let layer = match format {
         Format::Json => fmt::layer()
             .log_internal_errors(REPORT_LOST_LINES)
@@ -67,16 +79,17 @@ where
             .with_current_span(false)
             .with_span_list(false)
             .with_writer(writer)
-            .with_filter(filter(level))
+            .with_filter(filter)
             .boxed(),
         Format::Text => fmt::layer()
             .log_internal_errors(REPORT_LOST_LINES)
             .with_ansi(false)
             .with_writer(writer)
-            .with_filter(filter(level))
+            .with_filter(filter)
             .boxed(),
     };
-    tracing_subscriber::registry().with(layer)
+    let log = tracing_subscriber::registry().with(layer);
+    (log, LevelHandle(handle))
 }
 
 /// Off: the layer would report a line that standard error refused by `eprintln!`, which panics then.
@@ -125,7 +138,7 @@ mod tests {
     fn logged(level: Level, format: Format) -> Vec<String> {
         let lines = Lines::default();
         let writer = lines.clone();
-        let log = subscriber(level, format, move || writer.clone());
+        let (log, _) = subscriber(level, format, move || writer.clone());
         tracing::subscriber::with_default(log, || {
             tracing::info!(target: "steppe_http", peer = %crate::Escaped::new(b"a\nb"), "served");
             tracing::debug!(target: "steppe_http", "detail");
@@ -164,6 +177,25 @@ mod tests {
         assert!(would_log("h2::proto::streams", tracing::Level::ERROR));
         assert!(would_log("hyper::server", tracing::Level::WARN));
         assert!(would_log("steppe_http::h2::server", tracing::Level::DEBUG));
+    }
+
+    #[test]
+    fn the_level_of_an_installed_log_changes() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let (log, level) = subscriber(Level::Warn, Format::Text, move || writer.clone());
+        tracing::subscriber::with_default(log, || {
+            for told in [Level::Debug, Level::Error, Level::Info] {
+                tracing::info!(target: "steppe_http", "before {told:?}");
+                level.set(told);
+            }
+            tracing::info!(target: "steppe_http", "at the end");
+        });
+        let bytes = lines.0.lock().expect("no test panics with it").clone();
+        let text = String::from_utf8(bytes).expect("logs are UTF-8");
+        let told = |what: &str| text.contains(what);
+        assert!(!told("before Debug") && told("before Error"), "{text}");
+        assert!(!told("before Info") && told("at the end"), "{text}");
     }
 
     #[test]

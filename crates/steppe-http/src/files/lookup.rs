@@ -1,22 +1,41 @@
 //! Maps a request's path to a file below a folder.
 //!
 //! Invariant: the path that is opened has no empty, hidden or dot segment, and consists of
-//! the segments that the route was matched with. Where links lead elsewhere, that path has no
-//! hidden segment either.
+//! the segments that the route was matched with, or is the fallback of the configuration. Where
+//! links lead elsewhere, that path has no hidden segment either.
 //!
 //! Non-goals: directory listings.
 
 use std::ffi::CStr;
 use std::io;
+use std::sync::Arc;
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 use steppe_net::{File, Opened, Root};
 
 use super::coding::Accepted;
 use super::media_type;
-use crate::config::Coding;
+use crate::config::{Coding, FallbackFor, Files};
 use crate::limits::FILE_PATH_BYTES_MAX;
 use crate::path::{SegmentNames, decoded};
+
+/// Files that stand for others.
+#[derive(Debug)]
+pub(super) struct Names {
+    index: String,
+    fallback: Option<Arc<str>>,
+    fallback_for: FallbackFor,
+}
+
+impl Names {
+    pub(super) fn of(files: &Files) -> Self {
+        Self {
+            index: files.index.clone(),
+            fallback: files.fallback.as_deref().map(Arc::from),
+            fallback_for: files.fallback_for,
+        }
+    }
+}
 
 /// A path below a folder.
 #[derive(Debug)]
@@ -27,6 +46,17 @@ pub(super) struct Lookup {
     accepted: Accepted,
     /// It ended with a slash: the folder's index is requested.
     is_folder: bool,
+    /// The path to look up if there is no file here.
+    fallback: Option<Arc<str>>,
+}
+
+/// Reasons why a path is not looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unserved {
+    /// A name in it is hidden.
+    Hidden,
+    /// No file can have this name.
+    NoFile,
 }
 
 /// The result of a lookup.
@@ -60,24 +90,39 @@ impl Lookup {
     /// identity coding or one of `accepted`. `None`: the path is never served.
     pub(super) fn new(
         (path, skipped): (&[u8], usize),
-        index: &str,
+        names: &Names,
         accepted: Accepted,
         lease: &Lease,
     ) -> Result<Option<Self>, OverBudget> {
-        let most = path.len() + index.len() + END_BYTES + 1;
-        if most > FILE_PATH_BYTES_MAX {
-            return Ok(None);
-        }
+        let fallback = names.fallback.clone();
+        let fallback = fallback.filter(|_| falls_back((path, skipped), names.fallback_for));
+        let path_bytes = path.len() + names.index.len() + 1;
+        let is_too_long = path_bytes + END_BYTES > FILE_PATH_BYTES_MAX;
+        let most = match &fallback {
+            Some(fallback) if is_too_long => fallback.len(),
+            Some(fallback) => fallback.len().max(path_bytes),
+            None if is_too_long => return Ok(None),
+            None => path_bytes,
+        };
         let mut lookup = Self {
-            path: Buffer::take(lease, most)?,
+            path: Buffer::take(lease, most + END_BYTES)?,
             plain_end: 0,
             accepted,
             is_folder: false,
+            fallback,
         };
-        Ok(lookup.fill(path, skipped, index).map(|()| lookup))
+        let filled = match is_too_long {
+            true => Err(Unserved::NoFile),
+            false => lookup.fill(path, skipped, &names.index),
+        };
+        Ok(match filled {
+            Ok(()) => Some(lookup),
+            Err(Unserved::NoFile) if lookup.fall_back() => Some(lookup),
+            Err(_) => None,
+        })
     }
 
-    fn fill(&mut self, path: &[u8], skipped: usize, index: &str) -> Option<()> {
+    fn fill(&mut self, path: &[u8], skipped: usize, index: &str) -> Result<(), Unserved> {
         for name in SegmentNames::new(path).skip(skipped) {
             self.is_folder = name.is_empty();
             if self.is_folder {
@@ -87,25 +132,42 @@ impl Lookup {
         }
         if self.is_folder {
             self.add_slash();
-            self.path.put(index.as_bytes()).ok()?;
+            let added = self.path.put(index.as_bytes());
+            added.expect("it has room for all of a path");
         }
         self.plain_end = self.path.len();
-        Some(())
+        Ok(())
     }
 
-    fn add(&mut self, name: &[u8]) -> Option<()> {
+    /// Puts the fallback in the place of the path; false: there is none.
+    fn fall_back(&mut self) -> bool {
+        let Some(fallback) = self.fallback.take() else {
+            return false;
+        };
+        self.path.truncate(0);
+        let added = self.path.put(fallback.as_bytes());
+        added.expect("it has room for all of a path");
+        self.plain_end = self.path.len();
+        true
+    }
+
+    fn add(&mut self, name: &[u8]) -> Result<(), Unserved> {
         let is_top = self.path.is_empty();
         self.add_slash();
         let start = self.path.len();
         for byte in decoded(name) {
             if matches!(byte, b'/' | 0) {
-                return None;
+                return Err(Unserved::NoFile);
             }
-            self.path.put(&[byte]).ok()?;
+            let added = self.path.put(&[byte]);
+            added.expect("it has room for all of a path");
         }
         let name = &self.path.filled()[start..];
         let is_hidden = name.starts_with(b".") && !(is_top && name == WELL_KNOWN);
-        (!is_hidden).then_some(())
+        match is_hidden {
+            true => Err(Unserved::Hidden),
+            false => Ok(()),
+        }
     }
 
     fn add_slash(&mut self) {
@@ -114,8 +176,18 @@ impl Lookup {
         }
     }
 
-    /// Opens the file in the most preferred coding that exists beside it.
+    /// Opens the file, or the fallback, in the most preferred coding that exists beside it.
     pub(super) fn find(&mut self, root: &Root) -> io::Result<Found> {
+        match self.find_file(root)? {
+            Found::Nothing if self.fall_back() => Ok(match self.find_file(root)? {
+                Found::Folder => Found::Nothing,
+                found => found,
+            }),
+            found => Ok(found),
+        }
+    }
+
+    fn find_file(&mut self, root: &Root) -> io::Result<Found> {
         let plain = match self.open(root, "")? {
             Opened::File(file) => file,
             Opened::Folder if !self.is_folder => return Ok(Found::Folder),
@@ -153,6 +225,16 @@ impl Lookup {
     }
 }
 
+/// True if the fallback stands for a path: it has no hidden name, is not below `/.well-known`, where clients look for
+/// files of their own (RFC 8615), and is one of `paths`.
+fn falls_back((path, skipped): (&[u8], usize), paths: FallbackFor) -> bool {
+    let mut names = SegmentNames::new(path).skip(skipped);
+    let is_hidden = |name: &[u8]| decoded(name).next() == Some(b'.');
+    let has_dot = |name: &[u8]| decoded(name).any(|byte| byte == b'.');
+    let is_page = names.clone().last().is_none_or(|name| !has_dot(name));
+    !names.any(is_hidden) && (is_page || paths == FallbackFor::All)
+}
+
 /// True if a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
 /// begin with two dots are those of versions that are swapped as a whole, as Kubernetes lays out a ConfigMap, and
 /// nobody names them in a request.
@@ -176,12 +258,58 @@ mod tests {
         let lease = budget.root().lease();
         let path_and_skipped = (path.as_bytes(), skipped);
         let accepted = Accepted::default();
-        let lookup = Lookup::new(path_and_skipped, "index.html", accepted, &lease);
+        let lookup = Lookup::new(
+            path_and_skipped,
+            &names(None, FallbackFor::Pages),
+            accepted,
+            &lease,
+        );
         let found = lookup.expect("room").map(|lookup| {
             let path = str::from_utf8(lookup.path.filled()).expect("UTF-8");
             path.to_owned()
         });
         assert_eq!(found.as_deref(), expected, "{path}");
+    }
+
+    fn names(fallback: Option<&str>, fallback_for: FallbackFor) -> Names {
+        Names::of(&Files {
+            root: "/".into(),
+            index: "index.html".to_owned(),
+            fallback: fallback.map(str::to_owned),
+            fallback_for,
+            precompressed: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_fallback_stands_for_pages_or_for_all() {
+        let budget = Budget::new(16 << 20);
+        let lease = budget.root().lease();
+        let of_pages = names(Some("app.html"), FallbackFor::Pages);
+        let of_all = names(Some("app.html"), FallbackFor::All);
+        let long = format!("/{}", "a".repeat(FILE_PATH_BYTES_MAX));
+        for (path, for_pages, for_all) in [
+            ("/a", true, true),
+            ("/a.b/c", true, true),
+            ("/a/", true, true),
+            ("/view/a%2Fb", true, true),
+            (&long, true, true),
+            ("/app.js", false, true),
+            ("/a/b.png", false, true),
+            ("/a%2Ejs", false, true),
+            ("/.git/a", false, false),
+            ("/%2Eenv", false, false),
+            ("/.well-known/change-password", false, false),
+        ] {
+            for (names, expected) in [(&of_pages, for_pages), (&of_all, for_all)] {
+                let lookup = Lookup::new((path.as_bytes(), 0), names, Accepted::default(), &lease);
+                let falls_back = lookup.expect("room").is_some_and(|mut lookup| {
+                    let is_fallback = lookup.path.filled() == b"app.html";
+                    is_fallback || lookup.fall_back()
+                });
+                assert_eq!(falls_back, expected, "{path}");
+            }
+        }
     }
 
     #[test]

@@ -161,7 +161,9 @@ async fn ready(State(content): State<Arc<Content>>) -> Response {
     let state = content.readiness.state();
     let status = match state {
         readiness::State::Ready => StatusCode::OK,
-        readiness::State::Starting | readiness::State::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        readiness::State::Starting | readiness::State::Terminating | readiness::State::Draining => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     };
     let mut text = format!("{}\n", state.as_str());
     for (list, why) in content.dns.lists_left_out() {

@@ -10,6 +10,8 @@ pub enum State {
     Starting,
     /// Serves.
     Ready,
+    /// Still serves, and drains soon: new requests should go elsewhere.
+    Terminating,
     /// Shuts down: exchanges in flight end, new ones should go elsewhere.
     Draining,
 }
@@ -29,6 +31,7 @@ impl Readiness {
     pub fn state(&self) -> State {
         match self.0.load(Ordering::Acquire) {
             ready if ready == State::Ready as u8 => State::Ready,
+            terminating if terminating == State::Terminating as u8 => State::Terminating,
             draining if draining == State::Draining as u8 => State::Draining,
             _ => State::Starting,
         }
@@ -42,6 +45,7 @@ impl State {
         match self {
             Self::Starting => "starting",
             Self::Ready => "ready",
+            Self::Terminating => "terminating",
             Self::Draining => "draining",
         }
     }
@@ -56,7 +60,12 @@ mod tests {
         let readiness = Readiness::default();
         let other = readiness.clone();
         assert_eq!(other.state(), State::Starting);
-        for state in [State::Ready, State::Draining, State::Starting] {
+        for state in [
+            State::Ready,
+            State::Terminating,
+            State::Draining,
+            State::Starting,
+        ] {
             readiness.set(state);
             assert_eq!(other.state(), state);
         }

@@ -210,7 +210,12 @@ struct Answer {
 impl Answer {
     /// True if it is one of those that `/readyz` of a node gives.
     fn is_of_admin(&self) -> bool {
-        let states = [State::Starting, State::Ready, State::Draining];
+        let states = [
+            State::Starting,
+            State::Ready,
+            State::Terminating,
+            State::Draining,
+        ];
         let is_status = matches!(self.status, 200 | 503);
         is_status && states.iter().any(|state| state.as_str() == self.word)
     }

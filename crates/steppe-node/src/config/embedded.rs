@@ -1,11 +1,12 @@
 //! The embedded default, and what a command line and the machine amend in it.
 //!
-//! Invariant: an amendment changes the tree before it is read, so that it is checked like a value of the file, and
-//! `/config` shows it.
+//! Invariant: an amendment is made before the file is read, so it is checked like a value of the file, quoted by reports
+//! and shown by `/config`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
+use steppe_config::mistakes::Mistakes;
+use steppe_config::read::Source;
 use steppe_config::tree::{Value, ValueKind};
 
 use super::{Outcome, read_with};
@@ -30,56 +31,60 @@ pub struct Amendments {
     /// Address of the demo origin.
     pub demo: Option<SocketAddr>,
     /// Files of the certificate and its private key, PEM. `None`: there is no listener over HTTPS.
-    pub certificate: Option<[PathBuf; 2]>,
+    pub certificate: Option<[String; 2]>,
 }
 
 /// Reads [`DEFAULT`] with these amendments.
+///
+/// A report quotes the default with them in their places.
 pub fn embedded(amendments: &Amendments) -> Outcome {
-    let amend = |tree: &mut Value| amend(tree, amendments);
-    read_with(DEFAULT_NAME, DEFAULT, amend, |_, _| {})
-}
-
-fn amend(tree: &mut Value, amendments: &Amendments) {
-    let Amendments {
-        listen,
-        listen_tls,
-        listen_dns,
-        admin,
-        demo,
-        certificate,
-    } = amendments;
+    let mut values = Vec::new();
     for (path, address) in [
-        ("http.listener.0.listen", listen),
-        ("http.listener.1.listen", listen_tls),
-        ("dns.listener.0.listen", listen_dns),
-        ("admin.listen", admin),
-        ("http.upstream.demo.servers.0", demo),
+        ("http.listener.0.listen", amendments.listen),
+        ("http.listener.1.listen", amendments.listen_tls),
+        ("dns.listener.0.listen", amendments.listen_dns),
+        ("admin.listen", amendments.admin),
+        ("http.upstream.demo.servers.0", amendments.demo),
     ] {
-        if let Some(address) = address {
-            set(tree, path, address.to_string());
-        }
+        values.extend(address.map(|address| (path, address.to_string())));
     }
-    match certificate {
-        Some(files) => {
-            let paths =
-                ["cert", "key"].map(|key| format!("http.listener.1.tls.certificates.0.{key}"));
-            for (path, file) in paths.iter().zip(files) {
-                set(tree, path, file.to_string_lossy().into_owned());
-            }
-        }
-        None => {
-            if let ValueKind::List(listeners) = &mut at(tree, "http.listener").kind {
-                listeners.remove(1);
-            }
-        }
+    if let Some([cert, key]) = &amendments.certificate {
+        values.push(("http.listener.1.tls.certificates.0.cert", cert.clone()));
+        values.push(("http.listener.1.tls.certificates.0.key", key.clone()));
     }
+    let text = amended(DEFAULT, values);
+    let without_tls = |tree: &mut Value| {
+        if let (None, Some(ValueKind::List(listeners))) = (
+            &amendments.certificate,
+            tree.at_mut("http.listener").map(|value| &mut value.kind),
+        ) {
+            listeners.remove(1);
+        }
+    };
+    read_with(DEFAULT_NAME, &text, without_tls, |_, _| {})
 }
 
-fn set(tree: &mut Value, path: &str, text: String) {
-    at(tree, path).kind = ValueKind::Text(text);
-}
-
-fn at<'a>(tree: &'a mut Value, path: &str) -> &'a mut Value {
-    tree.at_mut(path)
-        .expect("the embedded default has this key")
+/// A file with other strings at these paths.
+fn amended(text: &str, values: Vec<(&str, String)>) -> String {
+    let source = Source::parse(DEFAULT_NAME, text, &mut Mistakes::default());
+    let mut tree = source.expect("the embedded default is valid").tree;
+    let mut edits: Vec<_> = values
+        .into_iter()
+        .map(|(path, value)| {
+            let old = tree.at_mut(path);
+            let span = old.expect("the embedded default has this key").span;
+            (
+                span.start..span.end,
+                serde_json::Value::String(value).to_string(),
+            )
+        })
+        .collect();
+    edits.sort_by_key(|(range, _)| range.start);
+    // A string of JSON is one of TOML.
+    let mut text = text.to_owned();
+    // From the end, so that the places before stay.
+    for (range, value) in edits.into_iter().rev() {
+        text.replace_range(range, &value);
+    }
+    text
 }

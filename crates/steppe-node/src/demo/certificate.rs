@@ -7,7 +7,6 @@ use std::fs::DirBuilder;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -17,19 +16,24 @@ use super::limits::CERTIFICATE_LIFETIME;
 /// Files of a certificate and its key; they are removed when this is dropped.
 #[derive(Debug)]
 pub struct Certificate {
-    folder: PathBuf,
+    folder: String,
 }
 
 impl Certificate {
     /// Makes one for `localhost`, `127.0.0.1` and `::1`, below the folder for temporary files.
     ///
     /// # Errors
-    /// When nothing can be written there.
+    /// When nothing can be written there, or its name is not UTF-8.
     pub fn make() -> io::Result<Self> {
         let (cert, key) = pair(now()).map_err(io::Error::other)?;
         // A name that nobody can take before.
         let random = RandomState::new().hash_one(std::process::id());
         let folder = std::env::temp_dir().join(format!("steppe-demo-{random:016x}"));
+        let folder = folder.into_os_string().into_string();
+        let folder = folder.map_err(|_| {
+            let problem = "the name of the folder for temporary files is not UTF-8";
+            io::Error::new(io::ErrorKind::InvalidInput, problem)
+        })?;
         DirBuilder::new().mode(0o700).create(&folder)?;
         let made = Self { folder };
         std::fs::write(made.cert(), cert)?;
@@ -39,21 +43,21 @@ impl Certificate {
 
     /// The certificate, PEM.
     #[must_use]
-    pub fn cert(&self) -> PathBuf {
-        self.folder.join("cert.pem")
+    pub fn cert(&self) -> String {
+        format!("{}/cert.pem", self.folder)
     }
 
     /// Its private key, PEM.
     #[must_use]
-    pub fn key(&self) -> PathBuf {
-        self.folder.join("key.pem")
+    pub fn key(&self) -> String {
+        format!("{}/key.pem", self.folder)
     }
 }
 
 impl Drop for Certificate {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
-            let folder = self.folder.display();
+            let folder = &self.folder;
             tracing::warn!(%folder, %error, "cannot remove the certificate of the demo");
         }
     }
@@ -102,8 +106,8 @@ mod tests {
         assert_eq!(mode.mode() & 0o777, 0o700);
         let config = ListenerConfig {
             certificates: vec![CertificateFiles {
-                cert: made.cert(),
-                key: made.key(),
+                cert: made.cert().into(),
+                key: made.key().into(),
                 ocsp: None,
             }],
             min_version: MinVersion::Tls12,
@@ -117,6 +121,6 @@ mod tests {
         let seconds = i64::try_from(CERTIFICATE_LIFETIME.as_secs()).expect("small");
         assert_eq!(said.not_after - said.not_before, seconds);
         drop(made);
-        assert!(!folder.exists());
+        assert!(!std::path::Path::new(&folder).exists());
     }
 }

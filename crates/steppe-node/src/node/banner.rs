@@ -135,7 +135,7 @@ struct Origin {
 impl Origin {
     fn of(endpoint: &Endpoint, certificate: Option<&Certificate>) -> Self {
         let trust = match (endpoint.scheme, certificate) {
-            ("https", Some(made)) => format!("--cacert {} ", made.cert().display()),
+            ("https", Some(made)) => format!("--cacert {} ", made.cert()),
             // Its names are hardly those of this machine.
             ("https", None) => "-k ".to_owned(),
             _ => String::new(),

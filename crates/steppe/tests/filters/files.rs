@@ -79,6 +79,66 @@ fn long_ago() -> SystemTime {
 
 const LONG_AGO: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
+/// Pages with routes of their own ask for paths that no file has.
+#[test]
+fn a_fallback_is_served_for_pages_that_no_file_has() {
+    let site = Site::with(|route| route.set("files.fallback", "/app.html"));
+    site.write("app.html", "app");
+    site.write("docs/index.html", "docs");
+    site.write("main.js", "code");
+    for path in ["/account/7", "/account/", "/a.b/c"] {
+        site.is_served(path, "app");
+    }
+    site.is_served("/main.js", "code");
+    site.is_served("/docs/", "docs");
+    for missing in [
+        "/missing.js",
+        "/a/b.png",
+        "/.env",
+        "/a/.git/config",
+        "/.well-known/a",
+    ] {
+        site.is_missing(missing);
+    }
+    // A folder without an index is still one: the page is served at its path.
+    site.write("empty/a.txt", "a");
+    assert_eq!(site.get("/empty").status(), 301);
+    site.is_served("/empty/", "app");
+    let page = site.get("/account/7");
+    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+    let tag = page.field("etag").expect("it has one").to_owned();
+    let again = site.ask("GET", "/other", &[&format!("If-None-Match: {tag}")]);
+    assert_eq!(again.status(), 304, "{again:?}");
+    let head = site.ask("HEAD", "/account/7", &[]);
+    assert_eq!((head.status(), &*head.text()), (200, ""));
+}
+
+#[test]
+fn a_fallback_may_stand_for_all_paths_and_may_be_missing_itself() {
+    let all = Site::with(|route| {
+        let route = route.set("files.fallback", "/sub/app.html");
+        route.set("files.fallback_for", "all")
+    });
+    all.is_missing("/missing.js");
+    all.write("sub/app.html", "app");
+    all.is_served("/missing.js", "app");
+    all.is_missing("/.env");
+}
+
+#[test]
+fn a_fallback_is_sent_in_the_coding_that_lies_beside_it() {
+    let site = Site::with(|route| {
+        let route = route.set("files.fallback", "/app.html");
+        route.set("files.precompressed", ["gzip"])
+    });
+    site.write("app.html", "app");
+    site.write("app.html.gz", "packed");
+    let packed = site.ask("GET", "/a", &["Accept-Encoding: gzip"]);
+    assert_eq!(packed.field("content-encoding"), Some("gzip"), "{packed:?}");
+    assert_eq!((packed.status(), &*packed.text()), (200, "packed"));
+    site.is_served("/a", "app");
+}
+
 #[test]
 fn a_file_is_served_with_its_fields() {
     let site = Site::new();

@@ -258,6 +258,9 @@ fn files(route: &Fields, mistakes: &mut Mistakes) {
                 .help("take one of them out"),
         );
     }
+    if let Some(fields) = files.fields() {
+        files::check(fields, mistakes);
+    }
     let Some(pattern) = path.typed.value::<PathPattern>() else {
         return;
     };

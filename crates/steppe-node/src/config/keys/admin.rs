@@ -1,6 +1,5 @@
 //! Keys of `[admin]`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use steppe_config::form::FILE;
@@ -84,7 +83,9 @@ fn certificate(tls: &Fields) -> Option<CertificateFiles> {
     })
 }
 
-/// Finds the mistakes of what keys of `[admin]` say together: an address that other machines reach needs a token.
+/// Finds the mistakes of what keys of `[admin]` say together.
+///
+/// An address that other machines reach needs a token.
 pub fn check(admin: &Fields, mistakes: &mut Mistakes) {
     let Some((listen, span)) = admin.located(&LISTEN) else {
         return;
@@ -102,15 +103,10 @@ pub fn check(admin: &Fields, mistakes: &mut Mistakes) {
     );
 }
 
-fn is_local(address: &ListenAddress) -> bool {
+/// True if no other machine reaches an address.
+pub fn is_local(address: &ListenAddress) -> bool {
     match address {
+        ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
         ListenAddress::Unix(_) => true,
-        ListenAddress::Tcp(address) => match address.ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => {
-                let mapped = ip.to_ipv4_mapped();
-                ip.is_loopback() || mapped.is_some_and(|ip| ip.is_loopback())
-            }
-        },
     }
 }

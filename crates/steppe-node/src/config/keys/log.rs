@@ -8,14 +8,15 @@ use steppe_config::typed::{Fields, Node as Read};
 use steppe_http::access::AccessFormat;
 use steppe_http::config::keys::access;
 use steppe_telemetry::Destination;
+use steppe_telemetry::log::{Format, Level};
 
 /// `[log]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// The least severe level that is logged.
-    pub level: LogLevel,
+    pub level: Level,
     /// Format of a line.
-    pub format: LogFormat,
+    pub format: Format,
     /// A line for each exchange. `None`: off.
     pub access: Option<Access>,
 }
@@ -29,51 +30,29 @@ pub struct Access {
     pub format: AccessFormat,
 }
 
-/// Severity of a line, the most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// Something failed.
-    Error,
-    /// Something is not as it should be.
-    Warn,
-    /// Actions of the node.
-    Info,
-    /// Details of these actions.
-    Debug,
-}
-
-/// Format of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For programs: one JSON object a line.
-    Json,
-}
-
 pub static TABLE: Table = Table::new(
     "log",
     "Log of the node, written to standard error, one event a line.",
     keys! { LEVEL, FORMAT, ACCESS },
 );
 
-static LEVEL: Key<LogLevel> = key(
+static LEVEL: Key<Level> = key(
     "level",
     choice(&Choices::of(&[
-        ("error", LogLevel::Error),
-        ("warn", LogLevel::Warn),
-        ("info", LogLevel::Info),
-        ("debug", LogLevel::Debug),
+        ("error", Level::Error),
+        ("warn", Level::Warn),
+        ("info", Level::Info),
+        ("debug", Level::Debug),
     ])),
-    "Least severe level that is logged.",
+    "Least severe level that is logged. A reload changes it.",
 )
 .or(Absent::Text("info"));
 
-static FORMAT: Key<LogFormat> = key(
+static FORMAT: Key<Format> = key(
     "format",
     choice(&Choices::of(&[
-        ("text", LogFormat::Text),
-        ("json", LogFormat::Json),
+        ("text", Format::Text),
+        ("json", Format::Json),
     ])),
     "Format of a line.",
 )

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use steppe_config::key::{Key, duration, key, list, of, text};
+use steppe_config::key::{Key, boolean, duration, key, list, of, text};
 use steppe_config::keys;
 use steppe_config::table::{Absent, Kind, Table};
 use steppe_config::typed::{Fields, Node as Read, Typed};
@@ -24,8 +24,12 @@ pub struct Node {
     pub client_share: Option<f64>,
     /// Clients without a share.
     pub share_exempt: Vec<IpNet>,
-    /// Time for which exchanges may go on after the node is told to stop.
+    /// Time for which the node serves on, not ready, after it is told to stop.
+    pub drain_delay: Duration,
+    /// Time for which exchanges may go on after that.
     pub drain_timeout: Duration,
+    /// A file that changes is read again.
+    pub watch: bool,
 }
 
 /// Worker threads.
@@ -40,7 +44,9 @@ pub enum Workers {
 pub static TABLE: Table = Table::new(
     "node",
     "The process: worker threads, memory and shutdown.",
-    keys! { WORKERS, MEMORY_BUDGET, CLIENT_SHARE, SHARE_EXEMPT, DRAIN_TIMEOUT },
+    keys! {
+        WORKERS, MEMORY_BUDGET, CLIENT_SHARE, SHARE_EXEMPT, DRAIN_DELAY, DRAIN_TIMEOUT, WATCH,
+    },
 );
 
 static WORKERS: Key<Workers> = key(
@@ -92,13 +98,30 @@ static SHARE_EXEMPT: Key<Vec<IpNet>> = key(
 )
 .or(Absent::Texts(&[]));
 
+static DRAIN_DELAY: Key<Duration> = key(
+    "drain_delay",
+    duration(Duration::ZERO, DRAIN_TIMEOUT_MAX),
+    "Time between SIGTERM or Ctrl-C and the drain. `/readyz` answers 503 meanwhile, and the node \
+     still accepts connections, so that load balancers notice before listeners close. A second \
+     signal starts the drain.",
+)
+.or(Absent::Text("0s"));
+
 static DRAIN_TIMEOUT: Key<Duration> = key(
     "drain_timeout",
     duration(Duration::ZERO, DRAIN_TIMEOUT_MAX),
-    "Time that open exchanges have to finish after SIGTERM or Ctrl-C. A second signal ends the \
-     wait.",
+    "Time that open exchanges have to finish in a drain, which SIGTERM or Ctrl-C begins after \
+     `drain_delay`. A further signal ends the wait.",
 )
 .or(Absent::Text("30s"));
+
+static WATCH: Key<bool> = key(
+    "watch",
+    boolean(),
+    "Reloads the configuration when its file changes. With `false`, SIGHUP and `POST /reload` do. \
+     Certificates, private keys and lists are read again in either case.",
+)
+.or(Absent::Yes);
 
 /// `None`: a value is invalid, and its mistake was reported.
 pub fn build(node: &Fields) -> Option<Node> {
@@ -107,7 +130,9 @@ pub fn build(node: &Fields) -> Option<Node> {
         memory_budget: node.get(&MEMORY_BUDGET)?,
         client_share: node.get(&CLIENT_SHARE)?,
         share_exempt: node.get(&SHARE_EXEMPT)?,
+        drain_delay: node.get(&DRAIN_DELAY)?,
         drain_timeout: node.get(&DRAIN_TIMEOUT)?,
+        watch: node.get(&WATCH)?,
     })
 }
 

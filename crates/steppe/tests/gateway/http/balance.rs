@@ -79,6 +79,7 @@ fn the_least_busy_server_is_asked() {
     // stays there.
     let mut clients = Vec::new();
     while of_servers(&node, "active")[0] == 0 {
+        assert!(clients.len() < 64, "`a` is never asked");
         let mut client = node.connect();
         client.send(GET);
         clients.push(client);
@@ -87,7 +88,13 @@ fn the_least_busy_server_is_asked() {
             requests == clients.len() as u64 && of_servers(&node, "active")[1] == 0
         });
     }
-    let counts = counts(gets(&node, 10));
+    let counts = counts((0..10).map(|_| {
+        let answer = node.exchange(GET);
+        eventually("`b` has none under way", || {
+            of_servers(&node, "active")[1] == 0
+        });
+        answer
+    }));
     assert_eq!(counts.get("b"), Some(&10), "{counts:?}");
 }
 

@@ -63,7 +63,9 @@ fn the_benchmark_of_h1_is_fine() {
             "memory_budget": "256MiB",
             "client_share": "25%",
             "share_exempt": [],
-            "drain_timeout": "30s"
+            "drain_delay": "0s",
+            "drain_timeout": "30s",
+            "watch": true
           },
           "admin": {
             "listen": "127.0.0.1:28900"
@@ -414,7 +416,7 @@ fn what_the_process_changes_is_in_force_and_shown() {
         listen_dns: at(5),
         admin: at(2),
         demo: at(3),
-        certificate: Some(["/a/cert.pem", "/a/key.pem"].map(Into::into)),
+        certificate: Some(["/a/cert.pem", "/a/key.pem"].map(str::to_owned)),
     });
     let mut config = outcome.config.expect("valid");
     config.set_connections(|listener| listener.limits.connections / 10);
@@ -460,8 +462,20 @@ fn an_amendment_may_be_a_mistake() {
         ..Amendments::default()
     });
     assert!(outcome.config.is_none());
-    let told = outcome.report.render(Drawing::Plain);
-    assert!(told.contains("without a token"), "{told}");
+    expect![[r#"
+          × admin on 0.0.0.0:9900 is reachable from other machines without a token
+           ╭─[default.toml:7:10]
+         6 │ [admin]
+         7 │ listen = "0.0.0.0:9900"
+           ·          ───────┬──────
+           ·                 ╰── neither loopback nor a Unix socket
+         8 │ 
+           ╰────
+          help: set `token_file`, or listen on 127.0.0.1
+
+        default.toml: 1 error
+    "#]]
+    .assert_eq(&outcome.report.render(Drawing::Plain));
 }
 
 #[test]

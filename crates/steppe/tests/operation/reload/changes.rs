@@ -100,7 +100,8 @@ fn what_takes_a_restart_is_refused_by_name() {
     for (changed, key) in [
         (good.clone().workers(2), "node.workers"),
         (good.clone().memory_budget("65MiB"), "node.memory_budget"),
-        (good.clone().set("log.level", "debug"), "log"),
+        (good.clone().set("log.format", "json"), "log.format"),
+        (good.clone().set("log.access", "stdout"), "log.access"),
     ] {
         node.set_config(&changed);
         let answer = node.admin_post("/reload");
@@ -110,6 +111,57 @@ fn what_takes_a_restart_is_refused_by_name() {
     reload(&node, &good.set("node.drain_timeout", "9s"));
     let config = node.admin_json("/config");
     assert_eq!(config["node"]["drain_timeout"], "9s");
+}
+
+#[test]
+fn the_level_of_the_log_changes_with_a_reload() {
+    let origin = RawOrigin::answering(OK);
+    let quiet = NodeConfig::plain().set("log.level", "error");
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&quiet);
+    let count = || node.said().matches("configuration reloaded").count();
+    reload(&node, &quiet.clone().set("node.drain_timeout", "8s"));
+    assert_eq!(count(), 0, "{}", node.said());
+    let talkative = quiet.clone().set("log.level", "info");
+    reload(&node, &talkative);
+    reload(&node, &talkative.set("node.drain_timeout", "9s"));
+    eventually("reloads are told", || count() > 0);
+    reload(&node, &quiet);
+    let told = count();
+    reload(&node, &quiet.set("node.drain_timeout", "7s"));
+    node.hang_up();
+    eventually("it is read again", || generation(&node) >= 6);
+    assert_eq!(count(), told, "{}", node.said());
+}
+
+#[test]
+fn a_file_that_is_not_watched_is_read_when_asked() {
+    let origin = RawOrigin::answering(OK);
+    let unwatched = NodeConfig::plain().set("node.watch", false);
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&unwatched);
+    // A watched file is looked at twice a second, so each of these changes would be noticed.
+    for (before, path) in [(1, "/one"), (2, "/two")] {
+        node.set_config(unwatched.clone().route("all", |r| r.path(path)));
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        assert_eq!(generation(&node), before);
+        node.hang_up();
+        eventually("SIGHUP is heard", || generation(&node) == before + 1);
+    }
+    assert_eq!(node.exchange(GET).status(), 404);
+    let watched = unwatched.clone().set("node.watch", true);
+    reload(&node, &watched);
+    node.set_config(watched.clone().set("node.drain_timeout", "7s"));
+    eventually("the file is watched", || {
+        node.admin_json("/config")["node"]["drain_timeout"] == "7s"
+    });
+    reload(&node, &unwatched);
+    let last = generation(&node);
+    node.set_config(&watched);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(generation(&node), last, "it is watched no more");
 }
 
 #[test]

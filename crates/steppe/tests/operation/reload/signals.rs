@@ -33,3 +33,46 @@ fn usr1_reopens_the_log_and_usr2_is_ignored() {
     assert!(node.is_running());
     assert!(node.stop().success());
 }
+
+/// A load balancer looks at `/readyz` before listeners close, and the node is a whole one meanwhile.
+#[test]
+fn a_drain_is_delayed_until_a_second_signal() {
+    let origin = RawOrigin::permissive();
+    let config = NodeConfig::plain().set("node.drain_delay", "1h");
+    let mut node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&config);
+    node.terminate();
+    eventually("it is not ready", || {
+        node.admin_get("/readyz").text() == "terminating\n"
+    });
+    assert_eq!(node.admin_get("/readyz").status(), 503);
+    let get = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    assert_eq!(node.exchange(get).status(), 200);
+    let mut kept = node.connect();
+    for _ in 0..2 {
+        assert_eq!(kept.send(get).response().status(), 200);
+    }
+    node.set_config(config.set("node.drain_timeout", "9s"));
+    assert_eq!(node.admin_post("/reload").status(), 200);
+    node.reopen_logs();
+    eventually("it is told", || node.said().contains("logs reopened"));
+    assert!(node.is_running());
+    node.terminate();
+    kept.expect_close();
+    assert!(node.wait().success(), "{}", node.said());
+}
+
+#[test]
+fn a_delayed_drain_begins_by_itself() {
+    let origin = RawOrigin::permissive();
+    let config = NodeConfig::plain().set("node.drain_delay", "500ms");
+    let mut node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&config);
+    let at = std::time::Instant::now();
+    node.terminate();
+    assert!(node.wait().success(), "{}", node.said());
+    // It is never less, however busy the machine is.
+    assert!(at.elapsed().as_millis() >= 500);
+}

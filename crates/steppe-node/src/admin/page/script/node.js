@@ -1,7 +1,7 @@
 // The node at a glance, its warnings, and its configuration.
 
 function showHeader(node) {
-  const looks = { ready: "good", draining: "warn", starting: "warn" };
+  const looks = { ready: "good", terminating: "warn", draining: "warn", starting: "warn" };
   const state = byId("state");
   setText(state, node.state);
   state.className = `pill ${looks[node.state] ?? ""}`;
