@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 
 import { Checker, PulseServer, probe } from './pulse-server.mjs';
 import { Capture, DISCONTINUITY, SILENT, addon } from './ring-reader.mjs';
@@ -41,8 +42,9 @@ class Twin {
   /** Frames that came since the first one with a number. */
   heard = 0;
 
-  constructor() {
-    const args = ['--device=zc.monitor', '--raw', '--format=s16le', '--rate=48000', '--channels=2', '--latency-msec=20'];
+  constructor(latencyMs = 20) {
+    const format = ['--raw', '--format=s16le', '--rate=48000', '--channels=2'];
+    const args = ['--device=zc.monitor', ...format, `--latency-msec=${latencyMs}`];
     this.recorder = server.spawn('parec', args, ['ignore', 'pipe', 'ignore']);
     this.recorder.stdout.on('data', (chunk) => this.chunks.push(chunk));
     server.players.push(this.recorder);
@@ -154,6 +156,49 @@ test('a server that is restarted is found again, and the gap is told', async () 
   assert.ok(gap.endNs < killedNs + packetNs, 'nothing was captured after its end');
   assert.ok(gap.timeNs > restartedNs, 'nothing was captured before it was back');
   assert.equal(capture.reader.counter('reconnects'), 1);
+});
+
+/** Compares the time that passed with the frames that came and that were told as lost. */
+class Times {
+  packets = 0;
+
+  see({ timeNs, position }) {
+    this.packets += 1;
+    this.first ??= { timeNs, position };
+    this.last = { timeNs, position };
+  }
+
+  untoldMs() {
+    const { first, last } = this;
+    return (last.timeNs - first.timeNs) / 1e6 - ((last.position - first.position) * 1e3) / SECOND;
+  }
+}
+
+/** Waits until the server has a stream that records. */
+async function recording() {
+  while (server.pactl('list', 'short', 'source-outputs') === '') await delay(10);
+}
+
+test('frames of an outage are told when another one follows before the first frame', async () => {
+  const times = new Times();
+  // Fragments of 100 ms: a stream's first packet waits for eight of them.
+  const capture = new Capture({ ...loopback, wakeFrames: 4_800 }, (packet) => times.see(packet));
+  await capture.event('open');
+  await capture.until(() => times.packets > 50);
+  for (let outage = 0; outage < 3; outage += 1) {
+    await server.kill();
+    await server.start();
+    await recording();
+    // The server renders silence ahead at first, and records what comes after it.
+    await new Twin(100).begun();
+    await delay(150 * (1 + outage));
+  }
+  await server.kill();
+  await server.start();
+  const before = times.packets;
+  await capture.until(() => times.packets > before + 20);
+  capture.close();
+  assert.ok(Math.abs(times.untoldMs()) < 10, `${times.untoldMs()} ms are untold`);
 });
 
 test('a monitor that goes away is not replaced by another source', async () => {

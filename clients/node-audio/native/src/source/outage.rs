@@ -89,7 +89,8 @@ impl Outage {
         Ok(())
     }
 
-    /// The stream has ended; the frame after its last would be of this time.
+    /// The stream has ended; the frame after its last would be of this time. `None`: no frame of it was delivered or
+    /// told as lost, and the gap before it goes on. Else [`close_gap`](Self::close_gap) has told that one.
     ///
     /// # Errors
     /// Those of [`Session::push`].
@@ -98,7 +99,8 @@ impl Outage {
         session.interrupt()
     }
 
-    /// Tells what is missing, when the first frame of the new stream is there, captured at this time.
+    /// Tells what is missing before the first frame of the new stream, captured at this time: once it is there, or is to
+    /// be told as lost.
     ///
     /// # Errors
     /// Those of [`Session::push`].

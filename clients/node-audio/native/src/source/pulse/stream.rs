@@ -90,6 +90,8 @@ pub struct Stream<'c> {
     is_suspended: bool,
     /// No report told the time of the first frame.
     is_time_estimated: bool,
+    /// A frame was delivered or told as lost: what is missing before the first one is told too.
+    has_account: bool,
 }
 
 impl<'c> Stream<'c> {
@@ -115,6 +117,7 @@ impl<'c> Stream<'c> {
             opened_ns: None,
             is_suspended: false,
             is_time_estimated: false,
+            has_account: false,
         }
     }
 
@@ -158,10 +161,9 @@ impl<'c> Stream<'c> {
         };
     }
 
-    /// When the frame after the last delivered one is captured, in ns. `None`: none was delivered.
+    /// When the frame after the last one is captured that was delivered or told as lost, in ns. `None`: none was.
     pub fn end_ns(&self) -> Option<u64> {
-        let has_delivered = self.next > 0;
-        has_delivered.then(|| self.next_ns()).flatten()
+        self.has_account.then(|| self.next_ns()).flatten()
     }
 
     fn next_ns(&self) -> Option<u64> {
@@ -239,11 +241,11 @@ impl<'c> Stream<'c> {
             return Ok(false);
         }
         if let Some(gap) = self.gap {
-            self.leap(session, gap)?;
+            self.leap(session, outage, gap)?;
         }
         let unread = self.written.saturating_sub(self.next);
         if unread > 0 {
-            session.lose(Loss::estimated(unread))?;
+            self.lose(session, outage, Loss::estimated(unread))?;
             self.next += unread;
         }
         session.flush();
@@ -448,8 +450,8 @@ impl<'c> Stream<'c> {
         let format = self.resolved.format.format;
         let Fragment::Bytes(mut bytes) = fragment else {
             let frames = fragment.frames(format);
+            self.lose(session, outage, Loss::exact(frames))?;
             self.next += frames;
-            session.lose(Loss::exact(frames))?;
             return Ok(());
         };
         let frame_bytes = format.frame_bytes() as usize;
@@ -458,21 +460,37 @@ impl<'c> Stream<'c> {
             if before.saturating_mul(frame_bytes) < bytes.len() {
                 let (old, new) = bytes.split_at(before * frame_bytes);
                 self.push(session, outage, old)?;
-                self.leap(session, gap)?;
+                self.leap(session, outage, gap)?;
                 bytes = new;
             }
         }
         self.push(session, outage, bytes)
     }
 
-    fn leap(&mut self, session: &mut Session, gap: Gap) -> Result<()> {
+    fn leap(&mut self, session: &mut Session, outage: &mut Outage, gap: Gap) -> Result<()> {
         self.gap = None;
+        self.lose(session, outage, gap.loss)?;
         if gap.loss.is_estimated {
             self.timeline.skip(gap.loss.frames);
         } else {
             self.next += gap.loss.frames;
         }
-        session.lose(gap.loss)?;
+        Ok(())
+    }
+
+    /// Tells frames that are missing before the next one, after those of an outage before them.
+    fn lose(&mut self, session: &mut Session, outage: &mut Outage, loss: Loss) -> Result<()> {
+        self.open_account(session, outage)?;
+        session.lose(loss)?;
+        Ok(())
+    }
+
+    /// Tells what is missing between the stream before and the next frame, once.
+    fn open_account(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
+        if let Some(ns) = self.next_ns() {
+            outage.close_gap(session, ns)?;
+            self.has_account = true;
+        }
         Ok(())
     }
 
@@ -485,7 +503,7 @@ impl<'c> Stream<'c> {
             ns: self.next_ns().unwrap_or_default(),
             is_estimated: self.is_time_estimated,
         };
-        outage.close_gap(session, time.ns)?;
+        self.open_account(session, outage)?;
         self.next += data.count(self.resolved.format.format);
         session.push(data, time)
     }
