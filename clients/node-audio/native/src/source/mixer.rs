@@ -4,7 +4,7 @@
 //! on. Frames go out as far as every stream that plays has come; a stream that stays behind the others does not hold
 //! them up, and goes on later. While none plays, silence goes out by the clock. **Invariants:** no frame of a stream is
 //! left out. Frames that a stream lost count as lost if no other stream has sound then; else they are silence, counted
-//! as filled.
+//! as filled: so are those of a stream that was behind, whose time had gone out when they were found to be lost.
 
 use std::collections::VecDeque;
 
@@ -49,6 +49,8 @@ struct Lane {
     since_ns: u64,
     /// The next frame is placed by its timestamp: it is the first one, or the first after a pause.
     is_free: bool,
+    /// It was paused, so that what it calls lost may be the pause.
+    was_paused: bool,
     /// Place of the first span.
     start: u64,
     spans: VecDeque<Span>,
@@ -68,23 +70,24 @@ impl Lane {
         }
     }
 
-    /// Leaves out what is before the next frame that goes out.
-    fn catch_up(&mut self, next: u64) {
-        if self.end() <= next {
-            self.spans.clear();
-            self.start = next;
-            return;
-        }
-        let mut late = next.saturating_sub(self.start);
-        while let Some(span) = self.spans.front_mut().filter(|_| late > 0) {
-            let passed = span.frames.min(late);
+    /// Leaves out what is before the next frame that goes out, and says how many frames of it were lost.
+    fn catch_up(&mut self, next: u64) -> u64 {
+        let mut lost = 0;
+        while self.start < next
+            && let Some(span) = self.spans.front_mut()
+        {
+            let passed = span.frames.min(next - self.start);
             span.frames -= passed;
             self.start += passed;
-            late -= passed;
+            if let Kind::Hole(_) = span.kind {
+                lost += passed;
+            }
             if span.frames == 0 {
                 self.spans.pop_front();
             }
         }
+        self.start = self.start.max(next);
+        lost
     }
 
     /// The first span, and the place where it ends.
@@ -125,8 +128,10 @@ pub enum Mixed<'a> {
     Sound(&'a [f32], Time, bool),
     /// Nothing plays.
     Silence(u64, Time),
-    /// Frames that every stream has lost.
-    Lost(Loss),
+    /// Frames that every stream has lost, and when the first of them would have been captured.
+    Lost(Loss, Time),
+    /// Frames that one stream has lost, and whose time has gone out already.
+    Filled(u64),
 }
 
 /// See the module.
@@ -141,6 +146,8 @@ pub struct Mixer {
     /// The stream that gives times.
     master: Option<u32>,
     mix: Vec<f32>,
+    /// Frames that streams have lost, whose time had gone out, and that were not told yet.
+    late: u64,
 }
 
 impl Mixer {
@@ -154,6 +161,7 @@ impl Mixer {
             anchor: (0, now_ns),
             master: None,
             mix: Vec::new(),
+            late: 0,
         }
     }
 
@@ -165,13 +173,16 @@ impl Mixer {
                     lane.since_ns = now_ns;
                 }
                 lane.activity = activity;
-                lane.is_free |= activity == Activity::Paused;
+                let is_paused = activity == Activity::Paused;
+                lane.is_free |= is_paused;
+                lane.was_paused |= is_paused;
             }
             None => self.lanes.push(Lane {
                 id,
                 activity,
                 since_ns: now_ns,
                 is_free: true,
+                was_paused: activity == Activity::Paused,
                 start: self.next,
                 spans: VecDeque::new(),
                 samples: VecDeque::new(),
@@ -184,18 +195,14 @@ impl Mixer {
         if lost.iter().all(|lost| lost.frames == 0) {
             return;
         }
-        let (next, time) = (self.next, self.time_of(self.next));
+        let (next, time) = (self.next, self.silent_time());
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
-        };
-        let time = Time {
-            ns: time,
-            is_estimated: true,
         };
         for lost in lost {
             lane.append(Kind::Hole(lost), lost.frames, time);
         }
-        lane.catch_up(next);
+        self.late += lane.catch_up(next);
     }
 
     /// Takes samples of a stream.
@@ -206,17 +213,29 @@ impl Mixer {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
         };
-        let end = lane.end();
-        if std::mem::take(&mut lane.is_free) {
-            // What a paused stream did not play is not lost.
-            let pause = place.saturating_sub(end);
-            lane.append(Kind::Pause, pause, time);
-        } else {
-            for lost in lost {
-                lane.append(Kind::Hole(lost), lost.frames, time);
+        let is_free = std::mem::take(&mut lane.is_free);
+        // What a paused stream did not play is not lost.
+        let lost = lost.map(|lost| Loss {
+            frames: if is_free && lane.was_paused {
+                0
+            } else {
+                lost.frames
+            },
+            ..lost
+        });
+        if is_free {
+            let lost_frames: u64 = lost.iter().map(|lost| lost.frames).sum();
+            let place = place.saturating_sub(lost_frames);
+            if lane.spans.is_empty() {
+                lane.start = lane.start.min(place);
             }
+            let pause = place.saturating_sub(lane.end());
+            lane.append(Kind::Pause, pause, time);
         }
-        lane.catch_up(next);
+        for lost in lost {
+            lane.append(Kind::Hole(lost), lost.frames, time);
+        }
+        self.late += lane.catch_up(next);
         let before = lane.samples.len();
         lane.samples.extend(samples);
         let frames = (lane.samples.len() - before) / channels;
@@ -252,6 +271,10 @@ impl Mixer {
         now_ns: u64,
         mut deliver: impl FnMut(Mixed<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let late = std::mem::take(&mut self.late);
+        if late > 0 {
+            deliver(Mixed::Filled(late))?;
+        }
         let limit = self.limit(now_ns);
         while self.next < limit {
             self.deliver_piece(limit, &mut deliver)?;
@@ -302,8 +325,9 @@ impl Mixer {
             let Some(loss) = hole else {
                 return self.silence(end, deliver);
             };
+            let time = self.silent_time();
             self.skip(frames);
-            return deliver(Mixed::Lost(Loss { frames, ..loss }));
+            return deliver(Mixed::Lost(Loss { frames, ..loss }, time));
         }
         let time = self.sound_time();
         self.mix_frames(frames);
@@ -327,6 +351,11 @@ impl Mixer {
             self.anchor = (self.next, span.time.ns);
             return span.time;
         }
+        self.silent_time()
+    }
+
+    /// Time of the next frame where no stream gives one.
+    fn silent_time(&self) -> Time {
         Time {
             ns: self.time_of(self.next),
             is_estimated: true,
@@ -367,10 +396,7 @@ impl Mixer {
         if frames == 0 {
             return Ok(());
         }
-        let time = Time {
-            ns: self.time_of(self.next),
-            is_estimated: true,
-        };
+        let time = self.silent_time();
         self.skip(frames);
         deliver(Mixed::Silence(frames, time))
     }
@@ -400,10 +426,11 @@ mod tests {
                     format!("{}x{first}{mark}@{}", samples.len(), time.ns / MS)
                 }
                 Mixed::Silence(frames, time) => format!("{frames} silent@{}", time.ns / MS),
-                Mixed::Lost(loss) => {
+                Mixed::Lost(loss, time) => {
                     let mark = if loss.is_estimated { "~" } else { "" };
-                    format!("{mark}{} lost", loss.frames)
+                    format!("{mark}{} lost@{}", loss.frames, time.ns / MS)
                 }
+                Mixed::Filled(frames) => format!("{frames} filled"),
             });
             Ok::<(), ()>(())
         });
@@ -436,7 +463,7 @@ mod tests {
         mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
         assert_eq!(pulled(&mut mixer, 1_010), "10x0.5@1000");
         mixer.push(1, frames(0.25, 10), stamp(30, 1_040));
-        assert_eq!(pulled(&mut mixer, 1_050), "30 lost, 10x0.25@1040");
+        assert_eq!(pulled(&mut mixer, 1_050), "30 lost@1010, 10x0.25@1040");
         // The server stands still: nothing is put in its place.
         assert_eq!(pulled(&mut mixer, 9_000), "");
     }
@@ -510,11 +537,11 @@ mod tests {
         assert_eq!(pulled(&mut mixer, 1_040), "20x0.5?@1010, 10x0.75@1030");
         mixer.push(1, frames(0.5, 10), stamp(100, 1_140));
         mixer.push(2, frames(0.25, 10), stamp(100, 1_140));
-        assert_eq!(pulled(&mut mixer, 1_150), "100 lost, 10x0.75@1140");
+        assert_eq!(pulled(&mut mixer, 1_150), "100 lost@1040, 10x0.75@1140");
     }
 
     #[test]
-    fn a_long_gap_of_one_of_several_is_not_lost() {
+    fn a_long_gap_of_one_of_several_is_filled() {
         let mut mixer = mixer(2);
         mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
         mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
@@ -528,7 +555,7 @@ mod tests {
         mixer.push(2, frames(0.25, 10), stamp(300, 1_310));
         told += &pulled(&mut mixer, 1_320);
         assert!(
-            !told.contains("lost") && told.ends_with("10x0.75@1310"),
+            !told.contains("lost") && told.ends_with("300 filled, 10x0.75@1310"),
             "{told}"
         );
     }
@@ -549,8 +576,45 @@ mod tests {
         mixer.set(3, Activity::Playing, 1_020 * MS);
         mixer.lose(3, [Loss::exact(0), Loss::estimated(7)]);
         mixer.set(3, Activity::Ended, 1_020 * MS);
-        assert_eq!(pulled(&mut mixer, 1_020), "2 lost, ~3 lost, ~2 lost");
+        assert_eq!(
+            pulled(&mut mixer, 1_020),
+            "2 lost@1020, ~3 lost@1022, ~2 lost@1025"
+        );
         assert!(mixer.lanes.is_empty());
+    }
+
+    #[test]
+    fn what_a_stream_has_lost_over_time_that_went_out_is_told() {
+        let mut mixer = mixer(2);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
+        let mut told = pulled(&mut mixer, 1_010);
+        // The second stands still for longer than it is waited for.
+        let lag = usize::try_from(MIX_LAG_NS / MS).unwrap() + 10;
+        mixer.push(1, frames(0.5, lag), stamp(0, 1_010));
+        told += &pulled(&mut mixer, 1_250);
+        assert_eq!(told, format!("10x0.75@1000{lag}x0.5@1010"));
+        // It has lost all of it, and some frames that are to come.
+        mixer.lose(2, [Loss::exact(5), Loss::estimated(215)]);
+        mixer.set(2, Activity::Ended, 1_250 * MS);
+        mixer.push(1, frames(0.5, 20), stamp(0, 1_220));
+        let told = format!("{lag} filled, 10x0.5?@1220, 10x0.5@1230");
+        assert_eq!(pulled(&mut mixer, 1_250), told);
+    }
+
+    #[test]
+    fn what_a_new_stream_has_lost_before_its_first_frame_is_told() {
+        let mut mixer = mixer(2);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
+        mixer.push(2, frames(0.25, 4), stamp(4, 1_006));
+        let told = "2x0.5@1000, 4x0.5?@1002, 4x0.75@1006";
+        assert_eq!(pulled(&mut mixer, 1_010), told);
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_010));
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_010));
+        // It lost frames before it was known.
+        mixer.set(3, Activity::Playing, 1_010 * MS);
+        mixer.push(3, frames(0.125, 10), stamp(7, 1_010));
+        assert_eq!(pulled(&mut mixer, 1_020), "7 filled, 10x0.875@1010");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod connected;
 mod follow;
+mod outlet;
 mod program;
 mod resolve;
 mod stream;

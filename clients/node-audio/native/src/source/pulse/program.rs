@@ -11,28 +11,26 @@ use std::time::{Duration, Instant};
 
 use super::connected::Connected;
 use super::follow::Tracker;
+use super::outlet::Outlet;
 use super::resolve::{self, Resolved};
 use super::stream::Stream;
 use super::sys::{Connection, Fault, Playing, Recording};
 use crate::channel_map::StreamFormat;
 use crate::clock;
-use crate::convert::{Policy, in_floats, sample::encode};
+use crate::convert::{Policy, in_floats};
 use crate::device::{Target, Wanted};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::frames::Data;
 use crate::gaps::Gaps;
 use crate::layout::{Counter, Layout, flag};
-use crate::limits::{
-    DISCONTINUITY_NS, PROGRAM_LOOK_MS, PROGRAM_PACKET_MS, PROGRAM_SLOTS, PROGRAM_STREAMS_MAX,
-};
+use crate::limits::{PROGRAM_LOOK_MS, PROGRAM_PACKET_MS, PROGRAM_SLOTS, PROGRAM_STREAMS_MAX};
 use crate::packetizer::{Overrun, Packetizer, Settings, Silence, Time};
 use crate::process::ProcFs;
 use crate::ring::Ring;
 use crate::ring::consumer::Consumer;
 use crate::ring::sys::Heap;
 use crate::session::{Control, Session};
-use crate::source::mixer::{Activity, Mixed, Mixer, Stamp};
+use crate::source::mixer::{Activity, Mixer, Stamp};
 use crate::source::outage::Outage;
 
 /// See the module.
@@ -84,12 +82,11 @@ impl Program {
             lanes: Vec::new(),
             opened: 0,
             mixer: Mixer::new(format.format, clock::now_ns()),
-            encoded: Vec::new(),
-            end_ns: None,
+            outlet: Outlet::new(format.format),
         };
         let ended = self.run(session, outage, &mut streams);
         if !session.is_stopped() {
-            outage.began(session, streams.end_ns)?;
+            outage.began(session, streams.outlet.end_ns())?;
         }
         ended.map(ControlFlow::Break)
     }
@@ -181,10 +178,7 @@ struct Streams<'c> {
     /// Streams that were opened.
     opened: u32,
     mixer: Mixer,
-    /// Room for what goes out.
-    encoded: Vec<u8>,
-    /// When the next frame that goes out was captured, if it follows on the last one.
-    end_ns: Option<u64>,
+    outlet: Outlet,
 }
 
 impl<'c> Streams<'c> {
@@ -296,45 +290,11 @@ impl<'c> Streams<'c> {
         if let Some(error_ns) = errors.max() {
             session.note_time_error(error_ns);
         }
-        let (encoded, end_ns, format) = (&mut self.encoded, &mut self.end_ns, self.format.format);
-        self.mixer.pull(clock::now_ns(), |mixed| {
-            let (frames, time) = match mixed {
-                Mixed::Lost(loss) => {
-                    *end_ns = None;
-                    session.lose(loss)?;
-                    return Ok(());
-                }
-                Mixed::Silence(frames, time) => (frames, time),
-                Mixed::Sound(samples, time, _) => {
-                    (samples.len() as u64 / u64::from(format.channels), time)
-                }
-            };
-            outage.close_gap(session, time.ns)?;
-            let jump_ns = end_ns.map_or(0, |end_ns| end_ns.abs_diff(time.ns));
-            if jump_ns > DISCONTINUITY_NS {
-                session.interrupt()?;
-            }
-            *end_ns = Some(time.ns + format.duration_ns(frames));
-            let Mixed::Sound(samples, _, has_hole) = mixed else {
-                return session.push(Data::Silence(frames), time);
-            };
-            if has_hole {
-                session.interrupt()?;
-                session.count(Counter::FilledFrames, frames);
-            }
-            let width = format.sample.bytes() as usize;
-            encoded.resize(samples.len() * width, 0);
-            for (bytes, &sample) in encoded.chunks_exact_mut(width).zip(samples) {
-                encode(format.sample, sample, bytes);
-            }
-            session.count(Counter::CopiedFrames, LANE_COPIES * frames);
-            session.push(Data::Bytes(encoded), time)
-        })
+        let outlet = &mut self.outlet;
+        self.mixer
+            .pull(clock::now_ns(), |mixed| outlet.give(session, outage, mixed))
     }
 }
-
-/// Copies of a frame before it goes out: out of libpulse, into the ring of its stream, out of it, mixed, encoded.
-const LANE_COPIES: u64 = 5;
 
 /// A stream that is recorded into a ring of its own. The session and the consumer go before the memory.
 struct Lane<'c> {
