@@ -2,11 +2,9 @@
 //!
 //! **Invariant:** a packet that the ring dropped takes no loss with it: the next one's record has it too.
 
-#[cfg(target_os = "linux")]
 use crate::layout::Counter;
 use crate::packetizer::Loss;
 use crate::ring::Record;
-#[cfg(target_os = "linux")]
 use crate::ring::consumer::Consumer;
 
 /// Place of a reader of a ring.
@@ -28,7 +26,6 @@ impl Gaps {
     }
 
     /// As [`before`](Self::before), after the last packet. The producer publishes none meanwhile.
-    #[cfg(target_os = "linux")]
     #[expect(clippy::cast_possible_truncation, reason = "records have the low word")]
     pub fn at_end(&mut self, consumer: &Consumer) -> [Loss; 2] {
         let position = consumer.counter(Counter::Frames);

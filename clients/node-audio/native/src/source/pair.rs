@@ -184,10 +184,11 @@ impl Source for Pair {
         while !session.is_stopped() {
             joined.first.listen();
             joined.second.listen();
+            let told = joined.tell(session);
             joined.turn(session)?;
-            if joined.first.is_over() {
-                joined.turn(session)?;
-                return joined.outcome();
+            if told.is_err() || joined.first.is_over() {
+                joined.finish(session)?;
+                return told.and_then(|()| joined.outcome());
             }
             thread::park_timeout(Duration::from_millis(TURN_MS));
         }
@@ -245,8 +246,8 @@ impl Joined {
         session.begin(&devices.join(" + "), format)
     }
 
+    /// Gives out what both have.
     fn turn(&mut self, session: &mut Session) -> Result<()> {
-        self.tell(session)?;
         while !session.is_stopped() {
             // One of each at a time, so that none waits for all that the other's ring has.
             let has_first = self.take_first(session)?;
@@ -255,6 +256,22 @@ impl Joined {
                 break;
             }
             self.deliver(session)?;
+        }
+        Ok(())
+    }
+
+    /// Gives out what is left of the first once one of them has ended, without waiting for the second, and tells what
+    /// is missing after it.
+    fn finish(&mut self, session: &mut Session) -> Result<()> {
+        self.turn(session)?;
+        self.aligner.hurry();
+        self.deliver(session)?;
+        if !self.first.is_over() {
+            return Ok(());
+        }
+        let lost = self.first.gaps.at_end(&self.first.consumer);
+        for lost in lost.into_iter().filter(|lost| lost.frames > 0) {
+            session.lose(lost)?;
         }
         Ok(())
     }
@@ -353,6 +370,8 @@ fn beside(aligned: &Aligned<'_>, channels: usize, target: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+    use crate::ring::sys::Memory;
     use crate::ring::tests::{Consumer, Taken, ring};
 
     const FORMAT: Format = Format {
@@ -362,9 +381,10 @@ mod tests {
     };
     const PACKET: u32 = 48;
 
-    /// A source of a constant, whose times are estimated for so many packets of forty.
+    /// A source of a constant, whose times are estimated for so many of its packets.
     struct Stamped {
         sample: f32,
+        packets: u64,
         estimated: u64,
     }
 
@@ -372,7 +392,7 @@ mod tests {
         fn run(&mut self, session: &mut Session) -> Result<()> {
             session.begin("stamped", FORMAT)?;
             let bytes = self.sample.to_le_bytes().repeat(PACKET as usize);
-            for packet in 0..40 {
+            for packet in 0..self.packets {
                 let time = Time {
                     ns: 1_000_000_000 + FORMAT.duration_ns(packet * u64::from(PACKET)),
                     is_estimated: packet < self.estimated,
@@ -386,8 +406,8 @@ mod tests {
         }
     }
 
-    /// The first thirty packets of two such sources.
-    fn captured(sources: [Stamped; 2], combine: Combine) -> Vec<Taken> {
+    /// A capture of two sources, the reader of its ring, and the memory of that.
+    fn pair(sources: [Box<dyn Source>; 2], combine: Combine) -> (Capture, Consumer, Memory) {
         let channels = match combine {
             Combine::Mix => 1,
             Combine::SideBySide => 2,
@@ -401,12 +421,17 @@ mod tests {
             gate: None,
         };
         let ring = ring(64, 1_024);
-        let consumer = Consumer::of(&ring);
+        let (consumer, memory) = (Consumer::of(&ring), ring.memory());
         let packetizer = Packetizer::new(ring, settings).unwrap();
-        let sources = sources.map(|source| Box::new(source) as Box<dyn Source>);
         let pair = Pair::new(sources, combine, &settings, Policy::Refuse);
         let capture = Capture::start(Box::new(pair), packetizer, Policy::Refuse, Box::new(|| {}));
-        let _capture = capture.unwrap();
+        (capture.unwrap(), consumer, memory)
+    }
+
+    /// The first thirty packets of two sources.
+    fn captured(sources: [Stamped; 2], combine: Combine) -> Vec<Taken> {
+        let sources = sources.map(|source| Box::new(source) as Box<dyn Source>);
+        let (_capture, consumer, _) = pair(sources, combine);
         let mut packets = Vec::new();
         while packets.len() < 30 {
             match consumer.take() {
@@ -430,6 +455,7 @@ mod tests {
         for estimated in [[10, 0], [0, 10]] {
             let sources = estimated.map(|estimated| Stamped {
                 sample: 0.25,
+                packets: 40,
                 estimated,
             });
             let packets = captured(sources, Combine::Mix);
@@ -440,11 +466,62 @@ mod tests {
         }
     }
 
+    /// A source of ten packets that ends by itself or fails, after frames that were lost.
+    struct Ending(Option<Error>);
+
+    impl Source for Ending {
+        fn run(&mut self, session: &mut Session) -> Result<()> {
+            session.begin("ending", FORMAT)?;
+            let data = [1; 4 * PACKET as usize];
+            for packet in 0..10 {
+                let ns = 1_000_000_000 + FORMAT.duration_ns(packet * u64::from(PACKET));
+                session.push(Data::Bytes(&data), Time::of_device(ns))?;
+            }
+            session.lose(Loss::exact(100))?;
+            session.lose(Loss::estimated(20))?;
+            self.0.take().map_or(Ok(()), Err)
+        }
+    }
+
+    #[test]
+    fn frames_after_the_last_packet_of_the_first_are_told_and_those_before_it_go_out() {
+        for error in [None, Some(Error::Unplugged("'first'".to_owned()))] {
+            // The second has given less than the first, which has waited for it.
+            let second = Stamped {
+                sample: 0.25,
+                packets: 3,
+                estimated: 0,
+            };
+            let first = Ending(error.clone());
+            let (mut capture, consumer, memory) =
+                pair([Box::new(first), Box::new(second)], Combine::Mix);
+            while memory.u32(word::CLOSED * 4).load(SeqCst) == closed::OPEN {
+                thread::yield_now();
+            }
+            capture.close();
+            let packets: Vec<Taken> = std::iter::from_fn(|| consumer.take()).collect();
+            let frames: u32 = packets.iter().map(|taken| taken.packet.frames).sum();
+            assert_eq!(frames, 10 * PACKET);
+            let count = |counter| crate::ring::counter_of(&memory, counter).load(SeqCst);
+            let lost = [
+                Counter::LostFrames,
+                Counter::EstimatedFrames,
+                Counter::Frames,
+            ]
+            .map(count);
+            assert_eq!(lost, [120, 20, u64::from(10 * PACKET) + 120]);
+            assert!(count(Counter::FilledFrames) > 0);
+            let last = std::iter::from_fn(|| capture.event()).last();
+            assert_eq!(last, Some(error.map_or(Event::Ended, Event::Failed)));
+        }
+    }
+
     #[test]
     fn two_sources_are_added_or_stand_side_by_side() {
         let sources = || {
             [0.25, -0.75].map(|sample| Stamped {
                 sample,
+                packets: 40,
                 estimated: 0,
             })
         };
