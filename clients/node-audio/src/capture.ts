@@ -110,6 +110,7 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     this.format = this.reader.format;
     this.packetFrames = this.reader.packetFrames;
     this.listening = this.reader.reading('packet listeners');
+    this.reader.onEndNoted = () => this.scheduleDrain();
     this.ended = new Promise((resolve) => (this.resolveEnded = resolve));
     this.watchListeners();
     const { signal } = options;
@@ -492,6 +493,8 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
     const { untold } = this;
     const hasPacketListeners = this.listenersOfPackets.length > 0;
     if (hasPacketListeners && !this.reader.ring.isEmpty) return this.scheduleDrain();
+    if (this.sharing === undefined) this.reader.noteEnd();
+    this.tellOverrun();
     const { failure } = untold;
     if (failure !== undefined && this.listenerCount('error') > 0) {
       untold.failure = undefined;

@@ -18,6 +18,9 @@ export class PacketReader {
   private resolveWaking: () => void = () => {};
   private hasEnded = false;
   private failure: AudioError | undefined;
+  private isEndNoted = false;
+  /** Called once what is missing after the last packet was counted. */
+  onEndNoted: () => void = () => {};
 
   constructor(
     readonly memory: SharedArrayBuffer,
@@ -47,6 +50,14 @@ export class PacketReader {
     this.failure = failure;
     this.wake();
     this.current?.interrupt();
+  }
+
+  /** Counts what is missing after the last packet, once the capture has ended and all packets were read. */
+  noteEnd(): void {
+    if (!this.hasEnded || this.isEndNoted || !this.ring.isEmpty) return;
+    this.isEndNoted = true;
+    this.ring.noteEnd();
+    this.onEndNoted();
   }
 
   /** Makes all that wait look again. */
@@ -143,6 +154,7 @@ export class Reading {
     const { reader } = this;
     while (!this.isStopped && reader.ring.isEmpty) {
       if (reader.ended) {
+        reader.noteEnd();
         reader.throwIfFailed();
         return false;
       }

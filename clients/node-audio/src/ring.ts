@@ -190,12 +190,7 @@ export class RingReader {
     tallyWords[TallyWord.estimated] = estimates;
     tallyWords[TallyWord.peak] = words[record + Record.peak] as number;
     tallyWords[TallyWord.rms] = words[record + Record.rms] as number;
-    if (dropped > 0) {
-      this.count(Tally.droppedFrames, dropped);
-      if (estimated > 0) this.count(Tally.estimatedFrames, estimated);
-      // Another thread that sees it sees the frames too.
-      Atomics.add(tallyWords, TallyWord.gaps, 1);
-    }
+    if (dropped > 0) this.noteGap(dropped, estimated);
     const delivered = ((tallyWords[TallyWord.delivered] as number) + 1) | 0;
     tallyWords[TallyWord.delivered] = delivered;
     if (delivered === 0) tallyWords[TallyWord.deliveredHigh] = (tallyWords[TallyWord.deliveredHigh] as number) + 1;
@@ -206,6 +201,26 @@ export class RingReader {
     packet.begin(dropped, estimated > 0);
     return packet;
   }
+
+  private noteGap(dropped: number, estimated: number): void {
+    this.count(Tally.droppedFrames, dropped);
+    if (estimated > 0) this.count(Tally.estimatedFrames, estimated);
+    // Another thread that sees it sees the frames too.
+    Atomics.add(this.ring.tallyWords, TallyWord.gaps, 1);
+  }
+
+  /** Counts frames that are missing after the last packet. The capture has ended, and the queue is empty. */
+  noteEnd(): void {
+    const { tallyWords } = this.ring;
+    const [position, estimates] = [this.counter('frames') | 0, this.counter('estimatedFrames') | 0];
+    const dropped = (position - (tallyWords[TallyWord.position] as number)) | 0;
+    const estimated = (estimates - (tallyWords[TallyWord.estimated] as number)) | 0;
+    if (dropped <= 0) return;
+    tallyWords[TallyWord.position] = position;
+    tallyWords[TallyWord.estimated] = estimates;
+    this.noteGap(dropped, estimated);
+  }
+
   /**
    * Notes how long after its last frame a packet is delivered: of the first wake in each span, since
    * to read the clock allocates a number.

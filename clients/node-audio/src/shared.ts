@@ -92,13 +92,18 @@ export class AudioReader {
     for (;;) {
       const packet = this.isClosed ? undefined : reader.take();
       if (packet !== undefined) return packet;
-      if (this.ended || leftMs <= 0) return undefined;
+      if (this.ended || leftMs <= 0) return this.noNext();
       const slice = Math.min(leftMs, WAIT_MS);
       this.waiter.wait(reader.head >>> 0, slice);
       reader.noteWake();
       // Without an end there is always a slice left: to count from Infinity allocates a number.
       if (timeoutMs !== Infinity) leftMs -= slice;
     }
+  }
+
+  private noNext(): undefined {
+    // A second time it finds nothing more.
+    if (!this.isClosed && this.ended) this.reader.noteEnd();
   }
 
   /** Iterates over packets until the capture ends. Each is valid until the next one is requested. */

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-import { AudioCapture, AudioError, PRESETS } from '@steppe/audio';
+import { AudioCapture, AudioError, AudioReader, PRESETS } from '@steppe/audio';
 
 const { Control, Counter, COUNTERS, Record } = createRequire(import.meta.url)('../dist/layout.js');
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -100,6 +100,30 @@ test('an overrun has the estimates of the packets that were read, and not those 
   capture.on('packet', () => {});
   await once(capture, 'end');
   assert.deepEqual(told, [{ frames: 100, framesTotal: 100, framesEstimated: 100 }]);
+});
+
+test('frames that are missing after the last packet are told to each kind of reader', async () => {
+  const readers = {
+    listener: (capture) => capture.on('packet', () => {}) && once(capture, 'end'),
+    loop: async (capture) => { for await (const _ of capture); },
+    batches: async (capture) => { for await (const _ of capture.batches()); },
+    worker: async (capture) => { for (const _ of new AudioReader(capture.share())); },
+  };
+  for (const [name, read] of Object.entries(readers)) {
+    const source = synthetic({ packets: 20, speed: 100 });
+    const capture = await AudioCapture.open({ source, ring: { slots: 4 }, overrun: 'drop-newest' });
+    const { words } = capture.reader.ring.ring;
+    while (Atomics.load(words, Control.closed) === 0) await turn();
+    const overrun = once(capture, 'overrun');
+    const told = [];
+    capture.on('overrun', (one) => told.push(one));
+    await read(capture);
+    await overrun;
+    const frames = 16 * capture.packetFrames;
+    assert.deepEqual(told, [{ frames, framesTotal: frames, framesEstimated: 0 }], name);
+    assert.equal(capture.stats().droppedFrames, frames);
+    await capture.close();
+  }
 });
 
 test('a listener that is slow loses frames, which overruns and packets tell', async () => {
