@@ -150,7 +150,7 @@ export interface CaptureOptions {
    * together, the first of them by this time less `packetMs` later. A wake costs more than a packet: `wakeMs: 10` has
    * packets of 10 ms delivered one by one, for 1.3 to 1.4 times the CPU time. Default 20, with the preset `livekit` 10.
    * Less than `packetMs` is the same as `packetMs`, more than half of the ring the same as half of it, and of a process
-   * or two sources more than 20 the same as 20.
+   * or two sources more than 20 the same as 20. For PulseAudio, PipeWire and ALSA: others deliver each packet when it comes.
    */
   wakeMs?: number;
   ring?: RingOptions;

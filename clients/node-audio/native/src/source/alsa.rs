@@ -2,7 +2,7 @@
 //!
 //! It has no monitors of outputs and tells no programs apart. Frames of hardware (`hw:…`) are taken from
 //! where it writes them; those of other PCMs, which libasound makes of others, are copied once more, which
-//! is counted.
+//! is counted. Packets wake the event loop in groups, as those of sound servers do.
 
 mod sys;
 
@@ -23,7 +23,7 @@ use crate::session::Session;
 use crate::source::Source;
 use crate::source::outage::Outage;
 use crate::source::periods::{Period, Periods};
-use sys::{Fault, Pcm, Request};
+use sys::{Fault, Pcm, Request, Span};
 
 /// The device that is taken when none is named, as ALSA's configuration has it.
 const DEFAULT: &str = "default";
@@ -32,17 +32,17 @@ const DEFAULT: &str = "default";
 #[derive(Debug)]
 pub struct Alsa {
     device: String,
-    /// Length of a packet.
-    packet: Duration,
+    /// Length of a period, and between wakes of the event loop.
+    fragment: Duration,
 }
 
 impl Alsa {
-    /// A capture of packets of this length, from this PCM or the default one.
+    /// A capture of periods of this length, from this PCM or the default one.
     #[must_use]
-    pub fn new(device: Option<&str>, packet: Duration) -> Self {
+    pub fn new(device: Option<&str>, fragment: Duration) -> Self {
         Self {
             device: device.unwrap_or(DEFAULT).to_owned(),
-            packet,
+            fragment,
         }
     }
 
@@ -66,7 +66,7 @@ impl Source for Alsa {
     fn run(&mut self, session: &mut Session) -> Result<()> {
         let request = Request {
             format: session.format(),
-            period: self.packet,
+            period: self.fragment,
         };
         let pcm = Pcm::open(&self.device, &request).map_err(|fault| match fault.code {
             // What it says when the configuration's default leads to a card that is not there.
@@ -78,13 +78,8 @@ impl Source for Alsa {
         let format = pcm.format();
         let map = pcm.channel_map();
         session.begin(&self.device, StreamFormat { format, map })?;
-        let mut stream = Stream {
-            pcm,
-            format,
-            periods: Periods::new(format, Times::Told),
-            outage: Outage::default(),
-            is_recovered: false,
-        };
+        session.group_wakes(self.fragment);
+        let mut stream = Stream::new(pcm, format);
         while !session.is_stopped() {
             stream.turn(session).map_err(|failure| match failure {
                 Failure::Device(fault) => self.error(fault),
@@ -96,6 +91,7 @@ impl Source for Alsa {
 }
 
 /// Why a turn failed.
+#[derive(Debug)]
 enum Failure {
     Device(Fault),
     Session(Error),
@@ -113,9 +109,38 @@ impl From<Error> for Failure {
     }
 }
 
+/// A PCM as a stream of periods has it.
+trait Periodic {
+    /// Waits for a period; `false`: none came in this time.
+    fn wait(&self, timeout: Duration) -> std::result::Result<bool, Fault>;
+
+    /// Gives frames to `deliver` that are there, if there are any.
+    fn read(&mut self, deliver: impl FnOnce(Span<'_>) -> Outcome) -> Outcome;
+
+    /// Has it go on after an interruption.
+    fn recover(&self, fault: &Fault) -> std::result::Result<(), Fault>;
+}
+
+impl Periodic for Pcm {
+    fn wait(&self, timeout: Duration) -> std::result::Result<bool, Fault> {
+        Pcm::wait(self, timeout)
+    }
+
+    fn read(&mut self, deliver: impl FnOnce(Span<'_>) -> Outcome) -> Outcome {
+        Pcm::read(self, deliver)
+    }
+
+    fn recover(&self, fault: &Fault) -> std::result::Result<(), Fault> {
+        Pcm::recover(self, fault)
+    }
+}
+
+/// Result of a turn.
+type Outcome = std::result::Result<(), Failure>;
+
 /// A PCM that captures.
-struct Stream {
-    pcm: Pcm,
+struct Stream<P> {
+    pcm: P,
     format: Format,
     periods: Periods,
     /// None: a PCM that goes away is not opened again.
@@ -124,9 +149,19 @@ struct Stream {
     is_recovered: bool,
 }
 
-impl Stream {
-    /// Waits for a period and delivers what is there.
-    fn turn(&mut self, session: &mut Session) -> std::result::Result<(), Failure> {
+impl<P: Periodic> Stream<P> {
+    fn new(pcm: P, format: Format) -> Self {
+        Self {
+            pcm,
+            format,
+            periods: Periods::new(format, Times::Told),
+            outage: Outage::default(),
+            is_recovered: false,
+        }
+    }
+
+    /// Waits for a period and delivers what is there; for less long where packets wait for others.
+    fn turn(&mut self, session: &mut Session) -> Outcome {
         match self.read(session) {
             Err(Failure::Device(fault)) if fault.is_interruption() => {
                 self.pcm.recover(&fault)?;
@@ -138,8 +173,11 @@ impl Stream {
         }
     }
 
-    fn read(&mut self, session: &mut Session) -> std::result::Result<(), Failure> {
-        if !self.pcm.wait(Duration::from_millis(TURN_MS))? {
+    fn read(&mut self, session: &mut Session) -> Outcome {
+        let turn = session.turn_max(Duration::from_millis(TURN_MS), clock::now_ns());
+        let has_period = self.pcm.wait(turn)?;
+        session.wake_if_due(clock::now_ns());
+        if !has_period {
             return Ok(());
         }
         let (format, periods, outage) = (self.format, &mut self.periods, &mut self.outage);
@@ -175,4 +213,80 @@ pub fn devices() -> Result<Vec<Device>> {
         name,
     };
     Ok(named.into_iter().map(device).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::thread;
+
+    use super::*;
+    use crate::ring::counter_of;
+    use crate::ring::tests::ring;
+    use crate::session::tests::{FORMAT, PACKET_BYTES, session};
+
+    /// A PCM with periods of a packet, of which so many are there.
+    struct Scripted {
+        periods: RefCell<u32>,
+        /// Times that it was to wait for at most, where nothing came.
+        waited: RefCell<Vec<Duration>>,
+    }
+
+    impl Periodic for Scripted {
+        fn wait(&self, timeout: Duration) -> std::result::Result<bool, Fault> {
+            if *self.periods.borrow() > 0 {
+                return Ok(true);
+            }
+            self.waited.borrow_mut().push(timeout);
+            thread::sleep(timeout);
+            Ok(false)
+        }
+
+        fn read(&mut self, deliver: impl FnOnce(Span<'_>) -> Outcome) -> Outcome {
+            *self.periods.get_mut() -= 1;
+            deliver(Span {
+                bytes: &[1; PACKET_BYTES as usize],
+                behind: 480,
+                is_copy: false,
+            })
+        }
+
+        fn recover(&self, _: &Fault) -> std::result::Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn packets_wait_for_each_other_but_not_for_long() {
+        let group = Duration::from_millis(20);
+        // Periods that come at once, and wakes after them and after the next wait.
+        for (periods, wakes) in [(1, [0, 1]), (2, [1, 1]), (3, [1, 2])] {
+            let ring = ring(16, PACKET_BYTES);
+            let memory = ring.memory();
+            let (mut session, _events) = session(ring);
+            session.group_wakes(group);
+            let pcm = Scripted {
+                periods: RefCell::new(periods),
+                waited: RefCell::default(),
+            };
+            let mut stream = Stream::new(pcm, FORMAT);
+            let woken = || {
+                memory
+                    .u32(crate::layout::word::DOORBELL * 4)
+                    .store(0, SeqCst);
+                counter_of(&memory, Counter::Wakes).load(SeqCst)
+            };
+            let mut seen = 0;
+            for _ in 0..periods {
+                stream.turn(&mut session).unwrap();
+                seen = woken();
+            }
+            stream.turn(&mut session).unwrap();
+            assert_eq!([seen, woken()], wakes, "{periods} periods");
+            let waited = stream.pcm.waited.borrow();
+            let is_short = waited.iter().all(|&wait| wait <= group);
+            assert_eq!(is_short, wakes[0] < wakes[1], "{waited:?}");
+        }
+    }
 }

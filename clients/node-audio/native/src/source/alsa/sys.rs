@@ -304,7 +304,9 @@ impl Pcm {
     /// # Errors
     /// See [`Fault::is_interruption`].
     pub fn wait(&self, timeout: Duration) -> Result<bool, Fault> {
-        let ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        // Rounded up: what is due after it is due then.
+        let ms = timeout.as_micros().div_ceil(1_000);
+        let ms = c_int::try_from(ms).unwrap_or(c_int::MAX);
         // SAFETY: the PCM is there.
         let status = unsafe { (self.library.snd_pcm_wait)(self.pcm.as_ptr(), ms) };
         checked(self.library, status, "snd_pcm_wait")?;
