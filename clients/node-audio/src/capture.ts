@@ -24,6 +24,7 @@ import type {
   BatchOptions,
   CaptureEvents,
   CaptureOptions,
+  CaptureStart,
   CaptureStats,
   Level,
   Packet,
@@ -209,6 +210,18 @@ export class AudioCapture extends EventEmitter<CaptureEvents> {
   level(): Level {
     const floats = new Float32Array(this.reader.tally.buffer);
     return levelOf(floats[TallyWord.peak] as number, floats[TallyWord.rms] as number);
+  }
+
+  /**
+   * Beginning of the capture; `undefined` before its first frame. What was played or spoken before it is no part of the
+   * capture, and what is lost after it is reported. `open` resolves earlier: by some ms, and on PipeWire by 10 to 30 ms
+   * more, since that server connects a capture to the device only after it has told that it is open.
+   */
+  get startedAt(): CaptureStart | undefined {
+    const { ring } = this.reader.ring;
+    const timeNs = ring.counter('startedNs');
+    if (timeNs === 0) return undefined;
+    return { timeNs, wallTimeMs: (timeNs + ring.counter('wallOffsetNs')) / 1e6 };
   }
 
   /** Returns the statistics since the capture was opened. */

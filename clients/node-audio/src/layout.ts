@@ -72,6 +72,8 @@ export const Counter = {
   wallErrorNs: 21,
   wallSteps: 22,
   timeErrorNs: 23,
+  startedNs: 24,
+  unheardFrames: 25,
 } as const;
 
 /** Words of a record of the slot table. Those of 64 bits have two. */

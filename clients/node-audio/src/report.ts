@@ -29,6 +29,7 @@ export function statsOf(reader: RingReader, delayFrames: number): CaptureStats {
     lostFrames,
     estimatedFrames: counter('estimatedFrames'),
     filledFrames: counter('filledFrames'),
+    unheardFrames: counter('unheardFrames'),
     silentFrames: counter('silentFrames'),
     gatedFrames: counter('gatedFrames'),
     pausedFrames: counter('pausedFrames'),

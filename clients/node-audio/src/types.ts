@@ -350,6 +350,14 @@ export type AudioErrorCode =
   /** Any other error of the system. */
   | 'ERR_SYSTEM';
 
+/** Beginning of a capture: when its first frame was captured, also if it was lost or omitted on purpose. */
+export interface CaptureStart {
+  /** As {@link Packet.timeNs}. */
+  readonly timeNs: number;
+  /** As {@link Packet.wallTimeMs}. */
+  readonly wallTimeMs: number;
+}
+
 /** Statistics of a capture since it was opened. Frames are counted in the format of packets. */
 export interface CaptureStats {
   /** Packets captured, delivered or not. */
@@ -368,6 +376,12 @@ export interface CaptureStats {
   estimatedFrames: number;
   /** Missing frames of the second source, or of one of a program's streams, that are silence in packets. */
   filledFrames: number;
+  /**
+   * Frames of a program's streams that may be missing at most, and that no other figure has: those from the time that
+   * the server announced a stream until its first frame that it recorded, and those that it did not send of a stream
+   * that it ended. 0 for devices.
+   */
+  unheardFrames: number;
   /** Frames omitted by `silence: 'skip'`. */
   silentFrames: number;
   /** Frames omitted by the gate. */

@@ -102,6 +102,17 @@ test('an overrun has the estimates of the packets that were read, and not those 
   assert.deepEqual(told, [{ frames: 100, framesTotal: 100, framesEstimated: 100 }]);
 });
 
+test('a capture tells when it began', async () => {
+  const capture = await AudioCapture.open({ source: synthetic({ packets: 3 }) });
+  const packets = [];
+  capture.on('packet', ({ timeNs, wallTimeMs, position }) => packets.push({ timeNs, wallTimeMs, position }));
+  await once(capture, 'end');
+  const [{ timeNs, wallTimeMs, position }] = packets;
+  assert.equal(position, 0);
+  assert.equal(capture.startedAt.timeNs, timeNs);
+  assert.ok(Math.abs(capture.startedAt.wallTimeMs - wallTimeMs) < 1);
+});
+
 test('frames that are missing after the last packet are told to each kind of reader', async () => {
   const readers = {
     listener: (capture) => capture.on('packet', () => {}) && once(capture, 'end'),

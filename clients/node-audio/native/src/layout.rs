@@ -133,10 +133,16 @@ pub enum Counter {
     WallSteps,
     /// By how much packets' times may be off, in ns, as far as the source knows.
     TimeErrorNs,
+    /// When the first frame was captured, also one that was lost or left out, in ns of the monotonic clock; 0 before there
+    /// is one.
+    StartedNs,
+    /// Frames of a program's streams that may be missing at most, and are in no other counter: the server recorded a
+    /// stream later than it announced it, or ended it before its last frames had come.
+    UnheardFrames,
 }
 
 /// Number of [`Counter`]s.
-pub const COUNTERS_LEN: u32 = Counter::TimeErrorNs as u32 + 1;
+pub const COUNTERS_LEN: u32 = Counter::UnheardFrames as u32 + 1;
 
 /// Offset of the queue: what stands before it has a size of its own.
 pub const QUEUE_OFFSET: u32 = 512;

@@ -128,6 +128,8 @@ pub struct Packetizer {
     filling: Option<Filling>,
     position: u64,
     sequence: u64,
+    /// A frame has come.
+    has_started: bool,
     /// Flags of the next packet.
     flags: u32,
     wall: WallClock,
@@ -164,6 +166,7 @@ impl Packetizer {
             filling: None,
             position: 0,
             sequence: 0,
+            has_started: false,
             flags: 0,
             wall: WallClock::default(),
             gate: settings.gate.map(Gate::new),
@@ -240,11 +243,24 @@ impl Packetizer {
     }
 
     fn begin(&mut self, time: Time) -> Result<Filling> {
+        self.note_start(time);
         Ok(Filling {
             slot: self.slot()?,
             frames: 0,
             time,
         })
+    }
+
+    /// Notes when the first frame was captured, which may be one that was lost before the first that came.
+    fn note_start(&mut self, time: Time) {
+        if std::mem::replace(&mut self.has_started, true) {
+            return;
+        }
+        let lost_ns = self.settings.format.duration_ns(self.position);
+        let started_ns = time.ns.saturating_sub(lost_ns);
+        // The wall clock's offset goes before it.
+        self.read_clocks();
+        self.ring.set(Counter::StartedNs, started_ns);
     }
 
     fn slot(&mut self) -> Result<Option<Slot>> {

@@ -273,6 +273,11 @@ impl Session {
         self.packetizer.ring().count(counter, more);
     }
 
+    /// Adds frames of the device to a counter, as the frames of packets that they make.
+    pub fn count_frames(&self, counter: Counter, frames: u64) {
+        self.count(counter, self.scaled(frames));
+    }
+
     /// Says by how much the times of frames may be off, in ns, as far as the source knows.
     pub fn note_time_error(&self, ns: u64) {
         self.packetizer.ring().set(Counter::TimeErrorNs, ns);

@@ -144,6 +144,21 @@ fn lost_frames_end_a_packet_and_are_told_by_the_next() {
 }
 
 #[test]
+fn a_capture_begins_with_the_first_frame_that_came_or_was_lost() {
+    let (mut packetizer, _) = packetizer(4, PLAIN);
+    packetizer.lose(Loss::estimated(2));
+    assert_eq!(count(&packetizer, Counter::StartedNs), 0);
+    push(&mut packetizer, &ramp(0, 4), 5_000_000_000).unwrap();
+    packetizer.lose(Loss::exact(7));
+    push(&mut packetizer, &ramp(4, 4), 9_000_000_000).unwrap();
+    let before_ns = PLAIN.format.duration_ns(2);
+    assert_eq!(
+        count(&packetizer, Counter::StartedNs),
+        5_000_000_000 - before_ns
+    );
+}
+
+#[test]
 fn an_overrun_drops_no_estimate_with_its_packet() {
     let (mut packetizer, consumer) = packetizer(2, PLAIN);
     packetizer.lose(Loss::estimated(100));

@@ -47,6 +47,8 @@ struct Lane {
     activity: Activity,
     /// Since when it plays, in ns.
     since_ns: u64,
+    /// A frame of it has come.
+    is_heard: bool,
     /// The next frame is placed by its timestamp: it is the first one, or the first after a pause.
     is_free: bool,
     /// It was paused, so that what it calls lost may be the pause.
@@ -148,6 +150,10 @@ pub struct Mixer {
     mix: Vec<f32>,
     /// Frames that streams have lost, whose time had gone out, and that were not told yet.
     late: u64,
+    /// Time of the first frame that came or went out, in ns.
+    began_ns: Option<u64>,
+    /// Frames that streams may have played at most before their first frame, or after their last one.
+    unheard: u64,
 }
 
 impl Mixer {
@@ -162,11 +168,16 @@ impl Mixer {
             master: None,
             mix: Vec::new(),
             late: 0,
+            began_ns: None,
+            unheard: 0,
         }
     }
 
-    /// Notes the state of a stream, which may be a new one.
+    /// Notes the state that a stream, which may be a new one, has at this time.
     pub fn set(&mut self, id: u32, activity: Activity, now_ns: u64) {
+        if activity == Activity::Ended {
+            self.note_heard(id, now_ns);
+        }
         match self.lanes.iter_mut().find(|lane| lane.id == id) {
             Some(lane) => {
                 if lane.activity != activity {
@@ -181,12 +192,38 @@ impl Mixer {
                 id,
                 activity,
                 since_ns: now_ns,
+                is_heard: false,
                 is_free: true,
                 was_paused: activity == Activity::Paused,
                 start: self.next,
                 spans: VecDeque::new(),
                 samples: VecDeque::new(),
             }),
+        }
+    }
+
+    /// Takes note of frames that a stream may have played at most, and that never came.
+    pub fn miss(&mut self, frames: u64) {
+        self.unheard += frames;
+    }
+
+    /// Frames that may be missing of streams since this was last asked.
+    pub fn take_unheard(&mut self) -> u64 {
+        std::mem::take(&mut self.unheard)
+    }
+
+    /// Takes note that a stream has its first frame at this time, or never had one: it may have played since the server
+    /// announced it, or since the mix began.
+    fn note_heard(&mut self, id: u32, ns: u64) {
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
+            return;
+        };
+        if std::mem::replace(&mut lane.is_heard, true) || lane.activity == Activity::Paused {
+            return;
+        }
+        if let Some(began_ns) = self.began_ns {
+            let since_ns = lane.since_ns.max(began_ns);
+            self.unheard += self.format.frames_in(ns.saturating_sub(since_ns));
         }
     }
 
@@ -208,6 +245,8 @@ impl Mixer {
     /// Takes samples of a stream.
     pub fn push(&mut self, id: u32, samples: impl Iterator<Item = f32>, stamp: Stamp) {
         let Stamp { lost, time } = stamp;
+        self.note_heard(id, time.ns);
+        self.began_ns.get_or_insert(time.ns);
         let place = self.place_of(time.ns);
         let (next, channels) = (self.next, self.format.channels as usize);
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
@@ -397,6 +436,7 @@ impl Mixer {
             return Ok(());
         }
         let time = self.silent_time();
+        self.began_ns.get_or_insert(time.ns);
         self.skip(frames);
         deliver(Mixed::Silence(frames, time))
     }
@@ -615,6 +655,30 @@ mod tests {
         mixer.set(3, Activity::Playing, 1_010 * MS);
         mixer.push(3, frames(0.125, 10), stamp(7, 1_010));
         assert_eq!(pulled(&mut mixer, 1_020), "7 filled, 10x0.875@1010");
+    }
+
+    #[test]
+    fn what_the_server_may_have_played_before_a_first_frame_is_bounded() {
+        let mut mixer = mixer(2);
+        // The capture begins with the first frame of any.
+        mixer.push(1, frames(0.5, 10), stamp(0, 1_020));
+        assert_eq!(mixer.take_unheard(), 0);
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_025));
+        assert_eq!(mixer.take_unheard(), 5);
+        mixer.push(2, frames(0.25, 10), stamp(0, 1_035));
+        // Streams that begin later: one is recorded 30 ms later, one before it was known, and one never.
+        (3..=5).for_each(|id| mixer.set(id, Activity::Playing, 1_040 * MS));
+        mixer.push(3, frames(0.5, 10), stamp(0, 1_070));
+        mixer.push(4, frames(0.5, 10), stamp(0, 1_039));
+        assert_eq!(mixer.take_unheard(), 30);
+        mixer.set(5, Activity::Ended, 1_090 * MS);
+        mixer.set(5, Activity::Ended, 1_100 * MS);
+        assert_eq!(mixer.take_unheard(), 50);
+        // One that was paused has played nothing.
+        mixer.set(6, Activity::Paused, 1_040 * MS);
+        mixer.set(6, Activity::Ended, 1_100 * MS);
+        mixer.miss(7);
+        assert_eq!(mixer.take_unheard(), 7);
     }
 
     #[test]

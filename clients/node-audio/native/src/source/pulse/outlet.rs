@@ -56,7 +56,7 @@ impl Outlet {
     ) -> Result<()> {
         let (frames, time) = match mixed {
             Mixed::Filled(frames) => {
-                session.count(Counter::FilledFrames, frames);
+                session.count_frames(Counter::FilledFrames, frames);
                 return session.interrupt();
             }
             Mixed::Lost(loss, time) => (loss.frames, time),
@@ -75,7 +75,7 @@ impl Outlet {
             Mixed::Sound(samples, time, has_hole) => {
                 if has_hole {
                     session.interrupt()?;
-                    session.count(Counter::FilledFrames, frames);
+                    session.count_frames(Counter::FilledFrames, frames);
                 }
                 session.count(Counter::CopiedFrames, LANE_COPIES * frames);
                 self.encode(samples);

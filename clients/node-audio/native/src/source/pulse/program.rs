@@ -81,6 +81,7 @@ impl Program {
             fragment: self.fragment,
             lanes: Vec::new(),
             opened: 0,
+            announced_ns: clock::now_ns(),
             mixer: Mixer::new(format.format, clock::now_ns()),
             outlet: Outlet::new(format.format),
         };
@@ -102,8 +103,11 @@ impl Program {
         let look_every = Duration::from_millis(PROGRAM_LOOK_MS);
         let mut is_stale = true;
         let mut looked = Instant::now();
+        let mut read_ns = clock::now_ns();
         while !session.is_stopped() {
             is_stale |= connection.changes().is_of_streams();
+            // What is new was announced after the server was last read from, however late this thread has its turn.
+            streams.announced_ns = std::mem::replace(&mut read_ns, clock::now_ns());
             if is_stale {
                 let playing = self.playing(connection)?;
                 streams.refresh(&playing)?;
@@ -177,6 +181,8 @@ struct Streams<'c> {
     lanes: Vec<Lane<'c>>,
     /// Streams that were opened.
     opened: u32,
+    /// When the server had not announced the streams that are new, in ns.
+    announced_ns: u64,
     mixer: Mixer,
     outlet: Outlet,
 }
@@ -211,7 +217,7 @@ impl<'c> Streams<'c> {
                 Some(_) => Activity::Playing,
                 None => Activity::Ended,
             };
-            self.mixer.set(lane.id, activity, clock::now_ns());
+            self.mixer.set(lane.id, activity, self.announced_ns);
         }
         Ok(())
     }
@@ -222,6 +228,7 @@ impl<'c> Streams<'c> {
         for mut lane in self.lanes.extract_if(.., |lane| is_over(lane)) {
             lane.ask_end()?;
             lane.end_stream(&mut self.mixer)?;
+            self.mixer.miss(lane.unsent(self.fragment));
             lane.close(&mut self.mixer);
         }
         Ok(())
@@ -274,6 +281,7 @@ impl<'c> Streams<'c> {
                 && stream.step(&mut lane.session, &mut lane.outage).is_err()
             {
                 lane.end_stream(&mut self.mixer)?;
+                lane.was_cut = true;
                 has_ended = true;
             }
             lane.take(&mut self.mixer);
@@ -290,6 +298,7 @@ impl<'c> Streams<'c> {
         if let Some(error_ns) = errors.max() {
             session.note_time_error(error_ns);
         }
+        session.count_frames(Counter::UnheardFrames, self.mixer.take_unheard());
         let outlet = &mut self.outlet;
         self.mixer
             .pull(clock::now_ns(), |mixed| outlet.give(session, outage, mixed))
@@ -304,6 +313,8 @@ struct Lane<'c> {
     id: u32,
     /// `None`: the server has ended it.
     stream: Option<Stream<'c>>,
+    /// The server has ended it, and may have had a fragment that was not full.
+    was_cut: bool,
     session: Session,
     outage: Outage,
     consumer: Consumer,
@@ -333,6 +344,7 @@ impl<'c> Lane<'c> {
             index: 0,
             id: 0,
             stream: None,
+            was_cut: false,
             session,
             outage: Outage::default(),
             consumer,
@@ -344,7 +356,18 @@ impl<'c> Lane<'c> {
     fn begin(&mut self, stream: Stream<'c>, format: StreamFormat) -> Result<()> {
         self.outage.over(&mut self.session, "stream", format)?;
         self.stream = Some(stream);
+        self.was_cut = false;
         Ok(())
+    }
+
+    /// Frames that the server may have recorded last and did not send.
+    fn unsent(&self, fragment: Duration) -> u64 {
+        let ns = u64::try_from(fragment.as_nanos()).unwrap_or(u64::MAX);
+        if self.was_cut {
+            self.session.format().frames_in(ns)
+        } else {
+            0
+        }
     }
 
     fn turn_max(&self) -> Option<Duration> {
