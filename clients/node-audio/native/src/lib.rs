@@ -40,7 +40,7 @@
 //!   - `synthetic.rs`: synthetic device: sine, silence, ramp
 //!   - `pair.rs`: two sources combined
 //!   - `idle.rs`: silence in place of an idle loopback
-//!   - `mixer.rs`: streams of one program mixed on one timeline
+//!   - `mixer.rs`, `mixer/`: streams of one program mixed on one timeline
 //!   - `outage.rs`: recovery of a lost stream
 //!   - `suspicion.rs`: detection of a denied permission
 //!   - `polled.rs`: hot-plug detection by polling
