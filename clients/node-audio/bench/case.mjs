@@ -140,7 +140,7 @@ async function byEvents({ mode, rate, seconds }) {
 }
 
 async function measured(capture, { mode, rate, seconds }) {
-  const meter = new Meter(rate, () => capture.reader.counter('wakes'));
+  const meter = new Meter(rate, () => capture.reader.ring.counter('wakes'));
   const pool = new CollectedPool();
   let kept;
   const listener = (packet) => {

@@ -2,7 +2,7 @@
 // Layout of the memory of a ring, which native/MEMORY.md specifies.
 
 export const MAGIC = 1398030677;
-export const VERSION = 3;
+export const VERSION = 4;
 export const COUNTERS = 256;
 export const QUEUE_OFFSET = 512;
 export const RECORD_BYTES = 64;

@@ -213,9 +213,9 @@ export class RingReader {
   noteEnd(): void {
     const { tallyWords } = this.ring;
     const [position, estimates] = [this.counter('frames') | 0, this.counter('estimatedFrames') | 0];
-    const dropped = (position - (tallyWords[TallyWord.position] as number)) | 0;
-    const estimated = (estimates - (tallyWords[TallyWord.estimated] as number)) | 0;
-    if (dropped <= 0) return;
+    const dropped = (position - (tallyWords[TallyWord.position] as number)) >>> 0;
+    const estimated = (estimates - (tallyWords[TallyWord.estimated] as number)) >>> 0;
+    if (dropped === 0) return;
     tallyWords[TallyWord.position] = position;
     tallyWords[TallyWord.estimated] = estimates;
     this.noteGap(dropped, estimated);

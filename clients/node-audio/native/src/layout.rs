@@ -9,7 +9,7 @@ use crate::limits::{RING_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, SLOTS_MIN};
 /// What the first word says: "STAU".
 pub const MAGIC: u32 = 0x5354_4155;
 /// Changes whenever this file does.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// 32-bit words of the control block, by index. Each writer has a cache line of its own.
 pub mod word {

@@ -4,7 +4,7 @@
 //! counted, or left out on purpose and counted. **Invariant:** no allocation, lock or wait.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::channel_map::{ChannelMap, StreamFormat};
 use crate::clock::wall::{Reading, WallClock};
@@ -260,7 +260,8 @@ impl Packetizer {
         let started_ns = time.ns.saturating_sub(lost_ns);
         // The wall clock's offset goes before it.
         self.read_clocks();
-        self.ring.set(Counter::StartedNs, started_ns);
+        let started = self.ring.counter(Counter::StartedNs);
+        started.store(started_ns, Release);
     }
 
     fn slot(&mut self) -> Result<Option<Slot>> {

@@ -4,7 +4,8 @@
 //! on. Frames go out as far as every stream that plays has come; a stream that stays behind the others does not hold
 //! them up, and goes on later. While none plays, silence goes out by the clock. **Invariants:** no frame of a stream is
 //! left out. Frames that a stream lost count as lost if no other stream has sound then; else they are silence, counted
-//! as filled: so are those of a stream that was behind, whose time had gone out when they were found to be lost.
+//! as filled. Frames of a stream that was behind, whose time had gone out when they were found to be lost, are filled
+//! as well, unless that time went out as lost.
 
 use std::collections::VecDeque;
 
@@ -72,8 +73,9 @@ impl Lane {
         }
     }
 
-    /// Leaves out what is before the next frame that goes out, and says how many frames of it were lost.
-    fn catch_up(&mut self, next: u64) -> u64 {
+    /// Leaves out what is before the next frame that goes out, and says how many frames of it were lost that are not
+    /// told yet.
+    fn catch_up(&mut self, next: u64, told: &Told) -> u64 {
         let mut lost = 0;
         while self.start < next
             && let Some(span) = self.spans.front_mut()
@@ -82,7 +84,7 @@ impl Lane {
             span.frames -= passed;
             self.start += passed;
             if let Kind::Hole(_) = span.kind {
-                lost += passed;
+                lost += passed - told.frames_within(self.start - passed, self.start);
             }
             if span.frames == 0 {
                 self.spans.pop_front();
@@ -111,6 +113,33 @@ impl Lane {
         if span.frames == 0 {
             self.spans.pop_front();
         }
+    }
+}
+
+/// Places that went out as lost: the last ones.
+#[derive(Debug, Default)]
+struct Told(VecDeque<(u64, u64)>);
+
+/// Ranges of places that are remembered: a stream that is behind has lost its frames in one of the last.
+const TOLD_RANGES_MAX: usize = 64;
+
+impl Told {
+    fn add(&mut self, start: u64, end: u64) {
+        match self.0.back_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => self.0.push_back((start, end)),
+        }
+        if self.0.len() > TOLD_RANGES_MAX {
+            self.0.pop_front();
+        }
+    }
+
+    /// Frames from `start` up to `end` that went out as lost.
+    fn frames_within(&self, start: u64, end: u64) -> u64 {
+        let ranges = self.0.iter();
+        ranges
+            .map(|range| end.min(range.1).saturating_sub(start.max(range.0)))
+            .sum()
     }
 }
 
@@ -150,6 +179,8 @@ pub struct Mixer {
     mix: Vec<f32>,
     /// Frames that streams have lost, whose time had gone out, and that were not told yet.
     late: u64,
+    /// Frames that were told as lost.
+    told: Told,
     /// Time of the first frame that came or went out, in ns.
     began_ns: Option<u64>,
     /// Frames that streams may have played at most before their first frame, or after their last one.
@@ -168,6 +199,7 @@ impl Mixer {
             master: None,
             mix: Vec::new(),
             late: 0,
+            told: Told::default(),
             began_ns: None,
             unheard: 0,
         }
@@ -233,19 +265,26 @@ impl Mixer {
             return;
         }
         let (next, time) = (self.next, self.silent_time());
+        self.note_heard(id, time.ns);
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
         };
+        // What a paused stream did not play is not lost.
+        if lane.is_free && lane.was_paused {
+            return;
+        }
         for lost in lost {
             lane.append(Kind::Hole(lost), lost.frames, time);
         }
-        self.late += lane.catch_up(next);
+        self.late += lane.catch_up(next, &self.told);
     }
 
     /// Takes samples of a stream.
     pub fn push(&mut self, id: u32, samples: impl Iterator<Item = f32>, stamp: Stamp) {
         let Stamp { lost, time } = stamp;
-        self.note_heard(id, time.ns);
+        let lost_frames: u64 = lost.iter().map(|lost| lost.frames).sum();
+        let lost_ns = self.format.duration_ns(lost_frames);
+        self.note_heard(id, time.ns.saturating_sub(lost_ns));
         self.began_ns.get_or_insert(time.ns);
         let place = self.place_of(time.ns);
         let (next, channels) = (self.next, self.format.channels as usize);
@@ -274,7 +313,7 @@ impl Mixer {
         for lost in lost {
             lane.append(Kind::Hole(lost), lost.frames, time);
         }
-        self.late += lane.catch_up(next);
+        self.late += lane.catch_up(next, &self.told);
         let before = lane.samples.len();
         lane.samples.extend(samples);
         let frames = (lane.samples.len() - before) / channels;
@@ -365,6 +404,7 @@ impl Mixer {
                 return self.silence(end, deliver);
             };
             let time = self.silent_time();
+            self.told.add(next, end);
             self.skip(frames);
             return deliver(Mixed::Lost(Loss { frames, ..loss }, time));
         }

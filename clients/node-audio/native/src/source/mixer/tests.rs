@@ -213,6 +213,23 @@ fn what_a_new_stream_has_lost_before_its_first_frame_is_told() {
     assert_eq!(pulled(&mut mixer, 1_020), "7 filled, 10x0.875@1010");
 }
 
+/// Streams stand still together, and their accounts come one after the other.
+#[test]
+fn what_all_have_lost_is_told_once_however_late_it_is_found() {
+    let mut mixer = mixer(2);
+    for id in 1..=2 {
+        mixer.push(id, frames(0.5, 10), stamp(0, 1_000));
+    }
+    assert_eq!(pulled(&mut mixer, 1_010), "10x1@1000");
+    // Too far ahead for the other one to be waited for.
+    mixer.push(1, frames(0.5, 10), stamp(300, 1_310));
+    let told = pulled(&mut mixer, 1_320);
+    assert!(told.contains("300 lost"), "{told}");
+    mixer.push(2, frames(0.5, 10), stamp(300, 1_310));
+    let told = pulled(&mut mixer, 1_330);
+    assert!(!told.contains("filled"), "{told}");
+}
+
 #[test]
 fn what_the_server_may_have_played_before_a_first_frame_is_bounded() {
     let mut mixer = mixer(2);

@@ -228,8 +228,7 @@ impl<'c> Streams<'c> {
         for mut lane in self.lanes.extract_if(.., |lane| is_over(lane)) {
             lane.ask_end()?;
             lane.end_stream(&mut self.mixer)?;
-            self.mixer.miss(lane.unsent(self.fragment));
-            lane.close(&mut self.mixer);
+            lane.close(&mut self.mixer, self.fragment);
         }
         Ok(())
     }
@@ -260,7 +259,7 @@ impl<'c> Streams<'c> {
         let at = self.lanes.iter().position(|lane| lane.index == index);
         match (at, stream) {
             (Some(at), Some(stream)) => self.lanes[at].begin(stream, format)?,
-            (Some(at), None) => self.lanes.remove(at).close(&mut self.mixer),
+            (Some(at), None) => self.lanes.remove(at).close(&mut self.mixer, self.fragment),
             (None, Some(stream)) => {
                 let mut lane = Lane::new(format)?;
                 (lane.index, lane.id) = (index, self.opened);
@@ -393,7 +392,8 @@ impl<'c> Lane<'c> {
     }
 
     /// Hands the rest to the mixer: no stream follows.
-    fn close(mut self, mixer: &mut Mixer) {
+    fn close(mut self, mixer: &mut Mixer, fragment: Duration) {
+        mixer.miss(self.unsent(fragment));
         self.take(mixer);
         mixer.set(self.id, Activity::Ended, clock::now_ns());
     }
