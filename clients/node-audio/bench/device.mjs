@@ -170,7 +170,9 @@ const ROWS = {
   'latency p99, ms ↓': ({ late }) => at(late, 0.99),
 };
 
-const version = (name) => (name in PEERS ? `${name} ${peers(`${name}/package.json`).version}` : name);
+const { dependencies, optionalDependencies } = JSON.parse(readFileSync(new URL('peers/package.json', import.meta.url), 'utf8'));
+const versions = { ...dependencies, ...optionalDependencies };
+const version = (name) => (name in versions ? `${name} ${versions[name]}` : name);
 
 /** A table for each server, as text of a page. */
 export async function deviceTables() {
