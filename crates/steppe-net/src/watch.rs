@@ -77,14 +77,6 @@ impl Watch {
         }
     }
 
-    /// Takes the files as they are now for known.
-    pub fn forget(&mut self) {
-        for watched in &mut self.0 {
-            watched.seen = stamp(&watched.path);
-            watched.settling = None;
-        }
-    }
-
     /// A file that was seen as `from` has been renamed to `to`, as it was.
     #[must_use]
     pub fn with_renamed(mut self, from: &Path, to: &Path) -> Self {

@@ -208,17 +208,16 @@ impl Node {
             self.manager.reloading();
         }
         // As the file is before it is read: a change in the meantime is another one.
-        self.watch.forget();
         let watched = Watch::new(self.reloader.file());
         let reloaded = self.reloader.reload(reason).await;
+        let config = self.reloader.config();
+        self.watch = match config.node.watch {
+            true => watched,
+            false => Watch::new(None),
+        };
         if reloaded.is_ok() {
-            let config = self.reloader.config();
             set_shares(&self.budget, &config.node);
             self.level.set(config.log.level);
-            self.watch = match config.node.watch {
-                true => watched,
-                false => Watch::new(None),
-            };
             self.uncharged.take_baseline();
         }
         if self.readiness.state() == State::Terminating {

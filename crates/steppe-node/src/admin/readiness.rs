@@ -29,16 +29,21 @@ impl Readiness {
     /// The state now.
     #[must_use]
     pub fn state(&self) -> State {
-        match self.0.load(Ordering::Acquire) {
-            ready if ready == State::Ready as u8 => State::Ready,
-            terminating if terminating == State::Terminating as u8 => State::Terminating,
-            draining if draining == State::Draining as u8 => State::Draining,
-            _ => State::Starting,
-        }
+        let stored = self.0.load(Ordering::Acquire);
+        let state = State::ALL.into_iter().find(|state| *state as u8 == stored);
+        state.unwrap_or(State::Starting)
     }
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Starting,
+        Self::Ready,
+        Self::Terminating,
+        Self::Draining,
+    ];
+
     /// Its word in responses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -60,12 +65,7 @@ mod tests {
         let readiness = Readiness::default();
         let other = readiness.clone();
         assert_eq!(other.state(), State::Starting);
-        for state in [
-            State::Ready,
-            State::Terminating,
-            State::Draining,
-            State::Starting,
-        ] {
+        for state in State::ALL.into_iter().rev() {
             readiness.set(state);
             assert_eq!(other.state(), state);
         }

@@ -210,14 +210,8 @@ struct Answer {
 impl Answer {
     /// True if it is one of those that `/readyz` of a node gives.
     fn is_of_admin(&self) -> bool {
-        let states = [
-            State::Starting,
-            State::Ready,
-            State::Terminating,
-            State::Draining,
-        ];
         let is_status = matches!(self.status, 200 | 503);
-        is_status && states.iter().any(|state| state.as_str() == self.word)
+        is_status && State::ALL.iter().any(|state| state.as_str() == self.word)
     }
 }
 

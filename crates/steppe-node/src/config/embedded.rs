@@ -73,14 +73,12 @@ fn amended(text: &str, values: Vec<(&str, String)>) -> String {
         .map(|(path, value)| {
             let old = tree.at_mut(path);
             let span = old.expect("the embedded default has this key").span;
-            (
-                span.start..span.end,
-                serde_json::Value::String(value).to_string(),
-            )
+            // A string of JSON is one of TOML.
+            let value = serde_json::Value::String(value).to_string();
+            (span.start..span.end, value)
         })
         .collect();
     edits.sort_by_key(|(range, _)| range.start);
-    // A string of JSON is one of TOML.
     let mut text = text.to_owned();
     // From the end, so that the places before stay.
     for (range, value) in edits.into_iter().rev() {

@@ -94,6 +94,15 @@ impl Lane {
         lost
     }
 
+    /// The losses of an account: what a paused stream did not play is not lost.
+    fn losses(&self, account: [Loss; 2]) -> [Loss; 2] {
+        let is_pause = self.is_free && self.was_paused;
+        account.map(|lost| Loss {
+            frames: if is_pause { 0 } else { lost.frames },
+            ..lost
+        })
+    }
+
     /// The first span, and the place where it ends.
     fn first(&self) -> (Option<Span>, u64) {
         match self.spans.front() {
@@ -269,11 +278,7 @@ impl Mixer {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
         };
-        // What a paused stream did not play is not lost.
-        if lane.is_free && lane.was_paused {
-            return;
-        }
-        for lost in lost {
+        for lost in lane.losses(lost) {
             lane.append(Kind::Hole(lost), lost.frames, time);
         }
         self.late += lane.catch_up(next, &self.told);
@@ -291,17 +296,8 @@ impl Mixer {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
             return;
         };
-        let is_free = std::mem::take(&mut lane.is_free);
-        // What a paused stream did not play is not lost.
-        let lost = lost.map(|lost| Loss {
-            frames: if is_free && lane.was_paused {
-                0
-            } else {
-                lost.frames
-            },
-            ..lost
-        });
-        if is_free {
+        let lost = lane.losses(lost);
+        if std::mem::take(&mut lane.is_free) {
             let lost_frames: u64 = lost.iter().map(|lost| lost.frames).sum();
             let place = place.saturating_sub(lost_frames);
             if lane.spans.is_empty() {

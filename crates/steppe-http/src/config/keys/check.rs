@@ -45,6 +45,9 @@ fn routes(http: &Fields) -> Vec<&Fields> {
 /// Upstreams and filters that are referred to by their names.
 fn references(http: &Fields, guest: Option<GuestName>, mistakes: &mut Mistakes) {
     let mut upstreams = Defined::new(&UPSTREAM, http);
+    fallbacks(&upstreams, mistakes);
+    asked(http, &upstreams, mistakes);
+    // Routes alone lead to it.
     upstreams.names.extend(guest);
     let filters = Defined::new(&FILTER, http);
     for route in routes(http) {
@@ -55,8 +58,6 @@ fn references(http: &Fields, guest: Option<GuestName>, mistakes: &mut Mistakes) 
             filters.reference(filter, mistakes);
         }
     }
-    fallbacks(http, mistakes);
-    asked(http, mistakes);
     client_cert(http, mistakes);
 }
 
@@ -95,16 +96,20 @@ impl<'a> Defined<'a> {
                 .help(help)
         });
     }
+
+    /// The keys of the one that is named; `None`: it is not defined, or no table.
+    fn fields(&self, node: &Node) -> Option<&'a Fields> {
+        let name: &String = node.typed.value()?;
+        let found = self.entries.iter().find(|entry| entry.name == *name);
+        found?.value.fields()
+    }
 }
 
 /// A circuit breaker's fallback is an upstream with `respond`.
-fn fallbacks(http: &Fields, mistakes: &mut Mistakes) {
-    let upstreams = Defined::new(&UPSTREAM, http);
-    for (name, node) in http.entries(&UPSTREAM).iter().filter_map(fallback) {
+fn fallbacks(upstreams: &Defined<'_>, mistakes: &mut Mistakes) {
+    for node in upstreams.entries.iter().filter_map(fallback) {
         upstreams.reference(node, mistakes);
-        let named = |entry: &&Named| Some(&entry.name) == name.as_ref();
-        let found = upstreams.entries.iter().find(named);
-        let fields = found.and_then(|entry| entry.value.fields());
+        let fields = upstreams.fields(node);
         if fields.is_some_and(|fields| fields.place_of(&upstream::RESPOND).is_none()) {
             mistakes.push(
                 Mistake::new(node.span, "a fallback is an upstream with `respond`")
@@ -115,25 +120,20 @@ fn fallbacks(http: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// The name of an upstream's fallback, and where it stands.
-fn fallback(upstream: &Named) -> Option<(Option<String>, &Node)> {
+/// The name of an upstream's fallback.
+fn fallback(upstream: &Named) -> Option<&Node> {
     let breaker = upstream
         .value
         .fields()?
         .within(&upstream::CIRCUIT_BREAKER)?;
-    let node = breaker.value(&upstream::health::FALLBACK.spec)?;
-    Some((node.typed.value().cloned(), node))
+    breaker.value(&upstream::health::FALLBACK.spec)
 }
 
 /// A service that decides about requests has servers.
-fn asked(http: &Fields, mistakes: &mut Mistakes) {
-    let upstreams = Defined::new(&UPSTREAM, http);
+fn asked(http: &Fields, upstreams: &Defined<'_>, mistakes: &mut Mistakes) {
     for node in http.entries(&FILTER).iter().filter_map(filter::asked) {
         upstreams.reference(node, mistakes);
-        let name = node.typed.value().cloned();
-        let named = |entry: &&Named| Some(&entry.name) == name.as_ref();
-        let found = upstreams.entries.iter().find(named);
-        let fields = found.and_then(|entry| entry.value.fields());
+        let fields = upstreams.fields(node);
         if fields.is_some_and(|fields| fields.place_of(&upstream::SERVERS).is_none()) {
             mistakes.push(
                 Mistake::new(
@@ -181,15 +181,13 @@ fn unused(http: &Fields, mistakes: &mut Mistakes) {
     let named = routes
         .iter()
         .filter_map(|route| route.get(&route::UPSTREAM)?);
-    let fallbacks = http.entries(&UPSTREAM).iter();
-    let fallbacks = fallbacks.filter_map(|upstream| fallback(upstream)?.0);
+    let fallbacks = http.entries(&UPSTREAM).iter().filter_map(fallback);
     let asked = http.entries(&FILTER).iter().filter_map(filter::asked);
-    let asked = asked.filter_map(|node| node.typed.value().cloned());
-    let upstreams: HashSet<String> = named.chain(fallbacks).chain(asked).collect();
+    let text = |node: &Node| node.typed.value::<String>().cloned();
+    let others = fallbacks.chain(asked).filter_map(text);
+    let upstreams: HashSet<String> = named.chain(others).collect();
     let named = routes.iter().flat_map(|route| route.items(&route::FILTERS));
-    let filters: HashSet<String> = named
-        .filter_map(|node| node.typed.value().cloned())
-        .collect();
+    let filters: HashSet<String> = named.filter_map(text).collect();
     for (key, used) in [(&UPSTREAM, upstreams), (&FILTER, filters)] {
         let what = key.spec.name;
         let defined = http.entries(key).iter();
