@@ -52,7 +52,8 @@ struct Judge {
     /// Keys behind a URL.
     remote: Option<Arc<RemoteKeys>>,
     verified: Arc<Verified>,
-    /// Of the account of tokens, in flight and kept.
+    /// Of the account of tokens, in flight and kept. Without a cache a token lives as long as its request, and counts
+    /// for the client that sent it; tokens of a cache serve every client that sends them.
     lease: Lease,
 }
 
@@ -112,7 +113,10 @@ impl JwtFilter {
     ) -> Self {
         Self(Arc::new(Judge {
             verified: Verified::new(config.cache_entries, account),
-            lease: account.lease(),
+            lease: match config.cache_entries {
+                0 => account.client_lease(),
+                _ => account.lease(),
+            },
             config,
             keys,
             remote,
@@ -160,7 +164,9 @@ impl Judge {
                 charge: None,
             }))
         });
-        let (token, charge) = built.map_err(|_| Refused::OverBudget)?;
+        let (token, mut charge) = built.map_err(|_| Refused::OverBudget)?;
+        // The task that drops the token last may be another one.
+        charge.bind();
         let mut token = token?;
         Arc::get_mut(&mut token)
             .expect("no clone was made yet")
