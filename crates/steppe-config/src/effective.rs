@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::form::{AnyForm, MASK};
-use crate::table::{Kind, Support};
+use crate::mistake::Span;
+use crate::table::{Kind, Spec, Support};
 use crate::typed::{Fields, Named, Node, Typed};
 use crate::units::{duration_text, percent_text, size_text};
 
@@ -25,16 +26,120 @@ pub fn effective(file: &Fields) -> Value {
     Value::Object(table(file))
 }
 
+/// A setting in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// Its keys from the top, such as `http.listener[0].listen`.
+    pub key: String,
+    /// Its value, masked where it is a secret.
+    pub value: Value,
+    /// The place of its key; `None`: it is a default.
+    pub place: Option<Span>,
+}
+
+/// Every setting in force, in the order of the tables of keys, and where each comes from.
+#[must_use]
+pub fn settings(file: &Fields) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    collect(file, "", &mut settings);
+    settings
+}
+
+fn collect(fields: &Fields, above: &str, settings: &mut Vec<Setting>) {
+    for key in fields.table.keys {
+        let Some(node) = fields.value(key) else {
+            continue;
+        };
+        let name = match above {
+            "" => key.name.to_owned(),
+            _ => format!("{above}.{}", key.name),
+        };
+        let shown = Shown {
+            masking: masking(key),
+            place: fields.given(key),
+        };
+        collect_below(node, &name, shown, settings);
+    }
+}
+
+/// The part of a value that is shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    masking: Masking,
+    /// The place of the key that has it; `None`: it is a default.
+    place: Option<Span>,
+}
+
+fn collect_below(node: &Node, key: &str, shown: Shown, settings: &mut Vec<Setting>) {
+    let Shown { masking, place } = shown;
+    match &node.typed {
+        Typed::Table(fields) => collect(fields, key, settings),
+        Typed::Variant {
+            tag, name, fields, ..
+        } => {
+            settings.push(Setting {
+                key: format!("{key}.{tag}"),
+                value: json!(name),
+                place: place.map(|_| node.span),
+            });
+            collect(fields, key, settings);
+        }
+        Typed::List(items) if items.iter().any(|item| item.fields().is_some()) => {
+            for (number, item) in items.iter().enumerate() {
+                let key = format!("{key}[{number}]");
+                collect_below(item, &key, shown, settings);
+            }
+        }
+        Typed::Map(entries) => {
+            for entry in entries {
+                let key = format!("{key}.{}", written(&entry.name));
+                let shown = Shown {
+                    masking: masking.of(&entry.name),
+                    place: place.map(|_| entry.span),
+                };
+                collect_below(&entry.value, &key, shown, settings);
+            }
+        }
+        _ => settings.push(Setting {
+            key: key.to_owned(),
+            value: value(node, masking),
+            place,
+        }),
+    }
+}
+
+/// A name of a map as TOML writes it.
+fn written(name: &str) -> String {
+    let is_bare = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => json!(name).to_string(),
+    }
+}
+
 fn table(fields: &Fields) -> Map<String, Value> {
     let shown = fields.table.keys.iter().filter_map(|key| {
-        let masking = match &key.support {
-            Support::Served { kind, .. } if key.is_secret => Masking::Secret(form(kind)),
-            _ => Masking::None,
-        };
         let node = fields.value(key)?;
-        Some((key.name.to_owned(), value(node, masking)))
+        Some((key.name.to_owned(), value(node, masking(key))))
     });
     shown.collect()
+}
+
+fn masking(key: &'static Spec) -> Masking {
+    match &key.support {
+        Support::Served { kind, .. } if key.is_secret => Masking::Secret(form(kind)),
+        _ => Masking::None,
+    }
+}
+
+impl Masking {
+    /// That of a value of a map, by its name.
+    fn of(self, name: &str) -> Self {
+        match self {
+            Self::Secret(_) if is_secret(name) => self,
+            _ => Self::None,
+        }
+    }
 }
 
 /// The form of the strings that a key takes.
@@ -47,6 +152,9 @@ fn form(kind: &'static Kind) -> Option<&'static dyn AnyForm> {
 }
 
 fn value(node: &Node, masking: Masking) -> Value {
+    if let Some(placeholder) = &node.placeholder {
+        return json!(placeholder.written);
+    }
     match &node.typed {
         Typed::Table(fields) => Value::Object(table(fields)),
         Typed::Variant {
@@ -80,11 +188,7 @@ fn masked(typed: &Typed, form: Option<&dyn AnyForm>) -> Value {
 }
 
 fn named(entry: &Named, masking: Masking) -> Value {
-    let masking = match masking {
-        Masking::Secret(_) if is_secret(&entry.name) => masking,
-        _ => Masking::None,
-    };
-    value(&entry.value, masking)
+    value(&entry.value, masking.of(&entry.name))
 }
 
 fn scalar(typed: &Typed) -> Value {
@@ -148,8 +252,7 @@ mod tests {
     };
 
     fn node(typed: Typed) -> Node {
-        let span = Span::at(0);
-        Node { span, typed }
+        Node::new(Span::at(0), typed)
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Fields {
         self.assert_own(key);
         self.given.retain(|field| !std::ptr::eq(field.key, key));
         let span = self.span;
-        let value = Node { span, typed };
+        let value = Node::new(span, typed);
         self.given.push(Field { key, span, value });
     }
 

@@ -12,7 +12,9 @@
 //! # Map of files
 //! - `limits.rs`: bounds of a file and of reports
 //! - `mistake.rs`, `mistakes.rs`, `report.rs`: a mistake; those of one file; their drawing
+//! - `sources.rs`: the files of a configuration, and places in them
 //! - `tree.rs`: a file as a tree of values that know where they stand; `syntax.rs`: TOML and JSON into it
+//! - `outside.rs`, `include.rs`, `placeholder.rs`: other files and the environment; files that are included; values out of both
 //! - `table.rs`: tables of keys, each with its kind, default and support
 //! - `form.rs`, `choice.rs`, `units.rs`: meaning of strings; choices; durations, sizes and shares
 //! - `key.rs`: keys as typed constants
@@ -25,14 +27,18 @@ mod defaults;
 pub mod effective;
 pub mod fields;
 pub mod form;
+pub mod include;
 pub mod key;
 pub mod limits;
 pub mod manual;
 pub mod mistake;
 pub mod mistakes;
+pub mod outside;
+pub mod placeholder;
 pub mod read;
 pub mod report;
 pub mod schema;
+pub mod sources;
 pub mod syntax;
 pub mod table;
 pub mod taken;

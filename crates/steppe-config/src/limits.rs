@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bytes of a configuration file. A route takes about 200 bytes: room for some 5,000.
+/// Bytes of a configuration, all of its files together. A route takes about 200 bytes: room for some 5,000.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Tables and lists within each other. The deepest key that is known stands five levels down; the
@@ -29,6 +29,22 @@ pub const LINE_BYTES_SHOWN_MAX: usize = 1 << 10;
 
 /// Characters of an offending value in a message.
 pub const VALUE_CHARS_SHOWN_MAX: usize = 60;
+
+/// Files that a configuration may include. Each is opened at a start and at every reload, and looked at twice a second.
+pub const INCLUDED_FILES_MAX: usize = 1024;
+
+/// Levels of files that include files, the first file not counted.
+pub const INCLUDED_DEPTH_MAX: usize = 4;
+
+/// Bytes of a file that a placeholder stands for: a key or a certificate takes some thousand.
+pub const PLACED_FILE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that all placeholders of a configuration stand for, so that many of one file take no more than the files.
+pub const PLACED_BYTES_MAX: usize = FILE_BYTES_MAX;
+
+/// Bytes of a placeholder's value from which messages show the placeholder in its place: a shorter one, such as a number,
+/// would be found in every message.
+pub const REDACTED_BYTES_MIN: usize = 4;
 
 /// Bytes of a name that a file gives to something: it is a label of metrics.
 pub const NAME_BYTES_MAX: usize = 128;

@@ -39,6 +39,15 @@ impl Span {
     pub fn at(start: usize) -> Self {
         Self { start, end: start }
     }
+
+    /// The same behind so many bytes of other files.
+    #[must_use]
+    pub(crate) fn shifted(self, bytes: usize) -> Self {
+        Self {
+            start: self.start + bytes,
+            end: self.end + bytes,
+        }
+    }
 }
 
 impl From<Range<usize>> for Span {
@@ -95,13 +104,18 @@ impl Mistake {
 
     /// Takes control characters out: a report goes to a terminal.
     pub(crate) fn blot(&mut self) {
-        let also = self.also.iter_mut().map(|(_, label)| label);
-        let texts = [&mut self.message, &mut self.label].into_iter();
-        for text in texts.chain(&mut self.help).chain(also) {
+        for text in self.texts() {
             if text.contains(is_blotted) {
                 *text = blotted(text);
             }
         }
+    }
+
+    /// Everything that it says.
+    pub(crate) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let also = self.also.iter_mut().map(|(_, label)| label);
+        let texts = [&mut self.message, &mut self.label].into_iter();
+        texts.chain(&mut self.help).chain(also)
     }
 
     /// Adds another place.

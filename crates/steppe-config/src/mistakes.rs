@@ -18,8 +18,10 @@ pub struct Mistakes {
     /// A mistake that starts here or later would not be shown.
     horizon: usize,
     count: Count,
-    /// Bytes that mistakes of the syntax make unsure, in the order of the file.
+    /// Bytes that mistakes of the syntax make unsure, in the order of the files.
     unsure: Vec<Range<usize>>,
+    /// True if a file is missing.
+    is_partial: bool,
 }
 
 /// Number of mistakes, those included that are not kept.
@@ -40,6 +42,7 @@ impl Default for Mistakes {
             horizon: usize::MAX,
             count: Count::default(),
             unsure: Vec::new(),
+            is_partial: false,
         }
     }
 }
@@ -69,15 +72,35 @@ impl Mistakes {
         }
     }
 
-    /// Drops what is found from now on within these bytes, which are in the order of the file: it
-    /// would be a mistake of the syntax again.
+    /// Drops mistakes that are found from now on within these bytes, which are in the order of the files and behind those
+    /// that were dropped before: they would be mistakes of the syntax again.
     pub fn drop_within(&mut self, unsure: Vec<Range<usize>>) {
-        self.unsure = unsure;
+        self.unsure.extend(unsure);
     }
 
-    /// True if the syntax has mistakes, so that what seems to be missing may be there.
+    /// True if the syntax has mistakes, or a file is missing, so that what seems to be missing may be there.
     pub fn is_partial(&self) -> bool {
-        !self.unsure.is_empty()
+        self.is_partial || !self.unsure.is_empty()
+    }
+
+    /// Says that a file is missing, whose mistake was reported.
+    pub fn set_partial(&mut self) {
+        self.is_partial = true;
+    }
+
+    /// Adds the mistakes of a file whose first byte is `start`.
+    pub(crate) fn absorb(&mut self, of_file: Self, start: usize) {
+        let (kept, count) = of_file.finish();
+        self.count.errors += count.errors;
+        self.count.warnings += count.warnings;
+        self.count.notes += count.notes;
+        for mut mistake in kept {
+            mistake.span = mistake.span.shifted(start);
+            for (span, _) in &mut mistake.also {
+                *span = span.shifted(start);
+            }
+            self.keep(mistake);
+        }
     }
 
     fn is_unsure(&self, span: Span) -> bool {
@@ -86,7 +109,7 @@ impl Mistakes {
             .partition_point(|range| range.start <= span.start);
         let range = next.checked_sub(1).and_then(|last| self.unsure.get(last));
         // A value that the parser put in the place of a broken one stands nowhere.
-        let is_made_up = self.is_partial() && span == Span::at(0);
+        let is_made_up = !self.unsure.is_empty() && span == Span::at(0);
         is_made_up || range.is_some_and(|range| range.contains(&span.start))
     }
 

@@ -9,12 +9,15 @@ use std::path::Path;
 
 use crate::choice::{AnyChoices, Chosen};
 use crate::form::{AnyForm, FromText, Refusal};
+use crate::include::include;
 use crate::limits::FILE_BYTES_MAX;
 use crate::mistake::{Mistake, Span, shown};
 use crate::mistakes::Mistakes;
+use crate::outside::Outside;
+use crate::sources::Sources;
 use crate::syntax::{Syntax, parse_part};
 use crate::table::{Absent, Kind, Spec, Support, Table, Tagged};
-use crate::tree::{Entry, Value, ValueKind};
+use crate::tree::{Entry, Placeholder, Value, ValueKind};
 use crate::typed::{Field, Fields, Named, Node, Typed};
 use crate::units;
 
@@ -32,18 +35,18 @@ pub fn read(
     Some((source.tree, fields))
 }
 
-/// A file that was parsed. Its tree may be amended before it is read.
+/// A configuration that was parsed. Its tree may be amended before it is read.
 #[derive(Debug)]
 pub struct Source<'a> {
-    name: &'a str,
-    text: &'a str,
+    /// Its files.
+    pub files: Sources<'a>,
     /// Its keys and values.
     pub tree: Value,
 }
 
 impl<'a> Source<'a> {
     /// Parses a file, as [`read`] does; `None`: nothing can be read, and the mistake was reported.
-    pub fn parse(name: &'a str, text: &'a str, mistakes: &mut Mistakes) -> Option<Self> {
+    pub fn parse(name: &str, text: &'a str, mistakes: &mut Mistakes) -> Option<Self> {
         if text.len() > FILE_BYTES_MAX {
             let message = format!("{} bytes, at most {FILE_BYTES_MAX} are allowed", text.len());
             mistakes.push(Mistake::new(Span::at(0), message));
@@ -51,27 +54,32 @@ impl<'a> Source<'a> {
         }
         let (tree, unsure) = parse_part(Syntax::of(name, text), text, mistakes)?;
         mistakes.drop_within(unsure);
-        Some(Self { name, text, tree })
+        Some(Self {
+            files: Sources::new(name, text),
+            tree,
+        })
+    }
+
+    /// Adds the files that it includes, and puts values in the place of placeholders.
+    pub fn complete(&mut self, outside: &mut dyn Outside, mistakes: &mut Mistakes) {
+        include(&mut self.tree, &mut self.files, outside, mistakes);
     }
 
     /// The values of the keys of a table.
     pub fn read(&self, keys: &'static Table, mistakes: &mut Mistakes) -> Fields {
         let mut reader = Reader {
-            text: self.text,
-            base: Path::new(self.name).parent().unwrap_or(Path::new("")),
+            files: &self.files,
             mistakes,
         };
         reader.root(keys, &self.tree)
     }
 }
 
-/// A file that is being read.
+/// A configuration that is being read.
 struct Reader<'a> {
-    /// Its text, which spans count in.
-    text: &'a str,
-    /// The folder that relative paths count from.
-    base: &'a Path,
-    /// Takes what is wrong with it.
+    /// The texts that spans count in.
+    files: &'a Sources<'a>,
+    /// Takes what is wrong with them.
     mistakes: &'a mut Mistakes,
 }
 
@@ -159,15 +167,73 @@ impl Reader<'_> {
 
     fn value(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Node {
         let given = Given { name, value };
+        let typed = match &value.placeholder {
+            Some(placeholder) => self.placed(kind, given, placeholder),
+            None => self.typed(kind, given),
+        };
+        let typed = typed.unwrap_or(Typed::Invalid);
+        // An item of a list has its own.
+        let is_scalar = !matches!(typed, Typed::List(_));
+        let placeholder = value.placeholder.as_ref().filter(|_| is_scalar);
         Node {
             span: value.span,
-            typed: self.typed(kind, given).unwrap_or(Typed::Invalid),
+            typed,
+            placeholder: placeholder.cloned(),
         }
+    }
+
+    /// Reads a string that placeholders are part of, as a number, `true` or `false` too; a mistake does not quote it.
+    fn placed(
+        &mut self,
+        kind: &'static Kind,
+        Given { name, value }: Given<'_>,
+        placeholder: &Placeholder,
+    ) -> Option<Typed> {
+        let ValueKind::Text(text) = &value.kind else {
+            return None;
+        };
+        let meanings = [
+            Some(value.kind.clone()),
+            text.parse().ok().map(ValueKind::Integer),
+            text.parse().ok().map(ValueKind::Float),
+            text.parse().ok().map(ValueKind::Boolean),
+        ];
+        for meaning in meanings.into_iter().flatten() {
+            let value = Value {
+                kind: meaning,
+                ..value.clone()
+            };
+            let mut mistakes = Mistakes::default();
+            let mut reader = Reader {
+                mistakes: &mut mistakes,
+                files: self.files,
+            };
+            let typed = reader.typed(
+                kind,
+                Given {
+                    name,
+                    value: &value,
+                },
+            );
+            if mistakes.is_empty() && typed.is_some() {
+                return typed;
+            }
+        }
+        let message = format!("`{name}` takes {}", kind.expects());
+        let written = shown(&placeholder.written);
+        let mistake = Mistake::new(value.span, message);
+        let mistake = mistake.label(format!("{written} stands for another value"));
+        self.mistakes.push(match &*kind.range() {
+            "" => mistake,
+            range => mistake.help(format!("it takes values {range}")),
+        });
+        None
     }
 
     /// `None` once the mistake is reported.
     fn typed(&mut self, kind: &'static Kind, given: Given<'_>) -> Option<Typed> {
         match (kind, &given.value.kind) {
+            (_, ValueKind::Refused) => None,
             (Kind::Text(form), ValueKind::Text(text)) => self.text(*form, given, text),
             (Kind::Integer(min, max), ValueKind::Integer(number)) => {
                 let number = u64::try_from(*number).ok();
@@ -230,7 +296,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, form: &'static dyn AnyForm, given: Given<'_>, text: &str) -> Option<Typed> {
-        let read = form.read(text, self.base);
+        let read = form.read(text, self.base(given.value.span));
         self.accept(given, text, read).map(Typed::from)
     }
 
@@ -291,7 +357,7 @@ impl Reader<'_> {
         let mut seen: HashMap<String, Span> = HashMap::new();
         for entry in entries {
             let value = self.value(&entry.name, item, &entry.value);
-            let name = match form.read(&entry.name, self.base) {
+            let name = match form.read(&entry.name, self.base(entry.name_span)) {
                 Ok(FromText::Text(name)) => name,
                 Ok(FromText::Parsed(name)) => name.shown(),
                 Ok(_) => continue,
@@ -334,6 +400,9 @@ impl Reader<'_> {
             self.mistakes.push(mistake.help(help));
             return None;
         };
+        if tag.value.kind == ValueKind::Refused {
+            return None;
+        }
         let ValueKind::Text(text) = &tag.value.kind else {
             let message = format!("`{}` takes a string", tagged.tag);
             let found = format!("found {}", tag.value.describe());
@@ -385,12 +454,19 @@ impl Reader<'_> {
 
     /// The span of a part of a string, where the file has the string as it is.
     fn inner_span(&self, span: Span, text: &str, range: std::ops::Range<usize>) -> Span {
-        let start = span.start + 1;
-        let raw = self.text.get(start..span.end.saturating_sub(1));
+        let (start, file) = (span.start + 1, self.files.file(span.start));
+        let within = |at: usize| at.saturating_sub(file.start);
+        let raw = within(start)..within(span.end.saturating_sub(1));
+        let raw = file.text.get(raw);
         if raw == Some(text) {
             return Span::from(start + range.start..start + range.end);
         }
         span
+    }
+
+    /// The folder that relative paths in a value count from.
+    fn base(&self, span: Span) -> &'_ Path {
+        self.files.file(span.start).folder()
     }
 
     fn real(&mut self, kind: &Kind, given: Given<'_>, number: f64) -> Option<Typed> {
@@ -488,10 +564,7 @@ pub(crate) fn default(key: &'static Spec) -> Option<Node> {
         return None;
     };
     let span = Span::at(0);
-    let text = |text: &&str| Value {
-        span,
-        kind: ValueKind::Text((*text).to_owned()),
-    };
+    let text = |text: &&str| Value::new(span, ValueKind::Text((*text).to_owned()));
     let value = match absent {
         Absent::Nothing | Absent::Required => return None,
         Absent::Text(default) => text(default).kind,
@@ -505,11 +578,10 @@ pub(crate) fn default(key: &'static Spec) -> Option<Node> {
     };
     let mut mistakes = Mistakes::default();
     let mut reader = Reader {
-        text: "",
-        base: Path::new(""),
+        files: &Sources::new("", ""),
         mistakes: &mut mistakes,
     };
-    let node = reader.value(key.name, kind, &Value { span, kind: value });
+    let node = reader.value(key.name, kind, &Value::new(span, value));
     debug_assert!(mistakes.is_empty(), "`{}`: {mistakes:?}", key.name);
     Some(node)
 }

@@ -1,6 +1,6 @@
-//! The mistakes of one file, drawn for people.
+//! The mistakes of a configuration, drawn for people.
 //!
-//! Invariant: a report shows its mistakes in the order of the file, and the same text for the same
+//! Invariant: a report shows its mistakes in the order of the files, and the same text for the same
 //! file whatever the terminal, but for color. It quotes no more of the file than
 //! [`limits`](crate::limits) allow, however long lines and values are.
 
@@ -14,13 +14,22 @@ use miette::{
 use crate::limits::{LINE_BYTES_SHOWN_MAX, LINES_SHOWN_MAX};
 use crate::mistake::{Mistake, Span, blotted};
 use crate::mistakes::{Count, Mistakes};
+use crate::sources::{SourceFile, Sources, position};
 
-/// The mistakes of one file: the first mistakes in its order, and how many there are.
+/// The mistakes of a configuration: the first mistakes in the order of its files, and how many there are.
 #[derive(Debug, Clone)]
 pub struct Report {
-    source: NamedSource<String>,
+    files: Vec<Quoted>,
     mistakes: Vec<Mistake>,
     count: Count,
+}
+
+/// A file as it is quoted.
+#[derive(Debug, Clone)]
+struct Quoted {
+    source: NamedSource<String>,
+    /// The byte that spans in it count from.
+    start: usize,
 }
 
 /// Style of a report.
@@ -35,17 +44,34 @@ pub enum Drawing {
 impl Report {
     /// Sorts the mistakes that were found in the file `name`.
     pub fn new(name: &str, text: &str, mistakes: Mistakes) -> Self {
+        Self::of(&Sources::new(name, text), mistakes)
+    }
+
+    /// Sorts the mistakes that were found in these files. They show no value of a placeholder.
+    pub fn of(files: &Sources<'_>, mistakes: Mistakes) -> Self {
+        let placed = &files.placed;
         let (mut mistakes, count) = mistakes.finish();
         for mistake in &mut mistakes {
+            if !placed.is_empty() {
+                mistake
+                    .texts()
+                    .for_each(|text| *text = placed.redacted(text));
+            }
             mistake.blot();
         }
-        let source = if mistakes.is_empty() {
-            String::new()
-        } else {
-            blotted(text)
+        let quoted = |file: &SourceFile<'_>| {
+            let text = if mistakes.is_empty() {
+                String::new()
+            } else {
+                blotted(&file.text)
+            };
+            Quoted {
+                source: NamedSource::new(blotted(&file.name), text),
+                start: file.start,
+            }
         };
         Self {
-            source: NamedSource::new(blotted(name), source),
+            files: files.files().iter().map(quoted).collect(),
             mistakes,
             count,
         }
@@ -92,7 +118,7 @@ impl Report {
         if hidden > 0 {
             _ = writeln!(drawn, "… and {hidden} more\n");
         }
-        _ = writeln!(drawn, "{}: {}", self.source.name(), self.counts());
+        _ = writeln!(drawn, "{}: {}", self.name(), self.counts());
         drawn
     }
 
@@ -101,31 +127,67 @@ impl Report {
         let is_error = |mistake: &&Mistake| mistake.severity == Severity::Error;
         let errors = self.mistakes.iter().filter(is_error);
         let shown = errors.take(ERRORS_IN_LINE).map(|mistake| {
-            let (line, _) = position(self.source.inner(), mistake.span.start);
-            format!("line {line}: {}", mistake.message.replace('\n', " "))
+            let (file, span) = self.quoted(mistake.span);
+            let (line, _) = position(file.source.inner(), span.start);
+            let message = mistake.message.replace('\n', " ");
+            match file.start {
+                0 => format!("line {line}: {message}"),
+                _ => format!("{} line {line}: {message}", file.source.name()),
+            }
         });
         let mut shown: Vec<_> = shown.collect();
         let hidden = self.errors().saturating_sub(shown.len());
         if hidden > 0 {
             shown.push(format!("{hidden} more, see `steppe check`"));
         }
-        format!("{}: {}", self.source.name(), shown.join("; "))
+        format!("{}: {}", self.name(), shown.join("; "))
+    }
+
+    /// The name of the first file.
+    fn name(&self) -> &str {
+        self.files.first().map_or("", |file| file.source.name())
+    }
+
+    /// The file that has a span, and the span in that file alone.
+    fn quoted(&self, span: Span) -> (&Quoted, Span) {
+        let next = self.files.partition_point(|file| file.start <= span.start);
+        let file = &self.files[next.saturating_sub(1)];
+        let span = Span {
+            start: span.start - file.start,
+            end: span.end.saturating_sub(file.start),
+        };
+        (file, span)
     }
 
     fn draw(&self, mistake: &Mistake, handler: &GraphicalReportHandler, drawn: &mut String) {
-        let text = self.source.inner();
-        let primary = first_lines(text, mistake.span);
-        let mut spans = std::iter::once(primary).chain(mistake.also.iter().map(|also| also.0));
+        let (file, span) = self.quoted(mistake.span);
+        let text = file.source.inner();
+        let primary = first_lines(text, span);
+        let (mut also, mut elsewhere) = (Vec::new(), Vec::new());
+        for (span, label) in &mistake.also {
+            let (other, span) = self.quoted(*span);
+            // A report quotes one file.
+            if other.start == file.start {
+                also.push((span, label.as_str()));
+            } else {
+                let (line, _) = position(other.source.inner(), span.start);
+                elsewhere.push(format!("{label}: {}:{line}", other.source.name()));
+            }
+        }
+        let mut spans = std::iter::once(primary).chain(also.iter().map(|also| also.0));
         let is_quoted = spans.all(|span| are_lines_short(text, span));
+        elsewhere.extend(mistake.help.clone());
         let shown = Shown {
             mistake,
             primary,
-            source: is_quoted.then_some(&self.source),
+            also,
+            help: (!elsewhere.is_empty()).then(|| elsewhere.join("\n")),
+            source: is_quoted.then_some(&file.source),
             message: if is_quoted {
                 mistake.message.clone()
             } else {
-                let (line, column) = position(text, mistake.span.start);
-                let name = self.source.name();
+                let (line, column) = position(text, span.start);
+                let name = file.source.name();
                 format!("{name}:{line}:{column}: {}", mistake.message)
             },
         };
@@ -165,6 +227,9 @@ struct Shown<'a> {
     mistake: &'a Mistake,
     /// The span of the mistake, as far as it is quoted.
     primary: Span,
+    /// Other places in its file.
+    also: Vec<(Span, &'a str)>,
+    help: Option<String>,
     source: Option<&'a NamedSource<String>>,
     message: String,
 }
@@ -183,8 +248,7 @@ impl Diagnostic for Shown<'_> {
     }
 
     fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
-        let help = self.mistake.help.as_ref()?;
-        Some(Box::new(help))
+        Some(Box::new(self.help.as_ref()?))
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -198,9 +262,9 @@ impl Diagnostic for Shown<'_> {
             Some(mistake.label.clone()).filter(|label| !label.is_empty()),
             range(self.primary),
         );
-        let also = mistake.also.iter();
-        let others =
-            also.map(|(span, label)| LabeledSpan::new_with_span(Some(label.clone()), range(*span)));
+        let others = self.also.iter().map(|(span, label)| {
+            LabeledSpan::new_with_span(Some((*label).to_owned()), range(*span))
+        });
         Some(Box::new(std::iter::once(primary).chain(others)))
     }
 }
@@ -235,21 +299,6 @@ fn are_lines_short(text: &str, span: Span) -> bool {
     let last = before.rsplit(is_newline).take(2).map(<[u8]>::len);
     let first = rest.split(is_newline).take(lines + 2).map(<[u8]>::len);
     last.chain(first).max().unwrap_or(0) <= LINE_BYTES_SHOWN_MAX / 2
-}
-
-/// Line and column of a byte, both from 1.
-fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = &text.as_bytes()[..at.min(text.len())];
-    let line_start = before
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .map_or(0, |newline| newline + 1);
-    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-    let column = String::from_utf8_lossy(&before[line_start..])
-        .chars()
-        .count()
-        + 1;
-    (line, column)
 }
 
 /// Fixed, so that a report is the same text everywhere.

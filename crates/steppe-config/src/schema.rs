@@ -101,25 +101,32 @@ fn later(doc: &str) -> Value {
 fn kind(kind: &Kind) -> Value {
     match kind {
         Kind::Text(form) => text(*form),
-        Kind::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Integer(min, max) => {
+            or_placeholder(json!({ "type": "integer", "minimum": min, "maximum": max }))
+        }
         Kind::Duration(min, max) => json!({
             "type": "string",
-            "pattern": "^[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d)$",
+            "pattern": pattern("^[0-9]+(\\.[0-9]{1,9})?(us|ms|s|m|h|d)$"),
             "$comment": format!("from {} to {}", duration_text(*min), duration_text(*max)),
         }),
         Kind::Size(min, max) => json!({
             "type": "string",
-            "pattern": "^(0|[0-9]+(\\.[0-9]{1,9})?(B|KiB|MiB|GiB|TiB))$",
+            "pattern": pattern("^(0|[0-9]+(\\.[0-9]{1,9})?(B|KiB|MiB|GiB|TiB))$"),
             "$comment": format!("from {} to {}", size_text(*min), size_text(*max)),
         }),
         Kind::Share => json!({ "anyOf": [
-            { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$" },
+            { "type": "string", "pattern": pattern("^[0-9]+(\\.[0-9]+)?%$") },
             { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
         ] }),
-        Kind::Real(f64::MIN_POSITIVE) => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        Kind::Real(min) => json!({ "type": "number", "minimum": min }),
-        Kind::Choice(choices) => json!({ "enum": choices.names() }),
-        Kind::Boolean => json!({ "type": "boolean" }),
+        Kind::Real(f64::MIN_POSITIVE) => {
+            or_placeholder(json!({ "type": "number", "exclusiveMinimum": 0 }))
+        }
+        Kind::Real(min) => or_placeholder(json!({ "type": "number", "minimum": min })),
+        Kind::Choice(choices) => json!({ "anyOf": [
+            { "enum": choices.names() },
+            { "type": "string", "pattern": PLACEHOLDER },
+        ] }),
+        Kind::Boolean => or_placeholder(json!({ "type": "boolean" })),
         Kind::List(item, min) => list(item, *min),
         Kind::Set(item) => list(item, 1),
         Kind::OneOrMany(item) => json!({ "anyOf": [self::kind(item), list(item, 1)] }),
@@ -131,6 +138,22 @@ fn kind(kind: &Kind) -> Value {
             json!({ "anyOf": kinds })
         }
     }
+}
+
+/// A string with a value of the environment or of a file.
+const PLACEHOLDER: &str = "\\$\\{(env|file):";
+
+/// A pattern for strings, or for what stands for one.
+fn pattern(pattern: &str) -> String {
+    format!("{pattern}|{PLACEHOLDER}")
+}
+
+/// The schema of a value that is no string, or of a string that stands for one: `pattern` judges strings alone.
+fn or_placeholder(mut schema: Value) -> Value {
+    let of_value = schema["type"].take();
+    schema["type"] = json!([of_value, "string"]);
+    schema["pattern"] = json!(PLACEHOLDER);
+    schema
 }
 
 fn list(item: &Kind, min: usize) -> Value {
@@ -153,7 +176,7 @@ fn tagged(tagged: &Tagged) -> Value {
 
 fn text(form: &dyn AnyForm) -> Value {
     match form.pattern() {
-        Some(pattern) => json!({ "type": "string", "pattern": pattern }),
+        Some(pattern) => json!({ "type": "string", "pattern": self::pattern(pattern) }),
         None => json!({ "type": "string" }),
     }
 }

@@ -13,6 +13,8 @@ pub struct Value {
     pub span: Span,
     /// The value.
     pub kind: ValueKind,
+    /// The string that the file has, where a value has taken the place of a placeholder.
+    pub placeholder: Option<Box<Placeholder>>,
 }
 
 /// The kind of a [`Value`].
@@ -26,12 +28,21 @@ pub enum ValueKind {
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
+    /// A value whose mistake was reported.
+    Refused,
     /// A value that no key takes: a date, `null`. Named with its article.
     Other(&'static str),
     /// A list.
     List(Vec<Value>),
     /// A table, in the order of the file.
     Table(Vec<Entry>),
+}
+
+/// A string as it was written, before values took the place of its placeholders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placeholder {
+    /// The string with its placeholders.
+    pub written: Box<str>,
 }
 
 /// A key and its value.
@@ -46,6 +57,31 @@ pub struct Entry {
 }
 
 impl Value {
+    /// A value as a file has it.
+    pub fn new(span: Span, kind: ValueKind) -> Self {
+        let placeholder = None;
+        Self {
+            span,
+            kind,
+            placeholder,
+        }
+    }
+
+    /// Moves its places behind so many bytes of other files.
+    pub(crate) fn shift(&mut self, bytes: usize) {
+        self.span = self.span.shifted(bytes);
+        match &mut self.kind {
+            ValueKind::List(items) => items.iter_mut().for_each(|item| item.shift(bytes)),
+            ValueKind::Table(entries) => {
+                for entry in entries {
+                    entry.name_span = entry.name_span.shifted(bytes);
+                    entry.value.shift(bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The value at a path: names of keys and numbers of items, from 0, between dots, such as `http.listener.0`.
     pub fn at_mut(&mut self, path: &str) -> Option<&mut Self> {
         path.split('.')
@@ -67,6 +103,7 @@ impl Value {
             ValueKind::Integer(number) => format!("the integer {number}"),
             ValueKind::Float(number) => format!("the number {number}"),
             ValueKind::Boolean(flag) => format!("`{flag}`"),
+            ValueKind::Refused => "a value that was refused".to_owned(),
             ValueKind::Other(what) => (*what).to_owned(),
             ValueKind::List(_) => "a list".to_owned(),
             ValueKind::Table(_) => "a table".to_owned(),

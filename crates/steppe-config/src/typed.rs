@@ -11,6 +11,7 @@ use crate::choice::Chosen;
 use crate::form::{FromText, Parsed};
 use crate::mistake::Span;
 use crate::table::{Spec, Table, Variant};
+use crate::tree::Placeholder;
 
 /// A value that was read, and where it stands.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct Node {
     pub span: Span,
     /// The value.
     pub typed: Typed,
+    /// The string that the file has, where a value has taken the place of a placeholder.
+    pub placeholder: Option<Box<Placeholder>>,
 }
 
 /// A value that was read.
@@ -152,6 +155,16 @@ pub fn repeated<T: PartialEq + 'static>(items: &[Node]) -> impl Iterator<Item = 
 }
 
 impl Node {
+    /// A value that stands in no file.
+    pub fn new(span: Span, typed: Typed) -> Self {
+        let placeholder = None;
+        Self {
+            span,
+            typed,
+            placeholder,
+        }
+    }
+
     /// Items of the list that it holds, each as `read` makes it; `None`: it holds none, or an item is invalid.
     pub fn each<T>(&self, read: impl FnMut(&Self) -> Option<T>) -> Option<Vec<T>> {
         match &self.typed {

@@ -8,11 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often it looks.
-const EVERY: Duration = Duration::from_millis(500);
-
 /// Files under watch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Watch(Vec<Watched>);
 
 #[derive(Debug, Clone)]
@@ -44,15 +41,27 @@ enum Look {
 }
 
 impl Watch {
+    /// How often it looks.
+    pub const EVERY: Duration = Duration::from_millis(500);
+
     /// Watches `paths`, as they are now.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let watched = paths.into_iter().map(|path| Watched {
+        let mut watch = Self::default();
+        paths.into_iter().for_each(|path| watch.add(path));
+        watch
+    }
+
+    /// Watches a further path, as it is now; one that is watched stays as it was seen.
+    pub fn add(&mut self, path: PathBuf) {
+        if self.0.iter().any(|watched| watched.path == path) {
+            return;
+        }
+        self.0.push(Watched {
             seen: stamp(&path),
             settling: None,
             path,
         });
-        Self(watched.collect())
     }
 
     /// Whether there is nothing to watch.
@@ -70,7 +79,7 @@ impl Watch {
             return std::future::pending().await;
         }
         loop {
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(Self::EVERY).await;
             if self.look() {
                 return;
             }
@@ -94,7 +103,8 @@ impl Watch {
             .all(|watched| watched.seen == stamp(&watched.path))
     }
 
-    fn look(&mut self) -> bool {
+    /// Looks at each file; true if one is another one since it was seen, and all have come to rest.
+    pub fn look(&mut self) -> bool {
         let looks: Vec<Look> = self.0.iter_mut().map(Watched::look).collect();
         if looks.contains(&Look::Settling) || !looks.contains(&Look::Changed) {
             return false;
@@ -150,7 +160,7 @@ mod tests {
             assert!(!watching.is_finished(), "it is as it was");
             std::fs::write(&path, "ab").expect("writes");
             // One look to see it, one to see it at rest.
-            virtual_time::pass(2 * EVERY - Duration::from_millis(10)).await;
+            virtual_time::pass(2 * Watch::EVERY - Duration::from_millis(10)).await;
             assert!(!watching.is_finished(), "it may still be written");
             virtual_time::pass(Duration::from_millis(20)).await;
             assert!(watching.is_finished());

@@ -27,7 +27,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::allocator;
-use crate::config::{self, Amendments, Config, Outcome};
+use crate::config::{self, Amendments, Config, Origin, Outcome};
 use crate::demo::Certificate;
 use crate::top;
 use console::{complain, load, print, say};
@@ -42,6 +42,8 @@ pub struct RunOptions {
     pub config: Config,
     /// The file it came from; `None`: the embedded default.
     pub file: Option<PathBuf>,
+    /// All files that it came from, as they were when they were read.
+    pub origin: Origin,
     /// The certificate that the embedded default serves https with.
     pub certificate: Option<Certificate>,
 }
@@ -283,6 +285,7 @@ fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -
     let options = RunOptions {
         config,
         file,
+        origin: outcome.origin,
         certificate,
     };
     run(options).unwrap_or_else(|error| {

@@ -18,6 +18,7 @@ pub mod limits;
 mod machine;
 pub mod manual;
 mod memory_budget;
+mod origin;
 #[cfg(test)]
 pub(crate) mod reference;
 
@@ -25,11 +26,14 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
+use steppe_config::effective::Setting;
 use steppe_config::form::Refusal;
 use steppe_config::key::{Entry, Key};
 use steppe_config::limits::FILE_BYTES_MAX;
 use steppe_config::mistakes::Mistakes;
+use steppe_config::outside::{Nothing, Outside};
 use steppe_config::read::Source;
+use steppe_config::sources::Sources;
 use steppe_config::tree::Value;
 use steppe_config::typed::{self, Fields, Named, Typed};
 use steppe_config::units;
@@ -52,6 +56,7 @@ pub use self::keys::trace::Trace;
 pub use self::machine::Machine;
 pub use self::manual::manual;
 pub use self::memory_budget::{BudgetError, MemoryBudget, share_of};
+pub use self::origin::Origin;
 pub use steppe_config::mistake::{Mistake, Span};
 pub use steppe_config::report::{Drawing, Report};
 
@@ -87,6 +92,12 @@ impl Config {
     #[must_use]
     pub fn effective(&self) -> serde_json::Value {
         steppe_config::effective::effective(&self.file)
+    }
+
+    /// Every setting in force, and where each comes from.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        steppe_config::effective::settings(&self.file)
     }
 
     /// Where a rule of the forwarder stands, by its number from 0: the first byte of its table.
@@ -198,52 +209,79 @@ pub struct Outcome {
     pub config: Option<Config>,
     /// Its mistakes; warnings alone leave the configuration usable.
     pub report: Report,
+    /// Its files, by which a place in it says where it stands.
+    pub files: Sources<'static>,
+    /// The files that it was read from, as they were before; of a text alone, none.
+    pub origin: Origin,
 }
 
 /// Reads a configuration, and keeps its warnings.
 ///
 /// `name` is the file's path: reports quote it, and relative paths within count from its folder.
 pub fn read(name: &str, text: &str) -> Outcome {
-    read_with(name, text, |_| {}, |_, _| {})
+    read_with(Text { name, text }, &mut Nothing, |_| {}, |_, _| {})
+}
+
+/// The text of a file, and its path.
+#[derive(Clone, Copy)]
+struct Text<'a> {
+    name: &'a str,
+    text: &'a str,
 }
 
 /// Reads a configuration.
 ///
-/// `amend` changes its tree before it is read, and `look` adds what the text alone can't tell.
+/// `outside` has the files that it includes, `amend` changes its tree before it is read, and `look` adds what the text
+/// alone can't tell.
 fn read_with(
-    name: &str,
-    text: &str,
+    Text { name, text }: Text<'_>,
+    outside: &mut dyn Outside,
     amend: impl FnOnce(&mut Value),
     look: impl FnOnce(&Fields, &mut Mistakes),
 ) -> Outcome {
     let mut mistakes = Mistakes::default();
-    let source = Source::parse(name, text, &mut mistakes);
-    let config = source.and_then(|mut source| {
-        amend(&mut source.tree);
-        read_source(source, look, &mut mistakes)
-    });
-    let report = Report::new(name, text, mistakes);
+    let (config, report, files) = match Source::parse(name, text, &mut mistakes) {
+        Some(mut source) => {
+            amend(&mut source.tree);
+            source.complete(outside, &mut mistakes);
+            let (config, files) = read_source(source, look, &mut mistakes);
+            let report = Report::of(&files, mistakes);
+            (config, report, files.into_owned())
+        }
+        None => {
+            let files = Sources::new(name, text);
+            let report = Report::of(&files, mistakes);
+            (None, report, files.into_owned())
+        }
+    };
     let config = config.filter(|_| report.errors() == 0);
     assert!(
         config.is_some() || report.errors() > 0,
         "a configuration is refused with a reason"
     );
-    Outcome { config, report }
+    Outcome {
+        config,
+        report,
+        files,
+        origin: Origin::default(),
+    }
 }
 
-fn read_source(
-    source: Source<'_>,
+fn read_source<'a>(
+    source: Source<'a>,
     look: impl FnOnce(&Fields, &mut Mistakes),
     mistakes: &mut Mistakes,
-) -> Option<Config> {
+) -> (Option<Config>, Sources<'a>) {
     let file = source.read(&ROOT, mistakes);
     // What keys say together is unsure where some of them can't be read.
     if !mistakes.is_partial() {
         check::check(&source.tree, &file, mistakes);
     }
-    drop(source);
+    // The tree takes more than what is built of it.
+    let Source { files, .. } = source;
     look(&file, mistakes);
-    build::config(file).filter(|_| !mistakes.is_partial())
+    let config = build::config(file).filter(|_| !mistakes.is_partial());
+    (config, files)
 }
 
 /// Reads a duration as the configuration writes it, such as `250ms` or `5s`.
@@ -267,7 +305,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
-    let Outcome { config, report } = read(name, text);
+    let Outcome { config, report, .. } = read(name, text);
     config.ok_or_else(|| Box::new(report))
 }
 
@@ -336,7 +374,7 @@ pub fn load_again(path: &Path) -> io::Result<Outcome> {
 
 fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Result<Outcome> {
     use io::Read as _;
-    let mut bytes = Vec::new();
+    let (mut bytes, mut origin) = (Vec::new(), Origin::of(path));
     let most = FILE_BYTES_MAX as u64 + 1;
     fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
@@ -346,6 +384,9 @@ fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Resu
         )));
     }
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
-    let name = path.to_string_lossy();
-    Ok(read_with(&name, &text, |_| {}, look))
+    let name = &*path.to_string_lossy();
+    let text = Text { name, text: &text };
+    let mut outcome = read_with(text, &mut origin, |_| {}, look);
+    outcome.origin = origin;
+    Ok(outcome)
 }

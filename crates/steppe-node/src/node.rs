@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use steppe_mem::Budget;
-use steppe_net::{Drained, Inherited, Watch};
+use steppe_net::{Drained, Inherited};
 use steppe_telemetry::Registry;
 use steppe_telemetry::log::{self, LevelHandle};
 use steppe_telemetry::recent::Recent;
@@ -89,7 +89,6 @@ struct Node {
     services: Services,
     reloader: Reloader,
     level: LevelHandle,
-    watch: Watch,
     /// Reloads that admin asks for.
     asked: mpsc::Receiver<Ask>,
     readiness: Readiness,
@@ -110,6 +109,7 @@ impl Node {
         let Prepared {
             config,
             file,
+            origin,
             budget,
             workers: count,
             services,
@@ -122,7 +122,6 @@ impl Node {
         set_shares(&budget, &config.node);
         let manager = ServiceManager::from_environment();
         let readiness = Readiness::default();
-        let watch = Watch::new(file.clone().filter(|_| config.node.watch));
         let status = Status::new(&config, file);
         let (reload, asked) = mpsc::channel(admin::limits::RELOADS_QUEUED_MAX);
         let mut background = Vec::new();
@@ -161,9 +160,8 @@ impl Node {
             budget,
             uncharged,
             services,
-            reloader: Reloader::new(config, set, status),
+            reloader: Reloader::new((config, origin), set, status),
             level,
-            watch,
             asked,
             readiness,
             manager,
@@ -193,7 +191,7 @@ impl Node {
                     }
                 },
                 Some(ask) = self.asked.recv() => ("admin", Some(ask)),
-                () = self.watch.changed() => ("file changed", None),
+                () = self.reloader.changed() => ("file changed", None),
             };
             let reloaded = self.reload(reason).await;
             if let Some(Ask(answer)) = ask {
@@ -207,14 +205,8 @@ impl Node {
         if self.readiness.state() != State::Terminating {
             self.manager.reloading();
         }
-        // As the file is before it is read: a change in the meantime is another one.
-        let watched = Watch::new(self.reloader.file());
         let reloaded = self.reloader.reload(reason).await;
         let config = self.reloader.config();
-        self.watch = match config.node.watch {
-            true => watched,
-            false => Watch::new(None),
-        };
         if reloaded.is_ok() {
             set_shares(&self.budget, &config.node);
             self.level.set(config.log.level);

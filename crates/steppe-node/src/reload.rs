@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use steppe_net::{PreparedServices, ServiceSet};
 use tokio::sync::oneshot;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Origin};
 use crate::services;
 
 pub use collector::ReloadCollector;
@@ -46,6 +46,7 @@ pub struct Reloader {
     config: Config,
     services: ServiceSet<Config>,
     status: Status,
+    origin: Origin,
 }
 
 impl Status {
@@ -103,13 +104,29 @@ impl Status {
 }
 
 impl Reloader {
-    /// For a node whose `services` serve `config`.
+    /// For a node whose `services` serve `config`, which was read from `origin`.
     #[must_use]
-    pub fn new(config: Config, services: ServiceSet<Config>, status: Status) -> Self {
+    pub fn new(
+        (config, origin): (Config, Origin),
+        services: ServiceSet<Config>,
+        status: Status,
+    ) -> Self {
         Self {
             config,
             services,
             status,
+            origin,
+        }
+    }
+
+    /// Waits until the configuration that was read last is another one, refused or not; for ever where it is not watched.
+    ///
+    /// # Cancel safety
+    /// Safe: what was seen is kept.
+    pub async fn changed(&mut self) {
+        match self.config.node.watch {
+            true => self.origin.changed().await,
+            false => std::future::pending().await,
         }
     }
 
@@ -145,12 +162,17 @@ impl Reloader {
     }
 
     /// Everything that can fail.
-    async fn prepare(&self) -> Result<(Config, PreparedServices), Refusal> {
+    async fn prepare(&mut self) -> Result<(Config, PreparedServices), Refusal> {
         let Some(path) = self.file() else {
             return Err("the node runs its embedded default, which has no file to reload".into());
         };
-        let outcome = config::load_again(&path)
-            .map_err(|error| Refusal::from(format!("cannot read {}: {error}", path.display())))?;
+        // A file that can't be read is another one once it can.
+        let watched = Origin::of(&path);
+        let outcome = config::load_again(&path).map_err(|error| {
+            self.origin = watched;
+            Refusal::from(format!("cannot read {}: {error}", path.display()))
+        })?;
+        self.origin = outcome.origin;
         let Some(mut config) = outcome.config else {
             return Err(Refusal {
                 line: outcome.report.in_one_line(),

@@ -35,13 +35,15 @@ impl Scratch {
         self.path.join(name)
     }
 
-    /// Writes a file inside it and returns its path.
+    /// Writes a file inside it, in folders that are made where they are missing, and returns its path.
     ///
     /// # Panics
     /// When it can't be written.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(name);
-        std::fs::write(&path, content)
+        let folder = path.parent().expect("it is in a folder");
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, content))
             .unwrap_or_else(|error| panic!("can't write {}: {error}", path.display()));
         path
     }

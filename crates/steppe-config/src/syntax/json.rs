@@ -63,10 +63,7 @@ pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<Value> {
         mistakes,
         is_broken: false,
     };
-    let root = Value {
-        span: opening(root.range),
-        kind: reader.object(root, 0),
-    };
+    let root = Value::new(opening(root.range), reader.object(root, 0));
     (!reader.is_broken).then_some(root)
 }
 
@@ -106,7 +103,7 @@ impl Reader<'_> {
             Json::BooleanLit(flag) => ValueKind::Boolean(flag.value),
             Json::NullKeyword(_) => ValueKind::Other("null"),
         };
-        Value { span: at, kind }
+        Value::new(at, kind)
     }
 
     fn object(&mut self, object: Object<'_>, depth: usize) -> ValueKind {

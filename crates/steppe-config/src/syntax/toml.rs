@@ -50,10 +50,10 @@ pub(super) fn parse(text: &str, mistakes: &mut Mistakes) -> Option<(Value, Vec<R
         mistakes,
         is_found: false,
     };
-    let root = Value {
-        span: Span::at(0),
-        kind: ValueKind::Table(entries(root.into_inner(), 0, &mut deep)),
-    };
+    let root = Value::new(
+        Span::at(0),
+        ValueKind::Table(entries(root.into_inner(), 0, &mut deep)),
+    );
     (!deep.is_found).then_some((root, unsure))
 }
 
@@ -198,10 +198,7 @@ fn value(value: Spanned<DeValue<'_>>, depth: usize, deep: &mut Deep<'_>) -> Valu
     if is_nested && depth >= NESTING_MAX {
         deep.mistakes.push(too_deep(span));
         deep.is_found = true;
-        return Value {
-            span,
-            kind: ValueKind::Other("a nested value"),
-        };
+        return Value::new(span, ValueKind::Other("a nested value"));
     }
     let kind = match value.into_inner() {
         DeValue::String(text) => ValueKind::Text(text.into_owned()),
@@ -220,7 +217,7 @@ fn value(value: Spanned<DeValue<'_>>, depth: usize, deep: &mut Deep<'_>) -> Valu
         ),
         DeValue::Table(table) => ValueKind::Table(entries(table, depth + 1, deep)),
     };
-    Value { span, kind }
+    Value::new(span, kind)
 }
 
 fn integer(number: &DeInteger<'_>) -> ValueKind {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use steppe_config::sources::Sources;
 use steppe_dns::{FilesError, WhyLeftOut, check_files, measure_files};
 use steppe_http::gateway::Tls;
 use steppe_mem::Budget;
@@ -36,6 +37,9 @@ pub(super) struct Check {
     /// reserved
     #[arg(long, value_name = "SIZE", value_parser = config::size)]
     memory: Option<u64>,
+    /// Prints every setting in force, secrets masked, and the file and line that it comes from
+    #[arg(long)]
+    effective: bool,
 }
 
 pub(super) const HELP: &str = "\
@@ -43,6 +47,7 @@ Examples:
   steppe check steppe.toml && steppe run -c steppe.toml
   steppe check steppe.toml --offline
   steppe check steppe.toml --workers 16 --memory 512MiB
+  steppe check steppe.toml --effective | grep -v default
 
 All errors are reported at once, by line: of the text, and of what this machine lacks of it, such as
 files, folders and addresses. A port in use is a note, since the running node may hold it. A file
@@ -84,6 +89,9 @@ pub(super) fn run(options: &Check) -> ExitCode {
             let is_asked = options.workers.is_some() || options.memory.is_some();
             let needs = needs.filter(|_| is_asked);
             let sum = needs.map_or(String::new(), |needs| format!("{needs}\n"));
+            if options.effective {
+                return print(&effective(&config, &outcome.files));
+            }
             print(&format!("{file}: ok: {}\n{sum}", summary(&config)))
         }
     }
@@ -177,6 +185,17 @@ fn memory(
         Err((_, FilesError::Budget(_))) => Err(whole(needs).refused().to_string()),
         Err(other) => Err(text(other)),
     }
+}
+
+/// Every setting in a line, behind it the place that it comes from.
+fn effective(config: &Config, files: &Sources<'_>) -> String {
+    let settings = config.settings();
+    let lines = settings.iter().map(|setting| {
+        let place = setting.place.map(|span| files.place(span.start));
+        let place = place.map_or("default".to_owned(), |place| place.to_string());
+        format!("{} = {}  # {place}\n", setting.key, setting.value)
+    });
+    lines.collect()
 }
 
 /// Listeners, routes, rules, upstreams and budget in one line.

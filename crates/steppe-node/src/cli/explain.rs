@@ -13,6 +13,7 @@ use std::time::Instant;
 use clap::Args;
 use hyper::Uri;
 use serde_json::{Map, Value, json};
+use steppe_config::sources::Sources;
 use steppe_http::explain::{
     Asked, Explained, Explanation, Scheme, Unrouted, Verdict, explain, listener_for, target_name,
 };
@@ -132,11 +133,14 @@ pub(super) fn run(options: &Options) -> ExitCode {
         config: &config,
         options,
         listener,
-        text: std::fs::read_to_string(&options.source.config).unwrap_or_default(),
+        files: &outcome.files,
     };
     match options.source.json {
-        true => print(&format!("{:#}\n", shown.json(&explained))),
-        false => print(&shown.text(&explained)),
+        true => {
+            let json = format!("{:#}\n", shown.json(&explained));
+            print(&outcome.files.placed.redacted_files(&json))
+        }
+        false => print(&outcome.files.placed.redacted_files(&shown.text(&explained))),
     }
 }
 
@@ -173,22 +177,22 @@ struct Shown<'a> {
     config: &'a Config,
     options: &'a Options,
     listener: usize,
-    /// Of the file.
-    text: String,
+    files: &'a Sources<'static>,
 }
 
 impl Shown<'_> {
-    /// A line of the file, from 1.
+    /// A line of a file, from 1.
     fn line(&self, at: Option<usize>) -> Option<usize> {
-        let before = self.text.get(..at?)?;
-        Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
+        Some(self.files.place(at?).line)
+    }
+
+    /// The path of a file.
+    fn file(&self, at: Option<usize>) -> Option<&str> {
+        Some(&self.files.file(at?).name)
     }
 
     fn place(&self, at: Option<usize>) -> String {
-        match self.line(at) {
-            Some(line) => format!(" ({}:{line})", self.options.source.config.display()),
-            None => String::new(),
-        }
+        at.map_or(String::new(), |at| format!(" ({})", self.files.place(at)))
     }
 
     fn filter(&self, step: &Explanation) -> (&str, &'static str) {
@@ -268,6 +272,7 @@ impl Shown<'_> {
         let (condition, at) = self.config.condition_at(route, unmet).unzip();
         json!({
             "name": self.config.http.routes[route].name,
+            "file": self.file(self.config.route_at(route)),
             "line": self.line(self.config.route_at(route)),
             "condition": condition,
             "condition_line": self.line(at),
@@ -289,12 +294,14 @@ impl Shown<'_> {
                 "status": status,
                 "why": step.why,
                 "rule": step.rule.map(|rule| rule + 1),
+                "file": self.file(self.rule_at(step)),
                 "line": self.line(self.rule_at(step)),
             })
         });
         let route = explained.route.as_ref().ok().map(|route| {
             json!({
                 "name": self.config.http.routes[*route].name,
+                "file": self.file(self.config.route_at(*route)),
                 "line": self.line(self.config.route_at(*route)),
                 "answers": target_name(&self.config.http, *route),
             })

@@ -6,10 +6,11 @@
 use std::net::SocketAddr;
 
 use steppe_config::mistakes::Mistakes;
+use steppe_config::outside::Nothing;
 use steppe_config::read::Source;
 use steppe_config::tree::{Value, ValueKind};
 
-use super::{Outcome, read_with};
+use super::{Outcome, Text, read_with};
 
 /// The configuration of `steppe run` without a file.
 pub const DEFAULT: &str = include_str!("../default.toml");
@@ -61,7 +62,11 @@ pub fn embedded(amendments: &Amendments) -> Outcome {
             listeners.remove(1);
         }
     };
-    read_with(DEFAULT_NAME, &text, without_tls, |_, _| {})
+    let text = Text {
+        name: DEFAULT_NAME,
+        text: &text,
+    };
+    read_with(text, &mut Nothing, without_tls, |_, _| {})
 }
 
 /// A file with other strings at these paths.

@@ -10,7 +10,9 @@ pub mod log;
 pub mod node;
 pub mod trace;
 
-use steppe_config::key::{Key, OptionalKey, key, of, section};
+use steppe_config::form::ANY;
+use steppe_config::include::INCLUDE as INCLUDE_NAME;
+use steppe_config::key::{Key, OptionalKey, PlaceKey, key, of, place, section};
 use steppe_config::keys;
 use steppe_config::table::{Absent, Kind, Table};
 use steppe_dns::config::{Forwarder, keys as dns};
@@ -29,7 +31,16 @@ use trace::Trace;
 pub static ROOT: Table = Table::new(
     "",
     "Configuration of a Steppe node.",
-    keys! { NODE, ADMIN, LOG, TRACE, HTTP, DNS, PLANE, DISCOVERY },
+    keys! { INCLUDE, NODE, ADMIN, LOG, TRACE, HTTP, DNS, PLANE, DISCOVERY },
+);
+
+/// Other files, which are part of the tree before it is read.
+pub static INCLUDE: PlaceKey = place(
+    INCLUDE_NAME,
+    Kind::List(&Kind::Text(&ANY), 0),
+    "Further files, by path or by a pattern such as \"sites/*.toml\", in byte order after this one; relative to the \
+     folder of the file that names them. Lists of tables are appended; a table or a value that two files give is an \
+     error. Included files may include others, four levels deep. At the top of the file, before the first table.",
 );
 
 pub static NODE: Key<Node> = section("node", &node::TABLE, node::build).or(Absent::Table);

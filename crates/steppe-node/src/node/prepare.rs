@@ -8,7 +8,7 @@ use steppe_net::{Inherited, PreparedServices, ServiceSet};
 
 use crate::admin::{self, Admin};
 use crate::cli::RunOptions;
-use crate::config::{Config, Workers};
+use crate::config::{Config, Origin, Workers};
 use crate::container::memory_limit;
 use crate::demo::{self, Certificate, Demo};
 use crate::needs::{self, Needs};
@@ -21,6 +21,7 @@ pub(super) struct Prepared {
     pub(super) config: Config,
     /// Where it came from; `None`: the embedded default.
     pub(super) file: Option<PathBuf>,
+    pub(super) origin: Origin,
     pub(super) budget: Budget,
     pub(super) workers: usize,
     pub(super) services: Services,
@@ -41,6 +42,7 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     let RunOptions {
         mut config,
         file,
+        origin,
         certificate,
     } = options;
     let limit = memory_limit().context("/proc/meminfo")?;
@@ -80,6 +82,7 @@ pub(super) async fn prepare(options: RunOptions, inherited: Inherited) -> anyhow
     Ok(Prepared {
         config,
         file,
+        origin,
         budget,
         workers,
         services,

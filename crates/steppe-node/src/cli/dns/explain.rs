@@ -7,11 +7,11 @@ mod setting;
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
+use steppe_config::sources::{Place, Sources};
 use steppe_dns::client::{Client, ClientId};
 use steppe_dns::config::{Action, Block};
 use steppe_dns::explain::{By, Decision, HostLine, ListLine, Why, explain};
@@ -78,8 +78,7 @@ pub(super) fn run(options: &Options) -> ExitCode {
     };
     let shown = Shown {
         config: &config,
-        file: &options.source.config,
-        text: std::fs::read_to_string(&options.source.config).unwrap_or_default(),
+        files: &outcome.files,
     };
     let decisions = &explained.decisions;
     if options.source.json {
@@ -111,26 +110,30 @@ pub(super) fn run(options: &Options) -> ExitCode {
 /// What decisions are shown by.
 struct Shown<'a> {
     config: &'a Config,
-    file: &'a Path,
-    /// Of the file.
-    text: String,
+    files: &'a Sources<'static>,
 }
 
 impl Shown<'_> {
-    /// Where a rule stands: its line, from 1.
-    fn rule_line(&self, number: usize) -> Option<usize> {
-        let at = self.config.dns_rule_at(number)?;
-        let before = self.text.get(..at)?;
-        Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
+    /// Where a rule stands.
+    fn rule_place(&self, number: usize) -> Option<Place> {
+        Some(self.files.place(self.config.dns_rule_at(number)?))
     }
 
     /// A rule's number, from 1, and where it stands.
     fn rule_text(&self, number: usize) -> String {
-        let place = match self.rule_line(number) {
-            Some(line) => format!(" ({}:{line})", self.file.display()),
-            None => String::new(),
-        };
+        let place = self.rule_place(number);
+        let place = place.map_or(String::new(), |place| format!(" ({place})"));
         format!("rule {}{place}", number + 1)
+    }
+
+    /// The line of a rule, from 1.
+    fn rule_line(&self, number: usize) -> Option<usize> {
+        Some(self.rule_place(number)?.line)
+    }
+
+    /// The path of the file that has a rule.
+    fn rule_file(&self, number: usize) -> Option<String> {
+        Some(self.rule_place(number)?.file)
     }
 
     /// What a rule does.
@@ -211,6 +214,7 @@ impl Shown<'_> {
             } => json!({
                 "by": "rule",
                 "rule": number + 1,
+                "file": self.rule_file(*number),
                 "line": self.rule_line(*number),
                 "action": self.action(action),
                 "matches": match why {
@@ -235,6 +239,7 @@ impl Shown<'_> {
         let settings = settings.map(|setting| {
             let said = json!({
                 "rule": setting.rule + 1,
+                "file": self.rule_file(setting.rule),
                 "line": self.rule_line(setting.rule),
                 "says": setting.says,
             });

@@ -14,6 +14,10 @@ fn configurations_of_the_pages_are_accepted() {
     let pages = pages.iter().filter(|page| !is_of_the_lab(page));
     let counts = pages.map(|page| {
         page.check_toml(|text| {
+            // The page's test block has the other files.
+            if text.starts_with("include = ") {
+                return Ok(());
+            }
             let report = config::read(&page.name, text).report;
             match report.mistakes() {
                 [] => Ok(()),

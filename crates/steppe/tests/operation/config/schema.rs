@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use steppe_node::config;
 
-/// Where and why a value is refused; empty: accepted. `pattern` is left to editors.
+/// Where and why a value is refused; empty: accepted. Patterns are left to editors, but for that of placeholders.
 fn refusals(schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (keyword, rule) in schema.as_object().expect("a schema is an object") {
@@ -16,9 +16,9 @@ fn refusals(schema: &Value, value: &Value, at: &str) -> Vec<String> {
             "type" => is_type(rule, value),
             "const" => rule == value,
             "enum" => rule.as_array().is_some_and(|names| names.contains(value)),
-            "minimum" => value.as_f64() >= rule.as_f64(),
-            "maximum" => value.as_f64() <= rule.as_f64(),
-            "exclusiveMinimum" => value.as_f64() > rule.as_f64(),
+            "minimum" => value.is_string() || value.as_f64() >= rule.as_f64(),
+            "maximum" => value.is_string() || value.as_f64() <= rule.as_f64(),
+            "exclusiveMinimum" => value.is_string() || value.as_f64() > rule.as_f64(),
             "minItems" => value.as_array().map(|items| items.len() as u64) >= rule.as_u64(),
             "required" => rule.as_array().is_some_and(|names| {
                 let is_there = |name: &Value| value.get(name.as_str().unwrap_or("")).is_some();
@@ -41,6 +41,9 @@ fn refusals(schema: &Value, value: &Value, at: &str) -> Vec<String> {
                 .into_iter()
                 .flatten()
                 .all(|(name, _)| refusals(rule, &json!(name), at).is_empty()),
+            "pattern" if rule == PLACEHOLDER => value
+                .as_str()
+                .is_none_or(|text| text.contains("${env:") || text.contains("${file:")),
             "pattern" | "description" | "default" | "title" | "$schema" | "$comment" => true,
             other => panic!("the validator does not know `{other}`"),
         };
@@ -50,6 +53,8 @@ fn refusals(schema: &Value, value: &Value, at: &str) -> Vec<String> {
     }
     found
 }
+
+const PLACEHOLDER: &str = r"\$\{(env|file):";
 
 fn members(schema: &Value, keyword: &str, value: &Value, at: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -76,6 +81,9 @@ fn accepting(schemas: &Value, value: &Value) -> usize {
 }
 
 fn is_type(rule: &Value, value: &Value) -> bool {
+    if let Value::Array(rules) = rule {
+        return rules.iter().any(|rule| is_type(rule, value));
+    }
     match rule.as_str() {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),
@@ -174,7 +182,7 @@ fn it_refuses_mistakes() {
             json!({ "http": { "filter": { "a": { "kind": "nonsense" } } } }),
             "anyOf",
         ),
-        (json!({ "log": { "level": "warning" } }), "enum"),
+        (json!({ "log": { "level": "warning" } }), "anyOf"),
     ] {
         let refused = refusals(&schema, &wrong, "");
         assert!(

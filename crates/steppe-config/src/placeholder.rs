@@ -1,0 +1,360 @@
+//! Values that come from the environment or from a file: `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}`.
+//!
+//! Invariant: what takes a placeholder's place is read as the value of a string, and shown nowhere: reports, and what is in
+//! force, show the placeholder. Nothing else that begins with `$` changes its meaning; `$${env:` and `$${file:` stand for
+//! themselves without the first `$`. Keys have no placeholders.
+
+use std::path::Path;
+
+use crate::limits::{PLACED_BYTES_MAX, PLACED_FILE_BYTES_MAX, REDACTED_BYTES_MIN};
+use crate::mistake::{Mistake, shown};
+use crate::mistakes::Mistakes;
+use crate::outside::Outside;
+use crate::tree::{Placeholder, Value, ValueKind};
+
+/// The values that have taken the place of placeholders.
+#[derive(Debug, Clone, Default)]
+pub struct Placed {
+    values: Vec<PlacedValue>,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone)]
+struct PlacedValue {
+    value: String,
+    /// The placeholder that it stands for.
+    placeholder: String,
+}
+
+/// A part of a string.
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Text(&'a str),
+    Variable {
+        name: &'a str,
+        default: Option<&'a str>,
+    },
+    File(&'a str),
+}
+
+/// A problem of a placeholder, and a way to mend it.
+struct Problem {
+    message: String,
+    label: &'static str,
+    help: Option<String>,
+}
+
+const VARIABLE: &str = "${env:";
+const FILE: &str = "${file:";
+
+/// Puts values in the place of placeholders.
+pub(crate) struct Placing<'a> {
+    /// The folder that relative paths count from.
+    pub(crate) folder: &'a Path,
+    pub(crate) outside: &'a mut dyn Outside,
+    pub(crate) placed: &'a mut Placed,
+    pub(crate) mistakes: &'a mut Mistakes,
+}
+
+impl Placing<'_> {
+    /// Completes a tree.
+    pub(crate) fn place(&mut self, tree: &mut Value) {
+        match &mut tree.kind {
+            ValueKind::Text(text) if has_placeholder(text) => {
+                match self.placed.fill(text, (self.folder, &mut *self.outside)) {
+                    Ok(filled) => {
+                        let written = std::mem::replace(text, filled).into();
+                        tree.placeholder = Some(Box::new(Placeholder { written }));
+                    }
+                    Err(Problem {
+                        message,
+                        label,
+                        help,
+                    }) => {
+                        let mistake = Mistake::new(tree.span, message).label(label);
+                        self.mistakes.push(Mistake { help, ..mistake });
+                        tree.kind = ValueKind::Refused;
+                    }
+                }
+            }
+            ValueKind::List(items) => items.iter_mut().for_each(|item| self.place(item)),
+            ValueKind::Table(entries) => {
+                let values = entries.iter_mut().map(|entry| &mut entry.value);
+                values.for_each(|value| self.place(value));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has_placeholder(text: &str) -> bool {
+    text.contains(VARIABLE) || text.contains(FILE)
+}
+
+impl Placed {
+    fn fill(
+        &mut self,
+        text: &str,
+        (folder, outside): (&Path, &mut dyn Outside),
+    ) -> Result<String, Problem> {
+        let mut filled = String::new();
+        for part in parts(text)? {
+            match part {
+                Part::Text(text) => filled.push_str(text),
+                Part::Variable { name, default } => {
+                    let placeholder = match default {
+                        Some(default) => format!("{VARIABLE}{name}:-{default}}}"),
+                        None => format!("{VARIABLE}{name}}}"),
+                    };
+                    let value = variable(outside, name, default)?;
+                    filled.push_str(self.keep(value, placeholder)?);
+                }
+                Part::File(path) => {
+                    let value = file(outside, &folder.join(path))?;
+                    filled.push_str(self.keep(value, format!("{FILE}{path}}}"))?);
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    fn keep(&mut self, value: String, placeholder: String) -> Result<&str, Problem> {
+        self.bytes += value.len();
+        if self.bytes > PLACED_BYTES_MAX {
+            return Err(Problem {
+                message: format!("placeholders stand for more than {PLACED_BYTES_MAX} bytes"),
+                label: "this one is too many",
+                help: None,
+            });
+        }
+        self.values.push(PlacedValue { value, placeholder });
+        Ok(&self.values.last().expect("it was pushed").value)
+    }
+
+    /// The text with placeholders again where it has their values, whole or cut by a message.
+    #[must_use]
+    pub fn redacted(&self, text: &str) -> String {
+        redacted(text, &mut self.values.iter())
+    }
+
+    /// The same for values of files alone, which are secrets where those of the environment may be what is asked for.
+    #[must_use]
+    pub fn redacted_files(&self, text: &str) -> String {
+        let is_file = |value: &&PlacedValue| value.placeholder.starts_with(FILE);
+        redacted(text, &mut self.values.iter().filter(is_file))
+    }
+
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+fn redacted(text: &str, values: &mut dyn Iterator<Item = &PlacedValue>) -> String {
+    let mut text = text.to_owned();
+    for PlacedValue { value, placeholder } in values {
+        for value in [value, &*shown(value)] {
+            let value = value.trim_end_matches('…');
+            text = replaced(&text, value, placeholder);
+        }
+    }
+    text
+}
+
+/// The text with `placeholder` wherever it has `value`, or a begin of it that a message has cut.
+fn replaced(text: &str, value: &str, placeholder: &str) -> String {
+    if value.len() < REDACTED_BYTES_MIN {
+        return text.to_owned();
+    }
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let same = rest.bytes().zip(value.bytes());
+        let same = same.take_while(|(one, other)| one == other).count();
+        let is_cut = || same >= REDACTED_BYTES_MIN && rest[same..].starts_with('…');
+        // Another character may begin with the same bytes.
+        if rest.is_char_boundary(same) && (same == value.len() || is_cut()) {
+            replaced.push_str(placeholder);
+            rest = &rest[same..];
+        } else {
+            replaced.push(char);
+            rest = &rest[char.len_utf8()..];
+        }
+    }
+    replaced
+}
+
+fn parts(text: &str) -> Result<Vec<Part<'_>>, Problem> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(at) = next(rest) {
+        let (before, from) = rest.split_at(at);
+        let opening = if from.starts_with(FILE) {
+            FILE
+        } else {
+            VARIABLE
+        };
+        if let Some(before) = before.strip_suffix('$') {
+            parts.extend([Part::Text(before), Part::Text(opening)]);
+            rest = &from[opening.len()..];
+            continue;
+        }
+        parts.push(Part::Text(before));
+        let Some((inner, after)) = from[opening.len()..].split_once('}') else {
+            return Err(Problem {
+                message: format!("`{opening}` has no `}}`"),
+                label: "a placeholder without an end",
+                help: Some(format!("write \"{opening}…}}\"; for the text itself, `$$`")),
+            });
+        };
+        parts.push(part(opening, inner)?);
+        rest = after;
+    }
+    parts.push(Part::Text(rest));
+    Ok(parts)
+}
+
+/// The first byte of the first placeholder.
+fn next(text: &str) -> Option<usize> {
+    let found = [VARIABLE, FILE].map(|opening| text.find(opening));
+    found.into_iter().flatten().min()
+}
+
+fn part<'a>(opening: &str, inner: &'a str) -> Result<Part<'a>, Problem> {
+    if opening == FILE {
+        return match inner {
+            "" => Err(Problem {
+                message: "`${file:}` has no path".to_owned(),
+                label: "no file",
+                help: Some("write \"${file:PATH}\"".to_owned()),
+            }),
+            path => Ok(Part::File(path)),
+        };
+    }
+    let (name, default) = match inner.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inner, None),
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| !byte.is_ascii_digit());
+    if !begins || !name.bytes().all(is_name) {
+        return Err(Problem {
+            message: format!("`{}` is no name of an environment variable", shown(name)),
+            label: "in this placeholder",
+            help: Some("write \"${env:NAME}\" or \"${env:NAME:-default}\"".to_owned()),
+        });
+    }
+    Ok(Part::Variable { name, default })
+}
+
+/// The value of a variable; a default holds where it is not set, or empty, as in a shell.
+fn variable(
+    outside: &mut dyn Outside,
+    name: &str,
+    default: Option<&str>,
+) -> Result<String, Problem> {
+    let value = outside.variable(name);
+    if let (None, Some(default)) = (value.as_ref().filter(|value| !value.is_empty()), default) {
+        return Ok(default.to_owned());
+    }
+    let Some(value) = value else {
+        return Err(Problem {
+            message: format!("the environment variable `{name}` is not set"),
+            label: "not set",
+            help: Some(format!(
+                "set it, or write a default: \"${{env:{name}:-default}}\""
+            )),
+        });
+    };
+    value.into_string().map_err(|_| Problem {
+        message: format!("the environment variable `{name}` is not UTF-8"),
+        label: "this one",
+        help: None,
+    })
+}
+
+/// The text of a file without one newline at its end.
+fn file(outside: &mut dyn Outside, path: &Path) -> Result<String, Problem> {
+    let name = shown(&path.to_string_lossy());
+    let problem = |message| Problem {
+        message,
+        label: "named here",
+        help: None,
+    };
+    let bytes = outside.read(path, PLACED_FILE_BYTES_MAX);
+    let bytes = bytes.map_err(|error| problem(format!("can't read `{name}`: {error}")))?;
+    if bytes.len() > PLACED_FILE_BYTES_MAX {
+        let message = format!("`{name}` is longer than {PLACED_FILE_BYTES_MAX} bytes");
+        return Err(problem(message));
+    }
+    let not_text = |_| problem(format!("`{name}` is not UTF-8"));
+    let mut text = String::from_utf8(bytes).map_err(not_text)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(values: &[(&str, &str)]) -> Placed {
+        let values = values.iter().map(|(value, placeholder)| PlacedValue {
+            value: (*value).to_owned(),
+            placeholder: (*placeholder).to_owned(),
+        });
+        Placed {
+            values: values.collect(),
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn strings_are_split_at_placeholders_alone() {
+        let parts = |text| parts(text).unwrap_or_else(|problem| panic!("{}", problem.message));
+        assert_eq!(parts("${id} $x {y}"), [Part::Text("${id} $x {y}")]);
+        assert_eq!(
+            parts("a${env:B:-c:-d}e"),
+            [
+                Part::Text("a"),
+                Part::Variable {
+                    name: "B",
+                    default: Some("c:-d")
+                },
+                Part::Text("e")
+            ]
+        );
+        assert_eq!(
+            parts("$${env:A}${file:/b c}"),
+            [
+                Part::Text(""),
+                Part::Text("${env:"),
+                Part::Text("A}"),
+                Part::File("/b c"),
+                Part::Text("")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_message_shows_the_placeholder_of_a_value_whole_or_cut() {
+        let long = "s3cret".repeat(20);
+        let placed = placed(&[("hunter22", "${file:a}"), (&long, "${env:B}")]);
+        let redacted = |text: &str| placed.redacted(text);
+        assert_eq!(redacted("`hunter22` is hunter2"), "`${file:a}` is hunter2");
+        let cut = shown(&long);
+        assert_eq!(redacted(&format!("\"{cut}\"")), "\"${env:B}…\"");
+        let cut = shown(&format!("https://a/?{long}"));
+        assert_eq!(redacted(&cut), "https://a/?${env:B}…");
+        // A begin that no message has cut is another word.
+        assert_eq!(redacted("s3cr s3cre hunt"), "s3cr s3cre hunt");
+    }
+}

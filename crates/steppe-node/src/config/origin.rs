@@ -1,0 +1,108 @@
+//! The files that a configuration was read from, and their changes.
+//!
+//! Invariant: a file is stamped before it is read, so that a change in the meantime is seen as one. A pattern is matched
+//! again at every look: a file that appears, or goes, is a change too.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use steppe_config::outside::{Machine, Outside};
+use steppe_net::Watch;
+
+/// The files and patterns that a configuration was read from, under watch.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    files: Watch,
+    patterns: Vec<Pattern>,
+}
+
+/// A pattern of files.
+#[derive(Debug, Clone)]
+struct Pattern {
+    pattern: String,
+    paths_max: usize,
+    seen: Result<Vec<PathBuf>, String>,
+    /// Files that it has matched once since they are others: they may still be written.
+    settling: Option<(Result<Vec<PathBuf>, String>, Watch)>,
+}
+
+impl Origin {
+    /// A configuration that is read from this file next.
+    #[must_use]
+    pub fn of(file: &Path) -> Self {
+        let files = Watch::new([file.to_owned()]);
+        let patterns = Vec::new();
+        Self { files, patterns }
+    }
+
+    /// Waits until a file is another one, or a pattern matches others, and all have come to rest; for ever where there is
+    /// none.
+    ///
+    /// # Cancel safety
+    /// Safe: what was seen is kept.
+    pub async fn changed(&mut self) {
+        if self.files.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(Watch::EVERY).await;
+            let matched = self.patterns.iter_mut().map(Pattern::look);
+            // Each is looked at, whatever the others say.
+            let matched = matched.filter(|is_other| *is_other).count();
+            if self.files.look() || matched > 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl Outside for Origin {
+    fn read(&mut self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+        self.files.add(path.to_owned());
+        Machine.read(path, bytes_max)
+    }
+
+    fn matches(&mut self, pattern: &str, paths_max: usize) -> Result<Vec<PathBuf>, String> {
+        let seen = Machine.matches(pattern, paths_max);
+        self.patterns.push(Pattern {
+            pattern: pattern.to_owned(),
+            paths_max,
+            seen: seen.clone(),
+            settling: None,
+        });
+        seen
+    }
+
+    fn canonical(&mut self, path: &Path) -> io::Result<PathBuf> {
+        // A file that is missing is under watch too.
+        self.files.add(path.to_owned());
+        Machine.canonical(path)
+    }
+
+    fn variable(&mut self, name: &str) -> Option<OsString> {
+        Machine.variable(name)
+    }
+}
+
+impl Pattern {
+    /// True if it matches other files than before, which have come to rest.
+    fn look(&mut self) -> bool {
+        let found = Machine.matches(&self.pattern, self.paths_max);
+        if found == self.seen {
+            self.settling = None;
+            return false;
+        }
+        if let Some((settling, files)) = &self.settling
+            && *settling == found
+            && files.is_current()
+        {
+            self.seen = found;
+            self.settling = None;
+            return true;
+        }
+        let files = Watch::new(found.iter().flatten().cloned());
+        self.settling = Some((found, files));
+        false
+    }
+}
