@@ -20,6 +20,7 @@
 //! - `key.rs`: keys as typed constants
 //! - `typed.rs`, `read.rs`: what is read, and its reader; `defaults.rs`, `fields.rs`: values of absent keys, and of a table
 //! - `schema.rs`, `manual.rs`, `effective.rs`: JSON Schema, `FILE(5)`, what is in force
+//! - `format.rs`: the layout of a file
 //! - `taken.rs`: a record of the keys that are read, for tests
 
 pub mod choice;
@@ -27,6 +28,7 @@ mod defaults;
 pub mod effective;
 pub mod fields;
 pub mod form;
+pub mod format;
 pub mod include;
 pub mod key;
 pub mod limits;

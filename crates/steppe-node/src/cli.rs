@@ -10,6 +10,7 @@ mod code;
 mod console;
 mod dns;
 mod explain;
+mod format;
 mod health;
 mod manual;
 mod plane;
@@ -77,6 +78,9 @@ enum Command {
     /// Checks a configuration, and reports every error
     #[command(after_help = check::HELP)]
     Check(check::Check),
+    /// Formats configuration files
+    #[command(after_help = format::HELP)]
+    Fmt(format::Format),
     /// Checks whether a running node is ready
     #[command(after_help = health::HELP)]
     Health(health::Health),
@@ -183,6 +187,7 @@ Examples:
                                   DNS on :5300, admin on :9900
   steppe run -c steppe.toml       a configuration of your own
   steppe check steppe.toml        all errors of a configuration, at once
+  steppe fmt steppe.toml          one layout for configuration files
   steppe top                      a running node, live
   steppe cert example.com         the certificates of a server, and their problems
   steppe explain GET http://a.example/x
@@ -256,6 +261,7 @@ pub fn main_with(
     match cli.command {
         Command::Run(options) => self::run(options, run),
         Command::Check(options) => check::run(&options),
+        Command::Fmt(options) => format::run(&options),
         Command::Health(options) => health::run(options),
         Command::Cert(options) => cert::run(&options),
         Command::Dns(dns) => self::dns::run(dns),

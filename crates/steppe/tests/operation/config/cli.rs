@@ -236,3 +236,31 @@ fn help_has_examples_and_exit_codes() {
          11  and above, for `plane call`: the call ended with another status than ok (see its help)
     "#]].assert_eq(text(&output.stdout));
 }
+
+#[test]
+fn fmt_changes_the_layout_of_a_file_and_nothing_that_it_says() {
+    let scratch = Scratch::new("fmt");
+    let file = scratch.write(
+        "steppe.toml",
+        "[node]\n\n\n  watch=false # why\n[[http.listener]]\nlisten='127.0.0.1:0'\n",
+    );
+    let link = scratch.join("link.toml");
+    std::os::unix::fs::symlink(&file, &link).expect("it is ours");
+    let run = |args: &[&str]| {
+        let mut command = Steppe::command();
+        let output = command.arg("fmt").args(args).output().expect("it runs");
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    let link = link.to_str().expect("text");
+    let (code, said, _) = run(&["--check", link]);
+    assert_eq!((code, said), (Some(1), format!("{link}\n").into_bytes()));
+    assert_eq!(run(&[link]).0, Some(0));
+    let expected = "[node]\n\nwatch = false # why\n\n[[http.listener]]\nlisten = '127.0.0.1:0'\n";
+    let formatted = std::fs::read_to_string(&file).expect("a text");
+    assert_eq!(formatted, expected);
+    assert_eq!(run(&["--check", link]).0, Some(0));
+    scratch.write("steppe.toml", "[node\n");
+    let (code, _, told) = run(&[link]);
+    let told = String::from_utf8(told).expect("text");
+    assert!(code == Some(1) && told.contains("link.toml:1:6"), "{told}");
+}
