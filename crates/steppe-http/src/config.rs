@@ -143,6 +143,8 @@ pub enum Target {
     Upstream(usize),
     /// A folder. The route's path is literal up to its `{rest*}`, which is looked up there.
     Files(Files),
+    /// Clients are sent elsewhere.
+    Redirect(Redirect),
 }
 
 /// A folder that is served.
@@ -176,7 +178,7 @@ impl Target {
     pub fn upstream(&self) -> Option<usize> {
         match self {
             Self::Upstream(index) => Some(*index),
-            Self::Files(_) => None,
+            Self::Files(_) | Self::Redirect(_) => None,
         }
     }
 }

@@ -56,7 +56,8 @@ pub struct Explained {
     pub passed_over: Vec<(usize, Unmet)>,
     /// What its filters say, in their order, up to the one that answers.
     pub steps: Vec<Explanation>,
-    /// What is asked of the route's target, where no filter answers: a path in normal form, and a query.
+    /// What is asked of the route's target, where no filter answers: a path in normal form, and a query; of a
+    /// redirect, its `Location`.
     pub target: Option<String>,
 }
 
@@ -199,7 +200,10 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         route: Ok(index),
         passed_over,
         steps,
-        target: Some(target_of(&head)),
+        target: Some(match &config.routes[index].target {
+            Target::Redirect(redirect) => redirect.location(&head)?,
+            _ => target_of(&head),
+        }),
     })
 }
 
@@ -385,6 +389,7 @@ fn target_of(head: &RequestHead) -> String {
 pub fn target_name(config: &config::Gateway, route: usize) -> String {
     match &config.routes[route].target {
         Target::Files(files) => format!("files of {}", files.root.display()),
+        Target::Redirect(redirect) => format!("a redirect with {}", redirect.status),
         Target::Upstream(index) => match config.upstreams.get(*index) {
             Some(upstream) => format!("upstream {}", upstream.name),
             None => "the DNS forwarder".to_owned(),

@@ -1,9 +1,10 @@
 //! `redirect`: sends clients elsewhere.
 
-use super::{About, Filter, Step, refusal};
+use super::{About, Filter, Step, respond_with};
 use crate::config::Redirect;
 use crate::error::GatewayError;
 use crate::head::RequestHead;
+use crate::respond::Respond;
 
 /// Answers every request with a `Location` (RFC 9110 §10.2.2).
 #[derive(Debug)]
@@ -19,6 +20,25 @@ impl RedirectFilter {
 
 impl Filter for RedirectFilter {
     fn begin(&self, _: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
+        self.0.answer(head).map(Step::Respond)
+    }
+}
+
+impl Redirect {
+    /// The response to `head`.
+    ///
+    /// # Errors
+    /// Where what it inserts is not valid text.
+    pub fn answer(&self, head: &RequestHead) -> Result<Respond, GatewayError> {
+        let fields = vec![("location".to_owned(), self.location(head)?)];
+        Ok(respond_with(self.status, "", fields))
+    }
+
+    /// The URL that the client of `head` is sent to.
+    ///
+    /// # Errors
+    /// Where what it inserts is not valid text.
+    pub fn location(&self, head: &RequestHead) -> Result<String, GatewayError> {
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| GatewayError::bad_request());
         let query = match head.query() {
             Some(query) => format!("?{}", text(query)?),
@@ -29,9 +49,7 @@ impl Filter for RedirectFilter {
             ("{path}", text(head.path())?),
             ("{query}", &query),
         ];
-        let location = filled(&self.0.to, &parts);
-        let fields = vec![("location".to_owned(), location)];
-        Ok(refusal(self.0.status, "", fields))
+        Ok(filled(&self.to, &parts))
     }
 }
 

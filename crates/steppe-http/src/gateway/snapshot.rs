@@ -70,6 +70,7 @@ pub(super) enum RouteTarget {
     Servers(Rc<Pool>),
     Respond(config::Respond),
     Files(Served),
+    Redirect(config::Redirect),
     /// With what of it is asked.
     Guest(Arc<dyn Guest>, String),
 }
@@ -225,6 +226,7 @@ impl WorkerRoute {
         let config = &gateway.config.routes[index];
         let target = match &config.target {
             Target::Files(files) => RouteTarget::Files(Served::new(files, &config.path)),
+            Target::Redirect(redirect) => RouteTarget::Redirect(redirect.clone()),
             Target::Upstream(upstream) => match &gateway.config.upstreams[*upstream].kind {
                 UpstreamKind::Respond(respond) => RouteTarget::Respond(respond.clone()),
                 UpstreamKind::Guest(GuestAddress { guest, resource }) => {
@@ -257,7 +259,7 @@ impl WorkerRoute {
                 .collect(),
             total: config.total.or(match &target {
                 RouteTarget::Servers(pool) => pool.settings().timeouts.total,
-                RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(..) => None,
+                _ => None,
             }),
             fallback: fallback(gateway, &target),
             target,
@@ -268,7 +270,7 @@ impl WorkerRoute {
     pub(super) fn pool(&self) -> Option<&Rc<Pool>> {
         match &self.target {
             RouteTarget::Servers(pool) => Some(pool),
-            RouteTarget::Respond(_) | RouteTarget::Files(_) | RouteTarget::Guest(..) => None,
+            _ => None,
         }
     }
 }

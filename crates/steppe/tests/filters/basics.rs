@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use steppe_testkit::{Document, Message, NodeConfig, RawOrigin, Steppe, SteppeBuilder};
+use steppe_testkit::{
+    Document, Message, NodeConfig, RawOrigin, Steppe, SteppeBuilder, observe_until,
+};
 
 /// "open sesame", by bcrypt.
 const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
@@ -252,6 +254,52 @@ fn clients_are_sent_elsewhere() {
         Some("https://new.example/b%0D%0AX:y?c={host}")
     );
     assert_eq!(origin.accepted(), 0);
+}
+
+/// A route that redirects needs no upstream; its filters run first.
+#[test]
+fn clients_of_a_route_are_sent_elsewhere() {
+    let config = NodeConfig::bare()
+        .set("log.access.file", "{scratch}/access.log")
+        .set("log.access.format", "json")
+        .add_filter("edit", |f| {
+            f.with_toml("kind = \"transform\"\npath = [{ pattern = \"^/old\", to = \"/new\" }]")
+        })
+        .add_route("short", |r| {
+            let r = r.path("/old/{rest*}").filters(["edit"]);
+            r.set("redirect", "https://new.example{path}{query}")
+        })
+        .add_route("table", |r| {
+            r.path("/{rest*}")
+                .set("redirect.to", "//{host}/")
+                .set("redirect.status", 303)
+        });
+    let node = builder().start(&config);
+    let answer = ask(&node, "GET /old/a?b={path}", "");
+    assert_eq!(answer.status(), 308);
+    let location = answer.field("location");
+    assert_eq!(location, Some("https://new.example/new/a?b={path}"));
+    let answer = ask(&node, "HEAD /x", "");
+    assert_eq!(
+        (answer.status(), answer.field("content-length")),
+        (303, Some("0"))
+    );
+    assert_eq!(answer.field("location"), Some("//a.example/"));
+    let answer = ask(&node, "POST /y", "Content-Length: 2\r\n\r\nhi");
+    assert_eq!(answer.status(), 303);
+    let path = node.scratch().join("access.log");
+    let log = observe_until(
+        "three lines",
+        || fs::read_to_string(&path).unwrap_or_default(),
+        |log| log.lines().count() == 3,
+    );
+    assert!(
+        !log.contains("\"upstream\"") && !log.contains("\"filter\""),
+        "{log}"
+    );
+    let metrics = node.admin_get("/metrics").text();
+    let series = "steppe_http_requests_total{route=\"table\",status=\"3xx\",upstream=\"-\"} 2";
+    assert!(metrics.contains(series), "{metrics}");
 }
 
 #[test]

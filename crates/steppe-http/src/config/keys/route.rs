@@ -22,20 +22,21 @@ use steppe_mem::limits::BUDGET_BYTES_MAX;
 use unreachable::{Predicates, Shape};
 
 use super::forms::{self, FIELD_NAME, FIELD_VALUE};
-use crate::config::{ClientCertMatch, Files, HostPattern, Route, Target};
+use super::redirect;
+use crate::config::{ClientCertMatch, Files, HostPattern, Redirect, Route, Target};
 use crate::limits::ROUTE_BUDGET_MIN;
 use crate::path::{PathPattern, PatternSegment};
 
 /// `[[http.route]]`.
 pub static TABLE: Table = Table::new(
     "http.route",
-    "Routes of requests to upstreams or folders. Of those that match a request, the one with the \
+    "Routes of requests to upstreams, folders or other URLs. Of those that match a request, the one with the \
      most specific host is taken, then the most specific path, the most predicates, the first in \
      the file. A request that matches none gets 404, or 405 with `Allow` if only its method \
      differs.",
-    keys! { NAME, HOST, PATH, METHODS, HEADERS, QUERY, CLIENT_CERT, FILTERS, UPSTREAM, FILES, BUDGET, TIMEOUTS },
+    keys! { NAME, HOST, PATH, METHODS, HEADERS, QUERY, CLIENT_CERT, FILTERS, UPSTREAM, FILES, REDIRECT, BUDGET, TIMEOUTS },
 )
-.needing(Needs::One(&["upstream", "files"]));
+.needing(Needs::One(&["upstream", "files", "redirect"]));
 
 static NAME: Key<String> = key(
     "name",
@@ -139,6 +140,14 @@ pub static UPSTREAM: OptionalKey<String> = key(
 /// The folder that it serves.
 pub static FILES: OptionalKey<Files> = section("files", &files::TABLE, files::build);
 
+/// Where its clients are sent.
+static REDIRECT: OptionalKey<Redirect> = key(
+    "redirect",
+    redirect::of_route(),
+    "URL that clients are sent to, instead of an upstream: the value of `Location`, or a table with \
+     `to` and `status`.",
+);
+
 /// Its part of the memory budget of the node.
 pub static BUDGET: OptionalKey<u64> = key(
     "budget",
@@ -179,9 +188,10 @@ pub struct Names<'a> {
 /// The route that a table describes; `None`: a value of it is invalid, and its mistake was reported.
 #[must_use]
 pub fn build(route: &Fields, names: &Names<'_>) -> Option<Route> {
-    let target = match route.get(&FILES)? {
-        Some(files) => Target::Files(files),
-        None => Target::Upstream(*names.upstreams.get(route.get(&UPSTREAM)??.as_str())?),
+    let target = match (route.get(&FILES)?, route.get(&REDIRECT)?) {
+        (Some(files), _) => Target::Files(files),
+        (None, Some(redirect)) => Target::Redirect(redirect),
+        (None, None) => Target::Upstream(*names.upstreams.get(route.get(&UPSTREAM)??.as_str())?),
     };
     let filters = route.get(&FILTERS)?;
     let filters = filters
@@ -218,6 +228,7 @@ pub fn check(routes: &[&Fields], mistakes: &mut Mistakes) {
                     .help("metrics and logs identify routes by their names"),
             );
         }
+        targets(route, mistakes);
         files(route, mistakes);
         methods(route, mistakes);
     }
@@ -245,19 +256,35 @@ fn predicates(route: &Fields) -> Option<(Span, Vec<HostPattern>, Predicates)> {
     Some((at, hosts, predicates))
 }
 
+/// One thing alone answers.
+fn targets(route: &Fields, mistakes: &mut Mistakes) {
+    let targets = [
+        (&UPSTREAM.spec, "an upstream answers"),
+        (&FILES.spec, "a folder answers"),
+        (&REDIRECT.spec, "a redirect answers"),
+    ];
+    let mut given = targets
+        .into_iter()
+        .filter_map(|(key, label)| Some((route.value(key)?, label)));
+    if let (Some((first, first_label)), Some((second, label))) = (given.next(), given.next()) {
+        let message = "a route has one of `upstream`, `files` and `redirect`";
+        mistakes.push(
+            Mistake::new(second.span, message)
+                .label(label)
+                .also(first.span, first_label)
+                .help("take one of them out"),
+        );
+    }
+    if let Some(redirect) = route.within(&REDIRECT) {
+        redirect::check(redirect, mistakes);
+    }
+}
+
 /// Which file is meant must follow from the rest of the path alone.
 fn files(route: &Fields, mistakes: &mut Mistakes) {
     let (Some(files), Some(path)) = (route.value(&FILES.spec), route.value(&PATH.spec)) else {
         return;
     };
-    if let Some(upstream) = route.value(&UPSTREAM.spec) {
-        mistakes.push(
-            Mistake::new(files.span, "a route has one of `upstream` and `files`")
-                .label("a folder answers")
-                .also(upstream.span, "an upstream answers")
-                .help("take one of them out"),
-        );
-    }
     if let Some(fields) = files.fields() {
         files::check(fields, mistakes);
     }

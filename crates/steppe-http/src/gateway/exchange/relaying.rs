@@ -59,6 +59,11 @@ impl Exchange {
                 let head = self.core.head.take().expect("no attempt has begun");
                 self.start(Attempt::files(head, served, &route.lease)?, now)
             }
+            RouteTarget::Redirect(redirect) => {
+                let head = self.core.head.as_ref().expect("no attempt has begun");
+                let respond = redirect.answer(head)?;
+                self.start_respond(&respond, Author::Gateway, now)
+            }
             RouteTarget::Guest(guest, resource) => {
                 let visit = guest.receive(GuestRequest {
                     resource,

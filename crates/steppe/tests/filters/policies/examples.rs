@@ -153,9 +153,7 @@ fn a_static_site_with_lifetimes_and_an_error_page() {
     let folder = Scratch::new("site");
     let page = "<p>the same words over and over</p>\n".repeat(200);
     folder.write("index.html", &page);
-    let config = config("static-site.toml")
-        .route("www", |r| r.set("files.root", folder.path()))
-        .route("site", |r| r.set("files.root", folder.path()));
+    let config = config("static-site.toml").route("site", |r| r.set("files.root", folder.path()));
     let node = Steppe::builder()
         .with_file("404.html", "<p>Not here.</p>\n")
         .start(&config);

@@ -279,3 +279,18 @@ upstream = "api"
         (&passed_over, &json!("rest"))
     );
 }
+
+/// A route that redirects says where to.
+#[test]
+fn a_redirect_says_where_to() {
+    let scratch = Scratch::new("explain-redirect");
+    let config = "[[http.listener]]\nlisten = \"127.0.0.1:8080\"\n[[http.route]]\nname = \"www\"\n\
+        redirect = \"https://example.com{path}{query}\"\n";
+    let (code, said) = explain_by(
+        config,
+        &scratch,
+        &["GET", "http://www.example.com/a/../b?c"],
+    );
+    let expected = "  served by a redirect with 308: https://example.com/b?c\n";
+    assert!(code == Some(0) && said.ends_with(expected), "{said}");
+}
