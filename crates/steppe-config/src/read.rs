@@ -611,6 +611,7 @@ fn takes(kind: &Kind, value: &Value) -> bool {
         | (Kind::Boolean, ValueKind::Boolean(_))
         | (Kind::Integer(..) | Kind::Real(_), ValueKind::Integer(_))
         | (Kind::Text(_) | Kind::Size(..), ValueKind::Text(_))
+        | (Kind::List(..), ValueKind::List(_))
         | (Kind::Table(_) | Kind::Map(..), ValueKind::Table(_)) => true,
         _ => false,
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use steppe_net::ListenAddress;
 
-use crate::path::PathPattern;
+use crate::path::{FilePattern, PathPattern};
 
 mod authentication;
 mod error_pages;
@@ -160,6 +160,19 @@ pub struct Files {
     pub fallback_for: FallbackFor,
     /// Encoded forms that lie beside files, the dearest first.
     pub precompressed: Vec<Coding>,
+    /// Folders without an index are listed.
+    pub listing: bool,
+    /// Lifetimes of files: the first whose pattern matches a file is sent with it.
+    pub cache_control: Vec<CacheControl>,
+}
+
+/// A lifetime of files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheControl {
+    /// The files.
+    pub files: FilePattern,
+    /// The value of `Cache-Control` (RFC 9111 §5.2).
+    pub value: String,
 }
 
 /// Paths that a fallback is served for, where they lead to no file.

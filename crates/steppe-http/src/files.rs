@@ -3,7 +3,7 @@
 //! Invariant: a worker never blocks on a disk: what is not in the page cache is looked up and
 //! read on a blocking thread. Each chunk of content is charged before it is read.
 //!
-//! Non-goals: directory listings, and methods other than GET and HEAD. `lookup` decides which
+//! Non-goals: methods other than GET and HEAD. `lookup` decides which
 //! paths are served; `steppe-net` guarantees that no file outside of the folder is opened.
 //! Spec: RFC 9110 §8, §13, §14.
 
@@ -11,6 +11,7 @@ mod answer;
 mod coding;
 mod condition;
 mod content;
+mod listing;
 mod lookup;
 pub(crate) mod media_type;
 mod multipart;
@@ -36,6 +37,7 @@ pub(crate) use multipart::Multipart;
 use answer::{Answer, Asked, Variant};
 pub(crate) use coding::Accepted;
 use content::{BudgetWait, Content};
+use listing::Listing;
 use lookup::{Found, Lookup, Names};
 
 /// The folder that a route serves, on one worker.
@@ -61,6 +63,8 @@ pub struct FileResponder {
 enum State {
     /// A thread looks for the file.
     Looking(RequestHead, Variant, DiskTask<io::Result<Found>>),
+    /// A thread lists the folder.
+    Listing(Variant, Listing),
     /// This is the response.
     Answered(ResponseHead),
     /// The head was taken; content follows.
@@ -111,7 +115,7 @@ impl FileResponder {
         let now = clock::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            found => return Ok(Self::answered(lease, answer(asked, &head, found)?)),
+            found => return Ok(Self::settled(asked, settle(asked, &head, found)?)),
         }
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
@@ -119,9 +123,26 @@ impl FileResponder {
         Ok(Self::at(lease, state, Content::Nothing))
     }
 
+    fn settled(asked: Asked<'_>, settled: Settled) -> Self {
+        match settled {
+            Settled::Answered(answer) => Self::answered(asked.lease, answer),
+            Settled::Listing(listing) => {
+                let state = State::Listing(asked.variant, listing);
+                Self::at(asked.lease, state, Content::Nothing)
+            }
+        }
+    }
+
     fn answered(lease: &Lease, answer: Answer) -> Self {
         let Answer { head, content } = answer;
         Self::at(lease, State::Answered(head), content)
+    }
+
+    /// The head of an answer, whose content follows.
+    fn send(&mut self, Answer { head, content }: Answer) -> ResponseHead {
+        self.content = content;
+        self.state = State::Sending;
+        head
     }
 
     fn at(lease: &Lease, state: State, content: Content) -> Self {
@@ -134,14 +155,23 @@ impl FileResponder {
     }
 }
 
-fn answer(
+/// The outcome of a lookup.
+enum Settled {
+    Answered(Answer),
+    Listing(Listing),
+}
+
+fn settle(
     asked: Asked<'_>,
     head: &RequestHead,
     found: io::Result<Found>,
-) -> Result<Answer, GatewayError> {
+) -> Result<Settled, GatewayError> {
     let answer = match found {
         Ok(Found::File(found)) => answer::file(asked, head, found),
         Ok(Found::Folder) => answer::redirect(asked, head),
+        Ok(Found::Unindexed(folder)) => {
+            return listing::start(folder, asked.lease).map(Settled::Listing);
+        }
         Ok(Found::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
             // The folder itself does not exist.
@@ -150,7 +180,7 @@ fn answer(
             _ => return Err(GatewayError::file(&error)),
         },
     };
-    Ok(answer?)
+    Ok(Settled::Answered(answer?))
 }
 
 impl Responder for FileResponder {
@@ -161,10 +191,20 @@ impl Responder for FileResponder {
                 variant: *variant,
                 lease: &self.lease,
             };
-            let Answer { head, content } = answer(asked, head, found)?;
-            self.content = content;
-            self.state = State::Sending;
-            return Poll::Ready(Ok(head));
+            match settle(asked, head, found)? {
+                Settled::Answered(answer) => return Poll::Ready(Ok(self.send(answer))),
+                Settled::Listing(listing) => self.state = State::Listing(asked.variant, listing),
+            }
+        }
+        if let State::Listing(variant, listing) = &mut self.state {
+            let page = ready!(listing.poll(cx)).and_then(|page| page);
+            let page = page.map_err(|error| GatewayError::file(&error))?;
+            let asked = Asked {
+                variant: *variant,
+                lease: &self.lease,
+            };
+            let answer = answer::listing(asked, page)?;
+            return Poll::Ready(Ok(self.send(answer)));
         }
         Poll::Ready(match std::mem::replace(&mut self.state, State::Sending) {
             State::Answered(head) => Ok(head),

@@ -266,6 +266,27 @@ pub const ACCESS_VALUE_BYTES_MAX: usize = 1 << 10;
 /// Bytes of a path below a served folder, what ends it included: the kernel takes no more.
 pub const FILE_PATH_BYTES_MAX: usize = 4096;
 
+/// Entries of a list of a folder: as many as one reads, and a page of some 200 KiB.
+pub const LISTING_ENTRIES_MAX: usize = 1000;
+
+/// Entries of a folder that are looked at for its list: a few system calls each.
+pub const LISTING_SEEN_MAX: usize = 16 << 10;
+
+/// Bytes of the page with a list.
+pub const LISTING_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a pattern of files, and how often it has `*`: each costs a pass over a path.
+pub const FILE_PATTERN_BYTES_MAX: usize = 256;
+
+/// The same of `*`.
+pub const FILE_PATTERN_STARS_MAX: usize = 8;
+
+/// Lifetimes of one folder: each is compared with the path of a file.
+pub const CACHE_CONTROLS_MAX: usize = 64;
+
+/// Bytes of a `Cache-Control`. Registered directives take some 300 together.
+pub const CACHE_CONTROL_BYTES_MAX: usize = 512;
+
 /// Ranges of one response. Players and viewers of documents ask for a few; each costs a part
 /// with fields of its own.
 pub const RANGES_MAX: usize = 16;

@@ -8,6 +8,7 @@
 //! Non-goals: the query (it begins at the first `?`, which the caller finds), `*` of `OPTIONS`, and
 //! the authority of `CONNECT`. Spec: RFC 3986 §3.3, §5.2.4, §6.2.2; RFC 9110 §4.2.3.
 
+mod glob;
 mod normalize;
 mod pattern;
 
@@ -15,6 +16,7 @@ use std::cmp::Ordering;
 
 use memchr::{memchr, memchr2};
 
+pub use glob::{FilePattern, FilePatternError};
 pub use normalize::{Normalized, PathError, is_clean, normalize, normalize_in_place};
 pub use pattern::{PathPattern, PatternError, PatternErrorKind, PatternSegment};
 

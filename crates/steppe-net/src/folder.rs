@@ -16,12 +16,13 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io::{self, IoSliceMut};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use steppe_mem::Buffer;
 
@@ -56,7 +57,7 @@ pub enum Opened {
     /// A regular file.
     File(File),
     /// A folder.
-    Folder,
+    Folder(FolderHandle),
     /// Nothing that is served: no such file, a path that leaves the folder, or a special file.
     Nothing,
 }
@@ -68,6 +69,29 @@ pub struct File {
     /// Its metadata when it was opened.
     pub status: FileStatus,
     mode: ReadMode,
+}
+
+/// A folder below the one that is served, open for reading.
+#[derive(Debug)]
+pub struct FolderHandle(OwnedFd);
+
+/// A folder whose entries are read on a blocking thread.
+#[derive(Debug)]
+pub struct FolderContents {
+    handle: OwnedFd,
+    root: Root,
+    path: CString,
+}
+
+/// A file or folder in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its name there.
+    pub name: &'a [u8],
+    /// Else it is a regular file.
+    pub is_folder: bool,
+    /// Its metadata, or that of what a link leads to.
+    pub status: FileStatus,
 }
 
 /// A file's metadata.
@@ -192,6 +216,95 @@ impl Root {
             }
             Err(error) if self.lookup == Lookup::Cached => Err(cached_lookup_error(error)),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Root {
+    /// The entries of `folder`, which was opened at `path` below this.
+    #[must_use]
+    pub fn contents(&self, FolderHandle(handle): FolderHandle, path: CString) -> FolderContents {
+        let root = Self {
+            handle: Arc::clone(&self.handle),
+            lookup: Lookup::Blocking,
+        };
+        FolderContents { handle, root, path }
+    }
+}
+
+impl FolderContents {
+    /// Its path below the folder that is served.
+    #[must_use]
+    pub fn path(&self) -> &CStr {
+        &self.path
+    }
+
+    /// Reads it on a blocking thread.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`] if too many disk tasks are queued.
+    pub fn read<T: Send + 'static>(
+        self,
+        read: impl FnOnce(Self) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<DiskTask<io::Result<T>>> {
+        DiskTask::start(move || read(self))
+    }
+
+    /// Calls `each` with every file and folder that can be opened by its name, in no order, until it says to stop.
+    /// Links are judged as [`Root::open`] judges them. Names that begin with a dot are left out. Blocks.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn for_each(
+        &self,
+        is_served: impl Fn(&[u8]) -> bool,
+        mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for entry in Dir::read_from(&self.handle)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(b".") {
+                continue;
+            }
+            let Some((is_folder, status)) = self.status_of(name, &is_served) else {
+                continue;
+            };
+            let name = name.to_bytes();
+            let entry = Entry {
+                name,
+                is_folder,
+                status,
+            };
+            if each(entry).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind of an entry, true for a folder; `None`: it is neither that nor a file, it is gone, or is not served.
+    fn status_of(
+        &self,
+        name: &CStr,
+        is_served: &impl Fn(&[u8]) -> bool,
+    ) -> Option<(bool, FileStatus)> {
+        let status = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::RegularFile => Some((false, FileStatus::of(&status))),
+            FileType::Directory => Some((true, FileStatus::of(&status))),
+            FileType::Symlink => {
+                let path = [self.path.to_bytes(), b"/", name.to_bytes()].concat();
+                let path = CString::new(path).ok()?;
+                match self.root.open(&path, is_served).ok()? {
+                    Opened::File(file) => Some((false, file.status)),
+                    Opened::Folder(FolderHandle(handle)) => {
+                        let status = rustix::fs::fstat(handle).ok()?;
+                        Some((true, FileStatus::of(&status)))
+                    }
+                    Opened::Nothing => None,
+                }
+            }
+            _ => None,
         }
     }
 }
@@ -378,7 +491,7 @@ fn opened_as(handle: OwnedFd) -> Result<Opened, Errno> {
             status: FileStatus::of(&status),
             mode: ReadMode::NoWait,
         }),
-        FileType::Directory => Opened::Folder,
+        FileType::Directory => Opened::Folder(FolderHandle(handle)),
         _ => Opened::Nothing,
     })
 }

@@ -86,7 +86,9 @@ pub use deadline::{Deadline, Deadlines};
 pub use disk::DiskTask;
 pub use drain::{Drain, Phase};
 pub use file_limit::{FileLimit, raise_file_limit};
-pub use folder::{File, FileStatus, Folder, Opened, Reading, Root};
+pub use folder::{
+    Entry, File, FileStatus, Folder, FolderContents, FolderHandle, Opened, Reading, Root,
+};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use probe::probe;

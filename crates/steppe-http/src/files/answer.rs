@@ -80,6 +80,28 @@ pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, O
     words(asked, 301, &[(b"location", &location)])
 }
 
+/// The list of a folder. Of it nothing is loaded or run.
+pub(super) fn listing(asked: Asked<'_>, page: Buffer) -> Result<Answer, OverBudget> {
+    let mut draft = Draft::new(asked, 200)?;
+    for (name, value) in [
+        (&b"content-type"[..], &b"text/html; charset=utf-8"[..]),
+        (b"cache-control", b"no-cache"),
+        (b"content-security-policy", LISTING_POLICY),
+        (b"x-content-type-options", b"nosniff"),
+    ] {
+        draft.fields.append(name, value)?;
+    }
+    // Most lists are short, and the page has room for the longest.
+    let mut fitting = Buffer::take(asked.lease, page.len())?;
+    fitting.put(page.filled()).expect("it was taken for it");
+    drop(page);
+    let length = fitting.len() as u64;
+    draft.content(length, || Content::Words(fitting))
+}
+
+const LISTING_POLICY: &[u8] =
+    b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// A response with the file, or with the ranges that `head` asks for.
 pub(super) fn file(
     asked: Asked<'_>,
@@ -90,12 +112,14 @@ pub(super) fn file(
         file,
         media_type,
         coding,
+        cache_control,
     } = found;
+    let cache_control = cache_control.as_deref();
     let validators = Validators::of(file.status, date::since_epoch());
     let bytes = file.status.bytes;
     match condition::check(&head.fields, &validators) {
         Verdict::Failed => return words(asked, 412, &[]),
-        Verdict::NotModified => return not_modified(asked, &validators),
+        Verdict::NotModified => return not_modified(asked, &validators, cache_control),
         Verdict::Proceed => {}
     }
     let wanted = if asked.variant.is_head {
@@ -110,6 +134,7 @@ pub(super) fn file(
     };
     let mut draft = Draft::new(asked, status)?;
     draft.validators(&validators)?;
+    draft.lifetime(cache_control)?;
     if let Some(coding) = coding {
         draft
             .fields
@@ -151,9 +176,14 @@ fn wanted(fields: &FieldBlock, validators: &Validators, bytes: u64) -> Wanted {
     }
 }
 
-fn not_modified(asked: Asked<'_>, validators: &Validators) -> Result<Answer, OverBudget> {
+fn not_modified(
+    asked: Asked<'_>,
+    validators: &Validators,
+    cache_control: Option<&str>,
+) -> Result<Answer, OverBudget> {
     let mut draft = Draft::new(asked, 304)?;
     draft.validators(validators)?;
+    draft.lifetime(cache_control)?;
     Ok(draft.finish(ContentLength::Empty, Content::Nothing))
 }
 
@@ -191,6 +221,13 @@ impl<'a> Draft<'a> {
         }
         self.fields
             .append(b"last-modified", &validators.last_modified())
+    }
+
+    /// RFC 9110 §15.4.5: 304 has what 200 would have.
+    fn lifetime(&mut self, cache_control: Option<&str>) -> Result<(), OverBudget> {
+        cache_control.map_or(Ok(()), |value| {
+            self.fields.append(b"cache-control", value.as_bytes())
+        })
     }
 
     fn range(self, file: File, range: Range<u64>) -> Result<Answer, OverBudget> {

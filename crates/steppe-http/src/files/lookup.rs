@@ -4,20 +4,20 @@
 //! the segments that the route was matched with, or is the fallback of the configuration. Where
 //! links lead elsewhere, that path has no hidden segment either.
 //!
-//! Non-goals: directory listings.
+//! Non-goals: lists of folders, which `listing` writes.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
 
 use steppe_mem::{Buffer, Lease, OverBudget};
-use steppe_net::{File, Opened, Root};
+use steppe_net::{File, FolderContents, Opened, Root};
 
 use super::coding::Accepted;
 use super::media_type;
 use crate::config::{Coding, FallbackFor, Files};
 use crate::limits::FILE_PATH_BYTES_MAX;
-use crate::path::{SegmentNames, decoded};
+use crate::path::{FilePattern, SegmentNames, decoded};
 
 /// Files that stand for others.
 #[derive(Debug)]
@@ -25,7 +25,12 @@ pub(super) struct Names {
     index: String,
     fallback: Option<Arc<str>>,
     fallback_for: FallbackFor,
+    cache_control: Option<Rules>,
+    listing: bool,
 }
+
+/// Lifetimes of files, of which the first that matches counts.
+type Rules = Arc<[(FilePattern, Arc<str>)]>;
 
 impl Names {
     pub(super) fn of(files: &Files) -> Self {
@@ -33,8 +38,17 @@ impl Names {
             index: files.index.clone(),
             fallback: files.fallback.as_deref().map(Arc::from),
             fallback_for: files.fallback_for,
+            cache_control: rules(files),
+            listing: files.listing,
         }
     }
+}
+
+/// `None`: files have no lifetime.
+fn rules(files: &Files) -> Option<Rules> {
+    let rules = files.cache_control.iter();
+    let rules = rules.map(|rule| (rule.files.clone(), rule.value.as_str().into()));
+    Some(rules.collect::<Arc<_>>()).filter(|rules: &Rules| !rules.is_empty())
 }
 
 /// A path below a folder.
@@ -46,8 +60,11 @@ pub(super) struct Lookup {
     accepted: Accepted,
     /// It ended with a slash: the folder's index is requested.
     is_folder: bool,
+    /// A folder without an index is listed: the end of its path.
+    listed_end: Option<usize>,
     /// The path to look up if there is no file here.
     fallback: Option<Arc<str>>,
+    cache_control: Option<Rules>,
 }
 
 /// Reasons why a path is not looked up.
@@ -66,6 +83,8 @@ pub(super) enum Found {
     File(Representation),
     /// A folder, requested without a trailing slash.
     Folder,
+    /// A folder without an index, which is listed.
+    Unindexed(FolderContents),
     /// Nothing that may be served.
     Nothing,
 }
@@ -77,6 +96,8 @@ pub(super) struct Representation {
     pub(super) media_type: &'static str,
     /// `None`: identity.
     pub(super) coding: Option<Coding>,
+    /// The value of `Cache-Control`.
+    pub(super) cache_control: Option<Arc<str>>,
 }
 
 /// Most bytes appended to a path: a coding's suffix and the terminating NUL.
@@ -109,11 +130,13 @@ impl Lookup {
             plain_end: 0,
             accepted,
             is_folder: false,
+            listed_end: None,
             fallback,
+            cache_control: names.cache_control.clone(),
         };
         let filled = match is_too_long {
             true => Err(Unserved::NoFile),
-            false => lookup.fill(path, skipped, &names.index),
+            false => lookup.fill((path, skipped), names),
         };
         Ok(match filled {
             Ok(()) => Some(lookup),
@@ -122,7 +145,7 @@ impl Lookup {
         })
     }
 
-    fn fill(&mut self, path: &[u8], skipped: usize, index: &str) -> Result<(), Unserved> {
+    fn fill(&mut self, (path, skipped): (&[u8], usize), names: &Names) -> Result<(), Unserved> {
         for name in SegmentNames::new(path).skip(skipped) {
             self.is_folder = name.is_empty();
             if self.is_folder {
@@ -131,8 +154,9 @@ impl Lookup {
             self.add(name)?;
         }
         if self.is_folder {
+            self.listed_end = names.listing.then_some(self.path.len());
             self.add_slash();
-            let added = self.path.put(index.as_bytes());
+            let added = self.path.put(names.index.as_bytes());
             added.expect("it has room for all of a path");
         }
         self.plain_end = self.path.len();
@@ -144,6 +168,7 @@ impl Lookup {
         let Some(fallback) = self.fallback.take() else {
             return false;
         };
+        self.listed_end = None;
         self.path.truncate(0);
         let added = self.path.put(fallback.as_bytes());
         added.expect("it has room for all of a path");
@@ -190,8 +215,8 @@ impl Lookup {
     fn find_file(&mut self, root: &Root) -> io::Result<Found> {
         let plain = match self.open(root, "")? {
             Opened::File(file) => file,
-            Opened::Folder if !self.is_folder => return Ok(Found::Folder),
-            Opened::Folder | Opened::Nothing => return Ok(Found::Nothing),
+            Opened::Folder(_) if !self.is_folder => return Ok(Found::Folder),
+            Opened::Folder(_) | Opened::Nothing => return self.find_contents(root),
         };
         for coding in self.accepted.iter() {
             match self.open(root, coding.suffix()) {
@@ -204,6 +229,22 @@ impl Lookup {
             }
         }
         Ok(Found::File(self.representation(plain, None)))
+    }
+
+    /// The folder without its index, where it is listed.
+    fn find_contents(&mut self, root: &Root) -> io::Result<Found> {
+        let Some(end) = self.listed_end else {
+            return Ok(Found::Nothing);
+        };
+        self.path.truncate(end);
+        let path = match self.path.filled() {
+            b"" => c".".to_owned(),
+            path => CString::new(path).expect("no name has a NUL"),
+        };
+        Ok(match root.open(&path, is_served)? {
+            Opened::Folder(folder) => Found::Unindexed(root.contents(folder, path)),
+            Opened::File(_) | Opened::Nothing => Found::Nothing,
+        })
     }
 
     fn open(&mut self, root: &Root, suffix: &str) -> io::Result<Opened> {
@@ -221,7 +262,14 @@ impl Lookup {
             file,
             media_type: media_type::of(plain),
             coding,
+            cache_control: self.lifetime(plain),
         }
+    }
+
+    fn lifetime(&self, path: &[u8]) -> Option<Arc<str>> {
+        let mut rules = self.cache_control.as_deref()?.iter();
+        let found = rules.find(|(files, _)| files.matches(path));
+        found.map(|(_, value)| Arc::clone(value))
     }
 }
 
@@ -238,7 +286,7 @@ fn falls_back((path, skipped): (&[u8], usize), paths: FallbackFor) -> bool {
 /// True if a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
 /// begin with two dots are those of versions that are swapped as a whole, as Kubernetes lays out a ConfigMap, and
 /// nobody names them in a request.
-fn is_served(path: &[u8]) -> bool {
+pub(super) fn is_served(path: &[u8]) -> bool {
     let mut names = path.split(|&byte| byte == b'/').enumerate();
     names.all(|(at, name)| {
         let is_well_known = at == 0 && name == WELL_KNOWN;
@@ -278,6 +326,8 @@ mod tests {
             fallback: fallback.map(str::to_owned),
             fallback_for,
             precompressed: Vec::new(),
+            listing: false,
+            cache_control: Vec::new(),
         })
     }
 

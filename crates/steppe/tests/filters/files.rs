@@ -173,6 +173,182 @@ fn the_rest_of_the_path_lies_below_the_folder() {
     assert_eq!(site.get("/a.txt").status(), 404);
 }
 
+/// Of a response without a file, nothing says how long it holds.
+#[test]
+fn a_lifetime_is_that_of_the_first_pattern_that_matches_the_file() {
+    let site = Site::with(|route| {
+        let route = route.set("files.fallback", "/app.html");
+        let route = route.set("files.precompressed", ["gzip"]);
+        route.with_toml(
+            "files.cache_control = [\n\
+             { path = \"/assets/*.css\", value = \"immutable\" },\n\
+             { path = \"*.html\", value = \"no-cache\" },\n\
+             { path = \"/assets/*\", value = \"max-age=60\" },\n]",
+        )
+    });
+    for name in [
+        "index.html",
+        "app.html",
+        "assets/a.css",
+        "assets/a.css.gz",
+        "assets/b.html",
+        "assets/c d.js",
+        "other.txt",
+    ] {
+        site.write(name, "content");
+    }
+    for (path, expected) in [
+        ("/", Some("no-cache")),
+        ("/page/of/the/app", Some("no-cache")),
+        ("/assets/a.css?v=1", Some("immutable")),
+        ("/assets/b.html", Some("no-cache")),
+        ("/assets/c%20d.js", Some("max-age=60")),
+        ("/other.txt", None),
+    ] {
+        let answer = site.get(path);
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(answer.field("cache-control"), expected, "{path}");
+        let head = site.ask("HEAD", path, &[]);
+        assert_eq!(head.field("cache-control"), expected, "{path}");
+    }
+    let path = "/assets/a.css";
+    let tag = site.get(path).field("etag").expect("a tag").to_owned();
+    for (field, status) in [
+        (format!("If-None-Match: {tag}"), 304),
+        ("Range: bytes=1-2".to_owned(), 206),
+        ("Accept-Encoding: gzip".to_owned(), 200),
+    ] {
+        let answer = site.ask("GET", path, &[&field]);
+        let seen = (answer.status(), answer.field("cache-control"));
+        assert_eq!(seen, (status, Some("immutable")), "{field}");
+    }
+    for (method, path, field, status) in [
+        ("GET", "/assets/missing.css", "X: y", 404),
+        ("GET", "/assets", "X: y", 301),
+        ("POST", "/assets/a.css", "Content-Length: 0", 405),
+        ("GET", "/assets/a.css", "Range: bytes=100-", 416),
+        ("GET", "/assets/a.css", "If-Match: \"other\"", 412),
+    ] {
+        let answer = site.ask(method, path, &[field]);
+        let seen = (answer.status(), answer.field("cache-control"));
+        assert_eq!(seen, (status, None), "{method} {path} {field}");
+    }
+}
+
+#[test]
+fn a_lifetime_may_be_that_of_all_files() {
+    let site = Site::with(|route| route.set("files.cache_control", "max-age=60"));
+    site.write("a/b.bin", "content");
+    assert_eq!(
+        site.get("/a/b.bin").field("cache-control"),
+        Some("max-age=60")
+    );
+    assert_eq!(site.get("/a/c.bin").field("cache-control"), None);
+}
+
+/// A browser would run nothing of it, and what a client can't request is not shown.
+#[test]
+fn a_folder_without_an_index_is_listed() {
+    let site = Site::with(|r| r.path("/pub/{rest*}").set("files.listing", true));
+    let outside = Scratch::new("outside");
+    outside.write("secret", "secret");
+    for name in [
+        "docs/index.html",
+        "files/b&<i>.txt",
+        "files/a \u{e9}.txt",
+        "files/.hidden",
+        "files/sub/x.txt",
+        "files/.git/config",
+    ] {
+        site.write(name, "content");
+    }
+    for (to, link) in [
+        ("../docs", "files/inside"),
+        ("sub/x.txt", "files/link"),
+        ("nowhere", "files/broken"),
+        (".hidden", "files/shown"),
+    ] {
+        symlink(to, site.folder.join(link)).expect("a link");
+    }
+    symlink(outside.join("secret"), site.folder.join("files/out")).expect("a link");
+    let list = site.get("/pub/files/");
+    assert_eq!(list.status(), 200, "{list:?}");
+    for (name, value) in [
+        ("content-type", "text/html; charset=utf-8"),
+        ("cache-control", "no-cache"),
+        ("x-content-type-options", "nosniff"),
+        (
+            "content-security-policy",
+            "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ] {
+        assert_eq!(list.field(name), Some(value), "{name}");
+    }
+    let page = list.text();
+    let links = page.split("href=\"").skip(1);
+    let links: Vec<_> = links.filter_map(|rest| rest.split('"').next()).collect();
+    let expected = [
+        "../",
+        "./inside/",
+        "./sub/",
+        "./a%20%C3%A9.txt",
+        "./b%26%3Ci%3E.txt",
+        "./link",
+    ];
+    assert_eq!(links, expected, "{page}");
+    assert!(page.contains("<bdi>b&amp;&lt;i&gt;.txt</bdi>"), "{page}");
+    assert!(
+        page.contains("<time datetime=\"1994-11-06T08:49:37Z\">"),
+        "{page}"
+    );
+    // Every link leads somewhere.
+    for link in &links[1..] {
+        let path = format!("/pub/files/{}", link.trim_start_matches("./"));
+        assert_eq!(site.get(&path).status(), 200, "{path}");
+    }
+    let head = site.ask("HEAD", "/pub/files/", &[]);
+    let length = page.len().to_string();
+    let seen = (head.status(), head.field("content-length"), &*head.text());
+    assert_eq!(seen, (200, Some(&*length), ""));
+    assert_eq!(
+        site.ask("POST", "/pub/files/", &["Content-Length: 0"])
+            .status(),
+        405
+    );
+    site.is_served("/pub/docs/", "content");
+    let answer = site.get("/pub/files?a=b");
+    assert_eq!(
+        (answer.status(), answer.field("location")),
+        (301, Some("/pub/files/?a=b"))
+    );
+    for missing in [
+        "/pub/none/",
+        "/pub/files/.git/",
+        "/pub/files/link/",
+        "/pub/files/out/",
+    ] {
+        site.is_missing(missing);
+    }
+    let top = site.get("/pub/").text();
+    assert!(
+        top.contains("./files/") && !top.contains("Parent folder"),
+        "{top}"
+    );
+}
+
+#[test]
+fn a_list_and_a_fallback_go_together() {
+    let site = Site::with(|route| {
+        let route = route.set("files.fallback", "/app.html");
+        route.set("files.listing", true)
+    });
+    site.write("app.html", "app");
+    site.write("empty/a.txt", "a");
+    assert!(site.get("/empty/").text().contains("./a.txt"));
+    site.is_served("/none/", "app");
+    site.is_served("/account", "app");
+}
+
 #[test]
 fn links_are_followed_within_the_folder_only() {
     let site = Site::new();

@@ -161,10 +161,7 @@ fn a_static_site_with_lifetimes_and_an_error_page() {
         .args(["-H", "Accept-Encoding: gzip", "--compressed"])
         .run();
     assert_eq!(encoded.head.field("content-encoding"), Some("gzip"));
-    assert_eq!(
-        encoded.head.field("cache-control"),
-        Some("public, max-age=86400")
-    );
+    assert_eq!(encoded.head.field("cache-control"), Some("no-cache"));
     assert_eq!(text(&encoded), page);
     let missing = Curl::new(&node.url("/missing")).run();
     assert_eq!(

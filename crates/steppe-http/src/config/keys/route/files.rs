@@ -4,21 +4,25 @@ use std::path::{Path, PathBuf};
 
 use steppe_config::choice::Choices;
 use steppe_config::form::{FOLDER, Form, Read, Refusal};
-use steppe_config::key::{Key, OptionalKey, choice, key, list, text};
+use steppe_config::key::{Key, OptionalKey, boolean, choice, key, list, of, text};
 use steppe_config::keys;
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
-use steppe_config::table::{Absent, Table};
-use steppe_config::typed::Fields;
+use steppe_config::table::{Absent, Kind, Table};
+use steppe_config::typed::{Fields, Node};
 
-use crate::config::{Coding, FallbackFor, Files};
-use crate::limits::{FALLBACK_BYTES_MAX, FILE_NAME_BYTES_MAX};
+use super::super::forms::field_value;
+use crate::config::{CacheControl, Coding, FallbackFor, Files};
+use crate::limits::{
+    CACHE_CONTROL_BYTES_MAX, CACHE_CONTROLS_MAX, FALLBACK_BYTES_MAX, FILE_NAME_BYTES_MAX,
+};
+use crate::path::FilePattern;
 
 pub(super) static TABLE: Table = Table::new(
     "http.route.files",
     "Folder whose files are served, instead of an upstream. The part of the path that `{rest*}` \
      matches is looked up in it.",
-    keys! { ROOT, INDEX, FALLBACK, FALLBACK_FOR, PRECOMPRESSED },
+    keys! { ROOT, INDEX, FALLBACK, FALLBACK_FOR, PRECOMPRESSED, CACHE_CONTROL, LISTING },
 );
 
 /// Its path.
@@ -112,6 +116,99 @@ static PRECOMPRESSED: Key<Vec<Coding>> = key(
 )
 .or(Absent::Texts(&[]));
 
+static CACHE_CONTROL: Key<Vec<CacheControl>> = key(
+    "cache_control",
+    of(
+        Kind::Either(&[
+            Kind::Text(&LIFETIME),
+            Kind::List(&Kind::Table(&CACHE_CONTROL_TABLE), 0),
+        ]),
+        cache_control,
+    ),
+    "`Cache-Control` of responses with a file (200, 206) and of 304: a value for all files, or a list \
+     of tables with `path` and `value`, of which the first whose `path` matches counts. Others have \
+     none.",
+)
+.or(Absent::Texts(&[]));
+
+static LISTING: Key<bool> = key(
+    "listing",
+    boolean(),
+    "Lists folders without an index: names, sizes and times of files and folders whose names do not \
+     begin with a dot. With it, everybody who may request the route sees all names.",
+)
+.or(Absent::No);
+
+static CACHE_CONTROL_TABLE: Table = Table::new(
+    "http.route.files.cache_control",
+    "`Cache-Control` of some files.",
+    keys! { PATH, VALUE },
+);
+
+static PATH: Key<FilePattern> = key(
+    "path",
+    text(&FILE_PATTERN),
+    "Files, by their path below `root`: `*` stands for any characters, `/` included. \
+     \"/assets/*\" is all below that folder, \"*.html\" every page, an index or a fallback included.",
+)
+.required();
+
+static VALUE: Key<String> = key(
+    "value",
+    text(&LIFETIME),
+    "Value of the field, such as \"public, max-age=86400\".",
+)
+.required();
+
+/// Pattern of files.
+static FILE_PATTERN: Form<FilePattern> = Form::new(
+    "a pattern such as \"/assets/*\" or \"*.html\"",
+    file_pattern,
+)
+.pattern("^[/*]([^\\x00]*[^/\\x00])?$")
+.shown_by(ToString::to_string);
+
+fn file_pattern(text: &str, _: &Path) -> Read<FilePattern> {
+    FilePattern::parse(text).map_err(|error| {
+        Refusal::new(format!(
+            "`{}` is not a pattern of files: {error}",
+            shown(text)
+        ))
+        .help("write one such as \"/assets/*\", \"*.html\" or \"*\"")
+    })
+}
+
+/// Value of `Cache-Control`.
+static LIFETIME: Form<String> = Form::new("a value such as \"max-age=3600\"", lifetime)
+    .pattern("^[^\\x00-\\x20\\x7f]([^\\x00-\\x08\\x0a-\\x1f\\x7f]*[^\\x00-\\x20\\x7f])?$");
+
+fn lifetime(text: &str, _: &Path) -> Read<String> {
+    let bytes = text.len();
+    if matches!(bytes, 1..=CACHE_CONTROL_BYTES_MAX) {
+        return field_value(text);
+    }
+    let message =
+        format!("a `Cache-Control` takes 1 to {CACHE_CONTROL_BYTES_MAX} bytes, not {bytes}");
+    Err(Refusal::new(message).help("write one such as \"max-age=3600\""))
+}
+
+fn cache_control(node: &Node) -> Option<Vec<CacheControl>> {
+    let Some(value) = node.typed.value::<String>() else {
+        return node.each(|rule| of_some(rule.fields()?));
+    };
+    Some(vec![CacheControl {
+        files: FilePattern::parse("*").expect("it is one"),
+        value: value.clone(),
+    }])
+}
+
+fn of_some(rule: &Fields) -> Option<CacheControl> {
+    Some(CacheControl {
+        files: rule.get(&PATH)?,
+        value: rule.get(&VALUE)?,
+    })
+}
+
 pub(super) fn build(files: &Fields) -> Option<Files> {
     Some(Files {
         root: files.get(&ROOT)?,
@@ -121,6 +218,8 @@ pub(super) fn build(files: &Fields) -> Option<Files> {
             .map(|path| path.trim_start_matches('/').to_owned()),
         fallback_for: files.get(&FALLBACK_FOR)?,
         precompressed: files.get(&PRECOMPRESSED)?,
+        listing: files.get(&LISTING)?,
+        cache_control: files.get(&CACHE_CONTROL)?,
     })
 }
 
@@ -131,5 +230,33 @@ pub(super) fn check(files: &Fields, mistakes: &mut Mistakes) {
         let message = "`fallback_for` has no effect without `fallback`";
         let mistake = Mistake::new(span, message).label("no file is served for them");
         mistakes.push(mistake.help("add `fallback`, or take it out"));
+    }
+    lifetimes(files, mistakes);
+}
+
+/// A rule behind one for all files counts for none.
+fn lifetimes(files: &Fields, mistakes: &mut Mistakes) {
+    let rules = files.items(&CACHE_CONTROL);
+    if let Some(beyond) = rules.get(CACHE_CONTROLS_MAX) {
+        let message =
+            format!("a folder has at most {CACHE_CONTROLS_MAX} values of `cache_control`");
+        mistakes.push(Mistake::new(beyond.span, message).help("give several files one pattern"));
+    }
+    let mut paths = rules
+        .iter()
+        .filter_map(|rule| rule.fields()?.located(&PATH));
+    let Some((_, all)) = paths.find(|(path, _)| path.is_for_all()) else {
+        return;
+    };
+    for (path, at) in paths {
+        mistakes.push(
+            Mistake::new(
+                at,
+                format!("`{path}` is never compared: the first match counts"),
+            )
+            .label("behind a pattern of all files")
+            .also(all, "all files")
+            .help("move it before the other one"),
+        );
     }
 }
