@@ -26,7 +26,9 @@ pub use crate::field::Underscores;
 pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
-pub use authentication::{BasicAuth, ForwardAuth, JwksUrl, Jwt, JwtKey, Rule, TokenSource};
+pub use authentication::{
+    ApiKeys, BasicAuth, ForwardAuth, JwksUrl, Jwt, JwtKey, Rule, TokenSource,
+};
 pub use error_pages::{ErrorContent, ErrorPage, ErrorPages, ErrorsOf};
 pub use filter::{
     Breach, Compress, Cors, CustomFilter, Filter, FilterKind, IpRules, Levels, MediaRange,

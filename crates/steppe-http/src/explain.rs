@@ -177,6 +177,7 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
     let loaded = Loaded {
         keys: &loaded.keys,
         users: &loaded.users,
+        api_keys: &loaded.api_keys,
         pages: &loaded.pages,
         remote: &remote,
         caches: &caches,
@@ -299,6 +300,7 @@ fn explain_filter(
         FilterKind::Cache(_) => depends("depends on the cached responses"),
         FilterKind::ForwardAuth(_) => depends("depends on the authorization service"),
         FilterKind::Jwt(_)
+        | FilterKind::ApiKeys(_)
         | FilterKind::BasicAuth(_)
         | FilterKind::Cors(_)
         | FilterKind::ErrorPages(_)
@@ -323,8 +325,10 @@ fn explain_filter(
                 Step::Serve(_) => depends("depends on the cached responses"),
                 Step::Attach(_) | Step::Continue => {
                     let after = target_of(head);
+                    let key = about.identity.api_key();
+                    let key = key.filter(|_| matches!(filter.kind, FilterKind::ApiKeys(_)));
                     let why = match before == after {
-                        true => String::new(),
+                        true => key.map_or_else(String::new, |name| format!("the key of {name}")),
                         false => format!("changes the target to {after}"),
                     };
                     Explanation {

@@ -9,6 +9,7 @@
 //! [`BodyTransform`] where it rewrites content. It is named in `config/filter.rs` (`FilterKind`) and
 //! `filter/build.rs`; its keys are one file in `config/keys/`, which `config/keys/filter.rs` names.
 
+mod api_keys;
 pub(crate) mod attached;
 pub(crate) mod authorize;
 mod basic_auth;
@@ -26,6 +27,7 @@ mod redirect;
 mod representation;
 mod request_id;
 mod security_headers;
+mod sources;
 #[cfg(test)]
 mod testing;
 mod token;
@@ -50,6 +52,8 @@ use crate::local::Responder;
 use crate::metrics::FilterMetrics;
 use crate::respond::Respond;
 
+pub(crate) use api_keys::keep_current;
+pub use api_keys::{ApiKeyFiles, KeyFile, NewKey};
 pub use basic_auth::Users;
 pub use build::{Loaded, build};
 pub use compress::CompressFilter;

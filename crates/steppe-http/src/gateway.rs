@@ -36,7 +36,7 @@ use crate::access::AccessLog;
 use crate::cache::Caches;
 use crate::config::{self, UpstreamKind};
 use crate::error_log::ErrorLog;
-use crate::filter::{self, Filter, LimitCounts, RemoteKeys};
+use crate::filter::{self, Filter, KeyFile, LimitCounts, RemoteKeys};
 use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::router::Router;
@@ -58,6 +58,7 @@ pub struct Gateway {
     filters: Vec<Arc<dyn Filter>>,
     /// Sets of keys that filters have by URL.
     remote_keys: Vec<Arc<RemoteKeys>>,
+    key_files: Vec<Arc<KeyFile>>,
     /// What is known of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
@@ -171,7 +172,10 @@ impl Gateway {
             std::mem::take(&mut tls.keys),
             std::mem::take(&mut tls.users),
         );
-        let pages = std::mem::take(&mut tls.pages);
+        let (api_keys, pages) = (
+            std::mem::take(&mut tls.api_keys),
+            std::mem::take(&mut tls.pages),
+        );
         let way = |(upstream, tls): (&config::Upstream, _)| Way {
             endpoints: match &upstream.kind {
                 UpstreamKind::Servers(servers) => servers
@@ -198,6 +202,7 @@ impl Gateway {
         let loaded = filter::Loaded {
             keys: &keys,
             users: &users,
+            api_keys: &api_keys,
             pages: &pages,
             remote: &remote_keys,
             caches: &shared.caches,
@@ -209,6 +214,7 @@ impl Gateway {
             let has_files = matches!(
                 filter.kind,
                 config::FilterKind::Jwt(_)
+                    | config::FilterKind::ApiKeys(_)
                     | config::FilterKind::BasicAuth(_)
                     | config::FilterKind::ErrorPages(_)
             );
@@ -226,6 +232,7 @@ impl Gateway {
             router: Router::new(&config.routes, &config.filters),
             filters: config.filters.iter().map(filter).collect(),
             remote_keys,
+            key_files: api_keys.into_files(),
             states: shared.upstreams.replace(&config.upstreams, ways),
             accounts,
             listeners: config.listeners.iter().map(count).collect(),
@@ -269,6 +276,11 @@ impl Gateway {
     /// Sets of keys that its filters have by URL.
     pub(crate) fn remote_keys(&self) -> &[Arc<RemoteKeys>] {
         &self.remote_keys
+    }
+
+    /// Files with API keys that its filters have.
+    pub(crate) fn key_files(&self) -> &[Arc<KeyFile>] {
+        &self.key_files
     }
 
     /// Index and count of the listener at `address`.

@@ -102,6 +102,7 @@
 //!   - `error_pages.rs`: `error-pages`: replacement of error bodies
 //!   - `forward_auth.rs`: `forward-auth`: authorization by another service
 //!   - `ip.rs`: `ip`: allowed and denied networks
+//!   - `api_keys.rs`, `api_keys/`: `api-keys`: keys of clients by their hashes
 //!   - `jwt.rs`, `jwt/`: `jwt`: JSON Web Tokens, key files, key sets by URL
 //!   - `rate_limit.rs`, `rate_limit/`: `rate-limit`: token buckets, concurrency limits, shared store
 //!   - `redirect.rs`: `redirect`: redirects

@@ -266,6 +266,15 @@ pub const ACCESS_VALUE_BYTES_MAX: usize = 1 << 10;
 /// Bytes of a path below a served folder, what ends it included: the kernel takes no more.
 pub const FILE_PATH_BYTES_MAX: usize = 4096;
 
+/// Keys of the file of an `api-keys` filter, some 150 bytes each.
+pub const API_KEYS_MAX: usize = 10_000;
+
+/// Bytes of a key that a client sends: those of `steppe key new` have 47.
+pub const API_KEY_BYTES_MAX: usize = 512;
+
+/// Bytes of the name of a key, which servers receive.
+pub const API_KEY_NAME_BYTES_MAX: usize = 128;
+
 /// Entries of a list of a folder: as many as one reads, and a page of some 200 KiB.
 pub const LISTING_ENTRIES_MAX: usize = 1000;
 

@@ -23,7 +23,7 @@ use crate::cache::Caches;
 use crate::certificates::Certificates;
 use crate::codecs::{Codecs, DownstreamCodecs};
 use crate::config;
-use crate::filter::FetchKeys;
+use crate::filter::{FetchKeys, keep_current};
 use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
 use crate::guest::Guests;
 use crate::key_sets::KeySets;
@@ -64,7 +64,7 @@ pub struct HttpService {
 struct InForce {
     gateway: Arc<Gateway>,
     probes: Option<Probes>,
-    /// They look at the files of listeners' TLS.
+    /// They look at the files of listeners' TLS, and of API keys.
     rereads: JoinSet<()>,
 }
 
@@ -160,7 +160,11 @@ impl HttpService {
     fn watch(&self) {
         let mut in_force = self.in_force();
         in_force.probes = Some(in_force.gateway.start_probes());
-        in_force.rereads = self.certificates.keep_current();
+        let mut rereads = self.certificates.keep_current();
+        for file in in_force.gateway.key_files() {
+            rereads.spawn_local(keep_current(Arc::clone(file)));
+        }
+        in_force.rereads = rereads;
         self.key_sets.replace(in_force.gateway.remote_keys());
     }
 }

@@ -12,6 +12,7 @@ mod dns;
 mod explain;
 mod format;
 mod health;
+mod key;
 mod manual;
 mod plane;
 #[cfg(test)]
@@ -93,6 +94,9 @@ enum Command {
     /// Explains which route matches a request, and which filters and rules decide about it
     #[command(after_help = explain::HELP)]
     Explain(Box<explain::Options>),
+    /// Makes keys for the clients of an `api-keys` filter
+    #[command(after_help = key::HELP)]
+    Key(key::Key),
     /// Calls, serves and measures services of the request plane
     #[command(after_help = plane::HELP)]
     Plane(plane::Plane),
@@ -266,6 +270,7 @@ pub fn main_with(
         Command::Cert(options) => cert::run(&options),
         Command::Dns(dns) => self::dns::run(dns),
         Command::Explain(options) => explain::run(&options),
+        Command::Key(key) => self::key::run(key),
         Command::Plane(plane) => self::plane::run(plane),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Top(options) => top(options),

@@ -55,6 +55,19 @@ pub struct BasicAuth {
     pub cache_entries: usize,
 }
 
+/// Keys that let requests in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeys {
+    /// The file with names and hashes of keys.
+    pub keys: PathBuf,
+    /// Where a key is looked for, in this order; never in a query.
+    pub from: Vec<TokenSource>,
+    /// The field that servers are told the name by, in lower case.
+    pub forward_name: String,
+    /// Servers receive the key as well.
+    pub forward_key: bool,
+}
+
 /// Which service is asked about requests, and what is passed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardAuth {

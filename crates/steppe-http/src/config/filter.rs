@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::{BasicAuth, Cache, ErrorPages, ForwardAuth, Jwt, RateLimit, Rule, Transform};
+use super::{ApiKeys, BasicAuth, Cache, ErrorPages, ForwardAuth, Jwt, RateLimit, Rule, Transform};
 use crate::coding::Coding;
 use crate::field::is_token;
 use crate::path::PathPattern;
@@ -24,6 +24,8 @@ pub struct Filter {
 pub enum FilterKind {
     /// Asks for a valid token (`kind = "jwt"`).
     Jwt(Jwt),
+    /// Asks for a key of a list (`kind = "api-keys"`).
+    ApiKeys(ApiKeys),
     /// Decides by method, path and claims (`kind = "authorize"`).
     Authorize(Vec<Rule>),
     /// Asks for a name and a password (`kind = "basic-auth"`).

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 pub mod access;
+mod api_keys;
 pub mod authorize;
 mod basic_auth;
 pub(super) mod cache;

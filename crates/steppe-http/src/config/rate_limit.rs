@@ -83,17 +83,20 @@ pub enum RateKey {
     Header(String),
     /// Those with one value of a claim of their token.
     Claim(String),
+    /// Those with API keys of one name.
+    ApiKey,
     /// All of the route.
     Route,
 }
 
 impl RateKey {
-    /// `ip`, `route`, `header:NAME` or `jwt:CLAIM`.
+    /// `ip`, `route`, `api-key`, `header:NAME` or `jwt:CLAIM`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "ip" => Some(Self::Ip),
             "route" => Some(Self::Route),
+            "api-key" => Some(Self::ApiKey),
             _ => match text.split_once(':')? {
                 ("header", name) if is_token(name.as_bytes()) => {
                     Some(Self::Header(name.to_ascii_lowercase()))

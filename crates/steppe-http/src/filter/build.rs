@@ -5,6 +5,7 @@ use std::sync::Arc;
 use steppe_mem::Account;
 
 use super::Filter;
+use super::api_keys::{ApiKeyFiles, ApiKeysFilter};
 use super::authorize::AuthorizeFilter;
 use super::basic_auth::{BasicAuthFilter, Users};
 use super::cache::CacheFilter;
@@ -28,6 +29,8 @@ pub struct Loaded<'a> {
     pub keys: &'a JwtKeys,
     /// Users out of files.
     pub users: &'a Users,
+    /// Keys of clients out of files.
+    pub api_keys: &'a ApiKeyFiles,
     /// Pages out of files.
     pub pages: &'a PageFiles,
     /// Keys behind URLs.
@@ -43,6 +46,10 @@ pub struct Loaded<'a> {
 pub fn build(filter: &config::Filter, loaded: &Loaded<'_>) -> Arc<dyn Filter> {
     let account = loaded.account;
     match &filter.kind {
+        FilterKind::ApiKeys(keys) => {
+            let file = loaded.api_keys.of(&filter.name);
+            Arc::new(ApiKeysFilter::new(keys.clone(), file))
+        }
         FilterKind::Authorize(rules) => Arc::new(AuthorizeFilter::new(rules.clone())),
         FilterKind::BasicAuth(basic) => {
             let users = loaded.users.of(&filter.name);

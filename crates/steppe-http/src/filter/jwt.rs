@@ -10,7 +10,6 @@
 
 mod keys;
 mod remote;
-mod sources;
 mod verified;
 
 use std::fmt;
@@ -25,6 +24,7 @@ use steppe_mem::alloc::block_bytes;
 use steppe_mem::{Account, Lease, measured};
 
 use super::json_bytes::json_bytes_max;
+use super::sources::{self, Unfit};
 use super::token::{self, Token};
 use super::{About, ExchangeFilter, Filter, Identity, Ready, Step, respond_with};
 use crate::config::Jwt;
@@ -38,7 +38,6 @@ use crate::respond::Respond;
 pub use keys::{JwtKeys, Key};
 use remote::{Asked, KeySet, Wait};
 pub use remote::{FetchKeys, RemoteKeys};
-use sources::Unfit;
 use verified::Verified;
 
 /// Passes requests with a valid token, and says who they are from.

@@ -137,6 +137,10 @@ impl RateLimitFilter {
                 let text = claim.and_then(token::text);
                 Key::Value(text.map(|text| Cow::Owned(text.into_bytes())))
             }
+            RateKey::ApiKey => {
+                let name = about.identity.api_key();
+                Key::Value(name.map(|name| Cow::Owned(name.as_bytes().to_vec())))
+            }
             RateKey::Route => Key::Value(Some(Cow::Borrowed(about.route.as_bytes()))),
         })
     }

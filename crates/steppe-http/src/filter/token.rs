@@ -27,6 +27,7 @@ pub struct Identity(Rc<RefCell<Found>>);
 #[derive(Debug, Default)]
 struct Found {
     token: Option<Arc<Token>>,
+    api_key: Option<Arc<str>>,
     is_authenticated: bool,
 }
 
@@ -35,6 +36,12 @@ impl Identity {
     #[must_use]
     pub fn token(&self) -> Option<Arc<Token>> {
         self.0.borrow().token.clone()
+    }
+
+    /// The name that its API key has; `None`: it has none.
+    #[must_use]
+    pub fn api_key(&self) -> Option<Arc<str>> {
+        self.0.borrow().api_key.clone()
     }
 
     /// Whether a filter found out who it is from: its response is for that one, as if the request had
@@ -52,6 +59,12 @@ impl Identity {
     pub(crate) fn set(&self, token: Arc<Token>) {
         let mut found = self.0.borrow_mut();
         found.token = Some(token);
+        found.is_authenticated = true;
+    }
+
+    pub(crate) fn set_api_key(&self, name: Arc<str>) {
+        let mut found = self.0.borrow_mut();
+        found.api_key = Some(name);
         found.is_authenticated = true;
     }
 
@@ -136,6 +149,11 @@ mod tests {
         assert!(clone.token().is_some() && clone.is_authenticated());
         identity.clear();
         assert!(clone.token().is_none() && !clone.is_authenticated());
+        identity.set_api_key("ci".into());
+        assert_eq!(clone.api_key().as_deref(), Some("ci"));
+        assert!(clone.is_authenticated());
+        identity.clear();
+        assert!(clone.api_key().is_none() && !clone.is_authenticated());
     }
 
     #[test]

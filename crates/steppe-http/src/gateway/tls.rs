@@ -11,7 +11,7 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::{Agreed, ListenerTls, LoadError, Outdated, ServerTls};
 
 use crate::config::{self, UpstreamKind};
-use crate::filter::{JwtKeys, PageFiles, Users};
+use crate::filter::{ApiKeyFiles, JwtKeys, PageFiles, Users};
 
 /// TLS of every listener and upstream of a configuration, in their order, and keys of its filters.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub struct Tls {
     pub(crate) keys: JwtKeys,
     /// Users that filters know.
     pub(crate) users: Users,
+    /// Keys of clients that filters know.
+    pub(crate) api_keys: ApiKeyFiles,
     /// What errors are said by.
     pub(crate) pages: PageFiles,
 }
@@ -96,6 +98,10 @@ impl Tls {
             })?,
             users: Users::load(config).map_err(|cause| TlsError {
                 key: "http.filter.users_file",
+                cause,
+            })?,
+            api_keys: ApiKeyFiles::load(config).map_err(|cause| TlsError {
+                key: "http.filter.keys_file",
                 cause,
             })?,
             pages: PageFiles::load(config).map_err(|cause| TlsError {

@@ -9,6 +9,8 @@ use steppe_testkit::{
 
 /// "open sesame", by bcrypt.
 const USERS: &str = "ann:$2b$04$cBxG3y4QbtIdO423VEpLmeN.5fHcr5.kOR7fAk6QelkQ4tcdoXtG.\n";
+/// "secret".
+const API_KEYS: &str = "ci 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n";
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// A node whose one route has the filter `f` of these keys, and its origin.
@@ -30,6 +32,7 @@ fn builder() -> SteppeBuilder<'static> {
     Steppe::builder()
         .with_file("hs256.key", "a secret that is long enough for HS256")
         .with_file("users.htpasswd", USERS)
+        .with_file("api-keys", API_KEYS)
         .with_file("busy.html", "<p>Back in a minute.\n")
 }
 
@@ -426,6 +429,7 @@ fn the_pages_configurations_run() {
     }
     seen.sort();
     let expected = [
+        "api-keys",
         "authorize",
         "basic-auth",
         "cache",

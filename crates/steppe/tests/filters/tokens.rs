@@ -1,6 +1,7 @@
 //! `jwt` and `authorize` on the wire: which tokens pass, and what they may do.
 
 mod algorithms;
+mod api_keys;
 mod attacks;
 mod authorize;
 mod beside;

@@ -10,8 +10,8 @@ use steppe_config::table::{Tagged, Variant};
 use steppe_config::typed::{Named, Node, Typed};
 
 use super::{
-    authorize, basic_auth, cache, compress, cors, error_pages, forward_auth, ip, jwt, rate_limit,
-    redirect, request_id, security_headers, transform,
+    api_keys, authorize, basic_auth, cache, compress, cors, error_pages, forward_auth, ip, jwt,
+    rate_limit, redirect, request_id, security_headers, transform,
 };
 use crate::config::{Filter, FilterKind};
 
@@ -33,6 +33,7 @@ pub static FILTER: Tagged = Tagged {
             &Kind::SecurityHeaders,
         ),
         Variant::new("jwt", &jwt::TABLE, &Kind::Jwt),
+        Variant::new("api-keys", &api_keys::TABLE, &Kind::ApiKeys),
         Variant::new("basic-auth", &basic_auth::TABLE, &Kind::BasicAuth),
         Variant::new("forward-auth", &forward_auth::TABLE, &Kind::ForwardAuth),
         Variant::new("rate-limit", &rate_limit::TABLE, &Kind::RateLimit),
@@ -46,6 +47,7 @@ pub static FILTER: Tagged = Tagged {
 /// Kinds of filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    ApiKeys,
     Authorize,
     BasicAuth,
     Cache,
@@ -69,6 +71,7 @@ pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<
     let (kind, fields) = entry.value.variant()?;
     let name = entry.name.clone();
     let kind = match kind {
+        Kind::ApiKeys => FilterKind::ApiKeys(api_keys::build(fields)?),
         Kind::Authorize => FilterKind::Authorize(fields.get(&authorize::RULES)?),
         Kind::BasicAuth => FilterKind::BasicAuth(basic_auth::build(fields)?),
         Kind::Cache => FilterKind::Cache(cache::build(fields)?),
@@ -91,6 +94,7 @@ pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<
 pub fn check(filters: &[Named], mistakes: &mut Mistakes) {
     for (kind, fields) in filters.iter().filter_map(|entry| entry.value.variant()) {
         match kind {
+            Kind::ApiKeys => api_keys::check(fields, mistakes),
             Kind::BasicAuth => basic_auth::check(fields, mistakes),
             Kind::Cache => cache::check(fields, mistakes),
             Kind::Compress => compress::check(fields, mistakes),
@@ -120,6 +124,7 @@ pub fn asked(filter: &Named) -> Option<&Node> {
 /// behind it.
 pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mut Mistakes) {
     let (mut verified, mut asks, mut cached) = (None, None, None);
+    let mut has_key = false;
     for node in route {
         let filter = node.typed.value::<String>();
         let Some(filter) = filter.and_then(|name| filters.get(&**name)) else {
@@ -137,6 +142,11 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
                 asks = asks.or(verified);
                 refuses = true;
             }
+            Kind::ApiKeys => {
+                has_key = true;
+                asks = asks.or(Some(at));
+                refuses = true;
+            }
             Kind::BasicAuth | Kind::ForwardAuth => {
                 asks = asks.or(Some(at));
                 refuses = true;
@@ -146,7 +156,12 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
                 refuses = true;
             }
             Kind::Ip => refuses = true,
-            Kind::RateLimit => reads_token = rate_limit::reads_token(fields),
+            Kind::RateLimit => {
+                reads_token = rate_limit::reads_token(fields);
+                if rate_limit::reads_api_key(fields) && !has_key {
+                    mistakes.push(key_unread(at));
+                }
+            }
             Kind::Cors => asks
                 .into_iter()
                 .for_each(|asks| mistakes.push(cors_behind(at, asks))),
@@ -174,6 +189,14 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
             );
         }
     }
+}
+
+/// A limit by API keys without a filter before it that finds them.
+fn key_unread(limit: Span) -> Mistake {
+    let message = "this filter counts by API keys that no filter has verified";
+    Mistake::new(limit, message)
+        .label("no `api-keys` filter before it")
+        .help("put one before it in `filters`")
 }
 
 /// A `cors` filter that stands behind one that asks for credentials.

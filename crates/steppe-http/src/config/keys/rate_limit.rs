@@ -54,7 +54,7 @@ static KEY: Key<RateKey> = key(
     "key",
     text(&RATE_KEY),
     "Key that requests are counted by: \"ip\", \"header:NAME\", \"jwt:CLAIM\" (after a `jwt` \
-     filter) or \"route\". Requests without the field share one key. A request with several lines \
+     filter), \"api-key\" (the name of the key, after an `api-keys` filter) or \"route\". Requests without the field share one key. A request with several lines \
      of the field gets 400. A field whose value clients choose freely does not limit them.",
 )
 .or(Absent::Text("ip"));
@@ -91,10 +91,10 @@ static STORE: OptionalKey<RateStore> = key(
 
 /// Key by which a rate limit tells requests apart.
 static RATE_KEY: Form<RateKey> = Form::new(
-    "\"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"",
+    "\"ip\", \"header:NAME\", \"jwt:CLAIM\", \"api-key\" or \"route\"",
     rate_key,
 )
-.pattern("^(ip|route|(header|jwt):.+)$");
+.pattern("^(ip|route|api-key|(header|jwt):.+)$");
 
 /// Database of Valkey or Redis.
 static RATE_STORE: Form<RateStore> =
@@ -141,11 +141,16 @@ pub(super) fn reads_token(filter: &Fields) -> bool {
     matches!(filter.get(&KEY), Some(RateKey::Claim(_)))
 }
 
-/// `ip`, `route`, `header:NAME`, `jwt:CLAIM`.
+/// True if requests are counted by the name of their API key.
+pub(super) fn reads_api_key(filter: &Fields) -> bool {
+    matches!(filter.get(&KEY), Some(RateKey::ApiKey))
+}
+
+/// `ip`, `route`, `api-key`, `header:NAME`, `jwt:CLAIM`.
 fn rate_key(text: &str, _: &Path) -> Read<RateKey> {
     RateKey::parse(text).ok_or_else(|| {
         Refusal::new(format!("`{}` is not a key to count by", shown(text)))
-            .help("write \"ip\", \"header:NAME\", \"jwt:CLAIM\" or \"route\"")
+            .help("write \"ip\", \"header:NAME\", \"jwt:CLAIM\", \"api-key\" or \"route\"")
     })
 }
 

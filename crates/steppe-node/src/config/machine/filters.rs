@@ -1,4 +1,4 @@
-//! Files of filters: keys of tokens, users, error pages.
+//! Files of filters: keys of tokens and of clients, users, error pages.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -29,6 +29,9 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
 )]
 fn check_filter(entry: &Named, filter: Filter, mistakes: &mut Mistakes) {
     let help = match &filter.kind {
+        FilterKind::ApiKeys(_) => {
+            "`steppe key new --name NAME` prints a key and its line of the file"
+        }
         FilterKind::BasicAuth(_) => "`htpasswd -B FILE NAME` writes a line for a user",
         FilterKind::ErrorPages(_) => "write the page, or take it out",
         FilterKind::Jwt(_) => "name a file with the key of the algorithm that signs the tokens",

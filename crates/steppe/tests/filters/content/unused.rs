@@ -45,6 +45,7 @@ fn counted(origin: &Nginx, config: &NodeConfig) -> Counts {
     let node = Steppe::builder()
         .with("origin", origin.address())
         .with_file("users", USERS)
+        .with_file("keys", KEYS)
         .with_file("key", "a key of tests, which has to be long enough")
         .counted()
         .start(config);
@@ -68,12 +69,14 @@ fn counted(origin: &Nginx, config: &NodeConfig) -> Counts {
     }
 }
 
+const KEYS: &str = "ci 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n";
 const USERS: &str = "alice:$6$steppetest$NeAb8r87SkriJPa0xEbyUL134eiC9.JqHu7sPwOAs.lQ7N0qe/hHUAvOzeKkzAY/w2P1LYGxziHvHU3KYt1GM.\n";
 
 /// One of each kind.
 const ALL: &[&str] = &[
     "cors",
     "authorize",
+    "keys",
     "basic",
     "compress",
     "forward",
@@ -107,6 +110,9 @@ const EACH_KIND: &str = r#"
 [http.filter.authorize]
 kind = "authorize"
 rules = [{ methods = ["GET"] }]
+[http.filter.keys]
+kind = "api-keys"
+keys_file = "{scratch}/keys"
 [http.filter.basic]
 kind = "basic-auth"
 users_file = "{scratch}/users"

@@ -199,6 +199,7 @@ fn help_has_examples_and_exit_codes() {
           cert         Shows the certificates of a file or a server, and their problems
           dns          Queries DNS servers, explains decisions about names, and flushes a node's cache
           explain      Explains which route matches a request, and which filters and rules decide about it
+          key          Makes keys for the clients of an `api-keys` filter
           plane        Calls, serves and measures services of the request plane
           schema       Prints the JSON Schema of the configuration, for editors
           top          Shows a running node, live

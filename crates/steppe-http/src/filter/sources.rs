@@ -1,4 +1,4 @@
-//! Places of a request where a token is looked for.
+//! Places of a request where a token or a key is looked for.
 //!
 //! Invariant: of the places of `from`, a server receives the token that was verified and no other one, in any spelling
 //! that it may read: it relies on this filter for what the token says.
