@@ -15,7 +15,7 @@ mod field;
 mod format;
 mod record;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use steppe_mem::Lease;
 use steppe_telemetry::clock::Clock;
@@ -43,6 +43,8 @@ pub(crate) struct WorkerAccess {
     writer: RefCell<LineWriter>,
     records: Records,
     clock: RefCell<Clock>,
+    /// Exchanges that began before the log was changed end here.
+    is_retired: Cell<bool>,
 }
 
 impl AccessLog {
@@ -59,6 +61,7 @@ impl AccessLog {
             writer: RefCell::new(self.lines.writer(lease.clone())),
             records: Records::new(lease.clone()),
             clock: RefCell::default(),
+            is_retired: Cell::new(false),
         }
     }
 }
@@ -79,6 +82,16 @@ impl WorkerAccess {
         if let Some(record) = ended.record {
             self.records.put_back(record);
         }
+        if self.is_retired.get() {
+            self.flush();
+        }
+    }
+
+    /// No exchange begins with it any more. From now on each line goes to the writer thread as it is: nobody flushes
+    /// the log of an earlier snapshot.
+    pub(crate) fn retire(&self) {
+        self.is_retired.set(true);
+        self.flush();
     }
 
     /// Queues the buffered lines for the writer thread.

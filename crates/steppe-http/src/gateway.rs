@@ -30,15 +30,14 @@ use std::time::Instant;
 use steppe_mem::{Account, Budget, Clients};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{ListenAddress, Names};
-use steppe_telemetry::trace::Tracer;
 
-use crate::access::AccessLog;
 use crate::cache::Caches;
 use crate::config::{self, UpstreamKind};
 use crate::error_log::ErrorLog;
 use crate::filter::{self, Filter, KeyFile, LimitCounts, RemoteKeys};
 use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
+use crate::observers::Observers;
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
 use crate::upstream::channel::UpstreamCodecs;
@@ -79,11 +78,8 @@ struct Shared {
     /// Those that there are.
     caches: Arc<Caches>,
     metrics: Arc<HttpMetrics>,
-    /// `None`: off.
-    access: Option<Arc<AccessLog>>,
+    observers: Observers,
     errors: ErrorLog,
-    /// `None`: off.
-    tracer: Option<Arc<Tracer>>,
     codecs: UpstreamCodecs,
     guests: Guests,
     /// The clients of all services.
@@ -98,10 +94,8 @@ pub struct GatewayContext<'a> {
     pub names: &'a Names,
     /// What it counts.
     pub metrics: Arc<HttpMetrics>,
-    /// `None`: exchanges are not logged.
-    pub access: Option<Arc<AccessLog>>,
-    /// `None`: there are no traces.
-    pub tracer: Option<Arc<Tracer>>,
+    /// They are told of exchanges.
+    pub observers: Observers,
     /// The protocols of servers.
     pub codecs: UpstreamCodecs,
     /// Services of the process that answer requests.
@@ -143,9 +137,8 @@ impl Gateway {
             upstreams: Arc::default(),
             caches: Arc::default(),
             metrics: context.metrics,
-            access: context.access,
+            observers: context.observers,
             errors: ErrorLog::start(),
-            tracer: context.tracer,
             codecs: context.codecs,
             guests: context.guests,
             clients: context.budget.clients().clone(),
@@ -157,7 +150,22 @@ impl Gateway {
     /// on as it is, counts included. Must be called within a runtime.
     #[must_use]
     pub fn next(&self, config: config::Gateway, tls: Tls) -> Arc<Self> {
-        Self::build(config, tls, self.shared.clone(), Some(self))
+        self.next_observed(config, tls, self.shared.observers.clone())
+    }
+
+    /// The same with other observers.
+    #[must_use]
+    pub fn next_observed(
+        &self,
+        config: config::Gateway,
+        tls: Tls,
+        observers: Observers,
+    ) -> Arc<Self> {
+        let shared = Shared {
+            observers,
+            ..self.shared.clone()
+        };
+        Self::build(config, tls, shared, Some(self))
     }
 
     fn build(
@@ -432,8 +440,7 @@ mod tests {
             budget: &budget,
             names: &names,
             metrics,
-            access: None,
-            tracer: None,
+            observers: Observers::default(),
             codecs: crate::codecs().upstream,
             guests: Guests::default(),
         };

@@ -150,6 +150,7 @@
 //! - `metrics.rs`, `metrics/`: metrics: cells of workers, label values, series
 //! - `certificates.rs`: listener certificates: report, metrics, reload of files
 //! - `key_sets.rs`: refresh and metrics of the key sets of `jwt`
+//! - `observers.rs`: access log and traces of a snapshot
 //! - `explain.rs`: routing and filter decisions of a described request, for `steppe explain`
 //! - `limits.rs`: every bound of the crate, with its reason
 
@@ -191,6 +192,7 @@ pub mod local;
 pub mod max_forwards;
 mod message;
 pub mod metrics;
+pub mod observers;
 pub mod path;
 pub mod relay;
 pub mod respond;

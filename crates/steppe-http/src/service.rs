@@ -14,11 +14,9 @@ use steppe_net::{
     SocketBinder, SocketKey, Worker, clock,
 };
 use steppe_telemetry::encode::Family;
-use steppe_telemetry::trace::Tracer;
 use steppe_telemetry::{Collector, DescriptorEncoder};
 use tokio::task::JoinSet;
 
-use crate::access::AccessLog;
 use crate::cache::Caches;
 use crate::certificates::Certificates;
 use crate::codecs::{Codecs, DownstreamCodecs};
@@ -28,6 +26,7 @@ use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
 use crate::guest::Guests;
 use crate::key_sets::KeySets;
 use crate::metrics::{HttpMetrics, Labels};
+use crate::observers::Observers;
 use crate::upstream::{Probes, Upstreams};
 
 /// What the gateway takes from its node.
@@ -38,10 +37,6 @@ pub struct HttpContext<'a> {
     pub names: &'a Names,
     /// How many workers will serve.
     pub workers: usize,
-    /// `None`: exchanges are not logged.
-    pub access: Option<Arc<AccessLog>>,
-    /// `None`: there are no traces.
-    pub tracer: Option<Arc<Tracer>>,
     /// The protocols that it speaks.
     pub codecs: Codecs,
     /// Services of the process that answer requests.
@@ -63,6 +58,8 @@ pub struct HttpService {
 
 struct InForce {
     gateway: Arc<Gateway>,
+    /// Those of the next snapshot.
+    observers: Observers,
     probes: Option<Probes>,
     /// They look at the files of listeners' TLS, and of API keys.
     rereads: JoinSet<()>,
@@ -86,14 +83,14 @@ impl HttpService {
                 budget: context.budget,
                 names: context.names,
                 metrics: Arc::clone(&metrics),
-                access: context.access,
-                tracer: context.tracer,
+                observers: Observers::default(),
                 codecs: context.codecs.upstream,
                 guests: context.guests,
             },
         );
         let in_force = InForce {
             gateway,
+            observers: Observers::default(),
             probes: None,
             rereads: JoinSet::new(),
         };
@@ -147,10 +144,16 @@ impl HttpService {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has these told of exchanges that begin under the next configuration.
+    pub fn observe(&self, observers: Observers) {
+        self.in_force().observers = observers;
+    }
+
     /// Makes the snapshot of `config` the one in force.
     fn replace(&self, config: config::Gateway, tls: Tls) -> Arc<Gateway> {
         let mut in_force = self.in_force();
-        in_force.gateway = in_force.gateway.next(config, tls);
+        let observers = in_force.observers.clone();
+        in_force.gateway = in_force.gateway.next_observed(config, tls, observers);
         let listeners = in_force.gateway.tls().map(Arc::clone).collect();
         self.certificates.replace(listeners);
         Arc::clone(&in_force.gateway)

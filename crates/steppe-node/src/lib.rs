@@ -35,6 +35,7 @@
 //!   banner, sample request
 //! - `needs.rs`: what is reserved of the memory budget before the node serves
 //! - `services.rs`: list of services: gateway, forwarder, request plane
+//! - `observation.rs`: access log and traces, and their changes
 //! - `reload.rs`, `reload/`: configuration reload, and its metrics
 //! - `admin.rs`: admin server
 //!   - `server.rs`, `connections.rs`, `stall.rs`: accept loop; connection limit; timeout of stalled peers
@@ -84,6 +85,7 @@ pub mod memory;
 pub mod needs;
 pub mod node;
 pub mod notify;
+pub mod observation;
 mod plane_upstream;
 pub mod reload;
 mod rlimits;

@@ -4,7 +4,7 @@
 //! so a file with a mistake, or a port that is taken, changes nothing.
 //!
 //! Non-goals: what a running process can't change (threads, budget, admin's own
-//! sockets, format and file of the log). A file that changes those is refused by the key's name.
+//! sockets, format of the log). A file that changes those is refused by the key's name.
 
 mod collector;
 
@@ -17,6 +17,7 @@ use steppe_net::{PreparedServices, ServiceSet};
 use tokio::sync::oneshot;
 
 use crate::config::{self, Config, Origin};
+use crate::observation::{Observation, Observed};
 use crate::services;
 
 pub use collector::ReloadCollector;
@@ -43,10 +44,14 @@ pub struct Ask(pub oneshot::Sender<Result<u64, String>>);
 
 /// Changes the configuration of a running node.
 pub struct Reloader {
-    config: Config,
-    services: ServiceSet<Config>,
-    status: Status,
-    origin: Origin,
+    /// In force.
+    pub(crate) config: Config,
+    /// All files that it was read from, or that were read since and refused.
+    pub(crate) origin: Origin,
+    /// Those that serve it.
+    pub(crate) services: ServiceSet<Config>,
+    pub(crate) observation: Observation,
+    pub(crate) status: Status,
 }
 
 impl Status {
@@ -104,21 +109,6 @@ impl Status {
 }
 
 impl Reloader {
-    /// For a node whose `services` serve `config`, which was read from `origin`.
-    #[must_use]
-    pub fn new(
-        (config, origin): (Config, Origin),
-        services: ServiceSet<Config>,
-        status: Status,
-    ) -> Self {
-        Self {
-            config,
-            services,
-            status,
-            origin,
-        }
-    }
-
     /// Waits until the configuration that was read last is another one, refused or not; for ever where it is not watched.
     ///
     /// # Cancel safety
@@ -148,8 +138,8 @@ impl Reloader {
     /// Why everything stays as it was.
     pub async fn reload(&mut self, reason: &'static str) -> Result<u64, String> {
         match self.prepare().await {
-            Ok((config, prepared)) => {
-                let generation = self.change(config, prepared).await;
+            Ok(next) => {
+                let generation = self.change(next).await;
                 tracing::info!(reason, generation, "configuration reloaded");
                 Ok(generation)
             }
@@ -162,7 +152,7 @@ impl Reloader {
     }
 
     /// Everything that can fail.
-    async fn prepare(&mut self) -> Result<(Config, PreparedServices), Refusal> {
+    async fn prepare(&mut self) -> Result<Next, Refusal> {
         let Some(path) = self.file() else {
             return Err("the node runs its embedded default, which has no file to reload".into());
         };
@@ -187,16 +177,36 @@ impl Reloader {
         }
         services::fit(&mut config);
         let prepared = self.services.prepare_beside(&config).await;
-        let prepared = prepared.map_err(|error| Refusal::from(error.to_string()))?;
-        Ok((config, prepared))
+        let services = prepared.map_err(|error| Refusal::from(error.to_string()))?;
+        // Last: a log file is made where there is none.
+        let observed = self.observation.prepare(&config);
+        let observed = observed.map_err(|error| Refusal::from(format!("{error:#}")))?;
+        Ok(Next {
+            config,
+            services,
+            observed,
+        })
     }
 
-    async fn change(&mut self, config: Config, prepared: PreparedServices) -> u64 {
-        self.services.change(prepared).await;
+    async fn change(&mut self, next: Next) -> u64 {
+        let Next {
+            config,
+            services,
+            observed,
+        } = next;
+        self.observation.change(observed);
+        self.services.change(services).await;
         let generation = self.status.loaded(config.effective());
         self.config = config;
         generation
     }
+}
+
+/// A configuration, and all that it takes.
+struct Next {
+    config: Config,
+    services: PreparedServices,
+    observed: Observed,
 }
 
 /// Why a configuration is refused.
@@ -230,8 +240,6 @@ fn fixed_keys(now: &Config, next: &Config) -> Vec<&'static str> {
         ),
         ("admin", now.admin != next.admin),
         ("log.format", now.log.format != next.log.format),
-        ("log.access", now.log.access != next.log.access),
-        ("trace", now.trace != next.trace),
     ];
     let keys = differs.into_iter().filter(|&(_, differs)| differs);
     keys.map(|(key, _)| key).collect()

@@ -13,7 +13,6 @@ use std::time::Duration;
 use anyhow::Context;
 use steppe_dns::config::{Forwarder, Protocol};
 use steppe_dns::{DnsContext, DnsService};
-use steppe_http::access::AccessLog;
 use steppe_http::cache::Caches;
 use steppe_http::certificates::Certificates;
 use steppe_http::config::{ListenerRoutes, UpstreamKind};
@@ -26,27 +25,23 @@ use steppe_net::{
 };
 use steppe_plane::config::Plane;
 use steppe_plane::{PlaneContext, PlaneService};
-use steppe_telemetry::trace::{TraceSettings, Tracer};
-use steppe_telemetry::{Destination, LineLog, Registry};
+use steppe_telemetry::Registry;
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::doh::{self, Doh};
 use crate::key_client::KeyClient;
 use crate::list_client::ListClient;
 use crate::memory;
+use crate::observation::Observation;
 use crate::plane_upstream::{PLANE, PlaneUpstream};
 use crate::rlimits;
-use crate::trace_export::Collector;
 
 /// Every service of the node, by its own type.
 pub struct Services {
     http: Arc<HttpService>,
     dns: Arc<DnsService>,
     plane: Arc<PlaneService>,
-    /// Lines of the access log; `None`: off.
-    access: Option<LineLog>,
-    /// Spans of requests; `None`: off.
-    tracer: Option<Arc<Tracer>>,
+    observation: Observation,
 }
 
 /// One address that is served, for people.
@@ -62,13 +57,7 @@ pub struct Endpoint {
     pub serves: String,
 }
 
-/// At the end of a drain, how long the disk has to take what was logged.
-const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// And the collector of traces.
-const TRACES_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// And the DNS cache.
+/// At the end of a drain, how long the disk has to take the DNS cache.
 const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl AsRef<steppe_http::config::Gateway> for Config {
@@ -98,13 +87,6 @@ impl Services {
     /// When the access log can't be opened, names can't be resolved, spans have no room, or there are no
     /// random numbers.
     pub fn new(config: &Config, budget: &Budget, workers: usize) -> anyhow::Result<Self> {
-        let access = config.log.access.as_ref();
-        let access = access.map(|access| open_access_log(access, workers));
-        let (access, lines) = access.transpose()?.unzip();
-        let tracer = config.trace.as_ref();
-        let tracer = tracer
-            .map(|trace| start_tracer(trace, budget))
-            .transpose()?;
         let resolver = SystemResolver::new().context("cannot start name resolution")?;
         let dns = DnsService::new(&DnsContext {
             budget,
@@ -120,8 +102,6 @@ impl Services {
             budget,
             names: &Names::new(Arc::new(resolver)),
             workers,
-            access,
-            tracer: tracer.clone(),
             codecs: steppe_http::codecs(),
             guests,
             fetch_keys: Arc::new(KeyClient),
@@ -130,12 +110,14 @@ impl Services {
         http.certificates().add_source(move || of_dns.tls());
         let of_plane = plane.clone();
         http.certificates().add_source(move || of_plane.tls());
+        let http = Arc::new(http);
+        let observation = Observation::new(Arc::clone(&http), budget, workers);
+        observation.change(observation.prepare(config)?);
         Ok(Self {
-            http: Arc::new(http),
+            http,
             dns: Arc::new(dns),
             plane: Arc::new(plane),
-            access: lines,
-            tracer,
+            observation,
         })
     }
 
@@ -159,12 +141,7 @@ impl Services {
         registry.register_collector(self.http.key_sets().collector());
         registry.register_collector(self.dns.metrics().collector());
         registry.register_collector(self.plane.collector());
-        if let Some(access) = &self.access {
-            registry.register_collector(access.collector());
-        }
-        if let Some(tracer) = &self.tracer {
-            registry.register_collector(tracer.collector());
-        }
+        self.observation.register(registry);
     }
 
     /// What `/memory` is made from.
@@ -179,6 +156,12 @@ impl Services {
             figures: Arc::clone(figures),
             http: Arc::clone(self.http.metrics()),
         }
+    }
+
+    /// The access log and the traces, for changes.
+    #[must_use]
+    pub fn observation(&self) -> Observation {
+        self.observation.clone()
     }
 
     /// What `/upstreams` reports, and drains.
@@ -213,7 +196,7 @@ impl Services {
 
     /// Opens the logs anew: whoever moved one away asks for that.
     pub fn reopen_logs(&self) {
-        self.access.iter().for_each(LineLog::reopen);
+        self.observation.reopen();
         self.dns.reopen_log();
     }
 
@@ -225,15 +208,7 @@ impl Services {
                 "timeout of a write to disk: the DNS cache file or the end of the query log is lost"
             );
         }
-        if let Some(tracer) = &self.tracer
-            && !tracer.close(TRACES_CLOSE_TIMEOUT)
-        {
-            tracing::error!("timeout of the trace collector: the last spans are lost");
-        }
-        let access = self.access.as_ref();
-        if access.is_some_and(|log| !log.close(LOG_CLOSE_TIMEOUT)) {
-            tracing::error!("timeout of a write to the access log: the last lines are lost");
-        }
+        self.observation.close();
     }
 }
 
@@ -311,27 +286,4 @@ pub fn first_server(config: &Config) -> Option<SocketAddr> {
         ServerAddress::Name { .. } | ServerAddress::Unix(_) => None,
     });
     addresses.next()
-}
-
-fn start_tracer(trace: &config::Trace, budget: &Budget) -> anyhow::Result<Arc<Tracer>> {
-    let settings = TraceSettings {
-        sample: trace.sample,
-        version: env!("CARGO_PKG_VERSION"),
-    };
-    let account = budget.root().child("traces", None);
-    let collector = Collector::new(&trace.otlp).context("trace.otlp")?;
-    Tracer::start(settings, &account, Box::new(collector)).context("trace")
-}
-
-fn open_access_log(
-    access: &config::Access,
-    workers: usize,
-) -> anyhow::Result<(Arc<AccessLog>, LineLog)> {
-    let lines = LineLog::open(access.destination.clone(), workers);
-    let lines = lines.with_context(|| match &access.destination {
-        Destination::Stdout => "log.access: cannot use standard output".to_owned(),
-        Destination::File(path) => format!("log.access.file: cannot open {}", path.display()),
-    })?;
-    let log = AccessLog::new(access.format.clone(), lines.clone());
-    Ok((Arc::new(log), lines))
 }

@@ -34,7 +34,7 @@ pub mod trace;
 pub use cell::{Counter, Gauge};
 pub use escape::Escaped;
 pub use histogram::{Histogram, HistogramSum};
-pub use line_log::{Destination, Line, LineLog, LineWriter};
+pub use line_log::{Destination, Line, LineCounts, LineLog, LineWriter, WeakLineLog};
 pub use prometheus_client::collector::Collector;
 pub use prometheus_client::encoding::DescriptorEncoder;
 pub use prometheus_client::registry::Registry;

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
@@ -63,9 +63,19 @@ struct Shared {
     ended: Mutex<Receiver<()>>,
 }
 
+/// A line log that ends when nobody else has it.
+#[derive(Debug, Clone)]
+pub struct WeakLineLog(Weak<Shared>);
+
+/// Lines written and lost, of all logs that follow on each other. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct LineCounts(Arc<Counts>);
+
 /// Lines written and lost.
 #[derive(Debug, Default)]
 struct Counts {
+    /// There is a log, or was one.
+    is_used: AtomicBool,
     written: AtomicU64,
     dropped: AtomicU64,
     write_errors: AtomicU64,
@@ -95,7 +105,20 @@ impl LineLog {
     /// # Errors
     /// When the destination can't be opened or the thread can't be started.
     pub fn open(destination: Destination, workers: usize) -> io::Result<Self> {
-        Self::open_named("access log", destination, workers)
+        Self::open_counted(destination, workers, &LineCounts::default())
+    }
+
+    /// The same with counts that go on.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_counted(
+        destination: Destination,
+        workers: usize,
+        counts: &LineCounts,
+    ) -> io::Result<Self> {
+        let sink = Sink::open("access log", destination)?;
+        Self::start(("access log", sink), workers, counts)
     }
 
     /// The same for a log of another name, such as `access log`, for messages and the thread.
@@ -108,11 +131,19 @@ impl LineLog {
         workers: usize,
     ) -> io::Result<Self> {
         let sink = Sink::open(name, destination)?;
-        let counts = Arc::new(Counts::default());
+        Self::start((name, sink), workers, &LineCounts::default())
+    }
+
+    fn start(
+        (name, sink): (&'static str, Sink),
+        workers: usize,
+        LineCounts(counts): &LineCounts,
+    ) -> io::Result<Self> {
+        counts.is_used.store(true, Ordering::Relaxed);
         // The channel holds every buffer that may exist, so sending one never fails.
         let (to_thread, commands) = sync_channel(workers * LINE_BUFFERS_MAX + LINE_COMMANDS_MAX);
         let (end, ended) = sync_channel(1);
-        let of_thread = Arc::clone(&counts);
+        let of_thread = Arc::clone(counts);
         std::thread::Builder::new()
             .name(name.replace(' ', "-"))
             .spawn(move || {
@@ -123,7 +154,7 @@ impl LineLog {
         Ok(Self(Arc::new(Shared {
             name,
             to_thread,
-            counts,
+            counts: Arc::clone(counts),
             ended: Mutex::new(ended),
         })))
     }
@@ -173,6 +204,28 @@ impl LineLog {
     /// A collector of its counts, for registration.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
+        LineCounts(Arc::clone(&self.0.counts)).collector()
+    }
+
+    /// The same log, for as long as others have it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakLineLog {
+        WeakLineLog(Arc::downgrade(&self.0))
+    }
+}
+
+impl WeakLineLog {
+    /// The log; `None`: nobody has it any more, and its lines are written.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<LineLog> {
+        self.0.upgrade().map(LineLog)
+    }
+}
+
+impl LineCounts {
+    /// A collector, for registration. It tells nothing before there is a log.
+    #[must_use]
+    pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(LineLogCollector(self.clone()))
     }
 }
@@ -199,7 +252,7 @@ fn write(mut sink: Sink, commands: &Receiver<Command>, counts: &Counts) {
 
 /// Encodes the counts of a line log.
 #[derive(Debug)]
-struct LineLogCollector(LineLog);
+struct LineLogCollector(LineCounts);
 
 const LINES: Family = Family::new("steppe_access_log_lines", "Access log lines written");
 const DROPPED: Family = Family::new(
@@ -213,10 +266,14 @@ const WRITE_ERRORS: Family = Family::new(
 
 impl Collector for LineLogCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let log = &self.0;
-        LINES.counter(&mut encoder, log.written())?;
-        DROPPED.counter(&mut encoder, log.dropped())?;
-        WRITE_ERRORS.counter(&mut encoder, log.write_errors())
+        let LineCounts(counts) = &self.0;
+        if !counts.is_used.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        LINES.counter(&mut encoder, load(&counts.written))?;
+        DROPPED.counter(&mut encoder, load(&counts.dropped))?;
+        WRITE_ERRORS.counter(&mut encoder, load(&counts.write_errors))
     }
 }
 

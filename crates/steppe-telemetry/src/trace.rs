@@ -109,8 +109,14 @@ enum Message {
     End,
 }
 
+/// Spans exported and lost, of all tracers that follow on each other. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct TraceCounts(Arc<Counts>);
+
 #[derive(Debug, Default)]
 struct Counts {
+    /// There is a tracer, or was one.
+    is_used: AtomicBool,
     exported: AtomicU64,
     /// There was no room for them, or no memory.
     overflowed: AtomicU64,
@@ -143,11 +149,24 @@ impl Tracer {
         account: &Account,
         export: Box<dyn Export>,
     ) -> Result<Arc<Self>, TraceError> {
+        Self::start_counted(settings, account, export, &TraceCounts::default())
+    }
+
+    /// The same with counts that go on.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_counted(
+        settings: TraceSettings,
+        account: &Account,
+        export: Box<dyn Export>,
+        TraceCounts(counts): &TraceCounts,
+    ) -> Result<Arc<Self>, TraceError> {
         let charge = account.lease().try_reserve(SPANS_HELD_BYTES)?;
-        let counts = Arc::new(Counts::default());
+        counts.is_used.store(true, Ordering::Relaxed);
         let (to_thread, messages) = sync_channel(SPANS_QUEUED_MAX);
         let (end, ended) = sync_channel(1);
-        let thread = thread::Exporter::new(settings.version, Arc::clone(&counts), export);
+        let thread = thread::Exporter::new(settings.version, Arc::clone(counts), export);
         std::thread::Builder::new()
             .name("traces".to_owned())
             .spawn(move || {
@@ -158,7 +177,7 @@ impl Tracer {
         Ok(Arc::new(Self {
             threshold: threshold(settings.sample),
             to_thread,
-            counts,
+            counts: Arc::clone(counts),
             ended: Mutex::new(ended),
             _charge: charge,
         }))
@@ -209,7 +228,15 @@ impl Tracer {
     /// A collector of its counts, for registration.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
-        Box::new(TraceCollector(Arc::clone(&self.counts)))
+        TraceCounts(Arc::clone(&self.counts)).collector()
+    }
+}
+
+impl TraceCounts {
+    /// A collector, for registration. It tells nothing before there is a tracer.
+    #[must_use]
+    pub fn collector(&self) -> Box<dyn Collector> {
+        Box::new(TraceCollector(Arc::clone(&self.0)))
     }
 }
 
@@ -297,6 +324,9 @@ impl Collector for TraceCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &*self.0;
+        if !counts.is_used.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         EXPORTED.counter(&mut encoder, load(&counts.exported))?;
         let reasons = [
             ("overflow", &counts.overflowed),

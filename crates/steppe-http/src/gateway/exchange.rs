@@ -276,7 +276,7 @@ impl<D: Downstream + ?Sized> Running<'_, D> {
             let cut = (end == End::Aborted).then(|| Code::of_cut(core.log.reason));
             call.finish(self.client, cut, core.log.status());
         }
-        core.finish_trace(self.client, now);
+        core.finish_trace(now);
         let route = core.route.as_deref();
         let filter = answered_by(route, core.answered_by);
         core.log.finish(self.client, (core.began_at, now), filter);

@@ -96,8 +96,6 @@ pub(super) struct WorkerState {
     pub(super) starved_heads: Rc<Cell<usize>>,
     /// Whose turn it is among handshakes.
     pub(super) turns: Rc<Turns>,
-    /// Takes spans; `None`: off.
-    pub(super) tracer: Option<Arc<Tracer>>,
     /// Numbers traces and spans.
     pub(super) trace_ids: Ids,
     open: Cell<usize>,
@@ -108,11 +106,7 @@ impl Snapshot {
     pub(super) fn new(gateway: Arc<Gateway>, worker: &Worker, last: Option<&Self>) -> Rc<Self> {
         let metrics = gateway.metrics.worker(worker.index);
         let totals = metrics.totals();
-        let log = gateway.shared.access.as_ref();
-        let access = match last {
-            Some(last) => last.access.clone(),
-            None => log.map(|log| Rc::new(log.worker(&gateway.accounts.access.lease()))),
-        };
+        let access = access(&gateway, last);
         let pools = pools(&gateway, worker, &metrics, last);
         let filters = 0..gateway.config.filters.len();
         let counts: Vec<_> = filters
@@ -137,6 +131,11 @@ impl Snapshot {
             metrics,
             gateway,
         })
+    }
+
+    /// Takes spans; `None`: there are no traces.
+    pub(super) fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.gateway.shared.observers.tracer.as_ref()
     }
 
     pub(super) fn metrics(&self) -> &WorkerMetrics {
@@ -175,6 +174,19 @@ impl Snapshot {
             starved_heads: Rc::clone(&state.starved_heads),
         }
     }
+}
+
+/// The access log of the last snapshot where it is the same; else that one ends with its last exchange.
+fn access(gateway: &Gateway, last: Option<&Snapshot>) -> Option<Rc<WorkerAccess>> {
+    let observers = &gateway.shared.observers;
+    if let Some(last) = last {
+        if last.gateway.shared.observers.log_alike(observers) {
+            return last.access.clone();
+        }
+        last.access.iter().for_each(|access| access.retire());
+    }
+    let log = observers.access.as_ref()?;
+    Some(Rc::new(log.worker(&gateway.accounts.access.lease())))
 }
 
 fn pools(
@@ -332,7 +344,6 @@ impl WorkerState {
             worker,
             calls: first.metrics.calls(),
             exchange_lease: first.gateway.accounts.exchanges.lease(),
-            tracer: first.gateway.shared.tracer.clone(),
             trace_ids: Ids::default(),
             current: RefCell::new(first),
             starved_heads: Rc::default(),

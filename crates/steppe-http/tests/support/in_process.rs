@@ -10,6 +10,7 @@ use steppe_http::config;
 use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
+use steppe_http::observers::Observers;
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
 use steppe_net::{
@@ -69,8 +70,7 @@ impl InProcess {
             budget,
             names: &names,
             metrics: HttpMetrics::new(Labels::of(&config), 1),
-            access,
-            tracer,
+            observers: Observers { access, tracer },
             codecs: codecs.upstream,
             guests,
         };

@@ -13,6 +13,7 @@ use steppe_http::config::{
 use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
+use steppe_http::observers::Observers;
 use steppe_http::upstream::{Probes, ServerReport, UpstreamReport};
 use steppe_mem::Budget;
 use steppe_net::{
@@ -176,8 +177,7 @@ impl Site {
             budget: &budget,
             names: &names,
             metrics: HttpMetrics::new(Labels::of(&config), 1),
-            access: None,
-            tracer: None,
+            observers: Observers::default(),
             codecs: codecs.upstream,
             guests: Guests::default(),
         };

@@ -39,7 +39,8 @@ impl Exchange {
             log.begin(&snapshot, (peer, client), Some(&head.view()));
         }
         let begun = head.normalize_host().map_err(GatewayError::from);
-        if let Err(error) = begun.and_then(|()| self.core.begin_trace(client, &mut head)) {
+        if let Err(error) = begun.and_then(|()| self.core.begin_trace(client, &snapshot, &mut head))
+        {
             self.core.log.set_report(&snapshot.no_route);
             return self.refuse(client, down, error, &[]);
         }

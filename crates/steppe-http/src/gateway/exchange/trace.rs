@@ -9,11 +9,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use steppe_telemetry::trace::{Span, TRACESTATE_BYTES_MAX, TraceContext, is_tracestate};
+use steppe_telemetry::trace::{Span, TRACESTATE_BYTES_MAX, TraceContext, Tracer, is_tracestate};
 
 use super::{ClientContext, Core, answered_by};
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
+use crate::gateway::snapshot::Snapshot;
 use crate::head::{RequestHead, Version};
 use crate::upstream::TargetState;
 
@@ -26,6 +27,8 @@ pub(super) struct Trace {
     span: Box<Span>,
     /// What its name begins with.
     method: &'static str,
+    /// The one that there was when it began.
+    tracer: Arc<Tracer>,
     /// The server that was asked last.
     server: Option<Arc<TargetState>>,
 }
@@ -35,9 +38,10 @@ impl Core {
     pub(super) fn begin_trace(
         &mut self,
         client: &ClientContext,
+        snapshot: &Snapshot,
         head: &mut RequestHead,
     ) -> Result<(), GatewayError> {
-        let Some(tracer) = &client.state.tracer else {
+        let Some(tracer) = snapshot.tracer() else {
             return Ok(());
         };
         let parent = parent(&head.fields);
@@ -52,6 +56,7 @@ impl Core {
             span.set_state(&state(&head.fields));
             tell_request(&mut span, client, head);
             self.trace = Some(Trace {
+                tracer: Arc::clone(tracer),
                 span,
                 method: known_method(head.method()),
                 server: None,
@@ -68,11 +73,12 @@ impl Core {
     }
 
     /// The exchange is over.
-    pub(super) fn finish_trace(&mut self, client: &ClientContext, now: Instant) {
-        let (Some(trace), Some(tracer)) = (self.trace.take(), &client.state.tracer) else {
+    pub(super) fn finish_trace(&mut self, now: Instant) {
+        let Some(trace) = self.trace.take() else {
             return;
         };
         let Trace {
+            tracer,
             mut span,
             method,
             server,

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use steppe_testkit::{
-    Document, FieldSection, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Steppe, eventually,
+    Document, FieldSection, Gate, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Steppe,
+    eventually,
 };
 
 use super::{OK, ask};
@@ -297,4 +298,66 @@ fn the_pages_configuration_sends_spans() {
     assert_eq!(node.admin_json("/config")["trace"]["sample"], "100%");
     assert_eq!(ask(&node, "GET /a", "").status(), 200);
     assert_eq!(collector.await_spans(1)[0]["name"], "GET hello");
+}
+
+/// A request in flight belongs to the collector that there was when it began.
+#[test]
+fn a_reload_changes_the_collector() {
+    let may_end = Gate::new();
+    let gate = may_end.clone();
+    let origin = RawOrigin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if request.start.contains("/slow") {
+                gate.wait();
+            }
+            peer.send(OK);
+        }
+    });
+    let (first, second) = (Collector::start(TAKEN), Collector::start(TAKEN));
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(NodeConfig::plain());
+    let reload = |config: &NodeConfig| {
+        node.set_config(config);
+        let answer = node.admin_post("/reload");
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+    };
+    assert_eq!(ask(&node, "GET /untraced", "").status(), 200);
+    assert!(
+        !origin
+            .received()
+            .to_ascii_lowercase()
+            .contains("traceparent")
+    );
+    reload(&traced(&first.origin, "100%"));
+    assert_eq!(ask(&node, "GET /a", "").status(), 200);
+    let path = |span: &Value| attribute(span, "url.path").clone();
+    assert_eq!(path(&first.await_spans(1)[0]), "/a");
+    let mut slow = node.connect();
+    slow.send("GET /slow HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    eventually("it is in flight", || origin.received().contains("/slow"));
+    reload(&traced(&second.origin, "100%"));
+    assert_eq!(ask(&node, "GET /b", "").status(), 200);
+    assert_eq!(path(&second.await_spans(1)[0]), "/b");
+    may_end.open();
+    assert_eq!(slow.response().status(), 200);
+    assert_eq!(path(&first.await_spans(2)[1]), "/slow");
+    let exported = || {
+        let metrics = node.metrics();
+        metrics.sum("steppe_trace_spans_exported_total", &[])
+    };
+    eventually("counts go on", || exported() == 3.0);
+    // A share of next to nothing keeps none of its own.
+    reload(&traced(&second.origin, "0.000001%"));
+    assert_eq!(ask(&node, "GET /c", "").status(), 200);
+    reload(&NodeConfig::plain());
+    origin.forget();
+    assert_eq!(ask(&node, "GET /untraced", "").status(), 200);
+    assert!(
+        !origin
+            .received()
+            .to_ascii_lowercase()
+            .contains("traceparent")
+    );
+    assert_eq!((first.spans().len(), second.spans().len()), (2, 1));
 }

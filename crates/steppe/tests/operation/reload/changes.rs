@@ -7,8 +7,8 @@
 )]
 
 use steppe_testkit::{
-    Load, NodeConfig, Port, RawOrigin, Steppe, Wire, eventually, heavy, is_long, websocket_connect,
-    websocket_echo,
+    Gate, Load, NodeConfig, Port, RawOrigin, Steppe, Wire, eventually, heavy, is_long,
+    websocket_connect, websocket_echo,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -101,7 +101,6 @@ fn what_takes_a_restart_is_refused_by_name() {
         (good.clone().workers(2), "node.workers"),
         (good.clone().memory_budget("65MiB"), "node.memory_budget"),
         (good.clone().set("log.format", "json"), "log.format"),
-        (good.clone().set("log.access", "stdout"), "log.access"),
     ] {
         node.set_config(&changed);
         let answer = node.admin_post("/reload");
@@ -133,6 +132,119 @@ fn the_level_of_the_log_changes_with_a_reload() {
     node.hang_up();
     eventually("it is read again", || generation(&node) >= 6);
     assert_eq!(count(), told, "{}", node.said());
+}
+
+/// The lines of a log in the folder of a node.
+fn lines(node: &Steppe, name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(node.scratch().join(name)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A request in flight is logged as it would have been; those after it by the new file.
+#[test]
+fn the_access_log_changes_with_a_reload() {
+    let may_end = Gate::new();
+    let gate = may_end.clone();
+    let origin = RawOrigin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if request.start.contains("/slow") {
+                gate.wait();
+            }
+            peer.send(OK);
+        }
+    });
+    let off = NodeConfig::plain();
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&off);
+    let ask = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(node.exchange(request).status(), 200);
+    };
+    let counted = || node.metrics().sum("steppe_access_log_lines_total", &[]);
+    ask("/unlogged");
+    let json = off
+        .clone()
+        .set("log.access.file", "{scratch}/json.log")
+        .set("log.access.format", "json")
+        .set("log.access.fields", ["path", "status"]);
+    reload(&node, &json);
+    ask("/first");
+    let first = r#"{"path":"/first","status":200}"#;
+    eventually("the first line", || lines(&node, "json.log") == [first]);
+    let mut slow = node.connect();
+    slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("it is in flight", || origin.received().contains("/slow"));
+    let combined = off.clone().set("log.access.file", "{scratch}/combined.log");
+    reload(&node, &combined);
+    ask("/second");
+    eventually("a combined line", || {
+        let lines = lines(&node, "combined.log");
+        lines.len() == 1 && lines[0].contains("\"GET /second HTTP/1.1\" 200")
+    });
+    may_end.open();
+    assert_eq!(slow.response().status(), 200);
+    let last = r#"{"path":"/slow","status":200}"#;
+    eventually("the last line of the first log", || {
+        lines(&node, "json.log") == [first, last]
+    });
+    // A wrong one changes nothing.
+    node.set_config(
+        off.clone()
+            .set("log.access.file", "{scratch}/no/folder/access.log"),
+    );
+    let refused = node.admin_post("/reload");
+    assert_eq!(refused.status(), 422);
+    assert!(
+        refused.text().contains("log.access.file"),
+        "{}",
+        refused.text()
+    );
+    ask("/third");
+    eventually("it is logged on", || {
+        lines(&node, "combined.log").len() == 2
+    });
+    // The same log goes on.
+    reload(&node, &combined.clone().set("node.drain_timeout", "9s"));
+    ask("/fourth");
+    eventually("it goes on", || lines(&node, "combined.log").len() == 3);
+    eventually("counts go on", || counted() == 5.0);
+    reload(&node, &off);
+    ask("/unlogged");
+    reload(&node, &json);
+    ask("/fifth");
+    eventually("it is on again", || lines(&node, "json.log").len() == 3);
+    assert_eq!(lines(&node, "combined.log").len(), 3);
+    eventually("counts go on", || counted() == 6.0);
+}
+
+#[test]
+fn changes_of_the_access_log_lose_no_line() {
+    let _alone = heavy();
+    let origin = RawOrigin::answering(OK);
+    let logging = |name: &str| {
+        let file = format!("{{scratch}}/{name}.log");
+        let config = NodeConfig::plain().workers(2);
+        config.set("log.access.file", file)
+    };
+    let (a, b) = (logging("a"), logging("b"));
+    let node = Steppe::builder().with("origin", origin.address()).start(&a);
+    let load = Load::start(&node.url("/"), 16);
+    let requests = || node.metrics().sum("steppe_http_requests_total", &[]);
+    for number in 0..6 {
+        let before = requests();
+        eventually("it is under load", || requests() >= before + 200.0);
+        reload(&node, if number % 2 == 0 { &b } else { &a });
+    }
+    let output = load.stop();
+    assert_eq!((output.errors, output.refused), (0, 0), "{output:?}");
+    let dropped = || node.metrics().sum("steppe_access_log_dropped_total", &[]);
+    let logged = || (lines(&node, "a.log").len() + lines(&node, "b.log").len()) as f64;
+    eventually("each request has a line", || {
+        logged() + dropped() == requests()
+    });
+    assert_eq!(dropped(), 0.0);
+    assert!(!lines(&node, "a.log").is_empty() && !lines(&node, "b.log").is_empty());
 }
 
 #[test]
