@@ -228,10 +228,12 @@ mod tests {
 
     use super::*;
 
-    fn see(rows: &mut Rows, name: &[u8], is_folder: bool) -> ControlFlow<()> {
+    /// A name with a slash is a folder's.
+    fn see(rows: &mut Rows, name: &[u8]) -> ControlFlow<()> {
+        let folder = name.strip_suffix(b"/");
         rows.see(&Entry {
-            name,
-            is_folder,
+            name: folder.unwrap_or(name),
+            is_folder: folder.is_some(),
             status: FileStatus {
                 bytes: 7,
                 modified_ns: 784_111_777_000_000_000,
@@ -247,10 +249,10 @@ mod tests {
         String::from_utf8(page.filled().to_vec()).expect("UTF-8")
     }
 
-    fn check(path: &[u8], entries: &[(&[u8], bool)], expected: &Expect) {
+    fn check(path: &[u8], entries: &[&[u8]], expected: &Expect) {
         let mut rows = Rows::default();
-        for &(name, is_folder) in entries {
-            let _ = see(&mut rows, name, is_folder);
+        for name in entries {
+            let _ = see(&mut rows, name);
         }
         let page = page(path, rows, 64 << 10);
         let (_, body) = page.split_once("<body>\n").expect("a body");
@@ -262,15 +264,15 @@ mod tests {
         check(
             b"a&b/c",
             &[
-                (b"z.txt", false),
-                (b"<script>\"'&.txt", false),
-                (b"javascript:alert(1)", false),
-                (b"sub", true),
-                (b"caf\xc3\xa9 \xff\n", false),
-                (b".hidden", false),
-                (b"a\\b", false),
-                (b";x", false),
-                (b";y", true),
+                b"z.txt",
+                b"<script>\"'&.txt",
+                b"javascript:alert(1)",
+                b"sub/",
+                b"caf\xc3\xa9 \xff\n",
+                b".hidden",
+                b"a\\b",
+                b";x",
+                b";y/",
             ],
             &expect![[r#"
                 <h1>Index of <bdi>/a&amp;b/c/</bdi></h1>
@@ -315,7 +317,7 @@ mod tests {
         let mut rows = Rows::default();
         for number in 0..LISTING_ENTRIES_MAX + 3 {
             let name = format!("{number:05}");
-            assert!(see(&mut rows, name.as_bytes(), false).is_continue());
+            assert!(see(&mut rows, name.as_bytes()).is_continue());
         }
         let all = page(b"", rows, LISTING_BYTES_MAX);
         assert!(all.contains("not shown: 3.</p>"), "{all}");
@@ -330,7 +332,7 @@ mod tests {
             let mut rows = Rows::default();
             for number in 0..count {
                 let name = format!("{number:05}{}", "\"".repeat(NAME_BYTES_MAX - 5));
-                let _ = see(&mut rows, name.as_bytes(), false);
+                let _ = see(&mut rows, name.as_bytes());
             }
             let page = page(&[b'<'; 4096], rows, LISTING_BYTES_MAX);
             assert!(page.ends_with("</html>\n") && page.len() <= LISTING_BYTES_MAX);
@@ -344,9 +346,9 @@ mod tests {
     fn no_more_entries_are_looked_at() {
         let mut rows = Rows::default();
         for _ in 0..LISTING_SEEN_MAX {
-            assert!(see(&mut rows, b".", false).is_continue());
+            assert!(see(&mut rows, b".").is_continue());
         }
-        assert!(see(&mut rows, b"a", false).is_break());
+        assert!(see(&mut rows, b"a").is_break());
         let page = page(b"", rows, LISTING_BYTES_MAX);
         assert!(page.contains("not shown: at least 1.</p>"), "{page}");
     }
