@@ -19,7 +19,7 @@ use crate::cache::Caches;
 use crate::config::{self, FilterKind, ListenerRoutes, Rule, Target};
 use crate::error::GatewayError;
 use crate::exchange::Downstream;
-use crate::filter::authorize::{Lacks, judge};
+use crate::filter::authorize::{Caller, Lacks, judge};
 use crate::filter::{self, About, Behind, Identity, Loaded, MakeBehind, Step, Token, cors};
 use crate::gateway::{Tls, TlsError, remote_keys};
 use crate::head::RequestHead;
@@ -348,12 +348,17 @@ fn explain_rules(
     about: &About<'_>,
     head: &RequestHead,
 ) -> Explanation {
-    let token = about.identity.token();
-    let verdict = judge(rules, head, token.as_deref());
+    let (token, key) = (about.identity.token(), about.identity.api_key());
+    let caller = Caller {
+        token: token.as_deref(),
+        api_key: key.as_deref(),
+    };
+    let verdict = judge(rules, head, caller);
     let why = match verdict.lacks {
         None => "the request satisfies the rule".to_owned(),
         Some(Lacks::Rule) => "no rule matches".to_owned(),
         Some(Lacks::Mercy) => "the rule denies every request that it matches".to_owned(),
+        Some(Lacks::ApiKey) => "the API key is none of `api_keys`".to_owned(),
         Some(Lacks::AnyScope) => "the token has none of the scopes in `any_scope`".to_owned(),
         Some(Lacks::Scope(scope)) => format!("the token lacks the scope `{scope}`"),
         Some(Lacks::Claim(claim)) => format!("the claim `{claim}` has none of the required values"),

@@ -129,6 +129,7 @@
 //! - `respond.rs`: `respond` upstream: a fixed response
 //! - `files.rs`: `files` upstream: static files
 //!   - `lookup.rs`: path to file
+//!   - `listing.rs`: lists of folders without an index
 //!   - `answer.rs`: response heads
 //!   - `content.rs`: file content in chunks
 //!   - `coding.rs`: negotiation by `Accept-Encoding`

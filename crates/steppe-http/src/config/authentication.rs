@@ -135,6 +135,8 @@ pub struct Rule {
     pub all_scopes: Vec<String>,
     /// Each claim has one of its values; a name with dots is looked for in members of members.
     pub claims: Vec<(String, Vec<String>)>,
+    /// The API key has one of these names; empty: any, or none.
+    pub api_keys: Vec<String>,
     /// It refuses what it matches.
     pub denies: bool,
 }

@@ -1,4 +1,4 @@
-//! `authorize`: decides by method, path and what the token says.
+//! `authorize`: decides by method, path, what the token says, and whose the API key is.
 //!
 //! The first rule that matches the request decides; where none does, nobody may.
 
@@ -20,6 +20,15 @@ impl AuthorizeFilter {
     pub fn new(rules: Vec<Rule>) -> Self {
         Self(rules)
     }
+}
+
+/// The findings of other filters about who sends a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Caller<'a> {
+    /// The token that was verified.
+    pub(crate) token: Option<&'a Token>,
+    /// The name of the API key.
+    pub(crate) api_key: Option<&'a str>,
 }
 
 /// What a list of rules makes of a request.
@@ -44,29 +53,31 @@ pub(crate) enum Lacks<'a> {
     Scope(&'a str),
     /// One of the values of this claim.
     Claim(&'a str),
+    /// An API key with one of the names.
+    ApiKey,
 }
 
-/// What `rules` make of a request with this token.
-pub(crate) fn judge<'a>(
-    rules: &'a [Rule],
-    head: &RequestHead,
-    token: Option<&Token>,
-) -> Verdict<'a> {
+/// What `rules` make of a request of this caller.
+pub(crate) fn judge<'a>(rules: &'a [Rule], head: &RequestHead, caller: Caller<'_>) -> Verdict<'a> {
     let rule = rules
         .iter()
         .enumerate()
         .find(|(_, rule)| is_for(rule, head));
     let lacks = match rule {
         None => Some(Lacks::Rule),
-        Some((_, rule)) => lacks(rule, token),
+        Some((_, rule)) => lacks(rule, caller),
     };
     Verdict { rule, lacks }
 }
 
 impl Filter for AuthorizeFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        let token = about.identity.token();
-        let verdict = judge(&self.0, head, token.as_deref());
+        let (token, key) = (about.identity.token(), about.identity.api_key());
+        let caller = Caller {
+            token: token.as_deref(),
+            api_key: key.as_deref(),
+        };
+        let verdict = judge(&self.0, head, caller);
         Ok(match verdict.lacks {
             None => Step::Continue,
             Some(_) => refused(verdict.rule.map(|(_, rule)| rule)),
@@ -81,8 +92,8 @@ fn is_for(rule: &Rule, head: &RequestHead) -> bool {
         && rule.path.as_ref().is_none_or(is_path)
 }
 
-/// What a request with this token lacks for a rule that is for it.
-fn lacks<'a>(rule: &'a Rule, token: Option<&Token>) -> Option<Lacks<'a>> {
+/// What a request of this caller lacks for a rule that is for it.
+fn lacks<'a>(rule: &'a Rule, Caller { token, api_key }: Caller<'_>) -> Option<Lacks<'a>> {
     if rule.denies {
         return Some(Lacks::Mercy);
     }
@@ -92,6 +103,10 @@ fn lacks<'a>(rule: &'a Rule, token: Option<&Token>) -> Option<Lacks<'a>> {
     }
     if let Some(scope) = rule.all_scopes.iter().find(|scope| !has_scope(scope)) {
         return Some(Lacks::Scope(scope));
+    }
+    let has_name = |name: &String| api_key == Some(name.as_str());
+    if !rule.api_keys.is_empty() && !rule.api_keys.iter().any(has_name) {
+        return Some(Lacks::ApiKey);
     }
     let has_claim = |(name, values): &&(String, Vec<String>)| {
         let claim = token.and_then(|token| token.claim(name));
@@ -156,7 +171,7 @@ mod tests {
 
     /// The number of the rule that decides, and what the request lacks.
     fn judged<'a>(rules: &'a [Rule], head: &RequestHead) -> (Option<usize>, Option<Lacks<'a>>) {
-        let verdict = judge(rules, head, None);
+        let verdict = judge(rules, head, Caller::default());
         (verdict.rule.map(|(index, _)| index), verdict.lacks)
     }
 
@@ -220,13 +235,35 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(lacks(&rule, Some(&claims(&said))), expected, "{said}");
+            let token = claims(&said);
+            let caller = Caller {
+                token: Some(&token),
+                api_key: None,
+            };
+            assert_eq!(lacks(&rule, caller), expected, "{said}");
         }
-        assert_eq!(lacks(&rule, None), Some(Lacks::AnyScope));
+        assert_eq!(lacks(&rule, Caller::default()), Some(Lacks::AnyScope));
     }
 
     #[test]
     fn a_rule_without_conditions_asks_for_no_token() {
-        assert_eq!(lacks(&Rule::default(), None), None);
+        assert_eq!(lacks(&Rule::default(), Caller::default()), None);
+    }
+
+    #[test]
+    fn an_api_key_has_one_of_the_names() {
+        let rule = rule(|rule| rule.api_keys = texts(&["ci", "phone"]));
+        for (api_key, expected) in [
+            (Some("ci"), None),
+            (Some("phone"), None),
+            (Some("Ci"), Some(Lacks::ApiKey)),
+            (None, Some(Lacks::ApiKey)),
+        ] {
+            let caller = Caller {
+                token: None,
+                api_key,
+            };
+            assert_eq!(lacks(&rule, caller), expected, "{api_key:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use steppe_config::form::{ANY, Form};
 use steppe_config::key::{Key, OptionalKey, boolean, key, list, map, one_or_many, table, text};
 use steppe_config::keys;
-use steppe_config::table::{Absent, Table};
+use steppe_config::table::{Absent, Spec, Table};
 use steppe_config::typed::{Fields, Node};
 
 use super::forms::{self, method};
@@ -28,8 +28,8 @@ pub static RULES: Key<Vec<Rule>> = key(
 
 static RULE: Table = Table::new(
     "http.filter.rules",
-    "Requests that the rule is for, and conditions on their token.",
-    keys! { METHODS, PATH, ANY_SCOPE, ALL_SCOPES, CLAIMS, DENY },
+    "Requests that the rule is for, and conditions on their token or API key.",
+    keys! { METHODS, PATH, ANY_SCOPE, ALL_SCOPES, CLAIMS, API_KEYS, DENY },
 );
 
 static METHODS: OptionalKey<Vec<String>> = key(
@@ -65,6 +65,12 @@ static CLAIMS: Key<Vec<(String, Vec<String>)>> = key(
 .secret()
 .or(Absent::Table);
 
+static API_KEYS: OptionalKey<Vec<String>> = key(
+    "api_keys",
+    list(&text(&ANY), 1),
+    "Names of which the API key must have one. It needs an `api-keys` filter before this one.",
+);
+
 static DENY: Key<bool> = key(
     "deny",
     boolean(),
@@ -91,16 +97,23 @@ fn rule(rule: &Fields) -> Option<Rule> {
         any_scope: rule.get(&ANY_SCOPE)?.unwrap_or_default(),
         all_scopes: rule.get(&ALL_SCOPES)?.unwrap_or_default(),
         claims: rule.get(&CLAIMS)?,
+        api_keys: rule.get(&API_KEYS)?.unwrap_or_default(),
         denies: rule.get(&DENY)?,
     })
 }
 
 /// True if a rule looks at a token.
 pub(super) fn reads_token(filter: &Fields) -> bool {
+    has_any(filter, &[&ANY_SCOPE.spec, &ALL_SCOPES.spec, &CLAIMS.spec])
+}
+
+/// True if a rule looks at an API key.
+pub(super) fn reads_api_key(filter: &Fields) -> bool {
+    has_any(filter, &[&API_KEYS.spec])
+}
+
+/// True if a rule has one of these keys.
+fn has_any(filter: &Fields, keys: &[&'static Spec]) -> bool {
     let mut rules = filter.items(&RULES).iter().filter_map(Node::fields);
-    rules.any(|rule| {
-        [&ANY_SCOPE.spec, &ALL_SCOPES.spec, &CLAIMS.spec]
-            .iter()
-            .any(|key| rule.given(key).is_some())
-    })
+    rules.any(|rule| keys.iter().any(|key| rule.given(key).is_some()))
 }

@@ -134,7 +134,7 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
             continue;
         };
         let at = node.span;
-        let (mut refuses, mut reads_token) = (false, false);
+        let (mut refuses, mut reads_token, mut reads_key) = (false, false, false);
         match kind {
             Kind::Cache => cached = Some(at),
             Kind::Jwt => {
@@ -153,14 +153,13 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
             }
             Kind::Authorize => {
                 reads_token = authorize::reads_token(fields);
+                reads_key = authorize::reads_api_key(fields);
                 refuses = true;
             }
             Kind::Ip => refuses = true,
             Kind::RateLimit => {
                 reads_token = rate_limit::reads_token(fields);
-                if rate_limit::reads_api_key(fields) && !has_key {
-                    mistakes.push(key_unread(at));
-                }
+                reads_key = rate_limit::reads_api_key(fields);
             }
             Kind::Cors => asks
                 .into_iter()
@@ -181,6 +180,9 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
                     .help("put it before the `cache` filter"),
             );
         }
+        if reads_key && !has_key {
+            mistakes.push(key_unread(at));
+        }
         if reads_token && verified.is_none() {
             mistakes.push(
                 Mistake::new(at, "this filter reads a token that no filter has verified")
@@ -191,10 +193,10 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
     }
 }
 
-/// A limit by API keys without a filter before it that finds them.
-fn key_unread(limit: Span) -> Mistake {
-    let message = "this filter counts by API keys that no filter has verified";
-    Mistake::new(limit, message)
+/// A filter that reads API keys without one before it that finds them.
+fn key_unread(reader: Span) -> Mistake {
+    let message = "this filter reads an API key that no filter has verified";
+    Mistake::new(reader, message)
         .label("no `api-keys` filter before it")
         .help("put one before it in `filters`")
 }

@@ -225,6 +225,38 @@ fn requests_are_counted_by_the_name_of_their_key() {
     assert_eq!((status_of("beta"), status_of("beta")), (200, 429));
 }
 
+/// One client may write, the others may read.
+#[test]
+fn rules_decide_by_the_name_of_the_key() {
+    let origin = RawOrigin::answering(OK);
+    let rules = "kind = \"authorize\"\nrules = [{ methods = [\"POST\"], api_keys = [\"ci\"] }, \
+        { methods = [\"GET\"] }]";
+    let config = NodeConfig::plain()
+        .route("all", |r| r.filters(["keys", "rules"]))
+        .add_filter("keys", |f| {
+            let f = f.with_toml("kind = \"api-keys\"");
+            f.set("keys_file", "{scratch}/api-keys")
+        })
+        .add_filter("rules", |f| f.with_toml(rules));
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .with_file("api-keys", &format!("ci {ALPHA}\nphone {BETA}\n"))
+        .start(&config);
+    let status_of = |method: &str, key: &str| {
+        let fields = format!("Host: a\r\nContent-Length: 0\r\nX-Api-Key: {key}\r\n");
+        let request = format!("{method} / HTTP/1.1\r\n{fields}\r\n");
+        node.connect().send(request).response().status()
+    };
+    for (method, key, status) in [
+        ("POST", "alpha", 200),
+        ("POST", "beta", 403),
+        ("GET", "beta", 200),
+        ("POST", "gamma", 401),
+    ] {
+        assert_eq!(status_of(method, key), status, "{method} {key}");
+    }
+}
+
 /// Neither logs nor metrics nor `/config` have one.
 #[test]
 fn no_key_is_told() {
