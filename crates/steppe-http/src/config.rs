@@ -93,8 +93,8 @@ pub enum UpstreamKind {
 pub struct Route {
     /// Its name in metrics and logs; unique.
     pub name: String,
-    /// The listener whose own route it is. `None`: it is one of all listeners that have none of their own.
-    pub listener: Option<ListenAddress>,
+    /// Any of these listeners; empty: every listener but those that have routes of their own.
+    pub listeners: Vec<ListenAddress>,
     /// Any of these hosts; empty: every host.
     pub hosts: Vec<HostPattern>,
     /// The path, after normalization.
@@ -118,12 +118,18 @@ pub struct Route {
 }
 
 impl Route {
+    /// True if a request that comes to this address can take it, where the listener has no routes of its own.
+    #[must_use]
+    pub fn is_on(&self, address: &ListenAddress) -> bool {
+        self.listeners.is_empty() || self.listeners.contains(address)
+    }
+
     /// Of all requests to `path`.
     #[must_use]
     pub fn of(name: &str, path: PathPattern, target: Target) -> Self {
         Self {
             name: name.to_owned(),
-            listener: None,
+            listeners: Vec::new(),
             hosts: Vec::new(),
             path,
             methods: Vec::new(),

@@ -16,7 +16,7 @@ use steppe_mem::{Budget, Lease};
 use steppe_net::ListenAddress;
 
 use crate::cache::Caches;
-use crate::config::{self, FilterKind, ListenerRoutes, Rule, Target};
+use crate::config::{self, FilterKind, Rule, Target};
 use crate::error::GatewayError;
 use crate::exchange::Downstream;
 use crate::filter::authorize::{Caller, Lacks, judge};
@@ -52,7 +52,7 @@ pub struct Explained {
     /// The route that it takes, by its index.
     pub route: Result<usize, Unrouted>,
     /// Routes before it that have its host and path, by their indexes, each with the condition that it does not
-    /// meet. Those of other listeners are left out.
+    /// meet.
     pub passed_over: Vec<(usize, Unmet)>,
     /// What its filters say, in their order, up to the one that answers.
     pub steps: Vec<Explanation>,
@@ -249,9 +249,9 @@ fn route(
         return Err(Unrouted::ToHttps);
     }
     let router = Router::new(&config.routes, &config.filters);
-    let has_own = listener.routes == ListenerRoutes::Own;
     let query = || RouteQuery {
-        listener: has_own.then_some(&listener.address),
+        listener: &listener.address,
+        routes: listener.routes,
         host: head.host(),
         path: head.path(),
         method: head.method(),
@@ -262,7 +262,7 @@ fn route(
     };
     let note = |route, unmet| {
         // A route that names several hosts may be tried for each.
-        if unmet != Unmet::Listener && !passed_over.contains(&(route, unmet)) {
+        if !passed_over.contains(&(route, unmet)) {
             passed_over.push((route, unmet));
         }
     };

@@ -4,7 +4,7 @@
 //! 1. most specific host: exact, then the longest wildcard, then any; a route with several hosts
 //!    counts by the one that matched;
 //! 2. most specific path, compared segment by segment: literal, then `{name}`, then `{rest*}`;
-//! 3. more predicates: a list of methods counts as one, each field and query parameter as one;
+//! 3. more predicates: a list of listeners or methods counts as one, each field and query parameter as one;
 //! 4. order in the file.
 //!
 //! So a route that fails on a predicate leaves the request to less specific ones.

@@ -39,7 +39,7 @@ use steppe_config::typed::{self, Fields, Named, Typed};
 use steppe_config::units;
 use steppe_dns::config::{Forwarder, keys as dns};
 use steppe_http::config::keys::listener::{CONNECTIONS, LIMITS};
-use steppe_http::config::keys::route::{CLIENT_CERT, HEADERS, METHODS, QUERY};
+use steppe_http::config::keys::route::{CLIENT_CERT, HEADERS, LISTENER, METHODS, QUERY};
 use steppe_http::config::keys::{authorize, gateway};
 use steppe_http::config::{Gateway, Listener};
 use steppe_http::router::Unmet;
@@ -132,7 +132,7 @@ impl Config {
             ))
         };
         match condition {
-            Unmet::Listener => None,
+            Unmet::Listener => key_of(fields, &LISTENER),
             Unmet::Method => key_of(fields, &METHODS),
             Unmet::Header(number) => of_map(&HEADERS, number),
             Unmet::Query(number) => of_map(&QUERY, number),

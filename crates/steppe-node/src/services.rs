@@ -220,11 +220,13 @@ pub fn fit(config: &mut Config) {
 /// Every address that `config` serves, the most important first.
 #[must_use]
 pub fn endpoints(config: &Config) -> Vec<Endpoint> {
-    let routes = config.http.routes.iter();
-    let shared: Vec<_> = routes.filter(|route| route.listener.is_none()).collect();
-    let serves = match shared.as_slice() {
-        [only] => format!("route {} {}", only.name, only.path),
-        routes => format!("{} routes", routes.len()),
+    let serves = |address: &ListenAddress| {
+        let routes = config.http.routes.iter();
+        let routes: Vec<_> = routes.filter(|route| route.is_on(address)).collect();
+        match routes.as_slice() {
+            [only] => format!("route {} {}", only.name, only.path),
+            routes => format!("{} routes", routes.len()),
+        }
     };
     let is_shared = |listener: &&steppe_http::config::Listener| {
         // The others are those of the forwarder, which is named below.
@@ -238,7 +240,7 @@ pub fn endpoints(config: &Config) -> Vec<Endpoint> {
             Some(_) => "https",
             None => "http",
         },
-        serves: serves.clone(),
+        serves: serves(&listener.address),
     };
     let forwarder = config.dns.listeners.iter().map(|listener| Endpoint {
         service: "dns",

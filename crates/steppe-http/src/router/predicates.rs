@@ -1,4 +1,4 @@
-//! Predicates of a route: its methods, fields and query parameters.
+//! Predicates of a route: its listeners, methods, fields and query parameters.
 
 use std::cmp::Ordering;
 
@@ -6,14 +6,13 @@ use steppe_net::ListenAddress;
 use steppe_net::tls::x509::Summary;
 
 use super::query::RouteQuery;
-use crate::config::{ClientCertMatch, Filter, FilterKind, Route};
+use crate::config::{ClientCertMatch, Filter, FilterKind, ListenerRoutes, Route};
 use crate::path::{compare_decoded, escaped_byte};
 
 /// The conditions of a route beside host and path.
 #[derive(Debug)]
 pub(super) struct Predicates {
-    /// Of a listener that has routes of its own.
-    listener: Option<ListenAddress>,
+    listeners: Vec<ListenAddress>,
     methods: Vec<String>,
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
@@ -53,7 +52,7 @@ impl Predicates {
     pub(super) fn new(route: &Route, filters: &[Filter]) -> Self {
         let mut kinds = route.filters.iter().map(|&index| &filters[index].kind);
         Self {
-            listener: route.listener.clone(),
+            listeners: route.listeners.clone(),
             methods: route.methods.clone(),
             headers: route.headers.clone(),
             query: route.query.clone(),
@@ -64,12 +63,22 @@ impl Predicates {
 
     /// How many there are, for the order of routes.
     pub(super) fn count(&self) -> usize {
+        let lists = [!self.listeners.is_empty(), !self.methods.is_empty()];
+        let lists = lists.map(usize::from).iter().sum::<usize>();
         let of_cert = usize::from(self.client_cert.is_some());
-        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len() + of_cert
+        lists + self.headers.len() + self.query.len() + of_cert
+    }
+
+    /// True if the request came to one of its listeners.
+    fn is_for(&self, request: &RouteQuery<'_>) -> bool {
+        match self.listeners.is_empty() {
+            true => request.routes == ListenerRoutes::Shared,
+            false => self.listeners.contains(request.listener),
+        }
     }
 
     pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
-        if self.listener.as_ref() != request.listener {
+        if !self.is_for(request) {
             return Verdict::Fails(Unmet::Listener);
         }
         if let Some(method) = request.preflight.filter(|_| self.answers_preflight) {

@@ -3,6 +3,8 @@
 use steppe_net::ListenAddress;
 use steppe_net::tls::x509::Summary;
 
+use crate::config::ListenerRoutes;
+
 /// The parts of a request that routes are matched against.
 #[derive(Clone, Copy)]
 pub struct RouteQuery<'a> {
@@ -18,8 +20,10 @@ pub struct RouteQuery<'a> {
     pub query: Option<&'a [u8]>,
     /// The request's fields.
     pub fields: &'a dyn FieldLookup,
-    /// The listener that it came to, where that has routes of its own.
-    pub listener: Option<&'a ListenAddress>,
+    /// The listener that it came to.
+    pub listener: &'a ListenAddress,
+    /// The routes of that listener.
+    pub routes: ListenerRoutes,
     /// What the client's certificate says, where it showed one.
     pub client_cert: Option<&'a Summary>,
 }

@@ -1,9 +1,10 @@
 //! The router against a sort and a scan, and the rules of precedence one by one.
 
 use std::cmp::Reverse;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use proptest::prelude::*;
-use steppe_http::config::{HostPattern, Route, Target};
+use steppe_http::config::{HostPattern, ListenerRoutes, Route, Target};
 use steppe_http::path::{PathPattern, PatternSegment};
 use steppe_http::router::{FieldLookup, NoRoute, RouteQuery, Router, Unmet};
 use steppe_net::ListenAddress;
@@ -67,9 +68,13 @@ fn get<'a>(host: &'a str, target: &'a str, fields: &'a Fields<'a>) -> RouteQuery
         query,
         fields,
         client_cert: None,
-        listener: None,
+        listener: &LISTENER,
+        routes: ListenerRoutes::Shared,
     }
 }
+
+static LISTENER: ListenAddress =
+    ListenAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80));
 
 const NO_FIELDS: Fields<'static> = Fields(&[]);
 
@@ -83,22 +88,61 @@ fn a_listener_with_routes_of_its_own_has_no_others() {
     let routes = [
         route("", "/{rest*}"),
         Route {
-            listener: Some(own.clone()),
+            listeners: vec![own.clone()],
             ..route("", "/own")
         },
     ];
     let router = Router::new(&routes, &[]);
-    let at = |listener, target| {
+    let at = |listener, target, routes| {
         let request = get("a", target, &NO_FIELDS);
         router.route(&RouteQuery {
             listener,
+            routes,
             ..request
         })
     };
-    assert_eq!(at(None, "/own"), Ok(0));
-    assert_eq!(at(Some(&own), "/own"), Ok(1));
-    assert_eq!(at(Some(&own), "/a"), Err(NoRoute::NotFound));
-    assert_eq!(at(Some(&other), "/own"), Err(NoRoute::NotFound));
+    let (shared, alone) = (ListenerRoutes::Shared, ListenerRoutes::Own);
+    assert_eq!(at(&other, "/own", shared), Ok(0));
+    assert_eq!(at(&own, "/own", alone), Ok(1));
+    assert_eq!(at(&own, "/a", alone), Err(NoRoute::NotFound));
+    assert_eq!(at(&other, "/own", alone), Err(NoRoute::NotFound));
+}
+
+#[test]
+fn a_route_of_some_listeners_takes_no_request_of_others() {
+    let [first, second, third] =
+        [1, 2, 3].map(|port| ListenAddress::Tcp(([127, 0, 0, 1], port).into()));
+    let routes = [
+        route("", "/{rest*}"),
+        Route {
+            listeners: vec![first.clone(), second.clone()],
+            ..route("", "/{rest*}")
+        },
+        Route {
+            listeners: vec![third.clone()],
+            ..route("", "/a/{rest*}")
+        },
+    ];
+    let router = Router::new(&routes, &[]);
+    let at = |listener, target| {
+        let mut unmet = Vec::new();
+        let request = get("a", target, &NO_FIELDS);
+        let found = router.route_noting(
+            &RouteQuery {
+                listener,
+                ..request
+            },
+            |route, condition| unmet.push((route, condition)),
+        );
+        (found, unmet)
+    };
+    // A condition more wins over the order of the file.
+    assert_eq!(at(&first, "/b"), (Ok(1), vec![]));
+    assert_eq!(at(&second, "/b"), (Ok(1), vec![]));
+    let unmet = |route| (route, Unmet::Listener);
+    assert_eq!(at(&third, "/b"), (Ok(0), vec![unmet(1)]));
+    assert_eq!(at(&third, "/a/b"), (Ok(2), vec![]));
+    assert_eq!(at(&first, "/a/b"), (Ok(1), vec![unmet(2)]));
 }
 
 #[test]
@@ -350,8 +394,9 @@ fn rank(index: usize, route: &Route, host: &str, path: &str) -> Option<Rank> {
         PatternSegment::Capture(_) => 1,
         PatternSegment::Rest(_) => 2,
     });
-    let predicates =
-        usize::from(!route.methods.is_empty()) + route.headers.len() + route.query.len();
+    let lists = [!route.listeners.is_empty(), !route.methods.is_empty()];
+    let lists: usize = lists.map(usize::from).iter().sum();
+    let predicates = lists + route.headers.len() + route.query.len();
     let is_match = route.path.matches(path.as_bytes());
     is_match.then(|| (kind, length, kinds.collect(), Reverse(predicates), index))
 }
@@ -371,7 +416,9 @@ fn oracle(
             let has = |pairs: &[(&str, &str)], (name, value): &(String, String)| {
                 pairs.contains(&(&**name, &**value))
             };
-            route.headers.iter().all(|header| has(fields.0, header))
+            let is_for = route.listeners.is_empty() || route.listeners.contains(&LISTENER);
+            is_for
+                && route.headers.iter().all(|header| has(fields.0, header))
                 && route.query.iter().all(|parameter| has(query, parameter))
         })
         .collect();
@@ -416,8 +463,13 @@ fn any_route() -> impl Strategy<Value = Route> {
     });
     let methods = prop::sample::select(vec!["", "", "GET", "POST", "GET POST"]);
     let count = || prop::collection::vec(prop::sample::select(vec!["1", "2"]), 0..2);
+    let other = ListenAddress::Tcp(([127, 0, 0, 1], 81).into());
+    let listeners = vec![vec![], vec![], vec![LISTENER.clone()], vec![other]];
+    let hosts = (hosts, prop::sample::select(listeners));
     (hosts, path, methods, count(), count()).prop_map(|(hosts, path, methods, headers, query)| {
+        let (hosts, listeners) = hosts;
         let mut made = route(hosts, &path).methods(methods);
+        made.listeners = listeners;
         for value in headers {
             made = made.header("h", value);
         }
@@ -452,7 +504,8 @@ proptest! {
             query: query.as_deref().map(str::as_bytes),
             fields: &fields,
             client_cert: None,
-            listener: None,
+            listener: &LISTENER,
+            routes: ListenerRoutes::Shared,
         };
         let router = Router::new(&routes, &[]);
         let expected = |method| oracle(&routes, (host, &path, method), &pairs, &fields);

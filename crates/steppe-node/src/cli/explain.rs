@@ -216,8 +216,8 @@ impl Shown<'_> {
         );
         let address = &self.config.http.listeners[self.listener].address;
         let _ = writeln!(text, "  listener {address}");
-        for passed_over in &explained.passed_over {
-            let _ = writeln!(text, "  {}", self.passed_over(*passed_over));
+        for passed_over in self.written(explained) {
+            let _ = writeln!(text, "  {}", self.passed_over(passed_over));
         }
         let route = match &explained.route {
             Ok(route) => *route,
@@ -256,6 +256,12 @@ impl Shown<'_> {
             let _ = writeln!(text, "  served by {answers}: {target}");
         }
         text
+    }
+
+    /// Routes that were passed over, but for those that no file has: of DNS over HTTPS.
+    fn written(&self, explained: &Explained) -> impl Iterator<Item = (usize, Unmet)> {
+        let passed_over = explained.passed_over.iter().copied();
+        passed_over.filter(|(route, _)| self.config.route_at(*route).is_some())
     }
 
     /// Why a route with the request's host and path does not take it. The value that it wants is a secret.
@@ -312,7 +318,7 @@ impl Shown<'_> {
             "client": self.options.client,
             "listener": self.config.http.listeners[self.listener].address.to_string(),
             "route": route,
-            "passed_over": explained.passed_over.iter().map(|each| self.passed_over_json(*each)).collect::<Vec<_>>(),
+            "passed_over": self.written(explained).map(|each| self.passed_over_json(each)).collect::<Vec<_>>(),
             "unrouted": explained.route.as_ref().err().map(unrouted_text),
             "filters": steps.collect::<Vec<_>>(),
             "target": explained.target,

@@ -58,7 +58,6 @@ fn row(text: &mut String, what: &str, address: &str, more: &str) {
 
 fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
     let is_demo = node.demo.is_some();
-    let sample = Sample::of(&node.config.http);
     let mut commands = Vec::new();
     let tried = if is_demo { endpoints.len() } else { 1 };
     let forwarder = endpoints
@@ -75,7 +74,8 @@ fn try_this(text: &mut String, node: &Prepared, endpoints: &[Endpoint]) {
             continue;
         }
         let origin = Origin::of(endpoint, node.certificate.as_ref());
-        commands.extend(sample.as_ref().map(|sample| origin.curl_sample(sample)));
+        let sample = Sample::at(&endpoint.address, &node.config.http);
+        commands.extend(sample.map(|sample| origin.curl_sample(&sample)));
     }
     let web = endpoints
         .iter()

@@ -3,6 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use steppe_http::config::{Gateway, HostPattern, Route};
 use steppe_http::path::PatternSegment;
+use steppe_net::ListenAddress;
 
 /// A GET that some route takes.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,9 +21,10 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 impl Sample {
-    /// The simplest one; `None` where every route asks for more than a host and a path.
-    pub(super) fn of(gateway: &Gateway) -> Option<Self> {
-        let routes = gateway.routes.iter().filter(|route| is_simple(route));
+    /// The simplest one at an address; `None` where every route asks for more than a host and a path.
+    pub(super) fn at(address: &ListenAddress, gateway: &Gateway) -> Option<Self> {
+        let routes = gateway.routes.iter();
+        let routes = routes.filter(|route| is_simple(route) && route.is_on(address));
         let samples = routes.map(|route| Self {
             host: route.hosts.first().map(host),
             path: path(route),
@@ -33,10 +35,8 @@ impl Sample {
 
 fn is_simple(route: &Route) -> bool {
     let takes_get = route.methods.is_empty() || route.methods.iter().any(|method| method == "GET");
-    let asks_more = !route.headers.is_empty()
-        || !route.query.is_empty()
-        || route.client_cert.is_some()
-        || route.listener.is_some();
+    let asks_more =
+        !route.headers.is_empty() || !route.query.is_empty() || route.client_cert.is_some();
     takes_get && !asks_more
 }
 
@@ -82,6 +82,13 @@ mod tests {
             ),
             (&["path = '/'\nmethods = ['POST']"], None),
             (&["path = '/'\nheaders = { x = '1' }"], None),
+            (
+                &[
+                    "path = '/'\nhost = 'a.example'\nlistener = '127.0.0.1:81'",
+                    "path = '/long'\nlistener = '127.0.0.1:80'",
+                ],
+                Some((None, "/long")),
+            ),
             (&[], None),
         ] {
             let routes: Vec<_> = (routes.iter().enumerate())
@@ -90,11 +97,11 @@ mod tests {
                 })
                 .collect();
             let text = format!(
-                "[[http.listener]]\nlisten = '127.0.0.1:80'\n[http.upstream.a]\nrespond = {{}}\n{}",
+                "[[http.listener]]\nlisten = '127.0.0.1:80'\n[[http.listener]]\nlisten = '127.0.0.1:81'\n[http.upstream.a]\nrespond = {{}}\n{}",
                 routes.concat()
             );
             let config = crate::config::parse("a.toml", &text).expect("valid");
-            let sample = Sample::of(&config.http);
+            let sample = Sample::at(&config.http.listeners[0].address, &config.http);
             let sample = sample
                 .as_ref()
                 .map(|sample| (sample.host.as_deref(), sample.path.as_str()));

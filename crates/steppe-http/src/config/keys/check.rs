@@ -8,7 +8,8 @@ use steppe_config::key::PlaceKey;
 use steppe_config::mistake::{Mistake, shown};
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::closest;
-use steppe_config::typed::{Fields, Named, Node};
+use steppe_config::typed::{Fields, Named, Node, valid};
+use steppe_net::ListenAddress;
 use steppe_net::config::tls::CLIENT_AUTH;
 
 use super::gateway::{FILTER, LISTENER, ROUTE, UPSTREAM};
@@ -59,6 +60,7 @@ fn references(http: &Fields, guest: Option<GuestName>, mistakes: &mut Mistakes) 
         }
     }
     client_cert(http, mistakes);
+    listeners(http, mistakes);
 }
 
 /// Names that others refer to.
@@ -204,6 +206,34 @@ fn unused(http: &Fields, mistakes: &mut Mistakes) {
                         }
                     )),
             );
+        }
+    }
+}
+
+/// The listeners of a route are listened on.
+fn listeners(http: &Fields, mistakes: &mut Mistakes) {
+    let there = http.items(&LISTENER).iter();
+    if there.clone().any(|node| node.fields().is_none()) {
+        return;
+    }
+    let there = there.filter_map(|node| node.fields()?.get(&listener::LISTEN));
+    let there: HashSet<ListenAddress> = there.collect();
+    for route in routes(http) {
+        for (address, at) in valid::<ListenAddress>(route.items(&route::LISTENER)) {
+            if there.contains(address) {
+                continue;
+            }
+            mistakes.error_at(at, || {
+                let mut names: Vec<String> = there.iter().map(ToString::to_string).collect();
+                names.sort_unstable();
+                let help = match closest(&address.to_string(), names.iter().map(String::as_str)) {
+                    Some(closest) => format!("did you mean \"{closest}\"?"),
+                    None => "add an `http.listener` with this `listen`".to_owned(),
+                };
+                Mistake::new(at, format!("no `http.listener` listens on {address}"))
+                    .label("not defined")
+                    .help(help)
+            });
         }
     }
 }

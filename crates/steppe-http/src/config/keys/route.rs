@@ -18,6 +18,8 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::table::{Absent, Needs, Table};
 use steppe_config::typed::Fields;
 use steppe_mem::limits::BUDGET_BYTES_MAX;
+use steppe_net::ListenAddress;
+use steppe_net::config::forms::LISTEN;
 
 use unreachable::{Predicates, Shape};
 
@@ -34,7 +36,7 @@ pub static TABLE: Table = Table::new(
      most specific host is taken, then the most specific path, the most predicates, the first in \
      the file. A request that matches none gets 404, or 405 with `Allow` if only its method \
      differs.",
-    keys! { NAME, HOST, PATH, METHODS, HEADERS, QUERY, CLIENT_CERT, FILTERS, UPSTREAM, FILES, REDIRECT, BUDGET, TIMEOUTS },
+    keys! { NAME, LISTENER, HOST, PATH, METHODS, HEADERS, QUERY, CLIENT_CERT, FILTERS, UPSTREAM, FILES, REDIRECT, BUDGET, TIMEOUTS },
 )
 .needing(Needs::One(&["upstream", "files", "redirect"]));
 
@@ -44,6 +46,13 @@ static NAME: Key<String> = key(
     "Unique name, shown in metrics and logs.",
 )
 .required();
+
+/// Addresses of its listeners.
+pub static LISTENER: OptionalKey<Vec<ListenAddress>> = key(
+    "listener",
+    one_or_many(&text(&LISTEN)),
+    "Listeners whose requests match, by their `listen`: \"[::]:443\". Without it, every listener.",
+);
 
 static HOST: OptionalKey<Vec<HostPattern>> = key(
     "host",
@@ -201,7 +210,7 @@ pub fn build(route: &Fields, names: &Names<'_>) -> Option<Route> {
         name: route.get(&NAME)?,
         hosts: route.get(&HOST)?.unwrap_or_default(),
         path: route.get(&PATH)?,
-        listener: None,
+        listeners: route.get(&LISTENER)?.unwrap_or_default(),
         methods: route.get(&METHODS)?.unwrap_or_default(),
         headers: route.get(&HEADERS)?,
         query: route.get(&QUERY)?,
@@ -243,12 +252,17 @@ fn predicates(route: &Fields) -> Option<(Span, Vec<HostPattern>, Predicates)> {
     let at = name.map_or(route.span, |node| node.span);
     let hosts = route.get(&HOST)?.unwrap_or_default();
     let mut predicates = Predicates {
+        listeners: route.get(&LISTENER)?.unwrap_or_default(),
         path: Shape::of_path(&route.get(&PATH)?),
         methods: route.get(&METHODS)?.unwrap_or_default(),
         headers: route.get(&HEADERS)?,
         query: route.get(&QUERY)?,
         client_cert: route.get(&CLIENT_CERT)?,
     };
+    predicates
+        .listeners
+        .sort_unstable_by_key(ToString::to_string);
+    predicates.listeners.dedup();
     predicates.methods.sort_unstable();
     predicates.methods.dedup();
     predicates.headers.sort_unstable();

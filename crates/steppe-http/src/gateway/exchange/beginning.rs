@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::{ClientContext, Core, Exchange, Request, Stage, via_value};
-use crate::config::ListenerRoutes;
 use crate::error::GatewayError;
 use crate::exchange::Downstream;
 use crate::field::{FieldBlock, FieldId};
@@ -225,9 +224,9 @@ pub(super) fn allowed_methods(
 
 fn query_of<'a>(client: &'a ClientContext, head: &'a RequestHead) -> RouteQuery<'a> {
     let cert = client.tls().and_then(|tls| tls.agreed.client.as_ref());
-    let has_own = client.settings().routes == ListenerRoutes::Own;
     RouteQuery {
-        listener: has_own.then_some(&client.listener.address),
+        listener: &client.listener.address,
+        routes: client.settings().routes,
         host: head.host(),
         path: head.path(),
         method: head.method(),

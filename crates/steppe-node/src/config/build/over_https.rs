@@ -44,7 +44,7 @@ pub(super) fn join(http: &mut Gateway, dns: &mut Forwarder) {
         for (name, path) in [("dns", DOH_PATH), ("dns by id", by_id.as_str())] {
             let path = path.parse().expect("a literal path, and a name behind it");
             http.routes.push(Route {
-                listener: Some(address.clone()),
+                listeners: vec![address.clone()],
                 ..Route::of(&format!("{name} {address}"), path, forwarder.clone())
             });
         }

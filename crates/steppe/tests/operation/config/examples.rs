@@ -222,8 +222,8 @@ fn every_key_of_tls_with_clients_arrives() {
     let config = valid("/etc/steppe/steppe.toml", FULL);
     let admin = config.admin.expect("admin").tls;
     assert_eq!(admin, Some(certificate("admin.crt", "admin.key", None)));
-    // The fourth is the forwarder's.
-    let [plain, tls, redirecting, _] = &config.http.listeners[..] else {
+    // Others are those of sites and of the forwarder.
+    let [plain, tls, redirecting, ..] = &config.http.listeners[..] else {
         panic!("three listeners");
     };
     let redirects = [plain, tls, redirecting].map(|each| each.redirect_https.map(u16::from));
@@ -258,7 +258,7 @@ fn every_key_of_tls_with_clients_arrives() {
         fingerprint: Some(*b"0123456789abcdefghijklmnopqrstuv"),
     };
     let mut routes = config.http.routes.iter().rev();
-    let route = routes.find(|route| route.listener.is_none());
+    let route = routes.find(|route| route.listeners.is_empty());
     let route = route.expect("a route");
     assert_eq!(route.client_cert, Some(client_cert));
     assert_eq!(config.http.routes[0].client_cert, None);
@@ -299,7 +299,7 @@ fn every_key_of_listeners_of_the_forwarder_arrives() {
     assert_eq!(Some(&tls.session), over_https.tls.as_ref());
     assert_eq!(tls.session.alpn, [b"h2".to_vec(), HTTP_1_1.to_vec()]);
     let routes = config.http.routes.iter();
-    let own = routes.filter(|route| route.listener.as_ref() == Some(&listener.address));
+    let own = routes.filter(|route| route.listeners.contains(&listener.address));
     let paths: Vec<_> = own.map(|route| route.path.to_string()).collect();
     assert_eq!(paths, ["/dns-query", "/dns-query/{id}"]);
 }

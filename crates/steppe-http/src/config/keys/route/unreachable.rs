@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
+use steppe_net::ListenAddress;
 
 use crate::config::{ClientCertMatch, HostPattern};
 use crate::path::{PathPattern, PatternSegment};
@@ -11,6 +12,7 @@ use crate::path::{PathPattern, PatternSegment};
 /// Conditions under which a request takes a route, in a form that can be compared.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Predicates {
+    pub(super) listeners: Vec<ListenAddress>,
     pub(super) path: Vec<Shape>,
     pub(super) methods: Vec<String>,
     pub(super) headers: Vec<(String, String)>,
