@@ -13,7 +13,8 @@
 //! - `limits.rs`: bounds of a file and of reports
 //! - `mistake.rs`, `mistakes.rs`, `report.rs`: a mistake; those of one file; their drawing
 //! - `sources.rs`: the files of a configuration, and places in them
-//! - `tree.rs`: a file as a tree of values that know where they stand; `syntax.rs`: TOML and JSON into it
+//! - `tree.rs`: a file as a tree of values that know where they stand; `syntax.rs`: TOML and JSON into it;
+//!   `write.rs`: TOML out of it
 //! - `outside.rs`, `include.rs`, `placeholder.rs`: other files and the environment; files that are included; values out of both
 //! - `table.rs`: tables of keys, each with its kind, default and support
 //! - `form.rs`, `choice.rs`, `units.rs`: meaning of strings; choices; durations, sizes and shares
@@ -47,3 +48,4 @@ pub mod taken;
 pub mod tree;
 pub mod typed;
 pub mod units;
+pub mod write;

@@ -9,7 +9,7 @@ use miette::Severity;
 use crate::limits::VALUE_CHARS_SHOWN_MAX;
 
 /// Bytes of the file, from `start` up to `end`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
     /// The first byte.
     pub start: usize,

@@ -65,14 +65,38 @@ impl<'a> Source<'a> {
         include(&mut self.tree, &mut self.files, outside, mistakes);
     }
 
+    /// Takes a key out of the file, and reads its value alone, for what stands for other keys. `None`: the file does
+    /// not have it.
+    pub fn take(&mut self, key: &'static Spec, mistakes: &mut Mistakes) -> Option<Taken> {
+        let entry = self.tree.take(key.name)?;
+        let Support::Served { kind, .. } = &key.support else {
+            return None;
+        };
+        let read = self.reader(mistakes).value(key.name, kind, &entry.value);
+        let written = entry.value;
+        Some(Taken { written, read })
+    }
+
     /// The values of the keys of a table.
     pub fn read(&self, keys: &'static Table, mistakes: &mut Mistakes) -> Fields {
-        let mut reader = Reader {
+        self.reader(mistakes).root(keys, &self.tree)
+    }
+
+    fn reader<'m>(&'m self, mistakes: &'m mut Mistakes) -> Reader<'m> {
+        Reader {
             files: &self.files,
             mistakes,
-        };
-        reader.root(keys, &self.tree)
+        }
     }
+}
+
+/// A value that was taken out of a file.
+#[derive(Debug)]
+pub struct Taken {
+    /// As the file has it.
+    pub written: Value,
+    /// As its key reads it.
+    pub read: Node,
 }
 
 /// A configuration that is being read.

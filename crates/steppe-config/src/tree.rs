@@ -56,6 +56,18 @@ pub struct Entry {
     pub value: Value,
 }
 
+impl Entry {
+    /// A key and its value, which stand in a file where `name_span` says.
+    pub fn new(name: impl Into<String>, name_span: Span, value: Value) -> Self {
+        let name = name.into();
+        Self {
+            name,
+            name_span,
+            value,
+        }
+    }
+}
+
 impl Value {
     /// A value as a file has it.
     pub fn new(span: Span, kind: ValueKind) -> Self {
@@ -80,6 +92,75 @@ impl Value {
             }
             _ => {}
         }
+    }
+
+    /// A string that stands for what the file has there.
+    pub fn text(span: Span, text: impl Into<String>) -> Self {
+        let kind = ValueKind::Text(text.into());
+        Self::new(span, kind)
+    }
+
+    /// A list that stands for what the file has there.
+    pub fn list(span: Span, items: Vec<Self>) -> Self {
+        let kind = ValueKind::List(items);
+        Self::new(span, kind)
+    }
+
+    /// A table that stands for what the file has there.
+    pub fn table(span: Span, entries: Vec<Entry>) -> Self {
+        let kind = ValueKind::Table(entries);
+        Self::new(span, kind)
+    }
+
+    /// The text of a string.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            ValueKind::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items of a list; none where it is no list.
+    pub fn items(&self) -> &[Self] {
+        match &self.kind {
+            ValueKind::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The entries of a table; none where it is no table.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            ValueKind::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The entry of a table.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.name == name)
+    }
+
+    /// Takes an entry out of a table.
+    pub fn take(&mut self, name: &str) -> Option<Entry> {
+        let ValueKind::Table(entries) = &mut self.kind else {
+            return None;
+        };
+        let at = entries.iter().position(|entry| entry.name == name)?;
+        Some(entries.remove(at))
+    }
+
+    /// The value of an entry, which is added if there is none; `None`: this is no table.
+    pub fn at_or_insert(&mut self, absent: Entry) -> Option<&mut Self> {
+        let ValueKind::Table(entries) = &mut self.kind else {
+            return None;
+        };
+        let at = entries.iter().position(|entry| entry.name == absent.name);
+        let at = at.unwrap_or_else(|| {
+            entries.push(absent);
+            entries.len() - 1
+        });
+        Some(&mut entries[at].value)
     }
 
     /// The value at a path: names of keys and numbers of items, from 0, between dots, such as `http.listener.0`.

@@ -154,6 +154,14 @@ pub fn repeated<T: PartialEq + 'static>(items: &[Node]) -> impl Iterator<Item = 
     })
 }
 
+impl Fields {
+    /// True if none of its values is invalid, nor any within them.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.given.iter().all(|field| field.value.is_valid())
+    }
+}
+
 impl Node {
     /// A value that stands in no file.
     pub fn new(span: Span, typed: Typed) -> Self {
@@ -162,6 +170,18 @@ impl Node {
             span,
             typed,
             placeholder,
+        }
+    }
+
+    /// True if neither it nor a value within it is invalid.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        match &self.typed {
+            Typed::Invalid => false,
+            Typed::List(items) => items.iter().all(Self::is_valid),
+            Typed::Map(entries) => entries.iter().all(|entry| entry.value.is_valid()),
+            Typed::Table(fields) | Typed::Variant { fields, .. } => fields.is_valid(),
+            _ => true,
         }
     }
 
