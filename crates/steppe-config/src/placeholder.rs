@@ -151,6 +151,24 @@ impl Placed {
     }
 }
 
+/// The string with relative paths of its placeholders below a folder.
+#[must_use]
+pub fn rebased(written: &str, folder: &Path) -> String {
+    let mut rebased = String::new();
+    let mut rest = written;
+    while let Some(at) = rest.find(FILE) {
+        let (before, path) = rest.split_at(at + FILE.len());
+        rebased.push_str(before);
+        let is_escaped = before.ends_with(&format!("${FILE}"));
+        if !is_escaped && !path.starts_with('/') {
+            rebased.push_str(&folder.to_string_lossy());
+            rebased.push('/');
+        }
+        rest = path;
+    }
+    rebased + rest
+}
+
 fn redacted(text: &str, values: &mut dyn Iterator<Item = &PlacedValue>) -> String {
     let mut text = text.to_owned();
     for PlacedValue { value, placeholder } in values {
@@ -341,6 +359,15 @@ mod tests {
                 Part::File("/b c"),
                 Part::Text("")
             ]
+        );
+    }
+
+    #[test]
+    fn paths_of_placeholders_move_with_their_file() {
+        let folder = Path::new("/etc/sites");
+        assert_eq!(
+            rebased("a${file:k}$${file:k}${env:X}${file:/k}", folder),
+            "a${file:/etc/sites/k}$${file:k}${env:X}${file:/k}"
         );
     }
 

@@ -17,6 +17,7 @@ mod filter;
 pub mod keys;
 mod protocol;
 mod rate_limit;
+pub mod site;
 mod tls;
 mod transform;
 mod upstream;

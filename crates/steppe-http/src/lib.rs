@@ -12,6 +12,7 @@
 //!
 //! - `service.rs`: the gateway as a service of the node
 //! - `config.rs`, `config/`: settings of the gateway as valid types: listeners, routes, upstreams, filters, TLS
+//!   - `site.rs`: sites, the short form of a configuration, expanded
 //!   - `keys.rs`, `keys/`: keys of these settings, what they say together, and how they are built
 //! - `gateway.rs`: listeners, routes and upstreams of a configuration
 //!   - `worker.rs`: a worker of the gateway: start, change of configuration, drain

@@ -541,6 +541,9 @@ pub const FILE_NAME_BYTES_MAX: usize = 255;
 /// Bytes of the path of a fallback below its folder: room for it is taken with each request that may need it.
 pub const FALLBACK_BYTES_MAX: usize = 1024;
 
+/// Addresses of a site: each of its hosts and redirects is looked at, and may be written, once for each of them.
+pub const SITE_ADDRESSES_MAX: usize = 16;
+
 /// The least budget of a route: two chunks of a body, and the heads.
 pub const ROUTE_BUDGET_MIN: u64 = 256 << 10;
 

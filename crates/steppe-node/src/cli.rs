@@ -9,6 +9,7 @@ mod check;
 mod code;
 mod console;
 mod dns;
+mod expand;
 mod explain;
 mod format;
 mod health;
@@ -97,6 +98,9 @@ enum Command {
     /// Makes keys for the clients of an `api-keys` filter
     #[command(after_help = key::HELP)]
     Key(key::Key),
+    /// Prints a configuration with its sites as listeners, upstreams, filters and routes
+    #[command(after_help = expand::HELP)]
+    Expand(expand::Expand),
     /// Calls, serves and measures services of the request plane
     #[command(after_help = plane::HELP)]
     Plane(plane::Plane),
@@ -192,6 +196,7 @@ Examples:
   steppe run -c steppe.toml       a configuration of your own
   steppe check steppe.toml        all errors of a configuration, at once
   steppe fmt steppe.toml          one layout for configuration files
+  steppe expand steppe.toml       the long form of its sites
   steppe top                      a running node, live
   steppe cert example.com         the certificates of a server, and their problems
   steppe explain GET http://a.example/x
@@ -271,6 +276,7 @@ pub fn main_with(
         Command::Dns(dns) => self::dns::run(dns),
         Command::Explain(options) => explain::run(&options),
         Command::Key(key) => self::key::run(key),
+        Command::Expand(options) => expand::run(&options),
         Command::Plane(plane) => self::plane::run(plane),
         Command::Schema => print(&format!("{:#}\n", config::schema())),
         Command::Top(options) => top(options),

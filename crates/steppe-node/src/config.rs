@@ -21,6 +21,7 @@ mod memory_budget;
 mod origin;
 #[cfg(test)]
 pub(crate) mod reference;
+mod sites;
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +32,7 @@ use steppe_config::form::Refusal;
 use steppe_config::key::{Entry, Key};
 use steppe_config::limits::FILE_BYTES_MAX;
 use steppe_config::mistakes::Mistakes;
-use steppe_config::outside::{Nothing, Outside};
+use steppe_config::outside::{self, Nothing, Outside};
 use steppe_config::read::Source;
 use steppe_config::sources::Sources;
 use steppe_config::tree::Value;
@@ -268,11 +269,13 @@ fn read_with(
 }
 
 fn read_source<'a>(
-    source: Source<'a>,
+    mut source: Source<'a>,
     look: impl FnOnce(&Fields, &mut Mistakes),
     mistakes: &mut Mistakes,
 ) -> (Option<Config>, Sources<'a>) {
-    let file = source.read(&ROOT, mistakes);
+    let sites = sites::expand(&mut source, mistakes);
+    let mut file = source.read(&ROOT, mistakes);
+    sites::keep(sites, &mut file);
     // What keys say together is unsure where some of them can't be read.
     if !mistakes.is_partial() {
         check::check(&source.tree, &file, mistakes);
@@ -317,6 +320,7 @@ pub fn parse(name: &str, text: &str) -> Result<Config, Box<Report>> {
 pub fn load(path: &Path) -> io::Result<Outcome> {
     load_with(path, |file, mistakes| {
         check::check_folders(file, mistakes);
+        sites::check_files(file, mistakes);
         // Where the limit is unknown, `run` says so.
         if let Ok(limit) = memory_limit() {
             budget::check(file, limit, mistakes);
@@ -369,12 +373,53 @@ pub fn load_checked(path: &Path, checks: &Checks<'_>) -> io::Result<Outcome> {
 /// # Errors
 /// As for [`load`].
 pub fn load_again(path: &Path) -> io::Result<Outcome> {
-    load_with(path, check::check_folders)
+    load_with(path, |file, mistakes| {
+        check::check_folders(file, mistakes);
+        sites::check_files(file, mistakes);
+    })
+}
+
+/// Reads the file at `path` without a look at the machine: its outcome and, where it is valid, its long form, TOML
+/// without sites.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_expanded(path: &Path) -> io::Result<(Outcome, Option<String>)> {
+    let (text, name) = (text_of(path)?, path.to_string_lossy());
+    let text = Text {
+        name: &name,
+        text: &text,
+    };
+    Ok(expand_with(text, &mut outside::Machine))
+}
+
+/// Reads a configuration as [`read`] does; where it is valid, its long form too.
+pub fn expand(name: &str, text: &str) -> (Outcome, Option<String>) {
+    expand_with(Text { name, text }, &mut Nothing)
+}
+
+fn expand_with(text: Text<'_>, outside: &mut dyn Outside) -> (Outcome, Option<String>) {
+    let outcome = read_with(text, outside, |_| {}, |_, _| {});
+    let expanded = outcome.config.as_ref();
+    let expanded = expanded.and_then(|_| sites::expanded(text, outside));
+    (outcome, expanded)
 }
 
 fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Result<Outcome> {
+    let mut origin = Origin::of(path);
+    let (text, name) = (text_of(path)?, path.to_string_lossy());
+    let text = Text {
+        name: &name,
+        text: &text,
+    };
+    let mut outcome = read_with(text, &mut origin, |_| {}, look);
+    outcome.origin = origin;
+    Ok(outcome)
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
     use io::Read as _;
-    let (mut bytes, mut origin) = (Vec::new(), Origin::of(path));
+    let mut bytes = Vec::new();
     let most = FILE_BYTES_MAX as u64 + 1;
     fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
@@ -383,10 +428,5 @@ fn load_with(path: &Path, look: impl FnOnce(&Fields, &mut Mistakes)) -> io::Resu
             "the file is longer than {FILE_BYTES_MAX} bytes"
         )));
     }
-    let text = String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))?;
-    let name = &*path.to_string_lossy();
-    let text = Text { name, text: &text };
-    let mut outcome = read_with(text, &mut origin, |_| {}, look);
-    outcome.origin = origin;
-    Ok(outcome)
+    String::from_utf8(bytes).map_err(|error| invalid(error.utf8_error().to_string()))
 }

@@ -26,6 +26,7 @@ mod redirect;
 mod request_id;
 pub mod route;
 mod security_headers;
+pub mod site;
 pub mod tls;
 mod transform;
 pub mod upstream;

@@ -179,13 +179,16 @@ pub fn listener(
 }
 
 fn served_certificates(node: &Node) -> Option<Vec<CertificateFiles>> {
-    node.each(|node| {
-        let files = node.fields()?;
-        Some(CertificateFiles {
-            cert: files.get(&CERT)?,
-            key: files.get(&KEY)?,
-            ocsp: files.get(&OCSP)?,
-        })
+    node.each(|node| certificate_files(node.fields()?))
+}
+
+/// The files that a [`certificate`] names; `None`: a value of it is invalid, and its mistake was reported.
+#[must_use]
+pub fn certificate_files(certificate: &Fields) -> Option<CertificateFiles> {
+    Some(CertificateFiles {
+        cert: certificate.get(&CERT)?,
+        key: certificate.get(&KEY)?,
+        ocsp: certificate.get(&OCSP)?,
     })
 }
 

@@ -17,6 +17,11 @@ pub(super) fn load_checked(path: &Path, checks: &Checks<'_>) -> Result<Outcome, 
     config::load_checked(path, checks).map_err(|error| unreadable(path, &error))
 }
 
+/// The same for `steppe expand`, and the long form.
+pub(super) fn load_expanded(path: &Path) -> Result<(Outcome, Option<String>), Code> {
+    config::load_expanded(path).map_err(|error| unreadable(path, &error))
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> Code {
     say(&format!("steppe: can't read {}: {error}\n", path.display()));
     Code::Configuration

@@ -8,10 +8,11 @@ mod over_https;
 use steppe_config::typed::Fields;
 use steppe_plane::config::keys::discovery::Discovery;
 
-use super::Config;
 use super::keys::{ADMIN, DISCOVERY, DNS, HTTP, LOG, NODE, PLANE, TRACE};
+use super::{Config, sites};
 
-pub(super) fn config(file: Fields) -> Option<Config> {
+pub(super) fn config(mut file: Fields) -> Option<Config> {
+    sites::drop(&mut file);
     let (mut http, mut dns) = (file.get(&HTTP)?, file.get(&DNS)?.unwrap_or_default());
     over_https::join(&mut http, &mut dns);
     let mut plane = file.get(&PLANE)?.unwrap_or_default();
@@ -40,7 +41,7 @@ mod tests {
     use crate::config::DEFAULT;
     use crate::config::keys::ROOT;
     use steppe_config::mistakes::Mistakes;
-    use steppe_config::read::read;
+    use steppe_config::read::{Source, read};
     use steppe_config::table::{Support, Table};
     use steppe_config::taken;
     use steppe_config::typed::{Node as Read, Typed};
@@ -79,10 +80,23 @@ mod tests {
         }
     }
 
+    /// As the file has it, sites included.
     fn fields(name: &str, text: &str) -> Fields {
         let mut mistakes = Mistakes::default();
         let read = read((name, text), &ROOT, &mut mistakes);
         let (_, fields) = read.expect("valid syntax");
+        assert_eq!(mistakes.finish().0, [], "{name}");
+        fields
+    }
+
+    /// With what its sites stand for in their place.
+    fn expanded(name: &str, text: &str) -> Fields {
+        let mut mistakes = Mistakes::default();
+        let source = Source::parse(name, text, &mut mistakes);
+        let mut source = source.expect("valid syntax");
+        let sites = sites::expand(&mut source, &mut mistakes);
+        let mut fields = source.read(&ROOT, &mut mistakes);
+        sites::keep(sites, &mut fields);
         assert_eq!(mistakes.finish().0, [], "{name}");
         fields
     }
@@ -105,8 +119,10 @@ mod tests {
             // It is part of the tree before the tree is read.
             expected.remove(".include");
             let taken = taken::during(|| {
-                config(fields.clone()).expect("a valid configuration");
+                config(expanded("a.toml", text)).expect("a valid configuration");
             });
+            // It is expanded, and its own keys are taken there.
+            expected.remove(".site");
             let ignored: Vec<_> = expected.difference(&taken).collect();
             assert!(ignored.is_empty(), "`build` does not take {ignored:?}");
         }

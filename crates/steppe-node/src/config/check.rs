@@ -15,7 +15,7 @@ use steppe_config::typed::{Fields, Typed};
 use steppe_dns::config::keys as dns;
 use steppe_http::config::keys::{access, check as http, gateway, listener};
 
-use super::keys::{ADMIN, DNS, HTTP, LOG, ROOT, admin, log};
+use super::keys::{ADMIN, DNS, HTTP, LOG, ROOT, SITE, admin, log};
 use crate::doh::FORWARDER;
 
 /// Finds the mistakes of a file that `read` has read.
@@ -62,7 +62,9 @@ fn no_listener(root: &Value, file: &Fields, http: &Fields, mistakes: &mut Mistak
     let forwards = file
         .within(&DNS)
         .is_some_and(|dns| !dns.items(&dns::LISTENER).is_empty());
-    let serves_something_else = is_later || forwards || plane::is_served(file);
+    // Those that could not be expanded have told why.
+    let has_sites = file.place_of(&SITE).is_some();
+    let serves_something_else = is_later || has_sites || forwards || plane::is_served(file);
     let listeners = http.value(&gateway::LISTENER.spec);
     let listeners = listeners.map(|node| &node.typed);
     let is_empty = matches!(listeners, Some(Typed::List(listeners)) if listeners.is_empty());

@@ -17,7 +17,7 @@ use steppe_config::keys;
 use steppe_config::table::{Absent, Kind, Table};
 use steppe_dns::config::{Forwarder, keys as dns};
 use steppe_http::config::Gateway;
-use steppe_http::config::keys::gateway;
+use steppe_http::config::keys::{gateway, site};
 use steppe_plane::config::keys::discovery::{self, Discovery};
 use steppe_plane::config::{Plane, keys as plane};
 
@@ -31,7 +31,7 @@ use trace::Trace;
 pub static ROOT: Table = Table::new(
     "",
     "Configuration of a Steppe node.",
-    keys! { INCLUDE, NODE, ADMIN, LOG, TRACE, HTTP, DNS, PLANE, DISCOVERY },
+    keys! { INCLUDE, NODE, ADMIN, LOG, TRACE, SITE, HTTP, DNS, PLANE, DISCOVERY },
 );
 
 /// Other files, which are part of the tree before it is read.
@@ -50,6 +50,13 @@ pub static ADMIN: OptionalKey<Admin> = section("admin", &admin::TABLE, admin::bu
 pub static LOG: Key<Log> = section("log", &log::TABLE, log::build).or(Absent::Table);
 
 pub static TRACE: OptionalKey<Trace> = section("trace", &trace::TABLE, trace::build);
+
+/// Sites, which are expanded into [`HTTP`] before the file is read.
+pub static SITE: PlaceKey = place(
+    "site",
+    Kind::List(&Kind::Table(&site::TABLE), 0),
+    site::TABLE.doc,
+);
 
 pub static HTTP: Key<Gateway> = section("http", &gateway::TABLE, |http| {
     gateway::build(http, FORWARDER)

@@ -16,3 +16,4 @@ mod open_files;
 mod operations;
 mod random;
 mod schema;
+mod sites;

@@ -19,7 +19,8 @@ pub(super) static TABLE: Table = Table::new(
     keys! { BYTES, MAX_OBJECT_BYTES, STALE_WHILE_REVALIDATE, STALE_IF_ERROR, REQUEST_DIRECTIVES, STORE_SET_COOKIE, CACHE_STATUS },
 );
 
-static BYTES: Key<usize> = key(
+/// Its memory.
+pub(super) static BYTES: Key<usize> = key(
     "bytes",
     size(BYTES_MIN, BUDGET_BYTES_MAX),
     "Memory of the cache, of the node's budget. The cache gives up entries before any request is \
@@ -36,7 +37,8 @@ static MAX_OBJECT_BYTES: OptionalKey<usize> = key(
     "Largest content that is stored. Without it, an eighth of `bytes`.",
 );
 
-static STALE_WHILE_REVALIDATE: Key<Duration> = key(
+/// Time that a stale response is served while a new one is fetched.
+pub(super) static STALE_WHILE_REVALIDATE: Key<Duration> = key(
     "stale_while_revalidate",
     duration(Duration::ZERO, YEAR),
     "Time that a stale response is served while a new one is fetched, unless the response sets it \
@@ -44,7 +46,8 @@ static STALE_WHILE_REVALIDATE: Key<Duration> = key(
 )
 .or(Absent::Text("0s"));
 
-static STALE_IF_ERROR: Key<Duration> = key(
+/// Time that a stale response is served instead of an error.
+pub(super) static STALE_IF_ERROR: Key<Duration> = key(
     "stale_if_error",
     duration(Duration::ZERO, YEAR),
     "Time that a stale response is served if its server can't be reached or responds with 500, \

@@ -66,7 +66,8 @@ static HOST_FORM: Form<HostPattern> =
         .pattern("^.+$")
         .shown_by(host_text);
 
-fn host_text(host: &HostPattern) -> String {
+/// A host as a file has it.
+pub(in crate::config) fn host_text(host: &HostPattern) -> String {
     match host {
         HostPattern::Exact(name) => name.clone(),
         HostPattern::Wildcard(suffix) => format!("*{suffix}"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use steppe_config::mistakes::Mistakes;
-use steppe_config::typed::{Fields, Named};
+use steppe_config::typed::Fields;
 use steppe_http::config::keys::{filter, gateway};
 use steppe_http::config::{ErrorContent, ErrorPages, Filter, FilterKind, Gateway, Jwt};
 use steppe_http::gateway::Tls;
@@ -12,13 +12,19 @@ use steppe_net::tls::read;
 
 use super::problems::Problems;
 use crate::config::keys::HTTP;
+use crate::config::sites;
 
 pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
-    let http = file.within(&HTTP);
+    let (http, sites) = (file.within(&HTTP), sites::places(file));
     for entry in http.map_or(&[][..], |http| http.entries(&gateway::FILTER)) {
         // The number of an upstream makes no difference to files.
         if let Some(filter) = filter::build(entry, &|_| Some(0)) {
-            check_filter(entry, filter, mistakes);
+            let name = match sites.get(&entry.value.span) {
+                Some(key) => format!("`{key}` of a site"),
+                None => format!("filter `{}`", entry.name),
+            };
+            let problems = Problems::new(&entry.value, name, mistakes);
+            check_filter(filter, problems);
         }
     }
 }
@@ -27,7 +33,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     clippy::disallowed_methods,
     reason = "files of filters are read as at a start"
 )]
-fn check_filter(entry: &Named, filter: Filter, mistakes: &mut Mistakes) {
+fn check_filter(filter: Filter, problems: Problems<'_>) {
     let help = match &filter.kind {
         FilterKind::ApiKeys(_) => {
             "`steppe key new --name NAME` prints a key and its line of the file"
@@ -37,8 +43,7 @@ fn check_filter(entry: &Named, filter: Filter, mistakes: &mut Mistakes) {
         FilterKind::Jwt(_) => "name a file with the key of the algorithm that signs the tokens",
         _ => return,
     };
-    let name = format!("filter `{}`", entry.name);
-    let mut problems = Problems::new(&entry.value, name, mistakes).with_help(help);
+    let mut problems = problems.with_help(help);
     if let Some(path) = read_later(&filter)
         && let Err(error) = read(&path)
     {

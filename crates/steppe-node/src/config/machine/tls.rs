@@ -18,6 +18,7 @@ use steppe_plane::config::keys as plane;
 
 use super::problems::Problems;
 use crate::config::keys::{ADMIN, DISCOVERY, DNS, HTTP, PLANE, admin};
+use crate::config::sites;
 
 const HELP: &str = "`steppe cert FILE` shows the certificates of a file, and their problems";
 
@@ -31,6 +32,7 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
         .map(|plane| plane.items(&plane::LISTENER));
     let of_dns = (&dns::listener::TLS.spec, &dns::listener::CERTIFICATES);
     let of_plane = (&plane::listener::TLS.spec, &plane::listener::CERTIFICATES);
+    let sites = sites::places(file);
     for (section, listeners, (tls, certificates)) in [
         ("http", http, (&listener::TLS.spec, &CERTIFICATES)),
         ("dns", dns, of_dns),
@@ -38,7 +40,10 @@ pub(super) fn check(file: &Fields, mistakes: &mut Mistakes) {
     ] {
         let listeners = listeners.unwrap_or_default().iter();
         for node in listeners.filter_map(|listener| listener.fields()?.value(tls)) {
-            let name = format!("`{section}.listener.tls`");
+            let name = match sites.get(&node.span) {
+                Some(key) => format!("`{key}` of a site"),
+                None => format!("`{section}.listener.tls`"),
+            };
             let problems = Problems::new(node, name, mistakes).with_help(HELP);
             self::listener(problems, certificates);
         }

@@ -21,7 +21,7 @@ macro_rules! page {
 }
 
 /// In the order of the table of keys.
-pub(super) static PAGES: [Page; 16] = [
+pub(super) static PAGES: [Page; 17] = [
     page!(
         "node",
         "node",
@@ -48,6 +48,7 @@ pub(super) static PAGES: [Page; 16] = [
         ]
     ),
     page!("trace", "trace", [("Traces", "gateway/traces.md")]),
+    page!("site", "site", [("Sites", "gateway/sites.md")]),
     page!(
         "http",
         "http",
@@ -88,6 +89,7 @@ pub(super) static PAGES: [Page; 16] = [
             ("Proxy a service", "gateway/proxy.md"),
             ("Static site", "gateway/static-site.md"),
             ("TLS", "gateway/tls.md"),
+            ("Sites", "gateway/sites.md"),
             ("Responses of the gateway", "gateway/responses.md"),
         ]
     ),

@@ -200,6 +200,7 @@ fn help_has_examples_and_exit_codes() {
           dns          Queries DNS servers, explains decisions about names, and flushes a node's cache
           explain      Explains which route matches a request, and which filters and rules decide about it
           key          Makes keys for the clients of an `api-keys` filter
+          expand       Prints a configuration with its sites as listeners, upstreams, filters and routes
           plane        Calls, serves and measures services of the request plane
           schema       Prints the JSON Schema of the configuration, for editors
           top          Shows a running node, live
@@ -216,6 +217,7 @@ fn help_has_examples_and_exit_codes() {
                                           DNS on :5300, admin on :9900
           steppe run -c steppe.toml       a configuration of your own
           steppe check steppe.toml        all errors of a configuration, at once
+          steppe expand steppe.toml       the long form of its sites
           steppe top                      a running node, live
           steppe cert example.com         the certificates of a server, and their problems
           steppe explain GET http://a.example/x

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use steppe_node::config::{self, Drawing};
 
-const PIECES: [&str; 34] = [
+const PIECES: [&str; 35] = [
     "[",
     "]",
     "[[",
@@ -38,10 +38,30 @@ const PIECES: [&str; 34] = [
     "\"%\"",
     "unix:",
     "http.route",
+    "[[site]]",
     "servers = [{}]",
     "*",
     ":",
 ];
+
+const SITES: &str = r#"
+[[site]]
+hosts = ["a.example", "*.b.example"]
+proxy = "127.0.0.1:3000"
+compress = true
+[[site]]
+name = "c"
+hosts = "www.c.example"
+www = "remove"
+files = "public"
+fallback = "/index.html"
+https = { cert = "c.crt", key = "c.key" }
+listen = ["[::]:443", "unix:c.sock"]
+[[http.listener]]
+listen = "[::]:80"
+[http]
+route = [{ name = "a", listener = "[::]:80", redirect = "https://c.example" }]
+"#;
 
 fn example(index: usize) -> String {
     let names = ["gateway.toml", "gateway-bench-h1.toml", "first.toml"];
@@ -49,6 +69,7 @@ fn example(index: usize) -> String {
     let text = |name: &str| fs::read_to_string(folder.join(name)).expect("an example");
     match names.get(index) {
         Some(name) => text(name),
+        None if index == names.len() => SITES.to_owned(),
         None => {
             let config = config::parse("first.toml", &text("first.toml")).expect("it is valid");
             config.effective().to_string()
@@ -99,7 +120,7 @@ proptest! {
 
     #[test]
     fn an_edited_example_is_judged(
-        index in 0_usize..4,
+        index in 0_usize..5,
         edits in prop::collection::vec(
             (any::<prop::sample::Index>(), 0_usize..12, 0..PIECES.len() + 10, any::<prop::sample::Index>()),
             1..6,

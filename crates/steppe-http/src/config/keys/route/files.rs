@@ -62,14 +62,14 @@ pub static FALLBACK_FOR: Key<FallbackFor> = key(
 .or(Absent::Text("pages"));
 
 /// Path of a file below a folder.
-static FILE_PATH: Form<String> =
+pub(in crate::config::keys) static FILE_PATH: Form<String> =
     Form::new("the path of a file such as \"/index.html\"", file_path).pattern("^(/[^/.][^/]*)+$");
 
 /// The path of a file that can be asked for.
 fn file_path(text: &str, base: &Path) -> Read<String> {
     let refusal = |what: &str| {
         let message = format!("`{}` is not the path of a file: {what}", shown(text));
-        Err(Refusal::new(message).help("write a path below `root` such as \"/index.html\""))
+        Err(Refusal::new(message).help("write a path below the folder such as \"/index.html\""))
     };
     let Some(path) = text.strip_prefix('/') else {
         return refusal("it does not begin with `/`");

@@ -1,0 +1,153 @@
+//! Sites of a configuration, which are expanded before the file is read.
+//!
+//! Invariant: no site is left in the tree of a file that was expanded, and `/config` shows none. What is checked later
+//! has the sites beside what they stand for, so that it speaks of them.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use steppe_config::mistake::{Mistake, Span};
+use steppe_config::mistakes::Mistakes;
+use steppe_config::outside::Outside;
+use steppe_config::placeholder::rebased;
+use steppe_config::read::Source;
+use steppe_config::sources::Sources;
+use steppe_config::table::Spec;
+use steppe_config::tree::{Value, ValueKind};
+use steppe_config::typed::{Fields, Node, Typed};
+use steppe_config::write;
+use steppe_http::config::keys::site::{AUTH, HTTPS};
+use steppe_http::config::site;
+
+use super::Text;
+use super::keys::{ROOT, SITE};
+
+/// Puts what sites stand for in their place; the sites, as they were read.
+pub(super) fn expand(source: &mut Source<'_>, mistakes: &mut Mistakes) -> Option<Node> {
+    let sites = source.take(&SITE.spec, mistakes)?;
+    site::expand(&mut source.tree, &sites, mistakes);
+    Some(sites.read)
+}
+
+/// The long form of a valid configuration, as TOML in one file.
+pub(super) fn expanded(text: Text<'_>, outside: &mut dyn Outside) -> Option<String> {
+    let mut mistakes = Mistakes::default();
+    let mut source = Source::parse(text.name, text.text, &mut mistakes)?;
+    source.complete(outside, &mut mistakes);
+    expand(&mut source, &mut mistakes);
+    let file = source.read(&ROOT, &mut mistakes);
+    let mut paths = HashMap::new();
+    collect_paths(&file, &mut paths);
+    let Source { files, tree } = &mut source;
+    rebase(tree, files, &paths);
+    write::toml(tree)
+}
+
+/// Paths that a configuration names, by the place of their strings.
+fn collect_paths(fields: &Fields, paths: &mut HashMap<Span, PathBuf>) {
+    let values = fields.given.iter().map(|field| &field.value);
+    values.for_each(|value| collect_paths_of(value, paths));
+}
+
+fn collect_paths_of(node: &Node, paths: &mut HashMap<Span, PathBuf>) {
+    match &node.typed {
+        Typed::File(path) => _ = paths.insert(node.span, path.clone()),
+        Typed::List(items) => items.iter().for_each(|item| collect_paths_of(item, paths)),
+        Typed::Map(entries) => {
+            let values = entries.iter().map(|entry| &entry.value);
+            values.for_each(|value| collect_paths_of(value, paths));
+        }
+        _ => {
+            if let Some(fields) = node.fields() {
+                collect_paths(fields, paths);
+            }
+        }
+    }
+}
+
+/// Makes paths of included files absolute: relative ones would count from another folder in the first file.
+fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashMap<Span, PathBuf>) {
+    let file = files.file(value.span.start);
+    let is_included = file.start > 0;
+    match (&mut value.kind, &mut value.placeholder) {
+        (ValueKind::List(items), _) => {
+            items.iter_mut().for_each(|item| rebase(item, files, paths));
+        }
+        (ValueKind::Table(entries), _) => {
+            let values = entries.iter_mut().map(|entry| &mut entry.value);
+            values.for_each(|value| rebase(value, files, paths));
+        }
+        (ValueKind::Text(_), Some(placeholder)) if is_included => {
+            if let Ok(folder) = std::path::absolute(file.folder()) {
+                placeholder.written = rebased(&placeholder.written, &folder).into();
+            }
+        }
+        (ValueKind::Text(text), None) if is_included => {
+            let path = paths.get(&value.span);
+            if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
+                *text = path.to_string_lossy().into_owned();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Keeps the sites beside what they stand for.
+pub(super) fn keep(sites: Option<Node>, file: &mut Fields) {
+    if let Some(sites) = sites {
+        file.set(&SITE.spec, sites.typed);
+    }
+}
+
+/// Takes the sites out, which a node does not know.
+pub(super) fn drop(file: &mut Fields) {
+    file.given
+        .retain(|field| !std::ptr::eq(field.key, &raw const SITE.spec));
+}
+
+/// Keys of sites by the place of their values, for what is told of files that they name.
+pub(super) fn places(file: &Fields) -> HashMap<Span, &'static str> {
+    let sites = file.items(&SITE).iter().filter_map(Node::fields);
+    let nodes = sites.flat_map(|site| {
+        let keys = [&HTTPS.spec, &AUTH.spec];
+        keys.map(|key| Some((site.value(key)?.span, key.name)))
+    });
+    nodes.flatten().collect()
+}
+
+/// Finds files of sites that are missing. A start finds those of the long form.
+pub(super) fn check_files(file: &Fields, mistakes: &mut Mistakes) {
+    for site in file.items(&SITE).iter().filter_map(Node::fields) {
+        for key in [&HTTPS.spec, &AUTH.spec] {
+            let Some(node) = site.value(key) else {
+                continue;
+            };
+            let within = node.fields().map_or(&[][..], |fields| &fields.given);
+            let nodes = within.iter().map(|field| &field.value);
+            for node in nodes.chain([node]) {
+                missing(node, key, mistakes);
+            }
+        }
+    }
+}
+
+fn missing(node: &Node, key: &Spec, mistakes: &mut Mistakes) {
+    let Some(path) = node.typed.value::<PathBuf>() else {
+        return;
+    };
+    let Err(error) = std::fs::metadata(path) else {
+        return;
+    };
+    // Another user may be permitted what this one is not.
+    if error.kind() == ErrorKind::NotFound {
+        let message = format!("cannot read {}: {error}", path.display());
+        mistakes.push(
+            Mistake::new(node.span, message)
+                .label(format!("in `{}` of a site", key.name))
+                .help(CREATE),
+        );
+    }
+}
+
+const CREATE: &str = "create the file, or correct the path: relative paths count from the folder of the configuration";
