@@ -111,3 +111,113 @@ impl Filter for ApiKeysFilter {
         sources::remove_from_trailers(&self.config.from, trailers);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::testing::{Exchange, field, responded};
+
+    /// `printf alpha | sha256sum`.
+    const ALPHA: &str = "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8";
+
+    fn filter(from: &[&str], change: impl FnOnce(&mut ApiKeys)) -> ApiKeysFilter {
+        let from = from
+            .iter()
+            .map(|text| TokenSource::parse(text).expect("a source"));
+        let mut config = ApiKeys {
+            keys: "keys".into(),
+            from: from.collect(),
+            forward_name: "x-name".to_owned(),
+            forward_key: false,
+        };
+        change(&mut config);
+        let file = KeyFile::holding(&format!("ci {ALPHA}\n"));
+        ApiKeysFilter::new(config, Arc::new(file))
+    }
+
+    fn has(head: &RequestHead, name: &str, value: &str) -> bool {
+        let mut values = head.fields.values_named(name.as_bytes());
+        values.any(|found| found == value.as_bytes())
+    }
+
+    #[test]
+    fn a_name_goes_on_in_place_of_its_key() {
+        let filter = filter(&["header:x-api-key", "cookie:key"], |_| ());
+        let exchange = Exchange::new();
+        let lines = [
+            ("x-api-key", "alpha"),
+            ("x-name", "root"),
+            ("cookie", "key=beta; a=b"),
+        ];
+        let mut head = exchange.head("/", &lines);
+        assert!(matches!(exchange.begin(&filter, &mut head), Step::Continue));
+        assert!(has(&head, "x-name", "ci") && !has(&head, "x-name", "root"));
+        assert!(head.fields.values_named(b"x-api-key").next().is_none());
+        assert!(has(&head, "cookie", "a=b"));
+        assert_eq!(exchange.identity.api_key().as_deref(), Some("ci"));
+        assert!(exchange.identity.is_authenticated());
+    }
+
+    #[test]
+    fn the_key_that_was_verified_is_kept_where_that_is_asked_for() {
+        let filter = filter(&["header:x-api-key", "cookie:key"], |config| {
+            config.forward_key = true;
+        });
+        let exchange = Exchange::new();
+        let lines = [("x-api-key", "alpha"), ("cookie", "key=beta; a=b")];
+        let mut head = exchange.head("/", &lines);
+        assert!(matches!(exchange.begin(&filter, &mut head), Step::Continue));
+        assert!(has(&head, "x-api-key", "alpha") && has(&head, "cookie", "a=b"));
+    }
+
+    #[test]
+    fn a_request_without_a_known_key_is_refused_and_told_why() {
+        let (own, bearer) = (&["header:x-api-key"][..], &["header:authorization"][..]);
+        for (from, lines, status, challenge) in [
+            (own, &[][..], 401, "ApiKey realm=\"steppe\""),
+            (
+                own,
+                &[("x-api-key", "beta")],
+                401,
+                "ApiKey realm=\"steppe\", error=\"invalid_token\"",
+            ),
+            (
+                own,
+                &[("x-api-key", "alpha"), ("x-api-key", "beta")],
+                400,
+                "ApiKey realm=\"steppe\", error=\"invalid_request\"",
+            ),
+            (
+                bearer,
+                &[("x-api-key", "alpha")],
+                401,
+                "Bearer realm=\"steppe\"",
+            ),
+            (
+                bearer,
+                &[("authorization", "Bearer beta"), ("x-name", "ci")],
+                401,
+                "Bearer realm=\"steppe\", error=\"invalid_token\"",
+            ),
+        ] {
+            let exchange = Exchange::new();
+            let mut head = exchange.head("/", lines);
+            let respond = responded(exchange.begin(&filter(from, |_| ()), &mut head));
+            assert_eq!(respond.status, status, "{lines:?}");
+            assert_eq!(field(&respond, "www-authenticate"), Some(challenge));
+            assert!(!exchange.identity.is_authenticated());
+        }
+    }
+
+    #[test]
+    fn trailers_have_neither_a_name_nor_a_key() {
+        let filter = filter(&["header:x-api-key"], |_| ());
+        let lines = [("x-name", "root"), ("x-api-key", "beta"), ("x-other", "1")];
+        let mut trailers = crate::field::testing::fields(&lines);
+        filter.request_trailers(&mut trailers);
+        assert!(trailers.values_named(b"x-other").next().is_some());
+        for name in ["x-name", "x-api-key"] {
+            assert!(trailers.values_named(name.as_bytes()).next().is_none());
+        }
+    }
+}

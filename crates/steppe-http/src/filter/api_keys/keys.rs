@@ -139,6 +139,18 @@ impl KeyFile {
     }
 }
 
+#[cfg(test)]
+impl KeyFile {
+    /// One with these lines, which does not change.
+    pub(super) fn holding(text: &str) -> Self {
+        let keys = KeyList::parse(text).expect("it is valid");
+        Self {
+            keys: RwLock::new(Arc::new(keys)),
+            ..Self::empty()
+        }
+    }
+}
+
 /// Reads `file` again whenever it changes, for ever.
 ///
 /// # Cancel safety
@@ -267,7 +279,14 @@ impl fmt::Debug for NewKey {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use steppe_testkit::Scratch;
+    use tokio::runtime::Builder;
+    use tokio::task::LocalSet;
+
     use super::*;
+    use crate::config::{ApiKeys, Filter, Gateway};
 
     /// `printf secret | sha256sum`.
     const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
@@ -293,6 +312,48 @@ mod tests {
         ] {
             assert_eq!(keys.name_of(unknown), None);
         }
+    }
+
+    /// Of the filter `clients`, which has the file `keys` of this folder.
+    fn load(folder: &Scratch) -> Result<ApiKeyFiles, LoadError> {
+        ApiKeyFiles::load(&Gateway {
+            filters: vec![Filter {
+                name: "clients".to_owned(),
+                kind: FilterKind::ApiKeys(ApiKeys {
+                    keys: folder.join("keys"),
+                    from: Vec::new(),
+                    forward_name: "x-name".to_owned(),
+                    forward_key: false,
+                }),
+            }],
+            ..Gateway::default()
+        })
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again_and_a_broken_one_is_not_used() {
+        let folder = Scratch::new("api-keys");
+        assert!(load(&folder).is_err(), "there is no file");
+        folder.write("keys", format!("ci {SECRET}\n"));
+        let files = load(&folder).expect("it is valid");
+        assert!(files.of("others").keys().name_of(b"secret").is_none());
+        let file = files.of("clients");
+        let name = || file.keys().name_of(b"secret");
+        assert_eq!(name().as_deref(), Some("ci"));
+        assert_eq!(files.into_files().len(), 1);
+        folder.write("keys", "ci secret\n");
+        assert!(file.reread().is_err());
+        assert_eq!(name().as_deref(), Some("ci"));
+        let runtime = Builder::new_current_thread().enable_time().build();
+        LocalSet::new().block_on(&runtime.expect("a runtime"), async {
+            let kept = tokio::task::spawn_local(keep_current(Arc::clone(&file)));
+            folder.write("keys", format!("phone {SECRET}\n"));
+            while name().as_deref() != Some("phone") {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            kept.abort();
+        });
+        assert_eq!(file.reread().ok(), Some(1));
     }
 
     #[test]
