@@ -66,7 +66,12 @@ fn table(table: &mut Table) {
 fn header(table: &mut Table) {
     let above = lines_of(table.decor().prefix());
     let comment = comment(table.decor().suffix());
-    let above = format!("\n{}", above.trim_start_matches('\n'));
+    // Comments that a blank line separates from the header belong to the table before.
+    let is_apart = above.starts_with('\n') || above.contains("\n\n");
+    let above = match is_apart {
+        true => above,
+        false => format!("\n{above}"),
+    };
     *table.decor_mut() = Decor::new(above, comment);
     self::table(table);
 }

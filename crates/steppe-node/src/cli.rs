@@ -13,6 +13,7 @@ mod expand;
 mod explain;
 mod format;
 mod health;
+mod init;
 mod key;
 mod manual;
 mod plane;
@@ -80,6 +81,9 @@ enum Command {
     /// Checks a configuration, and reports every error
     #[command(after_help = check::HELP)]
     Check(check::Check),
+    /// Writes a first configuration for a job
+    #[command(after_help = init::HELP)]
+    Init(init::Init),
     /// Formats configuration files
     #[command(after_help = format::HELP)]
     Fmt(format::Format),
@@ -193,7 +197,8 @@ const AFTER_HELP: &str = "\
 Examples:
   steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443,
                                   DNS on :5300, admin on :9900
-  steppe run -c steppe.toml       a configuration of your own
+  steppe init --proxy             a first configuration of your own
+  steppe run -c steppe.toml       start with it
   steppe check steppe.toml        all errors of a configuration, at once
   steppe fmt steppe.toml          one layout for configuration files
   steppe expand steppe.toml       the long form of its sites
@@ -270,6 +275,7 @@ pub fn main_with(
     match cli.command {
         Command::Run(options) => self::run(options, run),
         Command::Check(options) => check::run(&options),
+        Command::Init(options) => init::run(&options),
         Command::Fmt(options) => format::run(&options),
         Command::Health(options) => health::run(options),
         Command::Cert(options) => cert::run(&options),

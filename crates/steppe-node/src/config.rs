@@ -401,7 +401,10 @@ pub fn expand(name: &str, text: &str) -> (Outcome, Option<String>) {
 fn expand_with(text: Text<'_>, outside: &mut dyn Outside) -> (Outcome, Option<String>) {
     let outcome = read_with(text, outside, |_| {}, |_, _| {});
     let expanded = outcome.config.as_ref();
-    let expanded = expanded.and_then(|_| sites::expanded(text, outside));
+    let expanded = expanded.and_then(|_| {
+        let source = Source::parse(text.name, text.text, &mut Mistakes::default());
+        sites::expanded(source?, outside)
+    });
     (outcome, expanded)
 }
 

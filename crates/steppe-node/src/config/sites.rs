@@ -20,7 +20,6 @@ use steppe_config::write;
 use steppe_http::config::keys::site::{AUTH, HTTPS};
 use steppe_http::config::site;
 
-use super::Text;
 use super::keys::{ROOT, SITE};
 
 /// Puts what sites stand for in their place; the sites, as they were read.
@@ -30,10 +29,9 @@ pub(super) fn expand(source: &mut Source<'_>, mistakes: &mut Mistakes) -> Option
     Some(sites.read)
 }
 
-/// The long form of a valid configuration, as TOML in one file.
-pub(super) fn expanded(text: Text<'_>, outside: &mut dyn Outside) -> Option<String> {
+/// The long form of a valid configuration that was parsed, as TOML in one file.
+pub(super) fn expanded(mut source: Source<'_>, outside: &mut dyn Outside) -> Option<String> {
     let mut mistakes = Mistakes::default();
-    let mut source = Source::parse(text.name, text.text, &mut mistakes)?;
     source.complete(outside, &mut mistakes);
     expand(&mut source, &mut mistakes);
     let file = source.read(&ROOT, &mut mistakes);

@@ -195,6 +195,8 @@ fn help_has_examples_and_exit_codes() {
         Commands:
           run          Starts the node
           check        Checks a configuration, and reports every error
+          init         Writes a first configuration for a job
+          fmt          Formats configuration files
           health       Checks whether a running node is ready
           cert         Shows the certificates of a file or a server, and their problems
           dns          Queries DNS servers, explains decisions about names, and flushes a node's cache
@@ -215,8 +217,10 @@ fn help_has_examples_and_exit_codes() {
         Examples:
           steppe run                      the embedded default: gateway on 127.0.0.1:8080 and :8443,
                                           DNS on :5300, admin on :9900
-          steppe run -c steppe.toml       a configuration of your own
+          steppe init --proxy             a first configuration of your own
+          steppe run -c steppe.toml       start with it
           steppe check steppe.toml        all errors of a configuration, at once
+          steppe fmt steppe.toml          one layout for configuration files
           steppe expand steppe.toml       the long form of its sites
           steppe top                      a running node, live
           steppe cert example.com         the certificates of a server, and their problems
@@ -266,4 +270,25 @@ fn fmt_changes_the_layout_of_a_file_and_nothing_that_it_says() {
     let (code, _, told) = run(&[link]);
     let told = String::from_utf8(told).expect("text");
     assert!(code == Some(1) && told.contains("link.toml:1:6"), "{told}");
+}
+
+#[test]
+fn init_writes_a_file_that_check_accepts_and_overwrites_none() {
+    let scratch = Scratch::new("init");
+    let file = scratch.join("first.toml");
+    let run = |args: &[&str]| {
+        let mut command = Steppe::command();
+        let output = command.args(args).arg(&file).output().expect("it runs");
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    assert_eq!(run(&["init", "--proxy"]), (Some(0), String::new()));
+    assert_eq!(run(&["check", "--offline"]), (Some(0), String::new()));
+    let written = std::fs::read_to_string(&file).expect("a text");
+    let (code, told) = run(&["init", "--site"]);
+    assert!(
+        code == Some(1) && told.contains("is there already"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).expect("a text"), written);
+    assert_eq!(run(&["init"]).0, Some(2), "the job is missing");
 }
