@@ -272,8 +272,13 @@ upstream = "api"
         "x-version: 2",
     ]);
     let said: Value = serde_json::from_str(&said).expect("JSON");
-    let passed_over =
-        json!([{ "name": "api", "line": 27, "condition": "methods", "condition_line": 31 }]);
+    let passed_over = json!([{
+        "name": "api",
+        "file": "steppe.toml",
+        "line": 27,
+        "condition": "methods",
+        "condition_line": 31,
+    }]);
     assert_eq!(
         (&said["passed_over"], &said["route"]["name"]),
         (&passed_over, &json!("rest"))
