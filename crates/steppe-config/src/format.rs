@@ -1,24 +1,55 @@
 //! Formatting of a file: the same keys, values and comments, in one layout.
 //!
-//! Invariant: the formatted file reads as the same tree and has the same comments in the same order; formatting it again
-//! changes nothing. Layout: `key = value`, nothing indented but items of lists and inline tables of several lines, one
+//! Invariant: the formatted file reads as the same tree and has the same comments; formatting it again changes nothing. A
+//! file with a comment that the layout has no place for is refused. Keys stay in their order, but that `a.b` and `a.c` come
+//! together. Layout: `key = value`, nothing indented but items of lists and inline tables of several lines, one
 //! blank line before a header and at most one elsewhere. A list that was written in one line stays in one. Strings and
-//! numbers stay as they were written.
+//! numbers of TOML stay as they were written; JSON is written anew.
 
 use toml_edit::{Array, Decor, DocumentMut, InlineTable, Item, RawString, Table, Value};
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
 
 use crate::syntax::Syntax;
 
-/// The formatted text of a file; `None`: its syntax is wrong.
-#[must_use]
-pub fn format(name: &str, text: &str) -> Option<String> {
+/// The reason why a file is not formatted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unformatted {
+    /// Its syntax is wrong.
+    Syntax,
+    /// A comment between a key and its value, or in a dotted key of an inline table, has no place in the layout.
+    Comment,
+}
+
+/// The formatted text of a file.
+///
+/// # Errors
+/// When its syntax is wrong, or a comment would be lost.
+pub fn format(name: &str, text: &str) -> Result<String, Unformatted> {
     match Syntax::of(name, text) {
-        Syntax::Toml => toml(text),
+        Syntax::Toml => {
+            let formatted = toml(text).ok_or(Unformatted::Syntax)?;
+            match comments(&formatted) == comments(text) {
+                true => Ok(formatted),
+                false => Err(Unformatted::Comment),
+            }
+        }
         Syntax::Json => {
-            let json: serde_json::Value = serde_json::from_str(text).ok()?;
-            Some(format!("{json:#}\n"))
+            let json: Result<serde_json::Value, _> = serde_json::from_str(text);
+            json.map(|json| format!("{json:#}\n"))
+                .map_err(|_| Unformatted::Syntax)
         }
     }
+}
+
+/// The comments of a text of TOML, sorted.
+fn comments(text: &str) -> Vec<&str> {
+    let tokens = Source::new(text).lex();
+    let comments = tokens.filter(|token| token.kind() == TokenKind::Comment);
+    let texts = comments.filter_map(|token| text.get(token.span().start()..token.span().end()));
+    let mut comments: Vec<_> = texts.map(str::trim_end).collect();
+    comments.sort_unstable();
+    comments
 }
 
 fn toml(text: &str) -> Option<String> {
@@ -258,13 +289,6 @@ mod tests {
         }
     }
 
-    fn comments(text: &str) -> Vec<&str> {
-        let comments = text
-            .lines()
-            .filter_map(|line| Some(line.split_once('#')?.1));
-        comments.map(str::trim_end).collect()
-    }
-
     /// Formats a text, and checks that it says the same.
     fn formatted(text: &str) -> String {
         let formatted = format("a.toml", text).expect("its syntax is right");
@@ -274,7 +298,7 @@ mod tests {
         };
         assert_eq!(read(&formatted), read(text), "{formatted}");
         assert_eq!(comments(&formatted), comments(text), "{formatted}");
-        assert_eq!(format("a.toml", &formatted).as_ref(), Some(&formatted));
+        assert_eq!(format("a.toml", &formatted).as_ref(), Ok(&formatted));
         formatted
     }
 
@@ -334,10 +358,21 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_without_a_place_is_not_lost() {
+        for text in [
+            "a = { b = # why\n 1 }\n",
+            "a = { b # why\n = 1 }\n",
+            "a = { b.c = 'x' # why\n }\n",
+        ] {
+            assert_eq!(format("a.toml", text), Err(Unformatted::Comment), "{text}");
+        }
+    }
+
+    #[test]
     fn json_is_formatted_too() {
         let formatted = format("a.json", "{\"b\":[1,{\"a\":\"x\"}]}");
         let expected = "{\n  \"b\": [\n    1,\n    {\n      \"a\": \"x\"\n    }\n  ]\n}\n";
-        assert_eq!(formatted.as_deref(), Some(expected));
-        assert_eq!(format("a.json", "{"), None);
+        assert_eq!(formatted.as_deref(), Ok(expected));
+        assert_eq!(format("a.json", "{"), Err(Unformatted::Syntax));
     }
 }

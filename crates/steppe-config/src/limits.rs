@@ -42,9 +42,15 @@ pub const PLACED_FILE_BYTES_MAX: usize = 64 << 10;
 /// Bytes that all placeholders of a configuration stand for, so that many of one file take no more than the files.
 pub const PLACED_BYTES_MAX: usize = FILE_BYTES_MAX;
 
+/// Placeholders of a configuration. Each file among them is opened at every reload, and looked at twice a second.
+pub const PLACED_MAX: usize = 4096;
+
 /// Bytes of a placeholder's value from which messages show the placeholder in its place: a shorter one, such as a number,
 /// would be found in every message.
 pub const REDACTED_BYTES_MIN: usize = 4;
+
+/// The same for values of the environment, of which many are words of messages, such as `http` and `listen`.
+pub const REDACTED_VARIABLE_BYTES_MIN: usize = 8;
 
 /// Bytes of a name that a file gives to something: it is a label of metrics.
 pub const NAME_BYTES_MAX: usize = 128;

@@ -70,7 +70,8 @@ impl Outside for Machine {
     }
 
     fn matches(&mut self, pattern: &str, paths_max: usize) -> Result<Vec<PathBuf>, String> {
-        let found = glob::glob(pattern).map_err(|error| format!("{} in the pattern", error.msg))?;
+        let found = glob::glob_with(pattern, PATTERN);
+        let found = found.map_err(|error| format!("{} in the pattern", error.msg))?;
         let mut paths = Vec::new();
         for path in found.take(paths_max + 1) {
             paths.push(path.map_err(|error| error.to_string())?);
@@ -87,6 +88,13 @@ impl Outside for Machine {
         std::env::var_os(name)
     }
 }
+
+/// A mark matches no name that begins with a dot: editors and file systems leave such files beside others.
+const PATTERN: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
 
 /// A FIFO without a writer would wait without it.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;

@@ -4,9 +4,14 @@
 //! force, show the placeholder. Nothing else that begins with `$` changes its meaning; `$${env:` and `$${file:` stand for
 //! themselves without the first `$`. Keys have no placeholders.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 
-use crate::limits::{PLACED_BYTES_MAX, PLACED_FILE_BYTES_MAX, REDACTED_BYTES_MIN};
+use crate::limits::{
+    PLACED_BYTES_MAX, PLACED_FILE_BYTES_MAX, PLACED_MAX, REDACTED_BYTES_MIN,
+    REDACTED_VARIABLE_BYTES_MIN,
+};
 use crate::mistake::{Mistake, shown};
 use crate::mistakes::Mistakes;
 use crate::outside::Outside;
@@ -63,8 +68,12 @@ impl Placing<'_> {
             ValueKind::Text(text) if has_placeholder(text) => {
                 match self.placed.fill(text, (self.folder, &mut *self.outside)) {
                     Ok(filled) => {
+                        let is_escaped = !has_value(text);
                         let written = std::mem::replace(text, filled).into();
-                        tree.placeholder = Some(Box::new(Placeholder { written }));
+                        tree.placeholder = Some(Box::new(Placeholder {
+                            written,
+                            is_escaped,
+                        }));
                     }
                     Err(Problem {
                         message,
@@ -91,6 +100,12 @@ fn has_placeholder(text: &str) -> bool {
     text.contains(VARIABLE) || text.contains(FILE)
 }
 
+/// True if a string has a placeholder, and not escapes alone.
+fn has_value(text: &str) -> bool {
+    let is_value = |part: &Part<'_>| !matches!(part, Part::Text(_));
+    parts(text).is_ok_and(|parts| parts.iter().any(is_value))
+}
+
 impl Placed {
     fn fill(
         &mut self,
@@ -106,8 +121,11 @@ impl Placed {
                         Some(default) => format!("{VARIABLE}{name}:-{default}}}"),
                         None => format!("{VARIABLE}{name}}}"),
                     };
-                    let value = variable(outside, name, default)?;
-                    filled.push_str(self.keep(value, placeholder)?);
+                    match variable(outside, name, default)? {
+                        Some(value) => filled.push_str(self.keep(value, placeholder)?),
+                        // It stands in the placeholder itself: no secret.
+                        None => filled.push_str(default.unwrap_or_default()),
+                    }
                 }
                 Part::File(path) => {
                     let value = file(outside, &folder.join(path))?;
@@ -120,9 +138,18 @@ impl Placed {
 
     fn keep(&mut self, value: String, placeholder: String) -> Result<&str, Problem> {
         self.bytes += value.len();
-        if self.bytes > PLACED_BYTES_MAX {
+        let message = if self.bytes > PLACED_BYTES_MAX {
+            Some(format!(
+                "placeholders stand for more than {PLACED_BYTES_MAX} bytes"
+            ))
+        } else if self.values.len() >= PLACED_MAX {
+            Some(format!("there are more than {PLACED_MAX} placeholders"))
+        } else {
+            None
+        };
+        if let Some(message) = message {
             return Err(Problem {
-                message: format!("placeholders stand for more than {PLACED_BYTES_MAX} bytes"),
+                message,
                 label: "this one is too many",
                 help: None,
             });
@@ -131,23 +158,93 @@ impl Placed {
         Ok(&self.values.last().expect("it was pushed").value)
     }
 
-    /// The text with placeholders again where it has their values, whole or cut by a message.
-    #[must_use]
-    pub fn redacted(&self, text: &str) -> String {
-        redacted(text, &mut self.values.iter())
-    }
-
-    /// The same for values of files alone, which are secrets where those of the environment may be what is asked for.
-    #[must_use]
-    pub fn redacted_files(&self, text: &str) -> String {
-        let is_file = |value: &&PlacedValue| value.placeholder.starts_with(FILE);
-        redacted(text, &mut self.values.iter().filter(is_file))
-    }
-
     /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+
+    /// Puts placeholders in the place of their values.
+    #[must_use]
+    pub fn redactor(&self) -> Redactor<'_> {
+        Redactor::of(self.values.iter())
+    }
+
+    /// The same for values of files alone, which are secrets where those of the environment may be what is asked for.
+    #[must_use]
+    pub fn redactor_of_files(&self) -> Redactor<'_> {
+        Redactor::of(self.values.iter().filter(|value| value.is_of_file()))
+    }
+}
+
+impl PlacedValue {
+    fn is_of_file(&self) -> bool {
+        self.placeholder.starts_with(FILE)
+    }
+}
+
+/// Values of placeholders by their first bytes.
+#[derive(Debug)]
+pub struct Redactor<'a>(HashMap<[u8; REDACTED_BYTES_MIN], Vec<(Cow<'a, str>, &'a str)>>);
+
+impl<'a> Redactor<'a> {
+    fn of(values: impl Iterator<Item = &'a PlacedValue>) -> Self {
+        let mut by_start: HashMap<_, Vec<_>> = HashMap::new();
+        for value in values {
+            let least = match value.is_of_file() {
+                true => REDACTED_BYTES_MIN,
+                false => REDACTED_VARIABLE_BYTES_MIN,
+            };
+            let mut texts = vec![Cow::Borrowed(value.value.as_str())];
+            let escaped = shown(&value.value);
+            let escaped = escaped.trim_end_matches('…');
+            if !value.value.starts_with(escaped) {
+                texts.push(Cow::Owned(escaped.to_owned()));
+            }
+            let texts = texts.into_iter().filter(|text| text.len() >= least);
+            for text in texts {
+                if let Some(start) = text.as_bytes().first_chunk() {
+                    let known = by_start.entry(*start).or_default();
+                    known.push((text, value.placeholder.as_str()));
+                }
+            }
+        }
+        Self(by_start)
+    }
+
+    /// The text with placeholders where it has their values, whole or cut by a message.
+    #[must_use]
+    pub fn redacted(&self, text: &str) -> String {
+        let mut redacted = String::new();
+        let mut rest = text;
+        while let Some(char) = rest.chars().next() {
+            match self.longest(rest) {
+                Some((bytes, placeholder)) => {
+                    redacted.push_str(placeholder);
+                    rest = &rest[bytes..];
+                }
+                None => {
+                    redacted.push(char);
+                    rest = &rest[char.len_utf8()..];
+                }
+            }
+        }
+        redacted
+    }
+
+    /// The longest value that a text begins with, or a begin of one that a message has cut, and its placeholder.
+    fn longest(&self, text: &str) -> Option<(usize, &'a str)> {
+        let start = text.as_bytes().first_chunk()?;
+        let known = self.0.get(start)?.iter();
+        let found = known.filter_map(|(value, placeholder)| {
+            let same = text.bytes().zip(value.bytes());
+            let same = same.take_while(|(one, other)| one == other).count();
+            // Another character may begin with the same bytes.
+            let after = text.get(same..)?;
+            let is_found = same == value.len() || after.starts_with('…');
+            is_found.then_some((same, *placeholder))
+        });
+        found.max_by_key(|(bytes, _)| *bytes)
     }
 }
 
@@ -167,40 +264,6 @@ pub fn rebased(written: &str, folder: &Path) -> String {
         rest = path;
     }
     rebased + rest
-}
-
-fn redacted(text: &str, values: &mut dyn Iterator<Item = &PlacedValue>) -> String {
-    let mut text = text.to_owned();
-    for PlacedValue { value, placeholder } in values {
-        for value in [value, &*shown(value)] {
-            let value = value.trim_end_matches('…');
-            text = replaced(&text, value, placeholder);
-        }
-    }
-    text
-}
-
-/// The text with `placeholder` wherever it has `value`, or a begin of it that a message has cut.
-fn replaced(text: &str, value: &str, placeholder: &str) -> String {
-    if value.len() < REDACTED_BYTES_MIN {
-        return text.to_owned();
-    }
-    let mut replaced = String::new();
-    let mut rest = text;
-    while let Some(char) = rest.chars().next() {
-        let same = rest.bytes().zip(value.bytes());
-        let same = same.take_while(|(one, other)| one == other).count();
-        let is_cut = || same >= REDACTED_BYTES_MIN && rest[same..].starts_with('…');
-        // Another character may begin with the same bytes.
-        if rest.is_char_boundary(same) && (same == value.len() || is_cut()) {
-            replaced.push_str(placeholder);
-            rest = &rest[same..];
-        } else {
-            replaced.push(char);
-            rest = &rest[char.len_utf8()..];
-        }
-    }
-    replaced
 }
 
 fn parts(text: &str) -> Result<Vec<Part<'_>>, Problem> {
@@ -269,15 +332,15 @@ fn part<'a>(opening: &str, inner: &'a str) -> Result<Part<'a>, Problem> {
     Ok(Part::Variable { name, default })
 }
 
-/// The value of a variable; a default holds where it is not set, or empty, as in a shell.
+/// The value of a variable; `None`: the default holds, since it is not set, or empty, as in a shell.
 fn variable(
     outside: &mut dyn Outside,
     name: &str,
     default: Option<&str>,
-) -> Result<String, Problem> {
+) -> Result<Option<String>, Problem> {
     let value = outside.variable(name);
-    if let (None, Some(default)) = (value.as_ref().filter(|value| !value.is_empty()), default) {
-        return Ok(default.to_owned());
+    if default.is_some() && value.as_ref().is_none_or(|value| value.is_empty()) {
+        return Ok(None);
     }
     let Some(value) = value else {
         return Err(Problem {
@@ -288,11 +351,12 @@ fn variable(
             )),
         });
     };
-    value.into_string().map_err(|_| Problem {
+    let value = value.into_string().map_err(|_| Problem {
         message: format!("the environment variable `{name}` is not UTF-8"),
         label: "this one",
         help: None,
-    })
+    });
+    value.map(Some)
 }
 
 /// The text of a file without one newline at its end.
@@ -375,12 +439,17 @@ mod tests {
     fn a_message_shows_the_placeholder_of_a_value_whole_or_cut() {
         let long = "s3cret".repeat(20);
         let placed = placed(&[("hunter22", "${file:a}"), (&long, "${env:B}")]);
-        let redacted = |text: &str| placed.redacted(text);
+        let redactor = placed.redactor();
+        let redacted = |text: &str| redactor.redacted(text);
         assert_eq!(redacted("`hunter22` is hunter2"), "`${file:a}` is hunter2");
         let cut = shown(&long);
         assert_eq!(redacted(&format!("\"{cut}\"")), "\"${env:B}…\"");
         let cut = shown(&format!("https://a/?{long}"));
         assert_eq!(redacted(&cut), "https://a/?${env:B}…");
+        // Neither is looked at again, nor is a placeholder that has its own value.
+        let placed = self::placed(&[("-env:-env:", "${env:A:-env:-env:}")]);
+        let twice = placed.redactor().redacted("-env:-env:-env:-env:");
+        assert_eq!(twice, "${env:A:-env:-env:}".repeat(2));
         // A begin that no message has cut is another word.
         assert_eq!(redacted("s3cr s3cre hunt"), "s3cr s3cre hunt");
     }

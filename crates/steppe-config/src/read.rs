@@ -192,8 +192,8 @@ impl Reader<'_> {
     fn value(&mut self, name: &str, kind: &'static Kind, value: &Value) -> Node {
         let given = Given { name, value };
         let typed = match &value.placeholder {
-            Some(placeholder) => self.placed(kind, given, placeholder),
-            None => self.typed(kind, given),
+            Some(placeholder) if !placeholder.is_escaped => self.placed(kind, given, placeholder),
+            _ => self.typed(kind, given),
         };
         let typed = typed.unwrap_or(Typed::Invalid);
         // An item of a list has its own.

@@ -49,13 +49,13 @@ impl Report {
 
     /// Sorts the mistakes that were found in these files. They show no value of a placeholder.
     pub fn of(files: &Sources<'_>, mistakes: Mistakes) -> Self {
-        let placed = &files.placed;
         let (mut mistakes, count) = mistakes.finish();
+        let redactor = files.placed.redactor();
         for mistake in &mut mistakes {
-            if !placed.is_empty() {
+            if !files.placed.is_empty() {
                 mistake
                     .texts()
-                    .for_each(|text| *text = placed.redacted(text));
+                    .for_each(|text| *text = redactor.redacted(text));
             }
             mistake.blot();
         }

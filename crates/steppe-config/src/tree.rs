@@ -43,6 +43,8 @@ pub enum ValueKind {
 pub struct Placeholder {
     /// The string with its placeholders.
     pub written: Box<str>,
+    /// True if it has escapes alone, so that its value is no secret.
+    pub is_escaped: bool,
 }
 
 /// A key and its value.

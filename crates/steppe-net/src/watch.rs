@@ -18,6 +18,8 @@ struct Watched {
     seen: Option<Stamp>,
     /// Seen once: it may still be written.
     settling: Option<Stamp>,
+    /// Looks in a row that have found no file.
+    missed: u32,
 }
 
 /// What tells two states of a file apart.
@@ -60,8 +62,22 @@ impl Watch {
         self.0.push(Watched {
             seen: stamp(&path),
             settling: None,
+            missed: 0,
             path,
         });
+    }
+
+    /// True if a file that was there has been missing for so many looks, and no more: it is told once.
+    #[must_use]
+    pub fn has_lost(&self, looks: u32) -> bool {
+        let mut watched = self.0.iter();
+        watched.any(|watched| watched.seen.is_some() && watched.missed == looks)
+    }
+
+    /// True if a file may still be written.
+    #[must_use]
+    pub fn is_settling(&self) -> bool {
+        self.0.iter().any(|watched| watched.settling.is_some())
     }
 
     /// Whether there is nothing to watch.
@@ -121,6 +137,10 @@ impl Watch {
 impl Watched {
     fn look(&mut self) -> Look {
         let stamp = stamp(&self.path);
+        self.missed = match stamp {
+            Some(_) => 0,
+            None => self.missed.saturating_add(1),
+        };
         if stamp.is_none() || stamp == self.seen {
             self.settling = None;
             return Look::Same;

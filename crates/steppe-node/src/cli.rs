@@ -305,6 +305,7 @@ fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -
     let Some(config) = outcome.config else {
         return Code::Configuration.into();
     };
+    let placed = outcome.files.placed;
     let options = RunOptions {
         config,
         file,
@@ -312,7 +313,8 @@ fn run(options: Run, run: impl FnOnce(RunOptions) -> anyhow::Result<ExitCode>) -
         certificate,
     };
     run(options).unwrap_or_else(|error| {
-        say(&format!("steppe: {error:#}\n"));
+        let error = format!("steppe: {error:#}\n");
+        say(&placed.redactor_of_files().redacted(&error));
         Code::Start.into()
     })
 }

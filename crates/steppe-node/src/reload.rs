@@ -163,6 +163,7 @@ impl Reloader {
             Refusal::from(format!("cannot read {}: {error}", path.display()))
         })?;
         self.origin = outcome.origin;
+        let placed = outcome.files.placed;
         let Some(mut config) = outcome.config else {
             return Err(Refusal {
                 line: outcome.report.in_one_line(),
@@ -177,10 +178,12 @@ impl Reloader {
         }
         services::fit(&mut config);
         let prepared = self.services.prepare_beside(&config).await;
-        let services = prepared.map_err(|error| Refusal::from(error.to_string()))?;
+        // A name of a file or an address may have a value of a file in it.
+        let refusal = |why: &str| Refusal::from(placed.redactor_of_files().redacted(why));
+        let services = prepared.map_err(|error| refusal(&error.to_string()))?;
         // Last: a log file is made where there is none.
         let observed = self.observation.prepare(&config);
-        let observed = observed.map_err(|error| Refusal::from(format!("{error:#}")))?;
+        let observed = observed.map_err(|error| refusal(&format!("{error:#}")))?;
         Ok(Next {
             config,
             services,

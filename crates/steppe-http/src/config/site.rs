@@ -18,6 +18,7 @@ mod sites;
 use steppe_config::mistake::Span;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::Taken;
+use steppe_config::sources::Sources;
 use steppe_config::tree::{Entry, Value, ValueKind};
 use steppe_config::typed::{Node, Typed};
 
@@ -27,13 +28,15 @@ use sites::Site;
 
 /// Adds what sites stand for to the tree of a file, and finds their mistakes. Sites with an invalid value stand for
 /// nothing.
-pub fn expand(tree: &mut Value, sites: &Taken, mistakes: &mut Mistakes) {
-    let sites = claims::with_own_hosts(valid(sites, mistakes), mistakes);
+///
+/// `files` are those that the places in both count in: relative paths count from their folders.
+pub fn expand(tree: &mut Value, sites: &Taken, files: &Sources<'_>, mistakes: &mut Mistakes) {
+    let sites = claims::with_own_hosts(valid(sites, files, mistakes), mistakes);
     let Some(first) = sites.first() else {
         return;
     };
     let at = first.span;
-    let listeners = listeners::added(tree, &sites, mistakes);
+    let listeners = listeners::added(tree, &sites, files, mistakes);
     let mut names = claims::Names::of(tree);
     let caches = routes::caches(tree);
     let mut added = Added::default();
@@ -52,7 +55,7 @@ pub fn expand(tree: &mut Value, sites: &Taken, mistakes: &mut Mistakes) {
     push_items(http, ("route", at), added.routes);
 }
 
-fn valid<'a>(sites: &'a Taken, mistakes: &mut Mistakes) -> Vec<Site<'a>> {
+fn valid<'a>(sites: &'a Taken, files: &Sources<'_>, mistakes: &mut Mistakes) -> Vec<Site<'a>> {
     let Typed::List(read) = &sites.read.typed else {
         return Vec::new();
     };
@@ -63,7 +66,7 @@ fn valid<'a>(sites: &'a Taken, mistakes: &mut Mistakes) -> Vec<Site<'a>> {
             continue;
         };
         keys::check(fields, mistakes);
-        valid.extend(Site::of(fields, written));
+        valid.extend(Site::of(fields, written, files));
     }
     valid
 }

@@ -138,9 +138,15 @@ pub(super) fn run(options: &Options) -> ExitCode {
     match options.source.json {
         true => {
             let json = format!("{:#}\n", shown.json(&explained));
-            print(&outcome.files.placed.redacted_files(&json))
+            print(&outcome.files.placed.redactor_of_files().redacted(&json))
         }
-        false => print(&outcome.files.placed.redacted_files(&shown.text(&explained))),
+        false => print(
+            &outcome
+                .files
+                .placed
+                .redactor_of_files()
+                .redacted(&shown.text(&explained)),
+        ),
     }
 }
 

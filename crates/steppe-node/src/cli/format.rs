@@ -4,11 +4,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use steppe_config::format::format;
+use steppe_config::format::{Unformatted, format};
 use steppe_config::limits::FILE_BYTES_MAX;
 use steppe_config::mistakes::Mistakes;
 use steppe_config::read::Source;
@@ -33,11 +34,11 @@ Examples:
   steppe fmt --check steppe.toml
   steppe fmt - < steppe.toml
 
-Keys are written `key = value` without indentation, with a blank line before each header. Comments,
-the order of keys, and strings stay as they are.
+Keys are written `key = value` without indentation, with a blank line before each header. Comments
+and the order of keys stay as they are, but that `a.b` and `a.c` come together. JSON is written anew.
 
-Exit codes: 0 if all files have the layout now; 1 if a file can't be read, its syntax is wrong, or
---check found one that would change; 2 if the command line is wrong.";
+Exit codes: 0 if all files have the layout now; 1 if a file can't be read, its syntax is wrong,
+a comment would be lost, or --check found one that would change; 2 if the command line is wrong.";
 
 pub(super) fn run(options: &Format) -> ExitCode {
     let mut is_done = true;
@@ -107,19 +108,34 @@ fn layout(name: &str, text: &str) -> Option<String> {
         complain(&Report::new(name, text, mistakes));
         return None;
     }
-    format(name, text)
+    match format(name, text) {
+        Ok(formatted) => Some(formatted),
+        Err(Unformatted::Comment) => {
+            let place = "between a key and its value, or in a dotted key of an inline table";
+            say(&format!(
+                "steppe: {name}: a comment stands {place}, where formatting would lose it: move it above\n"
+            ));
+            None
+        }
+        Err(Unformatted::Syntax) => {
+            say(&format!("steppe: {name}: its syntax is wrong\n"));
+            None
+        }
+    }
 }
 
 /// Puts a text in the place of a file's, as a whole: behind a link, in the place of the file that it leads to.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let file = fs::canonicalize(file)?;
-    let permissions = fs::metadata(&file)?.permissions();
+    let of_file = fs::metadata(&file)?;
     let mut draft = file.clone().into_os_string();
     draft.push(".formatted");
     let draft = PathBuf::from(draft);
     let mut written = File::create_new(&draft)?;
-    let replaced = written
-        .set_permissions(permissions)
+    // Another owner could not read it, or could write it.
+    let (user, group) = (Some(of_file.uid()), Some(of_file.gid()));
+    let replaced = fchown(&written, user, group)
+        .and_then(|()| written.set_permissions(of_file.permissions()))
         .and_then(|()| written.write_all(text.as_bytes()))
         .and_then(|()| written.sync_all())
         .and_then(|()| fs::rename(&draft, &file));

@@ -15,6 +15,8 @@ use steppe_net::Watch;
 pub struct Origin {
     files: Watch,
     patterns: Vec<Pattern>,
+    /// True if a change was seen while a file was still being written.
+    is_changed: bool,
 }
 
 /// A pattern of files.
@@ -32,8 +34,10 @@ impl Origin {
     #[must_use]
     pub fn of(file: &Path) -> Self {
         let files = Watch::new([file.to_owned()]);
-        let patterns = Vec::new();
-        Self { files, patterns }
+        Self {
+            files,
+            ..Self::default()
+        }
     }
 
     /// Waits until a file is another one, or a pattern matches others, and all have come to rest; for ever where there is
@@ -50,12 +54,17 @@ impl Origin {
             let matched = self.patterns.iter_mut().map(Pattern::look);
             // Each is looked at, whatever the others say.
             let matched = matched.filter(|is_other| *is_other).count();
-            if self.files.look() || matched > 0 {
+            self.is_changed |= self.files.look() || matched > 0 || self.files.has_lost(LOST_LOOKS);
+            if self.is_changed && !self.files.is_settling() {
+                self.is_changed = false;
                 return;
             }
         }
     }
 }
+
+/// Looks after which a file that is missing is gone, and not about to be replaced: two seconds.
+const LOST_LOOKS: u32 = 4;
 
 impl Outside for Origin {
     fn read(&mut self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {

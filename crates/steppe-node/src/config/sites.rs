@@ -25,7 +25,7 @@ use super::keys::{ROOT, SITE};
 /// Puts what sites stand for in their place; the sites, as they were read.
 pub(super) fn expand(source: &mut Source<'_>, mistakes: &mut Mistakes) -> Option<Node> {
     let sites = source.take(&SITE.spec, mistakes)?;
-    site::expand(&mut source.tree, &sites, mistakes);
+    site::expand(&mut source.tree, &sites, &source.files, mistakes);
     Some(sites.read)
 }
 
@@ -64,7 +64,7 @@ fn collect_paths_of(node: &Node, paths: &mut HashMap<Span, PathBuf>) {
     }
 }
 
-/// Makes paths of included files absolute: relative ones would count from another folder in the first file.
+/// Makes paths and Unix sockets of included files absolute: relative ones would count from another folder in the first file.
 fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashMap<Span, PathBuf>) {
     let file = files.file(value.span.start);
     let is_included = file.start > 0;
@@ -76,20 +76,35 @@ fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashMap<Span, PathBuf>
             let values = entries.iter_mut().map(|entry| &mut entry.value);
             values.for_each(|value| rebase(value, files, paths));
         }
-        (ValueKind::Text(_), Some(placeholder)) if is_included => {
-            if let Ok(folder) = std::path::absolute(file.folder()) {
-                placeholder.written = rebased(&placeholder.written, &folder).into();
+        (ValueKind::Text(text), placeholder) if is_included => {
+            let Ok(folder) = std::path::absolute(file.folder()) else {
+                return;
+            };
+            let is_path = paths.contains_key(&value.span);
+            let prefix = match text.strip_prefix(SOCKET) {
+                Some(path) if !path.starts_with('/') => SOCKET,
+                None if is_path && !text.starts_with('/') => "",
+                _ => {
+                    if let Some(placeholder) = placeholder {
+                        placeholder.written = rebased(&placeholder.written, &folder).into();
+                    }
+                    return;
+                }
+            };
+            let below = |path: &str| format!("{prefix}{}/{path}", folder.display());
+            if let Some(placeholder) = placeholder {
+                let written = rebased(&placeholder.written, &folder);
+                placeholder.written =
+                    below(written.strip_prefix(prefix).unwrap_or(&written)).into();
             }
-        }
-        (ValueKind::Text(text), None) if is_included => {
-            let path = paths.get(&value.span);
-            if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
-                *text = path.to_string_lossy().into_owned();
-            }
+            *text = below(text.strip_prefix(prefix).unwrap_or(text));
         }
         _ => {}
     }
 }
+
+/// A Unix socket begins like this wherever a key takes an address.
+const SOCKET: &str = "unix:";
 
 /// Keeps the sites beside what they stand for.
 pub(super) fn keep(sites: Option<Node>, file: &mut Fields) {

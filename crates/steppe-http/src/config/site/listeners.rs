@@ -3,17 +3,24 @@
 //! Invariant: a listener of the file is used as it stands; where a site needs another one, that is a mistake.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use steppe_config::mistake::{Mistake, Span};
 use steppe_config::mistakes::Mistakes;
+use steppe_config::sources::Sources;
 use steppe_config::tree::{Entry, Value, ValueKind};
 use steppe_net::ListenAddress;
 
 use super::sites::{Address, Site};
 
 /// Listeners of sites, in the order in which they are needed first, but for those that the file has.
-pub(super) fn added(tree: &Value, sites: &[Site<'_>], mistakes: &mut Mistakes) -> Vec<Value> {
-    let written = written(tree);
+pub(super) fn added(
+    tree: &Value,
+    sites: &[Site<'_>],
+    files: &Sources<'_>,
+    mistakes: &mut Mistakes,
+) -> Vec<Value> {
+    let written = written(tree, files);
     let mut shared = Shared::default();
     for site in sites {
         let served = site.served_on.iter().map(|address| (address, site.https));
@@ -23,6 +30,7 @@ pub(super) fn added(tree: &Value, sites: &[Site<'_>], mistakes: &mut Mistakes) -
                 site,
                 address,
                 https,
+                files,
             };
             match written.get(&address.address) {
                 Some(listener) => use_.check(listener, mistakes),
@@ -34,11 +42,11 @@ pub(super) fn added(tree: &Value, sites: &[Site<'_>], mistakes: &mut Mistakes) -
 }
 
 /// Listeners of the file by their addresses.
-fn written(tree: &Value) -> HashMap<ListenAddress, &Value> {
+fn written<'a>(tree: &'a Value, files: &Sources<'_>) -> HashMap<ListenAddress, &'a Value> {
     let http = tree.entry("http");
     let listeners = http.and_then(|http| http.value.entry("listener"));
     let listeners = listeners.map_or(&[][..], |entry| entry.value.items());
-    let address = |listener: &Value| Address::of(&listener.entry("listen")?.value);
+    let address = |listener: &Value| Address::of(&listener.entry("listen")?.value, files);
     let listeners = listeners.iter();
     listeners
         .filter_map(|listener| Some((address(listener)?.address, listener)))
@@ -51,9 +59,16 @@ struct Use<'a> {
     address: &'a Address,
     /// The certificate that it is served with; `None`: over http.
     https: Option<&'a Value>,
+    files: &'a Sources<'a>,
 }
 
 impl Use<'_> {
+    fn has_certificate(&self, tls: &Value, files: &Value) -> bool {
+        let listed = tls.entry("certificates");
+        let mut listed = listed.map_or(&[][..], |listed| listed.value.items()).iter();
+        listed.any(|each| pair(each, self.files) == pair(files, self.files))
+    }
+
     /// Finds what a listener of the file lacks.
     fn check(&self, listener: &Value, mistakes: &mut Mistakes) {
         let address = &self.address.address;
@@ -67,7 +82,7 @@ impl Use<'_> {
                 "this site has `https`",
                 "add `tls` with this certificate to the listener, or take the listener out: sites bring their own",
             ),
-            (Some(files), Some(tls)) if !has_certificate(&tls.value, files) => (
+            (Some(files), Some(tls)) if !self.has_certificate(&tls.value, files) => (
                 format!("the `http.listener` on {address} does not have this certificate"),
                 "of this site",
                 "add it to `tls.certificates` of the listener, or take the listener out: sites bring their own",
@@ -99,16 +114,17 @@ impl Use<'_> {
     }
 }
 
-fn has_certificate(tls: &Value, files: &Value) -> bool {
-    let listed = tls.entry("certificates");
-    let mut listed = listed.map_or(&[][..], |listed| listed.value.items()).iter();
-    listed.any(|each| pair(each) == pair(files))
+/// Certificate and key, in the folder of the file that names them.
+fn pair(value: &Value, files: &Sources<'_>) -> Pair {
+    ["cert", "key"].map(|name| {
+        let path = &value.entry(name)?.value;
+        let folder = files.file(path.span.start).folder();
+        Some(folder.join(path.as_text()?))
+    })
 }
 
-/// Certificate and key as they are written.
-fn pair(files: &Value) -> [Option<&str>; 2] {
-    ["cert", "key"].map(|name| files.entry(name)?.value.as_text())
-}
+/// Paths of a certificate and its key.
+type Pair = [Option<PathBuf>; 2];
 
 /// Listeners that sites share.
 #[derive(Default)]
@@ -123,7 +139,7 @@ struct Listener<'a> {
     span: Span,
     address: &'a Address,
     certificates: Vec<&'a Value>,
-    pairs: HashSet<[Option<&'a str>; 2]>,
+    pairs: HashSet<Pair>,
 }
 
 impl<'a> Shared<'a> {
@@ -137,13 +153,17 @@ impl<'a> Shared<'a> {
                     span: use_.site.span,
                     address,
                     certificates: use_.https.into_iter().collect(),
-                    pairs: use_.https.map(pair).into_iter().collect(),
+                    pairs: use_
+                        .https
+                        .map(|https| pair(https, use_.files))
+                        .into_iter()
+                        .collect(),
                 });
                 self.listeners.len() - 1
             });
         let listener = &mut self.listeners[number];
         match (use_.https, listener.certificates.is_empty()) {
-            (Some(files), false) if listener.pairs.insert(pair(files)) => {
+            (Some(files), false) if listener.pairs.insert(pair(files, use_.files)) => {
                 listener.certificates.push(files);
             }
             (Some(_), false) | (None, true) => {}

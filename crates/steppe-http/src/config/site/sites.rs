@@ -1,10 +1,10 @@
 //! A site as it is read: its name, its hosts, its addresses.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use steppe_config::form::{AnyForm, FromText};
 use steppe_config::mistake::Span;
+use steppe_config::sources::Sources;
 use steppe_config::table::Spec;
 use steppe_config::tree::Value;
 use steppe_config::typed::{Fields, valid};
@@ -52,9 +52,10 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The address that a value of a file is; a relative path stays relative.
-    pub(super) fn of(written: &Value) -> Option<Self> {
-        let read = LISTENED.read(written.as_text()?, Path::new("")).ok()?;
+    /// The address that a value of these files is.
+    pub(super) fn of(written: &Value, files: &Sources<'_>) -> Option<Self> {
+        let folder = files.file(written.span.start).folder();
+        let read = LISTENED.read(written.as_text()?, folder).ok()?;
         let FromText::Parsed(parsed) = read else {
             return None;
         };
@@ -75,7 +76,7 @@ impl Address {
 
 impl<'a> Site<'a> {
     /// `None`: a value of it is invalid, and its mistake was reported.
-    pub(super) fn of(fields: &'a Fields, written: &'a Value) -> Option<Self> {
+    pub(super) fn of(fields: &'a Fields, written: &'a Value, files: &Sources<'_>) -> Option<Self> {
         let span = written.span;
         if !fields.is_valid() {
             return None;
@@ -93,9 +94,9 @@ impl<'a> Site<'a> {
         let https = fields.get(&HTTPS)?.is_some();
         let https = https.then(|| written.entry(HTTPS.spec.name)).flatten();
         let (served_on, redirected_on) = match (fields.get(&LISTEN)?, https) {
-            (Some(_), _) => (listen(written), Vec::new()),
-            (None, None) => (usual(span, HTTP), Vec::new()),
-            (None, Some(_)) => (usual(span, HTTPS_ADDRESS), usual(span, HTTP)),
+            (Some(_), _) => (listen(written, files), Vec::new()),
+            (None, None) => (usual(span, HTTP, files), Vec::new()),
+            (None, Some(_)) => (usual(span, HTTPS_ADDRESS, files), usual(span, HTTP, files)),
         };
         Some(Self {
             span,
@@ -129,19 +130,20 @@ const HTTP: &str = "[::]:80";
 /// Where sites are served over https.
 const HTTPS_ADDRESS: &str = "[::]:443";
 
-fn usual(span: Span, address: &str) -> Vec<Address> {
-    Address::of(&Value::text(span, address))
+fn usual(span: Span, address: &str, files: &Sources<'_>) -> Vec<Address> {
+    Address::of(&Value::text(span, address), files)
         .into_iter()
         .collect()
 }
 
-fn listen(written: &Value) -> Vec<Address> {
+fn listen(written: &Value, files: &Sources<'_>) -> Vec<Address> {
     let Some(entry) = written.entry(LISTEN.spec.name) else {
         return Vec::new();
     };
     let mut seen = HashSet::new();
-    let one = Address::of(&entry.value).into_iter();
-    let all = one.chain(entry.value.items().iter().filter_map(Address::of));
+    let one = Address::of(&entry.value, files).into_iter();
+    let items = entry.value.items().iter();
+    let all = one.chain(items.filter_map(|item| Address::of(item, files)));
     all.filter(|each| seen.insert(each.address.clone()))
         .collect()
 }

@@ -191,3 +191,57 @@ fn a_value_of_a_file_is_shown_nowhere() {
         assert!(!told.contains("hunter22"), "{told}");
     }
 }
+
+/// A file that is named without a pattern is missed when it goes; what is in force stays.
+#[test]
+fn a_named_file_that_goes_is_told() {
+    let origin = RawOrigin::answering(OK);
+    let config = format!("include = [\"one.toml\"]\n{}", NodeConfig::plain());
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .with_file("one.toml", &site("a", "/a"))
+        .start(&config);
+    fs::remove_file(node.scratch().join("one.toml")).expect("it is ours");
+    eventually("its loss is told", || failed(&node) > 0);
+    let error = node.admin_json("/reload")["last_error"].to_string();
+    assert!(error.contains("one.toml"), "{error}");
+    assert_eq!(body(&node, "/a"), "a");
+}
+
+/// Relative paths of sites count from the folder of their own file.
+#[test]
+fn sites_of_several_folders_keep_their_own_files() {
+    let scratch = Scratch::new("folders");
+    for (folder, host) in [("a", "a.example"), ("b", "b.example")] {
+        scratch.write(
+            &format!("{folder}/site.toml"),
+            format!(
+                "[[site]]\nhosts = [\"{host}\"]\nfiles = \"www\"\nlisten = \"127.0.0.1:8443\"\n\
+                 https = {{ cert = \"c.pem\", key = \"${{env:STEPPE_KEY:-k}}.pem\" }}\n\
+                 [[site]]\nhosts = [\"local.{host}\"]\nproxy = \"unix:server.sock\"\nlisten = \"unix:s.sock\"\n"
+            ),
+        );
+    }
+    let main = scratch.write("main.toml", "include = [\"*/site.toml\"]\n");
+    let run = |command: &str| {
+        let output = Steppe::command().arg(command).arg(&main).output();
+        let output = output.expect("it runs");
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(0), "{command}: {told}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let expanded = run("expand");
+    for folder in ["a", "b"] {
+        let folder = scratch.join(folder);
+        let folder = folder.display();
+        for value in [
+            format!("{folder}/c.pem"),
+            format!("{folder}/${{env:STEPPE_KEY:-k}}.pem"),
+            format!("{folder}/www"),
+            format!("unix:{folder}/s.sock"),
+            format!("unix:{folder}/server.sock"),
+        ] {
+            assert!(expanded.contains(&format!("\"{value}\"")), "{value}: {expanded}");
+        }
+    }
+}
