@@ -177,7 +177,7 @@ fn values_are_shown_as_they_were_written_and_secrets_masked() {
 #[test]
 fn the_schema_names_choices_that_are_supported() {
     let schema = schema("Test", &ROOT);
-    let colors = schema["properties"]["color"]["enum"]
+    let colors = schema["properties"]["color"]["anyOf"][0]["enum"]
         .as_array()
         .expect("names");
     assert_eq!(colors.len(), 2, "{colors:?}");

@@ -241,7 +241,10 @@ fn sites_of_several_folders_keep_their_own_files() {
             format!("unix:{folder}/s.sock"),
             format!("unix:{folder}/server.sock"),
         ] {
-            assert!(expanded.contains(&format!("\"{value}\"")), "{value}: {expanded}");
+            assert!(
+                expanded.contains(&format!("\"{value}\"")),
+                "{value}: {expanded}"
+            );
         }
     }
 }
