@@ -65,19 +65,24 @@ async fn bodies_that_never_come_give_way_to_those_that_wait() {
     let mut announced = announce(&idle).await;
     let ask = Ask::new("echo");
     // Until the first of them have had credit for as long as others may wait.
+    // On a busy machine a call may wait for as long as the idle one before it: a few are refused in all.
     let mut refused = 0;
-    while let Err(failure) = busy.unary(&ask, Bytes::from_static(&BODY)).await {
-        assert_eq!(failure.status, Status::Overloaded, "{failure}");
-        refused += 1;
-        assert!(refused < 3, "nothing gives way");
-    }
     let begun = Instant::now();
-    for _ in 0..50 {
-        let answer = busy.unary(&ask, Bytes::from_static(&BODY)).await;
-        assert!(answer.expect("an answer") == BODY[..]);
+    for _ in 0..51 {
+        let answer = loop {
+            match busy.unary(&ask, Bytes::from_static(&BODY)).await {
+                Ok(answer) => break answer,
+                Err(failure) => {
+                    assert_eq!(failure.status, Status::Overloaded, "{failure}");
+                    refused += 1;
+                    assert!(refused < 3, "nothing gives way");
+                }
+            }
+        };
+        assert!(answer == BODY[..]);
     }
     println!(
-        "{refused} were refused, then 50 of 50 were served in {:?}",
+        "{refused} were refused, and 51 of 51 were served in {:?}",
         begun.elapsed()
     );
     let last = announced.pop().expect("300");
