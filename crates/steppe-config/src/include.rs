@@ -63,11 +63,8 @@ impl Including<'_, '_> {
             mistakes: self.mistakes,
         };
         placing.place(tree);
-        let ValueKind::Table(entries) = &mut tree.kind else {
-            return;
-        };
-        let at = entries.iter().position(|entry| entry.name == INCLUDE);
-        let Some(entry) = at.map(|at| entries.remove(at)) else {
+        let entry = tree.take(INCLUDE);
+        let (Some(entry), ValueKind::Table(entries)) = (entry, &mut tree.kind) else {
             return;
         };
         let Some(patterns) = self.patterns(entry.value) else {

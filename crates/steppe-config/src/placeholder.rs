@@ -67,8 +67,7 @@ impl Placing<'_> {
         match &mut tree.kind {
             ValueKind::Text(text) if has_placeholder(text) => {
                 match self.placed.fill(text, (self.folder, &mut *self.outside)) {
-                    Ok(filled) => {
-                        let is_escaped = !has_value(text);
+                    Ok((filled, is_escaped)) => {
                         let written = std::mem::replace(text, filled).into();
                         tree.placeholder = Some(Box::new(Placeholder {
                             written,
@@ -100,20 +99,17 @@ fn has_placeholder(text: &str) -> bool {
     text.contains(VARIABLE) || text.contains(FILE)
 }
 
-/// True if a string has a placeholder, and not escapes alone.
-fn has_value(text: &str) -> bool {
-    let is_value = |part: &Part<'_>| !matches!(part, Part::Text(_));
-    parts(text).is_ok_and(|parts| parts.iter().any(is_value))
-}
-
 impl Placed {
+    /// The string with values in the place of its placeholders, and true where it has none, but escapes alone.
     fn fill(
         &mut self,
         text: &str,
         (folder, outside): (&Path, &mut dyn Outside),
-    ) -> Result<String, Problem> {
+    ) -> Result<(String, bool), Problem> {
+        let parts = parts(text)?;
+        let is_escaped = parts.iter().all(|part| matches!(part, Part::Text(_)));
         let mut filled = String::new();
-        for part in parts(text)? {
+        for part in parts {
             match part {
                 Part::Text(text) => filled.push_str(text),
                 Part::Variable { name, default } => {
@@ -133,7 +129,7 @@ impl Placed {
                 }
             }
         }
-        Ok(filled)
+        Ok((filled, is_escaped))
     }
 
     fn keep(&mut self, value: String, placeholder: String) -> Result<&str, Problem> {

@@ -241,20 +241,15 @@ fn read_with(
     look: impl FnOnce(&Fields, &mut Mistakes),
 ) -> Outcome {
     let mut mistakes = Mistakes::default();
-    let (config, report, files) = match Source::parse(name, text, &mut mistakes) {
+    let (config, files) = match Source::parse(name, text, &mut mistakes) {
         Some(mut source) => {
             amend(&mut source.tree);
             source.complete(outside, &mut mistakes);
-            let (config, files) = read_source(source, look, &mut mistakes);
-            let report = Report::of(&files, mistakes);
-            (config, report, files.into_owned())
+            read_source(source, look, &mut mistakes)
         }
-        None => {
-            let files = Sources::new(name, text);
-            let report = Report::of(&files, mistakes);
-            (None, report, files.into_owned())
-        }
+        None => (None, Sources::new(name, text)),
     };
+    let report = Report::of(&files, mistakes);
     let config = config.filter(|_| report.errors() == 0);
     assert!(
         config.is_some() || report.errors() > 0,
@@ -263,7 +258,7 @@ fn read_with(
     Outcome {
         config,
         report,
-        files,
+        files: files.into_owned(),
         origin: Origin::default(),
     }
 }

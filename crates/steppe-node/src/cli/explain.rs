@@ -135,19 +135,11 @@ pub(super) fn run(options: &Options) -> ExitCode {
         listener,
         files: &outcome.files,
     };
-    match options.source.json {
-        true => {
-            let json = format!("{:#}\n", shown.json(&explained));
-            print(&outcome.files.placed.redactor_of_files().redacted(&json))
-        }
-        false => print(
-            &outcome
-                .files
-                .placed
-                .redactor_of_files()
-                .redacted(&shown.text(&explained)),
-        ),
-    }
+    let text = match options.source.json {
+        true => format!("{:#}\n", shown.json(&explained)),
+        false => shown.text(&explained),
+    };
+    print(&outcome.files.placed.redactor_of_files().redacted(&text))
 }
 
 fn listener(options: &Options, config: &Config) -> Option<usize> {

@@ -3,7 +3,7 @@
 //! Invariant: no site is left in the tree of a file that was expanded, and `/config` shows none. What is checked later
 //! has the sites beside what they stand for, so that it speaks of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -35,22 +35,22 @@ pub(super) fn expanded(mut source: Source<'_>, outside: &mut dyn Outside) -> Opt
     source.complete(outside, &mut mistakes);
     expand(&mut source, &mut mistakes);
     let file = source.read(&ROOT, &mut mistakes);
-    let mut paths = HashMap::new();
+    let mut paths = HashSet::new();
     collect_paths(&file, &mut paths);
     let Source { files, tree } = &mut source;
     rebase(tree, files, &paths);
     write::toml(tree)
 }
 
-/// Paths that a configuration names, by the place of their strings.
-fn collect_paths(fields: &Fields, paths: &mut HashMap<Span, PathBuf>) {
+/// The places of paths that a configuration names.
+fn collect_paths(fields: &Fields, paths: &mut HashSet<Span>) {
     let values = fields.given.iter().map(|field| &field.value);
     values.for_each(|value| collect_paths_of(value, paths));
 }
 
-fn collect_paths_of(node: &Node, paths: &mut HashMap<Span, PathBuf>) {
+fn collect_paths_of(node: &Node, paths: &mut HashSet<Span>) {
     match &node.typed {
-        Typed::File(path) => _ = paths.insert(node.span, path.clone()),
+        Typed::File(_) => _ = paths.insert(node.span),
         Typed::List(items) => items.iter().for_each(|item| collect_paths_of(item, paths)),
         Typed::Map(entries) => {
             let values = entries.iter().map(|entry| &entry.value);
@@ -65,7 +65,7 @@ fn collect_paths_of(node: &Node, paths: &mut HashMap<Span, PathBuf>) {
 }
 
 /// Makes paths and Unix sockets of included files absolute: relative ones would count from another folder in the first file.
-fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashMap<Span, PathBuf>) {
+fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashSet<Span>) {
     let file = files.file(value.span.start);
     let is_included = file.start > 0;
     match (&mut value.kind, &mut value.placeholder) {
@@ -80,7 +80,7 @@ fn rebase(value: &mut Value, files: &Sources<'_>, paths: &HashMap<Span, PathBuf>
             let Ok(folder) = std::path::absolute(file.folder()) else {
                 return;
             };
-            let is_path = paths.contains_key(&value.span);
+            let is_path = paths.contains(&value.span);
             let prefix = match text.strip_prefix(SOCKET) {
                 Some(path) if !path.starts_with('/') => SOCKET,
                 None if is_path && !text.starts_with('/') => "",
