@@ -108,10 +108,6 @@ impl RequestName {
         u8::try_from(count).expect("the room is smaller")
     }
 
-    pub(crate) fn clear(&mut self) {
-        (self.host, self.path) = (0, 0);
-    }
-
     fn host(&self) -> &[u8] {
         &self.bytes[..usize::from(self.host)]
     }
@@ -144,7 +140,5 @@ mod tests {
         assert_eq!((name.host(), name.path()), (&b"a.example"[..], &b"/p"[..]));
         name.set(&[b'a'; 500], &[b'/'; 500]);
         assert_eq!(name.host().len() + name.path().len(), REQUEST_NAME_BYTES);
-        name.clear();
-        assert!(name.host().is_empty() && name.path().is_empty());
     }
 }

@@ -16,12 +16,13 @@ use steppe_mem::{Budget, Lease};
 use steppe_net::ListenAddress;
 
 use crate::cache::Caches;
-use crate::config::{self, FilterKind, Rule, Target};
+use crate::config::{self, Target};
 use crate::error::GatewayError;
 use crate::exchange::Downstream;
-use crate::filter::authorize::{Caller, Lacks, judge};
-use crate::filter::{self, About, Behind, Identity, Loaded, MakeBehind, Step, Token, cors};
-use crate::gateway::{Tls, TlsError, remote_keys};
+use crate::filter::{
+    About, Behind, FileError, FilterParts, FilterVerdict, Identity, Judgment, MakeBehind, Token,
+    cors, factory, target_of,
+};
 use crate::head::RequestHead;
 use crate::router::{NoRoute, RouteQuery, Router, Unmet};
 
@@ -72,28 +73,13 @@ pub enum Unrouted {
     Methods(Vec<String>),
 }
 
-/// What one filter says.
+/// The judgment of one filter.
 #[derive(Debug)]
 pub struct Explanation {
     /// Its index in the configuration.
     pub filter: usize,
-    /// What it does.
-    pub verdict: Verdict,
-    /// Why.
-    pub why: String,
-    /// The rule that decides, of a filter with rules, by its index.
-    pub rule: Option<usize>,
-}
-
-/// What a filter does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The request passes.
-    Passes,
-    /// It may answer; here it is taken to pass.
-    Depends,
-    /// It answers with this status.
-    Answers(u16),
+    /// The judgment.
+    pub judgment: Judgment,
 }
 
 /// Why nothing can be said.
@@ -101,7 +87,7 @@ pub enum Verdict {
 pub enum ExplainError {
     /// A file that the configuration names can't be used.
     #[error("{}: {}", .0.key, .0.cause)]
-    File(#[from] TlsError),
+    File(#[from] FileError),
     /// The request is none.
     #[error("the request is refused before routing: {}", .0.status)]
     Request(#[from] GatewayErrorStatus),
@@ -138,7 +124,9 @@ const BUDGET_BYTES: u64 = 64 << 20;
 /// # Errors
 /// Where a file can't be used, or the request is malformed.
 pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained, ExplainError> {
-    let loaded = Tls::of_filters(config)?;
+    let filters = config.filters.iter();
+    let files = filters.map(|filter| factory(&filter.kind).load(&filter.name));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     let budget = Budget::new(BUDGET_BYTES);
     let lease = budget.root().lease();
     let mut head = head_of(asked, &lease)?;
@@ -171,23 +159,23 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         behind: &Nobody,
         now: asked.now,
     };
-    let caches = Caches::default();
-    // Nothing is fetched: what they would have is not known.
-    let remote = remote_keys(config, None, budget.root());
-    let loaded = Loaded {
-        keys: &loaded.keys,
-        users: &loaded.users,
-        api_keys: &loaded.api_keys,
-        pages: &loaded.pages,
-        remote: &remote,
-        caches: &caches,
-        account: budget.root(),
-    };
     let mut steps = Vec::new();
-    for &filter in &config.routes[index].filters {
-        let step = explain_filter(config, filter, &about, (&mut head, &loaded))?;
-        let is_over = matches!(step.verdict, Verdict::Answers(_));
-        steps.push(step);
+    for &at in &config.routes[index].filters {
+        let filter = &config.filters[at];
+        let factory = factory(&filter.kind);
+        let filter = factory.build(&FilterParts {
+            name: &filter.name,
+            files: &files[at],
+            account: budget.root(),
+            last: None,
+            caches: &Caches::default(),
+        });
+        let judgment = factory.explain(&*filter, &about, &mut head)?;
+        let is_over = matches!(judgment.verdict, FilterVerdict::Answers(_));
+        steps.push(Explanation {
+            filter: at,
+            judgment,
+        });
         if is_over {
             return Ok(Explained {
                 route: Ok(index),
@@ -276,123 +264,6 @@ fn route(
     })
 }
 
-fn explain_filter(
-    config: &config::Gateway,
-    index: usize,
-    about: &About<'_>,
-    (head, loaded): (&mut RequestHead, &Loaded<'_>),
-) -> Result<Explanation, GatewayError> {
-    let filter = &config.filters[index];
-    let depends = |why: &str| Explanation {
-        filter: index,
-        verdict: Verdict::Depends,
-        why: why.to_owned(),
-        rule: None,
-    };
-    let is_said = about.identity.token().is_some();
-    Ok(match &filter.kind {
-        FilterKind::Authorize(rules) => return Ok(explain_rules(rules, index, about, head)),
-        FilterKind::Jwt(_) if is_said => Explanation {
-            verdict: Verdict::Passes,
-            ..depends("the given claims are taken as verified")
-        },
-        FilterKind::RateLimit(limit) => depends(&limits_of(limit)),
-        FilterKind::Cache(_) => depends("depends on the cached responses"),
-        FilterKind::ForwardAuth(_) => depends("depends on the authorization service"),
-        FilterKind::Jwt(_)
-        | FilterKind::ApiKeys(_)
-        | FilterKind::BasicAuth(_)
-        | FilterKind::Cors(_)
-        | FilterKind::ErrorPages(_)
-        | FilterKind::Ip(_)
-        | FilterKind::Redirect(_)
-        | FilterKind::RequestId(_)
-        | FilterKind::SecurityHeaders(_)
-        | FilterKind::Transform(_) => {
-            let before = target_of(head);
-            let step = filter::build(filter, loaded).begin(about, head)?;
-            match step {
-                Step::Respond(respond) => Explanation {
-                    verdict: Verdict::Answers(respond.status),
-                    ..depends(&why_of(&respond))
-                },
-                Step::Attach(_) if matches!(filter.kind, FilterKind::Jwt(_)) => {
-                    depends("depends on the keys at a URL, which `explain` does not fetch")
-                }
-                Step::Attach(_) if matches!(filter.kind, FilterKind::BasicAuth(_)) => {
-                    depends("depends on the password, which `explain` does not check")
-                }
-                Step::Serve(_) => depends("depends on the cached responses"),
-                Step::Attach(_) | Step::Continue => {
-                    let after = target_of(head);
-                    let key = about.identity.api_key();
-                    let key = key.filter(|_| matches!(filter.kind, FilterKind::ApiKeys(_)));
-                    let why = match before == after {
-                        true => key.map_or_else(String::new, |name| format!("the key of {name}")),
-                        false => format!("changes the target to {after}"),
-                    };
-                    Explanation {
-                        verdict: Verdict::Passes,
-                        ..depends(&why)
-                    }
-                }
-            }
-        }
-        _ => depends("depends on the state of the running node"),
-    })
-}
-
-fn explain_rules(
-    rules: &[Rule],
-    filter: usize,
-    about: &About<'_>,
-    head: &RequestHead,
-) -> Explanation {
-    let (token, key) = (about.identity.token(), about.identity.api_key());
-    let caller = Caller {
-        token: token.as_deref(),
-        api_key: key.as_deref(),
-    };
-    let verdict = judge(rules, head, caller);
-    let why = match verdict.lacks {
-        None => "the request satisfies the rule".to_owned(),
-        Some(Lacks::Rule) => "no rule matches".to_owned(),
-        Some(Lacks::Mercy) => "the rule denies every request that it matches".to_owned(),
-        Some(Lacks::ApiKey) => "the API key is none of `api_keys`".to_owned(),
-        Some(Lacks::AnyScope) => "the token has none of the scopes in `any_scope`".to_owned(),
-        Some(Lacks::Scope(scope)) => format!("the token lacks the scope `{scope}`"),
-        Some(Lacks::Claim(claim)) => format!("the claim `{claim}` has none of the required values"),
-    };
-    Explanation {
-        filter,
-        verdict: match verdict.lacks {
-            None => Verdict::Passes,
-            Some(_) => Verdict::Answers(403),
-        },
-        why,
-        rule: verdict.rule.map(|(index, _)| index),
-    }
-}
-
-/// What a response of a filter says of its reason.
-fn why_of(respond: &config::Respond) -> String {
-    let told = respond.fields.iter().find_map(|(name, value)| {
-        let is_reason = matches!(name.as_str(), "www-authenticate" | "location");
-        is_reason.then(|| format!("{name}: {value}"))
-    });
-    let text = String::from_utf8_lossy(&respond.body);
-    told.unwrap_or_else(|| text.trim_end().to_owned())
-}
-
-/// Path and query.
-fn target_of(head: &RequestHead) -> String {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    match head.query() {
-        Some(query) => format!("{}?{}", text(head.path()), text(query)),
-        None => text(head.path()),
-    }
-}
-
 /// What answers the requests of a route, for people.
 #[must_use]
 pub fn target_name(config: &config::Gateway, route: usize) -> String {
@@ -440,21 +311,4 @@ pub fn listener_for(config: &config::Gateway, scheme: Scheme, port: Option<u16>)
     let otherwise = all.first().filter(|_| port.is_none());
     let found = all.iter().find(is_named).or(otherwise);
     found.map(|(index, _)| *index)
-}
-
-/// What a limit refuses.
-fn limits_of(limit: &config::RateLimit) -> String {
-    let rate = limit.rate.as_ref().map(|rate| {
-        let config::Rate {
-            requests,
-            per,
-            burst,
-        } = rate;
-        format!("{requests} requests per {per:?}, burst {burst}")
-    });
-    let concurrent = limit
-        .concurrent
-        .map(|most| format!("{most} requests in flight"));
-    let limits: Vec<_> = rate.into_iter().chain(concurrent).collect();
-    format!("429 above {}", limits.join(", or "))
 }

@@ -4,24 +4,26 @@
 //! and the response in reverse. A filter that fails refuses the exchange with its
 //! error.
 //!
-//! A new filter is one file in `filter/`, as `transform.rs` is. It implements [`Filter`],
-//! [`ExchangeFilter`] where it needs a state of its own for each exchange, and
-//! [`BodyTransform`] where it rewrites content. It is named in `config/filter.rs` (`FilterKind`) and
-//! `filter/build.rs`; its keys are one file in `config/keys/`, which `config/keys/filter.rs` names.
+//! A new filter is one file (or folder) in `filter/`, as `transform.rs` is. It implements [`FilterFactory`] for its
+//! configuration, [`Filter`], [`ExchangeFilter`] where it needs a state of its own for each exchange, and
+//! [`BodyTransform`] where it rewrites content. `kinds.rs` lists it in a line; its keys are one file in `config/keys/`,
+//! which `config/keys/filter.rs` names.
 
 mod api_keys;
 pub(crate) mod attached;
-pub(crate) mod authorize;
+mod authorize;
 mod basic_auth;
-mod build;
 mod cache;
 mod compress;
 pub(crate) mod cors;
 mod error_pages;
+mod explained;
+mod factory;
 mod forward_auth;
 mod ip;
 mod json_bytes;
 mod jwt;
+mod kinds;
 mod rate_limit;
 mod redirect;
 mod representation;
@@ -33,7 +35,6 @@ mod testing;
 mod token;
 mod transform;
 
-use std::any::Any;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -51,14 +52,16 @@ use crate::head::{RequestHead, ResponseHead};
 use crate::local::Responder;
 use crate::metrics::FilterMetrics;
 use crate::respond::Respond;
+use crate::upstream::Pool;
 
 pub(crate) use api_keys::keep_current;
-pub use api_keys::{ApiKeyFiles, KeyFile, NewKey};
-pub use basic_auth::Users;
-pub use build::{Loaded, build};
+pub use api_keys::{KeyFile, NewKey};
 pub use compress::CompressFilter;
-pub use error_pages::PageFiles;
-pub use jwt::{FetchKeys, JwtKeys, RemoteKeys};
+pub(crate) use explained::target_of;
+pub use explained::{FilterVerdict, Judgment, by_beginning};
+pub use factory::{FileError, FilterFactory, FilterFiles, FilterParts};
+pub use jwt::{FetchKeys, RemoteKeys};
+pub use kinds::{custom, factory};
 pub use rate_limit::LimitCounts;
 pub use token::{Identity, Token};
 pub use transform::{TransformFilter, rewrite_json};
@@ -98,8 +101,18 @@ pub trait Filter: fmt::Debug + Send + Sync {
     /// due, it looks at none of it.
     fn sweep(&self) {}
 
-    /// What it counts where it decides with other nodes.
+    /// The counts of a filter that decides with other nodes.
     fn limits(&self) -> Option<&LimitCounts> {
+        None
+    }
+
+    /// The set of keys that the filter has by URL, which the control thread fetches.
+    fn remote_keys(&self) -> Option<&Arc<RemoteKeys>> {
+        None
+    }
+
+    /// The file of keys that is read again when it changes.
+    fn key_file(&self) -> Option<&Arc<KeyFile>> {
         None
     }
 }
@@ -117,9 +130,8 @@ pub struct About<'a> {
     pub lease: &'a Lease,
     /// Whom it is from, as far as filters before this one found out.
     pub identity: &'a Identity,
-    /// The worker's [`Pool`](crate::upstream::Pool) of the upstream that the filter names, where it names
-    /// one. Of a type that is not said here: pools are made by a configuration, which names filters.
-    pub pool: Option<&'a Rc<dyn Any>>,
+    /// The worker's pool of the upstream that the filter asks, where it asks one.
+    pub pool: Option<&'a Rc<Pool>>,
     /// The scheme that its client asked by: `http` or `https`.
     pub scheme: &'a str,
     /// What stands behind this filter on its route.
@@ -277,7 +289,7 @@ pub trait ExchangeFilter: fmt::Debug {
     /// Takes what counts for its filter, once, before all else.
     fn meter(&mut self, _meter: &Rc<FilterMetrics>) {}
 
-    /// Whether it has to have the request's content before the request goes on. From its end on it
+    /// True when it has to have the request's content before the request goes on. From its end on it
     /// does not.
     fn wants_content(&self) -> bool {
         false
@@ -324,7 +336,7 @@ pub trait ExchangeFilter: fmt::Debug {
         Ok(())
     }
 
-    /// Whether the response's head waits for the first of its content: until then the client is sent
+    /// True when the response's head waits for the first of its content: until then the client is sent
     /// nothing, and may be refused.
     fn holds_head(&self) -> bool {
         false

@@ -34,7 +34,7 @@ use steppe_net::{ListenAddress, Names};
 use crate::cache::Caches;
 use crate::config::{self, UpstreamKind};
 use crate::error_log::ErrorLog;
-use crate::filter::{self, Filter, KeyFile, LimitCounts, RemoteKeys};
+use crate::filter::{self, FileError, Filter, FilterFiles, FilterParts, LimitCounts};
 use crate::guest::Guests;
 use crate::metrics::{Generation, HttpMetrics, Labels};
 use crate::observers::Observers;
@@ -46,7 +46,7 @@ use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams, Way};
 pub use client::{Accepted, ClientContext};
 pub use exchange::{Completed, End, Rejected, Request, reject, run};
 pub use listener::ListenerSettings;
-pub use tls::{Tls, TlsError};
+pub use tls::LoadedFiles;
 pub use worker::{Intake, serve};
 
 /// What all workers serve: immutable, but for counts.
@@ -55,9 +55,6 @@ pub struct Gateway {
     shared: Shared,
     router: Router,
     filters: Vec<Arc<dyn Filter>>,
-    /// Sets of keys that filters have by URL.
-    remote_keys: Vec<Arc<RemoteKeys>>,
-    key_files: Vec<Arc<KeyFile>>,
     /// What is known of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
@@ -143,14 +140,14 @@ impl Gateway {
             guests: context.guests,
             clients: context.budget.clients().clone(),
         };
-        Self::build(config, Tls::default(), shared, None)
+        Self::build(config, LoadedFiles::default(), shared, None)
     }
 
     /// The snapshot that follows this one: what both configurations have goes
     /// on as it is, counts included. Must be called within a runtime.
     #[must_use]
-    pub fn next(&self, config: config::Gateway, tls: Tls) -> Arc<Self> {
-        self.next_observed(config, tls, self.shared.observers.clone())
+    pub fn next(&self, config: config::Gateway, files: LoadedFiles) -> Arc<Self> {
+        self.next_observed(config, files, self.shared.observers.clone())
     }
 
     /// The same with other observers.
@@ -158,32 +155,27 @@ impl Gateway {
     pub fn next_observed(
         &self,
         config: config::Gateway,
-        tls: Tls,
+        files: LoadedFiles,
         observers: Observers,
     ) -> Arc<Self> {
         let shared = Shared {
             observers,
             ..self.shared.clone()
         };
-        Self::build(config, tls, shared, Some(self))
+        Self::build(config, files, shared, Some(self))
     }
 
     fn build(
         config: config::Gateway,
-        mut tls: Tls,
+        mut files: LoadedFiles,
         shared: Shared,
         last: Option<&Self>,
     ) -> Arc<Self> {
-        tls.listeners.resize(config.listeners.len(), None);
-        tls.upstreams.resize(config.upstreams.len(), None);
-        let (keys, users) = (
-            std::mem::take(&mut tls.keys),
-            std::mem::take(&mut tls.users),
-        );
-        let (api_keys, pages) = (
-            std::mem::take(&mut tls.api_keys),
-            std::mem::take(&mut tls.pages),
-        );
+        files.listeners.resize(config.listeners.len(), None);
+        files.upstreams.resize(config.upstreams.len(), None);
+        files
+            .filters
+            .resize_with(config.filters.len(), FilterFiles::default);
         let way = |(upstream, tls): (&config::Upstream, _)| Way {
             endpoints: match &upstream.kind {
                 UpstreamKind::Servers(servers) => servers
@@ -199,52 +191,37 @@ impl Gateway {
             let known = last.and_then(|last| last.listener(&listener.address));
             known.map_or_else(Arc::default, |(_, count)| Arc::clone(count))
         };
-        let ways = config.upstreams.iter().zip(tls.upstreams);
+        let ways = config.upstreams.iter().zip(files.upstreams);
         let ways: Vec<_> = ways.map(way).collect();
         let metrics = match last {
             None => shared.metrics.generation(),
             Some(_) => shared.metrics.relabel(Labels::of(&config)),
         };
         let accounts = Accounts::new(&config, &shared.node, last);
-        let remote_keys = remote_keys(&config, last, &accounts.filters);
-        let loaded = filter::Loaded {
-            keys: &keys,
-            users: &users,
-            api_keys: &api_keys,
-            pages: &pages,
-            remote: &remote_keys,
-            caches: &shared.caches,
-            account: &accounts.filters,
-        };
-        // One that stays goes on with what it knows.
-        let filter = |filter: &config::Filter| {
-            // What its files say may have changed.
-            let has_files = matches!(
-                filter.kind,
-                config::FilterKind::Jwt(_)
-                    | config::FilterKind::ApiKeys(_)
-                    | config::FilterKind::BasicAuth(_)
-                    | config::FilterKind::ErrorPages(_)
-            );
-            let known = last.filter(|_| !has_files).and_then(|last| {
-                let at = last
-                    .config
-                    .filters
-                    .iter()
-                    .position(|known| known == filter)?;
-                Some(Arc::clone(&last.filters[at]))
-            });
-            known.unwrap_or_else(|| filter::build(filter, &loaded))
+        let filters = config.filters.iter().zip(&files.filters);
+        let filter = |(filter, files): (&config::Filter, &FilterFiles)| {
+            let last = last.and_then(|last| last.filter(&filter.name));
+            // One without files that stays goes on with what it knows.
+            if let Some((known, last)) = last.filter(|_| !files.is_some())
+                && known == filter
+            {
+                return Arc::clone(last);
+            }
+            filter::factory(&filter.kind).build(&FilterParts {
+                name: &filter.name,
+                files,
+                account: &accounts.filters,
+                last: last.map(|(_, last)| &**last),
+                caches: &shared.caches,
+            })
         };
         Arc::new(Self {
             router: Router::new(&config.routes, &config.filters),
-            filters: config.filters.iter().map(filter).collect(),
-            remote_keys,
-            key_files: api_keys.into_files(),
+            filters: filters.map(filter).collect(),
             states: shared.upstreams.replace(&config.upstreams, ways),
             accounts,
             listeners: config.listeners.iter().map(count).collect(),
-            tls: tls.listeners,
+            tls: files.listeners,
             metrics,
             config,
             shared,
@@ -281,14 +258,15 @@ impl Gateway {
         Probes::start(&self.shared.upstreams, &settings)
     }
 
-    /// Sets of keys that its filters have by URL.
-    pub(crate) fn remote_keys(&self) -> &[Arc<RemoteKeys>] {
-        &self.remote_keys
+    /// The filters.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &dyn Filter> {
+        self.filters.iter().map(|filter| &**filter)
     }
 
-    /// Files with API keys that its filters have.
-    pub(crate) fn key_files(&self) -> &[Arc<KeyFile>] {
-        &self.key_files
+    /// The filter of this name, with its configuration.
+    fn filter(&self, name: &str) -> Option<(&config::Filter, &Arc<dyn Filter>)> {
+        let mut filters = self.config.filters.iter().zip(&self.filters);
+        filters.find(|(filter, _)| filter.name == name)
     }
 
     /// Index and count of the listener at `address`.
@@ -305,13 +283,12 @@ impl Gateway {
         self.tls[self.listener(address)?.0].clone()
     }
 
-    /// TLS of the `config` that is to follow: reads the files that it names. Listeners that
-    /// stay keep their tickets.
+    /// Reads the files that `config` names, which is to follow. Listeners that stay keep their tickets.
     ///
     /// # Errors
     /// What is wrong with a file, and which key names it.
-    pub fn load_tls(&self, config: &config::Gateway, now: Instant) -> Result<Tls, TlsError> {
-        Tls::load(config, |address| self.listener_tls(address), now)
+    pub fn load(&self, config: &config::Gateway, now: Instant) -> Result<LoadedFiles, FileError> {
+        LoadedFiles::load(config, |address| self.listener_tls(address), now)
     }
 
     /// TLS of every listener that speaks it.
@@ -343,27 +320,6 @@ impl Gateway {
         };
         (before < limit).then_some(admitted)
     }
-}
-
-/// The sets of keys that filters have by URL; one that stays goes on with what it has.
-pub(crate) fn remote_keys(
-    config: &config::Gateway,
-    last: Option<&Gateway>,
-    account: &Account,
-) -> Vec<Arc<RemoteKeys>> {
-    let filters = config.filters.iter();
-    let sources = filters.filter_map(|filter| match &filter.kind {
-        config::FilterKind::Jwt(jwt) => Some((&filter.name, jwt.remote.as_ref()?)),
-        _ => None,
-    });
-    let set = |(name, source): (&String, &config::JwksUrl)| {
-        let known = last.and_then(|last| {
-            let mut sets = last.remote_keys.iter();
-            sets.find(|set| set.is(name, source)).map(Arc::clone)
-        });
-        known.unwrap_or_else(|| Arc::new(RemoteKeys::new(name, source.clone(), account)))
-    };
-    sources.map(set).collect()
 }
 
 impl Drop for Admitted {

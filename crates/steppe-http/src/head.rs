@@ -20,6 +20,34 @@ pub enum Version {
     Http2,
 }
 
+impl Version {
+    /// Its number, as traces and logs have it.
+    #[must_use]
+    pub const fn number(self) -> &'static str {
+        match self {
+            Self::Http10 => "1.0",
+            Self::Http11 => "1.1",
+            Self::Http2 => "2",
+        }
+    }
+
+    /// The node's own item of `Via` in a message of this version (RFC 9110 §7.6.3).
+    #[must_use]
+    pub const fn via(self) -> &'static [u8] {
+        match self {
+            Self::Http10 => b"1.0 steppe",
+            Self::Http11 => b"1.1 steppe",
+            Self::Http2 => b"2.0 steppe",
+        }
+    }
+
+    /// True where trailers always have a place, whatever the client says in `TE`.
+    #[must_use]
+    pub const fn carries_trailers(self) -> bool {
+        matches!(self, Self::Http2)
+    }
+}
+
 /// How long a message's content is, as far as its head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentLength {

@@ -171,6 +171,7 @@ pub mod codecs;
 pub mod coding;
 pub mod config;
 pub mod date;
+mod due;
 mod encoder;
 pub mod error;
 mod error_log;

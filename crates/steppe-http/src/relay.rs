@@ -15,13 +15,14 @@ mod tests;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::due::Due;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Upstream};
 use crate::head::ResponseHead;
 use crate::limits::LATE_CONTENT;
 use crate::metrics::CloseReason;
 
-/// How long each kind of waiting may last.
+/// The longest time of each kind of waiting.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timeouts {
     /// For more of the request's content.
@@ -36,7 +37,7 @@ pub struct Timeouts {
     pub total_at: Option<Instant>,
 }
 
-/// How an exchange that was not cut short ended.
+/// The end of an exchange that was not cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relayed {
     /// The client has its response, whole.
@@ -45,7 +46,7 @@ pub enum Relayed {
     Tunnel,
 }
 
-/// What the response's head changes about the rest of the exchange.
+/// The change that the response's head makes to the rest of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continue {
     /// Nothing.
@@ -56,7 +57,7 @@ pub enum Continue {
     Held,
 }
 
-/// What an exchange does to what passes through its relay.
+/// An exchange, as far as its relay shows it what passes.
 pub trait Tap {
     /// Parts of the request that are put before those that come from the client: what
     /// an earlier attempt had read of it. `None`: there is no more.
@@ -100,6 +101,20 @@ pub trait Tap {
     }
 }
 
+/// Everything that one poll of a relay has at hand.
+pub struct RelayEnv<'a, 'cx, D: ?Sized, U: ?Sized, T> {
+    /// The task that is woken.
+    pub cx: &'a mut Context<'cx>,
+    /// The time of the poll.
+    pub now: Instant,
+    /// The client's side.
+    pub down: &'a mut D,
+    /// The server's side.
+    pub up: &'a mut U,
+    /// The exchange, which sees what passes.
+    pub tap: &'a mut T,
+}
+
 /// One exchange in flight.
 #[derive(Debug)]
 pub struct Relay {
@@ -113,7 +128,7 @@ pub struct Relay {
     /// Bytes that each side had taken when it was polled last.
     up_written: u64,
     down_written: u64,
-    deadline: Option<(Instant, CloseReason)>,
+    due: Option<Due>,
     /// The client was to send more when the request's direction was polled last.
     is_client_awaited: bool,
     /// A final head that the present upstream has given already.
@@ -154,7 +169,7 @@ enum ResponseState {
     Done,
 }
 
-/// Who has to move for a direction to go on.
+/// The peer that has to move for a direction to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     Nothing,
@@ -162,11 +177,31 @@ enum Waits {
     Writer,
 }
 
-/// What one poll of a direction came to.
+/// The outcome of one poll of a direction.
 #[derive(Debug, Clone, Copy)]
 struct Moved {
     has_moved: bool,
     waits: Waits,
+}
+
+/// The sides that wait for budget rather than for their peers.
+#[derive(Debug, Clone, Copy)]
+struct Starved {
+    down: bool,
+    up: bool,
+}
+
+impl Starved {
+    fn of<D, U, T>(env: &RelayEnv<'_, '_, D, U, T>) -> Self
+    where
+        D: Downstream + ?Sized,
+        U: Upstream + ?Sized,
+    {
+        Self {
+            down: env.down.is_starved(),
+            up: env.up.is_starved(),
+        }
+    }
 }
 
 type Polled<T> = Result<T, GatewayError>;
@@ -184,7 +219,7 @@ impl Relay {
             response_at: now,
             up_written: 0,
             down_written: 0,
-            deadline: None,
+            due: None,
             is_client_awaited: false,
             held: None,
             head: None,
@@ -196,20 +231,20 @@ impl Relay {
         self.head = Some(Box::new(head));
     }
 
-    /// Whether the server was given the whole request.
+    /// True when the server was given the whole request.
     #[must_use]
     pub fn is_request_out(&self) -> bool {
         self.request == RequestState::Done
     }
 
-    /// Whether the server has had all that the client sent for so long that the client is late with the rest.
+    /// True when the server has had all that the client sent for so long that the client is late with the rest.
     #[must_use]
     pub fn is_client_late(&self, now: Instant) -> bool {
         let waited = now.saturating_duration_since(self.request_at);
         self.is_client_awaited && waited >= LATE_CONTENT
     }
 
-    /// Whether the client was sent some of its response, so that it can be told of
+    /// True when the client was sent some of its response, so that it can be told of
     /// an error by closing only.
     #[must_use]
     pub fn has_response_begun(&self) -> bool {
@@ -222,35 +257,31 @@ impl Relay {
         self.response == ResponseState::Reading
     }
 
-    /// When it must be polled again at the latest, as of the last poll.
+    /// The moment at which it must be polled again at the latest, as of the last poll.
     #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline.map(|(at, _)| at)
+    pub fn due(&self) -> Option<Due> {
+        self.due
     }
 
     /// Ready when the exchange is over.
     ///
     /// # Errors
     /// What cut it short: a side, `tap`, or a timeout that `now` is past.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub fn poll<D, U>(
+    pub fn poll<D, U, T: Tap>(
         &mut self,
-        cx: &mut Context<'_>,
-        now: Instant,
-        sides: (&mut D, &mut U),
-        tap: &mut impl Tap,
+        env: &mut RelayEnv<'_, '_, D, U, T>,
     ) -> Poll<Polled<Relayed>>
     where
         D: Downstream + ?Sized,
         U: Upstream + ?Sized,
     {
-        let (down, up) = sides;
-        let mut request = self.poll_request(cx, down, up, tap)?;
+        let now = env.now;
+        let mut request = self.poll_request(env)?;
         self.is_client_awaited = request.waits == Waits::Reader;
-        let response = self.poll_response(cx, (down, up), tap, now)?;
+        let response = self.poll_response(env)?;
         // A tunnel has begun: what the client sends is content from now on.
         if self.is_tunnel && request.waits == Waits::Nothing {
-            let more = self.poll_request(cx, down, up, tap)?;
+            let more = self.poll_request(env)?;
             request = Moved {
                 has_moved: request.has_moved || more.has_moved,
                 ..more
@@ -263,15 +294,15 @@ impl Relay {
                 Relayed::Response
             }));
         }
-        // Whoever reads the client sees its end. Nothing is read once the request is whole, nor while its content waits
+        // To read the client shows its end. Nothing is read once the request is whole, nor while its content waits
         // for the server.
         let is_unread = matches!(self.request, RequestState::Done | RequestState::Cut)
             || request.waits == Waits::Writer;
-        if is_unread && !self.is_tunnel && down.poll_gone(cx).is_ready() {
+        if is_unread && !self.is_tunnel && env.down.poll_gone(env.cx).is_ready() {
             return Poll::Ready(Err(GatewayError::client_gone()));
         }
         // A peer that takes a little at a time has not stalled.
-        let (up_written, down_written) = (up.written(), down.written());
+        let (up_written, down_written) = (env.up.written(), env.down.written());
         if request.has_moved || up_written != self.up_written {
             self.request_at = now;
         }
@@ -279,10 +310,9 @@ impl Relay {
             self.response_at = now;
         }
         (self.up_written, self.down_written) = (up_written, down_written);
-        let starved = (down.is_starved(), up.is_starved());
-        self.deadline = self.first_deadline(request.waits, response.waits, starved);
-        match self.deadline {
-            Some((at, reason)) if at <= now => Poll::Ready(Err(GatewayError::timeout(reason))),
+        self.due = self.first_due(request.waits, response.waits, Starved::of(env));
+        match self.due {
+            Some(due) if due.has_passed(now) => Poll::Ready(Err(GatewayError::timeout(due.reason))),
             _ => Poll::Pending,
         }
     }
@@ -293,14 +323,7 @@ impl Relay {
         self.response == ResponseState::Done && (is_request_over || !self.is_tunnel)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn poll_request<D, U>(
-        &mut self,
-        cx: &mut Context<'_>,
-        down: &mut D,
-        up: &mut U,
-        tap: &mut impl Tap,
-    ) -> Polled<Moved>
+    fn poll_request<D, U, T: Tap>(&mut self, env: &mut RelayEnv<'_, '_, D, U, T>) -> Polled<Moved>
     where
         D: Downstream + ?Sized,
         U: Upstream + ?Sized,
@@ -312,19 +335,19 @@ impl Relay {
                 return Ok(Moved { has_moved, waits });
             }
             let mut waits = Waits::Writer;
-            if self.request == RequestState::Reading && up.can_put() {
+            if self.request == RequestState::Reading && env.up.can_put() {
                 waits = Waits::Reader;
-                if let Poll::Ready(part) = poll_request_part(cx, down, tap) {
+                if let Poll::Ready(part) = poll_request_part(env) {
                     has_moved = true;
                     let part = part?;
                     if matches!(part, Part::End(_)) {
                         self.request = RequestState::Flushing;
                     }
-                    up.put(part)?;
+                    env.up.put(part)?;
                     continue;
                 }
             }
-            match up.poll_flush(cx) {
+            match env.up.poll_flush(env.cx) {
                 Poll::Pending => {
                     let waits = Waits::Writer;
                     return Ok(Moved { has_moved, waits });
@@ -346,14 +369,7 @@ impl Relay {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn poll_response<D, U>(
-        &mut self,
-        cx: &mut Context<'_>,
-        (down, up): (&mut D, &mut U),
-        tap: &mut impl Tap,
-        now: Instant,
-    ) -> Polled<Moved>
+    fn poll_response<D, U, T: Tap>(&mut self, env: &mut RelayEnv<'_, '_, D, U, T>) -> Polled<Moved>
     where
         D: Downstream + ?Sized,
         U: Upstream + ?Sized,
@@ -366,36 +382,36 @@ impl Relay {
                     let waits = Waits::Nothing;
                     return Ok(Moved { has_moved, waits });
                 }
-                ResponseState::Head if down.can_put() => {
+                ResponseState::Head if env.down.can_put() => {
                     waits = Waits::Reader;
                     let head = match self.head.take() {
                         Some(head) => Poll::Ready(Ok(*head)),
-                        None => up.poll_head(cx),
+                        None => env.up.poll_head(env.cx),
                     };
                     if let Poll::Ready(head) = head {
                         has_moved = true;
-                        self.pass_head(head?, (down, up), tap, now)?;
+                        self.pass_head(head?, env)?;
                         continue;
                     }
                 }
-                ResponseState::Held if down.can_put() => {
+                ResponseState::Held if env.down.can_put() => {
                     waits = Waits::Reader;
-                    if let Poll::Ready(first) = up.poll_part(cx) {
+                    if let Poll::Ready(first) = env.up.poll_part(env.cx) {
                         has_moved = true;
-                        self.release(first?, down, tap)?;
+                        self.release(first?, env)?;
                         continue;
                     }
                 }
-                ResponseState::Reading if down.can_put() => {
+                ResponseState::Reading if env.down.can_put() => {
                     waits = Waits::Reader;
-                    if let Poll::Ready(part) = self.poll_response_part(cx, up) {
+                    if let Poll::Ready(part) = self.poll_response_part(env.cx, env.up) {
                         has_moved = true;
                         let mut part = part?;
-                        tap.response_part(&mut part)?;
+                        env.tap.response_part(&mut part)?;
                         if matches!(part, Part::End(_)) {
                             self.response = ResponseState::Flushing;
                         }
-                        down.put(part)?;
+                        env.down.put(part)?;
                         continue;
                     }
                 }
@@ -404,7 +420,7 @@ impl Relay {
                 | ResponseState::Reading
                 | ResponseState::Flushing => {}
             }
-            match down.poll_flush(cx)? {
+            match env.down.poll_flush(env.cx)? {
                 Poll::Pending => {
                     let waits = Waits::Writer;
                     return Ok(Moved { has_moved, waits });
@@ -421,23 +437,20 @@ impl Relay {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn pass_head<D, U>(
+    fn pass_head<D, U, T: Tap>(
         &mut self,
         mut head: ResponseHead,
-        (down, up): (&mut D, &mut U),
-        tap: &mut impl Tap,
-        now: Instant,
+        env: &mut RelayEnv<'_, '_, D, U, T>,
     ) -> Polled<()>
     where
         D: Downstream + ?Sized,
         U: Upstream + ?Sized,
     {
         if head.is_interim() {
-            tap.interim_head(&mut head);
-            return down.put_interim(head);
+            env.tap.interim_head(&mut head);
+            return env.down.put_interim(head);
         }
-        match tap.response_head(&mut head, now)? {
+        match env.tap.response_head(&mut head, env.now)? {
             Continue::Bounded => {}
             Continue::Endless => self.timeouts.total_at = None,
             Continue::Held => {
@@ -450,29 +463,32 @@ impl Relay {
             }
         }
         let is_tunnel = head.is_tunnel();
-        down.put_head(head)?;
+        env.down.put_head(head)?;
         self.response = ResponseState::Reading;
         if is_tunnel {
             self.is_tunnel = true;
             self.timeouts.total_at = None;
-            down.start_tunnel();
-            up.start_tunnel();
+            env.down.start_tunnel();
+            env.up.start_tunnel();
             self.request = RequestState::Reading;
         }
         Ok(())
     }
 
     /// Sends the head that was held, before the first of its content.
-    fn release<D: Downstream + ?Sized>(
+    fn release<D, U, T: Tap>(
         &mut self,
         first: Part,
-        down: &mut D,
-        tap: &mut impl Tap,
-    ) -> Polled<()> {
+        env: &mut RelayEnv<'_, '_, D, U, T>,
+    ) -> Polled<()>
+    where
+        D: Downstream + ?Sized,
+        U: ?Sized,
+    {
         let held = self.held.as_mut().expect("a head is held");
         let mut head = held.head.take().expect("it is released once");
-        tap.release_head(&mut head);
-        down.put_head(head)?;
+        env.tap.release_head(&mut head);
+        env.down.put_head(head)?;
         held.first = Some(first);
         self.response = ResponseState::Reading;
         Ok(())
@@ -490,42 +506,38 @@ impl Relay {
     }
 
     /// The first deadline that applies, and what it means when it passes.
-    fn first_deadline(
-        &self,
-        request: Waits,
-        response: Waits,
-        (is_down_starved, is_up_starved): (bool, bool),
-    ) -> Option<(Instant, CloseReason)> {
+    fn first_due(&self, request: Waits, response: Waits, starved: Starved) -> Option<Due> {
         let timeouts = &self.timeouts;
         if self.is_tunnel {
             let moved_at = self.request_at.max(self.response_at);
-            return after(
+            return Due::after(
                 moved_at,
                 timeouts.upstream_idle,
                 CloseReason::TunnelIdleTimeout,
             );
         }
-        let starved = |is_starved, reason| {
-            if is_starved {
-                CloseReason::OverBudget
-            } else {
-                reason
-            }
+        let of_down = |reason| match starved.down {
+            true => CloseReason::OverBudget,
+            false => reason,
+        };
+        let of_up = |reason| match starved.up {
+            true => CloseReason::OverBudget,
+            false => reason,
         };
         let of_request = match request {
             Waits::Nothing => None,
             Waits::Reader => {
-                let reason = starved(is_down_starved, CloseReason::BodyTimeout);
-                after(self.request_at, timeouts.request_content, reason)
+                let reason = of_down(CloseReason::BodyTimeout);
+                Due::after(self.request_at, timeouts.request_content, reason)
             }
             Waits::Writer => {
-                let reason = starved(is_up_starved, CloseReason::UpstreamIdleTimeout);
-                after(self.request_at, timeouts.upstream_idle, reason)
+                let reason = of_up(CloseReason::UpstreamIdleTimeout);
+                Due::after(self.request_at, timeouts.upstream_idle, reason)
             }
         };
         let of_response = match response {
             Waits::Nothing => None,
-            Waits::Writer => after(
+            Waits::Writer => Due::after(
                 self.response_at,
                 timeouts.response_content,
                 CloseReason::WriteStall,
@@ -533,39 +545,30 @@ impl Relay {
             Waits::Reader if self.response == ResponseState::Head => {
                 let is_request_out = request == Waits::Nothing;
                 let began_at = self.request_at.max(self.response_at);
-                let reason = starved(is_up_starved, CloseReason::FirstByteTimeout);
-                let deadline = after(began_at, timeouts.first_byte, reason);
+                let reason = of_up(CloseReason::FirstByteTimeout);
+                let deadline = Due::after(began_at, timeouts.first_byte, reason);
                 deadline.filter(|_| is_request_out)
             }
             Waits::Reader => {
-                let reason = starved(is_up_starved, CloseReason::UpstreamIdleTimeout);
-                after(self.response_at, timeouts.upstream_idle, reason)
+                let reason = of_up(CloseReason::UpstreamIdleTimeout);
+                Due::after(self.response_at, timeouts.upstream_idle, reason)
             }
         };
-        let of_total = timeouts.total_at.map(|at| (at, CloseReason::TotalTimeout));
-        [of_request, of_response, of_total]
-            .into_iter()
-            .flatten()
-            .min_by_key(|&(at, _)| at)
+        Due::earliest([of_request, of_response, Due::total(timeouts.total_at)])
     }
 }
 
-fn poll_request_part<D: Downstream + ?Sized>(
-    cx: &mut Context<'_>,
-    down: &mut D,
-    tap: &mut impl Tap,
-) -> Poll<Polled<Part>> {
-    if let Some(part) = tap.replay() {
+fn poll_request_part<D, U, T: Tap>(env: &mut RelayEnv<'_, '_, D, U, T>) -> Poll<Polled<Part>>
+where
+    D: Downstream + ?Sized,
+    U: ?Sized,
+{
+    if let Some(part) = env.tap.replay() {
         return Poll::Ready(part);
     }
-    down.poll_part(cx).map(|part| {
+    env.down.poll_part(env.cx).map(|part| {
         let mut part = part?;
-        tap.request_part(&mut part)?;
+        env.tap.request_part(&mut part)?;
         Ok(part)
     })
-}
-
-/// A moment too far away to be told is none.
-fn after(at: Instant, timeout: Duration, reason: CloseReason) -> Option<(Instant, CloseReason)> {
-    at.checked_add(timeout).map(|at| (at, reason))
 }

@@ -21,8 +21,8 @@ use crate::cache::Caches;
 use crate::certificates::Certificates;
 use crate::codecs::{Codecs, DownstreamCodecs};
 use crate::config;
-use crate::filter::{FetchKeys, keep_current};
-use crate::gateway::{self, Gateway, GatewayContext, Intake, Tls};
+use crate::filter::{FetchKeys, Filter, keep_current};
+use crate::gateway::{self, Gateway, GatewayContext, Intake, LoadedFiles};
 use crate::guest::Guests;
 use crate::key_sets::KeySets;
 use crate::metrics::{HttpMetrics, Labels};
@@ -69,7 +69,7 @@ struct InForce {
 struct PreparedGateway {
     service: HttpService,
     config: config::Gateway,
-    tls: Tls,
+    files: LoadedFiles,
 }
 
 impl HttpService {
@@ -150,10 +150,10 @@ impl HttpService {
     }
 
     /// Makes the snapshot of `config` the one in force.
-    fn replace(&self, config: config::Gateway, tls: Tls) -> Arc<Gateway> {
+    fn replace(&self, config: config::Gateway, files: LoadedFiles) -> Arc<Gateway> {
         let mut in_force = self.in_force();
         let observers = in_force.observers.clone();
-        in_force.gateway = in_force.gateway.next_observed(config, tls, observers);
+        in_force.gateway = in_force.gateway.next_observed(config, files, observers);
         let listeners = in_force.gateway.tls().map(Arc::clone).collect();
         self.certificates.replace(listeners);
         Arc::clone(&in_force.gateway)
@@ -164,11 +164,13 @@ impl HttpService {
         let mut in_force = self.in_force();
         in_force.probes = Some(in_force.gateway.start_probes());
         let mut rereads = self.certificates.keep_current();
-        for file in in_force.gateway.key_files() {
+        for file in in_force.gateway.filters().filter_map(Filter::key_file) {
             rereads.spawn_local(keep_current(Arc::clone(file)));
         }
         in_force.rereads = rereads;
-        self.key_sets.replace(in_force.gateway.remote_keys());
+        let sets = in_force.gateway.filters().filter_map(Filter::remote_keys);
+        let sets: Vec<_> = sets.map(Arc::clone).collect();
+        self.key_sets.replace(&sets);
     }
 }
 
@@ -191,15 +193,15 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
             })?;
         }
         let last = Arc::clone(&self.in_force().gateway);
-        let tls = last.load_tls(config, clock::now());
-        let tls = tls.map_err(|error| PrepareError::Other {
+        let files = last.load(config, clock::now());
+        let files = files.map_err(|error| PrepareError::Other {
             key: error.key,
             cause: Box::new(error),
         })?;
         Ok(Box::new(PreparedGateway {
             service: HttpService::clone(&self),
             config: config.clone(),
-            tls,
+            files,
         }))
     }
 
@@ -263,7 +265,7 @@ impl fmt::Debug for LimitsCollector {
 impl Prepared for PreparedGateway {
     fn change(self: Box<Self>, sockets: Vec<BoundSockets>) -> LocalFuture<()> {
         Box::pin(async move {
-            let gateway = self.service.replace(self.config, self.tls);
+            let gateway = self.service.replace(self.config, self.files);
             self.service.changes.send(&gateway, sockets).await;
             self.service.watch();
         })

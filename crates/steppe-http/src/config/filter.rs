@@ -1,5 +1,7 @@
 //! What filters are told to do.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,20 +59,26 @@ pub enum FilterKind {
     Custom(CustomFilter),
 }
 
-impl FilterKind {
-    /// Index of the upstream that it asks.
-    #[must_use]
-    pub fn upstream(&self) -> Option<usize> {
-        match self {
-            Self::ForwardAuth(asks) => Some(asks.upstream),
-            _ => None,
-        }
+/// The factory of a filter of a program that embeds the gateway, which `filter::custom` puts here: configurations know no
+/// filters. Equal to its clones alone.
+#[derive(Clone)]
+pub struct CustomFilter(Arc<dyn Any + Send + Sync>);
+
+impl CustomFilter {
+    pub(crate) fn new(factory: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(factory))
+    }
+
+    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
     }
 }
 
-/// A filter of a program that embeds the gateway. Equal to its clones alone.
-#[derive(Debug, Clone)]
-pub struct CustomFilter(pub Arc<dyn crate::filter::Filter>);
+impl fmt::Debug for CustomFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CustomFilter")
+    }
+}
 
 impl PartialEq for CustomFilter {
     fn eq(&self, other: &Self) -> bool {

@@ -9,6 +9,8 @@ mod keys;
 
 use std::sync::Arc;
 
+use super::explained::{Judgment, by_beginning};
+use super::factory::{FileError, FilterFactory, FilterFiles, FilterParts};
 use super::sources::{self, Unfit};
 use super::{About, Filter, Step, refusal};
 use crate::config::{ApiKeys, TokenSource};
@@ -17,7 +19,7 @@ use crate::field::FieldBlock;
 use crate::head::RequestHead;
 
 pub(crate) use keys::keep_current;
-pub use keys::{ApiKeyFiles, KeyFile, NewKey};
+pub use keys::{KeyFile, NewKey};
 
 /// Passes requests with a known key, and says whose it is.
 #[derive(Debug)]
@@ -93,6 +95,37 @@ impl ApiKeysFilter {
     }
 }
 
+impl FilterFactory for ApiKeys {
+    fn load(&self, name: &str) -> Result<FilterFiles, FileError> {
+        let key = "http.filter.keys_file";
+        let file = KeyFile::load(name, &self.keys).map_err(|cause| FileError { key, cause })?;
+        Ok(FilterFiles::new(file))
+    }
+
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        let file = parts.files.get();
+        let file = file.unwrap_or_else(|| Arc::new(KeyFile::empty()));
+        Arc::new(ApiKeysFilter::new(self.clone(), file))
+    }
+
+    fn explain(
+        &self,
+        filter: &dyn Filter,
+        about: &About<'_>,
+        head: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        let mut judgment = by_beginning(filter, about, head)?;
+        if let Some(name) = about
+            .identity
+            .api_key()
+            .filter(|_| judgment.reason.is_empty())
+        {
+            judgment.reason = format!("the key of {name}");
+        }
+        Ok(judgment)
+    }
+}
+
 impl Filter for ApiKeysFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
         // A client's own says nothing.
@@ -109,6 +142,10 @@ impl Filter for ApiKeysFilter {
     fn request_trailers(&self, trailers: &mut FieldBlock) {
         trailers.remove(self.config.forward_name.as_bytes());
         sources::remove_from_trailers(&self.config.from, trailers);
+    }
+
+    fn key_file(&self) -> Option<&Arc<KeyFile>> {
+        Some(&self.file)
     }
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use steppe_mem::Lease;
 
-use super::{BodyTransform, ExchangeFilter};
+use super::ExchangeFilter;
 use crate::error::GatewayError;
 use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use crate::head::ResponseHead;
@@ -48,12 +48,12 @@ impl Filtered<'_> {
                 continue;
             }
             let mut filters = self.filters.borrow_mut();
-            let mut transforms: Vec<_> = filters
-                .iter_mut()
-                .filter_map(|attached| attached.filter.request_body())
-                .collect();
-            let nothing = |_: &mut Context<'_>| Poll::Ready(Ok(None));
-            let pulled = pull(cx, &mut transforms, self.lease, nothing);
+            let content = Content {
+                of: Message::Request,
+                lease: self.lease,
+            };
+            let mut nothing = |_: &mut Context<'_>| Poll::Ready(Ok(None));
+            let pulled = content.pull(cx, &mut filters, &mut nothing);
             self.progress.is_starved = pulled.is_pending();
             match ready!(pulled)? {
                 Some(part) => {
@@ -67,34 +67,52 @@ impl Filtered<'_> {
     }
 }
 
-/// The next part that the last of `transforms` gives; `source` has what the first is fed
-/// with. `None`: the source has no more for now.
-fn pull(
-    cx: &mut Context<'_>,
-    transforms: &mut [&mut dyn BodyTransform],
-    lease: &Lease,
-    mut source: impl FnMut(&mut Context<'_>) -> Polled<Option<Part>>,
-) -> Polled<Option<Part>> {
-    pull_from(cx, transforms, lease, &mut source)
+/// The message whose content is rewritten.
+#[derive(Debug, Clone, Copy)]
+enum Message {
+    Request,
+    Response,
 }
 
-fn pull_from(
-    cx: &mut Context<'_>,
-    transforms: &mut [&mut dyn BodyTransform],
-    lease: &Lease,
-    source: &mut dyn FnMut(&mut Context<'_>) -> Polled<Option<Part>>,
-) -> Polled<Option<Part>> {
-    let Some((last, before)) = transforms.split_last_mut() else {
-        return source(cx);
-    };
-    loop {
-        if let Some(part) = ready!(last.poll_part(cx, lease))? {
-            return Poll::Ready(Ok(Some(part)));
-        }
-        match pull_from(cx, before, lease, source)? {
-            Poll::Ready(Some(part)) => last.put(part)?,
-            Poll::Ready(None) => return Poll::Ready(Ok(None)),
-            Poll::Pending => return last.poll_paused(cx, lease).map_ok(Some),
+/// Content that passes the filters which rewrite it, without a list of them: it is pulled at every poll.
+struct Content<'a> {
+    of: Message,
+    lease: &'a Lease,
+}
+
+impl Content<'_> {
+    /// The next part that comes out of `filters`; `source` feeds the one that the message passes first. `None`: the source
+    /// has no more for now.
+    fn pull(
+        &self,
+        cx: &mut Context<'_>,
+        filters: &mut [Attached],
+        source: &mut dyn FnMut(&mut Context<'_>) -> Polled<Option<Part>>,
+    ) -> Polled<Option<Part>> {
+        let split = match self.of {
+            Message::Request => filters.split_last_mut(),
+            // The response passes the filters in reverse.
+            Message::Response => filters.split_first_mut(),
+        };
+        let Some((last, before)) = split else {
+            return source(cx);
+        };
+        let transform = match self.of {
+            Message::Request => last.filter.request_body(),
+            Message::Response => last.filter.response_body(),
+        };
+        let Some(transform) = transform else {
+            return self.pull(cx, before, source);
+        };
+        loop {
+            if let Some(part) = ready!(transform.poll_part(cx, self.lease))? {
+                return Poll::Ready(Ok(Some(part)));
+            }
+            match self.pull(cx, before, source)? {
+                Poll::Ready(Some(part)) => transform.put(part)?,
+                Poll::Ready(None) => return Poll::Ready(Ok(None)),
+                Poll::Pending => return transform.poll_paused(cx, self.lease).map_ok(Some),
+            }
         }
     }
 }
@@ -132,15 +150,13 @@ impl Sink for Filtered<'_> {
 impl Source for Filtered<'_> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Polled<Part> {
         let mut filters = self.filters.borrow_mut();
-        // The response passes the filters in reverse.
-        let mut transforms: Vec<_> = filters
-            .iter_mut()
-            .rev()
-            .filter_map(|attached| attached.filter.response_body())
-            .collect();
+        let content = Content {
+            of: Message::Response,
+            lease: self.lease,
+        };
         let upstream = &mut self.upstream;
         let mut waits_for_upstream = false;
-        let pulled = pull(cx, &mut transforms, self.lease, |cx| {
+        let pulled = content.pull(cx, &mut filters, &mut |cx| {
             let part = upstream.poll_part(cx).map_ok(Some);
             waits_for_upstream = part.is_pending();
             part

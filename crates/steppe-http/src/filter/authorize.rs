@@ -4,6 +4,10 @@
 
 use serde_json::Value;
 
+use std::sync::Arc;
+
+use super::explained::Judgment;
+use super::factory::{FilterFactory, FilterParts};
 use super::token::{self, Token};
 use super::{About, Filter, Step, refusal};
 use crate::config::Rule;
@@ -24,41 +28,41 @@ impl AuthorizeFilter {
 
 /// The findings of other filters about who sends a request.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Caller<'a> {
+struct Caller<'a> {
     /// The token that was verified.
-    pub(crate) token: Option<&'a Token>,
+    token: Option<&'a Token>,
     /// The name of the API key.
-    pub(crate) api_key: Option<&'a str>,
+    api_key: Option<&'a str>,
 }
 
 /// What a list of rules makes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Verdict<'a> {
+struct Verdict<'a> {
     /// The rule that decides, and its number from 0. `None`: none is for the request.
-    pub(crate) rule: Option<(usize, &'a Rule)>,
+    rule: Option<(usize, &'a Rule)>,
     /// What it lacks. `None`: nothing, it passes.
-    pub(crate) lacks: Option<Lacks<'a>>,
+    lacks: Option<Lacks<'a>>,
 }
 
-/// Why a request does not pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lacks<'a> {
-    /// A rule that is for it.
+/// The reason why a request does not pass, as `steppe explain` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Lacks<'a> {
+    #[error("no rule matches")]
     Rule,
-    /// Its rule refuses all.
+    #[error("the rule denies every request that it matches")]
     Mercy,
-    /// One of the scopes of which one would do.
+    #[error("the token has none of the scopes in `any_scope`")]
     AnyScope,
-    /// This scope.
+    #[error("the token lacks the scope `{0}`")]
     Scope(&'a str),
-    /// One of the values of this claim.
+    #[error("the claim `{0}` has none of the required values")]
     Claim(&'a str),
-    /// An API key with one of the names.
+    #[error("the API key is none of `api_keys`")]
     ApiKey,
 }
 
 /// What `rules` make of a request of this caller.
-pub(crate) fn judge<'a>(rules: &'a [Rule], head: &RequestHead, caller: Caller<'_>) -> Verdict<'a> {
+fn judge<'a>(rules: &'a [Rule], head: &RequestHead, caller: Caller<'_>) -> Verdict<'a> {
     let rule = rules
         .iter()
         .enumerate()
@@ -68,6 +72,32 @@ pub(crate) fn judge<'a>(rules: &'a [Rule], head: &RequestHead, caller: Caller<'_
         Some((_, rule)) => lacks(rule, caller),
     };
     Verdict { rule, lacks }
+}
+
+impl FilterFactory for Vec<Rule> {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(AuthorizeFilter::new(self.clone()))
+    }
+
+    fn explain(
+        &self,
+        _: &dyn Filter,
+        about: &About<'_>,
+        head: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        let (token, key) = (about.identity.token(), about.identity.api_key());
+        let caller = Caller {
+            token: token.as_deref(),
+            api_key: key.as_deref(),
+        };
+        let Verdict { rule, lacks } = judge(self, head, caller);
+        let judgment = match lacks {
+            None => Judgment::passes("the request satisfies the rule"),
+            Some(lacks) => Judgment::answers(403, lacks.to_string()),
+        };
+        let rule = rule.map(|(index, _)| index);
+        Ok(Judgment { rule, ..judgment })
+    }
 }
 
 impl Filter for AuthorizeFilter {
@@ -116,7 +146,7 @@ fn lacks<'a>(rule: &'a Rule, Caller { token, api_key }: Caller<'_>) -> Option<La
     missing.map(|(name, _)| Lacks::Claim(name))
 }
 
-/// Whether a claim, or an item of it, is one of these.
+/// True when a claim, or an item of it, is one of these.
 fn is_one_of(value: &Value, wanted: &[String]) -> bool {
     let is_wanted = |value: &Value| token::text(value).is_some_and(|text| wanted.contains(&text));
     match value {

@@ -23,6 +23,8 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use self::users::UserList;
+use super::explained::{Judgment, unless_attached};
+use super::factory::{FileError, FilterFactory, FilterFiles, FilterParts};
 use super::{About, ExchangeFilter, Filter, Identity, Ready, Step, respond_with, table_of};
 use crate::config::BasicAuth;
 use crate::error::GatewayError;
@@ -30,8 +32,6 @@ use crate::field::FieldBlock;
 use crate::head::RequestHead;
 use crate::limits::{BASIC_BYTES_MAX, HASHES_AT_ONCE_MAX, HASHES_WAITING_MAX};
 use crate::respond::Respond;
-
-pub use self::users::Users;
 
 /// Passes requests of known users, and says who they are from.
 pub struct BasicAuthFilter(Arc<Checker>);
@@ -162,6 +162,29 @@ impl Checker {
         let realm = &self.config.realm;
         let says = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
         ("www-authenticate".to_owned(), says)
+    }
+}
+
+impl FilterFactory for BasicAuth {
+    fn load(&self, _: &str) -> Result<FilterFiles, FileError> {
+        let key = "http.filter.users_file";
+        let users = UserList::load(&self.users).map_err(|cause| FileError { key, cause })?;
+        Ok(FilterFiles::new(users))
+    }
+
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        let users = parts.files.get().unwrap_or_default();
+        Arc::new(BasicAuthFilter::new(self.clone(), users, parts.account))
+    }
+
+    fn explain(
+        &self,
+        filter: &dyn Filter,
+        about: &About<'_>,
+        head: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        let reason = "depends on the password, which `explain` does not check";
+        unless_attached(filter, about, head, reason)
     }
 }
 

@@ -16,12 +16,15 @@ use std::time::Instant;
 use steppe_mem::Lease;
 use steppe_net::clock;
 
+use super::explained::Judgment;
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
     Ask, Credentials, Fill, Filling, Found, Judged, Outcome, Place, Presented, Reader, Reading,
     Resource, Role, Store, Stored, Unwatched, Why, judge, may_stand_in,
 };
+use crate::config::Cache;
 use crate::error::GatewayError;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::limits::CACHE_LOOKUPS_MAX;
@@ -80,6 +83,22 @@ impl Asked {
             asked.control = RequestControl::of(&head.fields);
         }
         asked
+    }
+}
+
+impl FilterFactory for Cache {
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        let store = parts.caches.add(parts.name, self, parts.account);
+        Arc::new(CacheFilter::new(store))
+    }
+
+    fn explain(
+        &self,
+        _: &dyn Filter,
+        _: &About<'_>,
+        _: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        Ok(Judgment::depends("depends on the cached responses"))
     }
 }
 

@@ -19,6 +19,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use steppe_mem::Account;
 
+use super::factory::{FilterFactory, FilterParts};
 use super::token::Identity;
 use super::{About, BodyTransform, ExchangeFilter, Filter, Step, representation};
 use crate::config::{Breach, Coding, Compress};
@@ -72,6 +73,12 @@ impl CompressFilter {
             config,
             key,
         }))
+    }
+}
+
+impl FilterFactory for Compress {
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(CompressFilter::new(parts.name, self.clone(), parts.account))
     }
 }
 

@@ -3,6 +3,9 @@
 //! Spec: Fetch, "CORS protocol"; RFC 6454 for origins. What a server says of CORS by itself is
 //! replaced, since two answers are none.
 
+use std::sync::Arc;
+
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, ExchangeFilter, Filter, Step, refusal};
 use crate::config::Cors;
 use crate::error::GatewayError;
@@ -105,6 +108,12 @@ impl CorsFilter {
     }
 }
 
+impl FilterFactory for Cors {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(CorsFilter::new(self.clone()))
+    }
+}
+
 impl Filter for CorsFilter {
     fn begin(&self, _: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
         let mut origins = head.fields.values_named(b"origin");
@@ -161,7 +170,7 @@ pub(crate) fn requested_method(head: &RequestHead) -> Option<&[u8]> {
     wanted.next()
 }
 
-/// Whether `origin` is the one, or a subdomain of the one, that the configuration has.
+/// True when `origin` is the one, or a subdomain of the one, that the configuration has.
 fn is_origin(known: &str, origin: &str) -> bool {
     match known.split_once("://*.") {
         None => known == origin,

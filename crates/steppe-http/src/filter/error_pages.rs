@@ -4,7 +4,6 @@
 //! when their configuration is; all answers share their memory. Calls of gRPC are left alone: their
 //! errors are told beside the content. Spec: RFC 9110 §8 for what describes content.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,8 +13,9 @@ use bytes::Bytes;
 use steppe_mem::{Account, Chunk, Lease};
 use steppe_net::tls::{LoadError, read};
 
+use super::factory::{FileError, FilterFactory, FilterFiles, FilterParts};
 use super::{About, Author, BodyTransform, ExchangeFilter, Filter, Step};
-use crate::config::{self, ErrorContent, ErrorPages, ErrorsOf, FilterKind, Statuses};
+use crate::config::{ErrorContent, ErrorPages, ErrorsOf, Statuses};
 use crate::error::GatewayError;
 use crate::exchange::{Page, Part};
 use crate::field::{FieldBlock, FieldId};
@@ -24,10 +24,6 @@ use crate::grpc::Dialect;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::limits::{ERROR_PAGE_BYTES_MAX, REPLACED_BYTES_MAX};
 use crate::metrics::FilterMetrics;
-
-/// What the files of every `error-pages` filter hold, by its name, in the order of its pages.
-#[derive(Debug, Default)]
-pub struct PageFiles(HashMap<String, Vec<Bytes>>);
 
 /// Answers with pages.
 #[derive(Debug)]
@@ -56,25 +52,6 @@ struct Replacing {
     /// What came of the other content, in bytes; `None`: nothing yet.
     discarded: Option<usize>,
     is_over: bool,
-}
-
-impl PageFiles {
-    /// Reads the files that `config` names.
-    ///
-    /// # Errors
-    /// Where a file can't be read, or is no page.
-    pub fn load(config: &config::Gateway) -> Result<Self, LoadError> {
-        let filters = config.filters.iter();
-        let pages = filters.filter_map(|filter| match &filter.kind {
-            FilterKind::ErrorPages(pages) => Some((filter.name.clone(), &pages.pages)),
-            _ => None,
-        });
-        let loaded = pages.map(|(name, pages)| {
-            let contents = pages.iter().map(|page| content(&page.content));
-            Ok((name, contents.collect::<Result<_, _>>()?))
-        });
-        loaded.collect::<Result<_, _>>().map(Self)
-    }
 }
 
 fn content(content: &ErrorContent) -> Result<Bytes, LoadError> {
@@ -108,9 +85,8 @@ fn name_of(path: &Path) -> &[u8] {
 impl ErrorPagesFilter {
     /// A filter whose pages are charged to `account`. Without room for one, the others are used.
     #[must_use]
-    pub fn new(name: &str, config: &ErrorPages, files: &PageFiles, account: &Account) -> Self {
+    pub fn new(config: &ErrorPages, contents: &[Bytes], account: &Account) -> Self {
         let lease = account.lease();
-        let contents = files.0.get(name).map_or(&[][..], Vec::as_slice);
         let pages = config.pages.iter().zip(contents);
         let pages = pages.filter_map(|(page, content)| {
             let charge = lease.try_reserve(content.len()).ok()?;
@@ -123,6 +99,22 @@ impl ErrorPagesFilter {
             of: config.of,
             pages: pages.collect(),
         }))
+    }
+}
+
+impl FilterFactory for ErrorPages {
+    fn load(&self, _: &str) -> Result<FilterFiles, FileError> {
+        let key = "http.filter.pages";
+        let contents = self.pages.iter().map(|page| content(&page.content));
+        let contents: Vec<Bytes> = contents
+            .collect::<Result<_, _>>()
+            .map_err(|cause| FileError { key, cause })?;
+        Ok(FilterFiles::new(contents))
+    }
+
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        let contents: Arc<Vec<Bytes>> = parts.files.get().unwrap_or_default();
+        Arc::new(ErrorPagesFilter::new(self, &contents, parts.account))
     }
 }
 

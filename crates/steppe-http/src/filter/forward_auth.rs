@@ -7,7 +7,6 @@
 //! Left out: content of requests, which the service is not shown.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,17 +17,18 @@ use steppe_mem::Lease;
 use steppe_net::clock;
 use tokio::time::timeout_at;
 
+use super::explained::Judgment;
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, ExchangeFilter, Filter, Identity, Ready, Step};
 use crate::config::ForwardAuth;
 use crate::error::{GatewayError, Resend};
-use crate::exchange::{Outgoing, Part};
+use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldId};
-use crate::head::{RequestHead, ResponseHead};
+use crate::head::RequestHead;
 use crate::limits::RESPOND_BYTES_MAX;
 use crate::metrics::CloseReason;
 use crate::respond::Respond;
-use crate::upstream::channel::UpstreamStream;
-use crate::upstream::{Failure, Next, Pool, PooledStream, Selection};
+use crate::upstream::{Call, Fault, Outcome, Pool, Selection, content, final_head, put};
 
 /// Passes what another service lets pass.
 #[derive(Debug)]
@@ -96,20 +96,34 @@ impl ForwardAuthFilter {
     }
 }
 
+impl FilterFactory for ForwardAuth {
+    fn upstream(&self) -> Option<usize> {
+        Some(self.upstream)
+    }
+
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(ForwardAuthFilter::new(self.clone()))
+    }
+
+    fn explain(
+        &self,
+        _: &dyn Filter,
+        _: &About<'_>,
+        _: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        Ok(Judgment::depends("depends on the authorization service"))
+    }
+}
+
 impl Filter for ForwardAuthFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
-        let pool = about
-            .pool
-            .map(Rc::clone)
-            .and_then(|pool| pool.downcast().ok());
-        let pool: Rc<Pool> = pool.expect("its configuration names servers");
+        let pool = Rc::clone(about.pool.expect("its configuration names servers"));
         // A client's own say nothing.
         for name in &self.0.response_headers {
             head.fields.remove(name.as_bytes());
         }
         let question = self.question(head, about.lease)?;
-        let mut selection = Selection::default();
-        pool.select(&mut selection, head, about.client, about.now);
+        let selection = pool.select(head, about.client, about.now);
         let question = Question {
             config: Arc::clone(&self.0),
             pool,
@@ -160,48 +174,36 @@ impl Question {
     )]
     async fn ask(mut self) -> Result<Answer, GatewayError> {
         let ends_at = self.began_at + self.config.timeout;
-        let upstream = Arc::clone(self.pool.upstream());
-        if !self.pool.admits(&mut self.selection, self.began_at) {
+        let pool = Rc::clone(&self.pool);
+        if !pool.admits(&mut self.selection, self.began_at) {
             return Err(GatewayError::upstream(CloseReason::CircuitOpen, 503));
         }
-        let mut stream = match self.pool.checkout(&mut self.selection)? {
-            Next::Stream(stream) => stream,
-            Next::Connect => {
-                let connected = self.pool.connect_any(&mut self.selection, None);
-                within(ends_at, connected).await?
-            }
+        let mut call = match Call::checkout(&pool, &mut self.selection, self.began_at)? {
+            Some(call) => call,
+            None => within(ends_at, Call::connect(pool, &mut self.selection, None)).await?,
         };
         loop {
-            let began_at = clock::now();
-            let asked = self.converse(&mut stream, ends_at).await;
+            let asked = within(ends_at, self.converse(&mut call)).await;
             let now = clock::now();
-            let elapsed = now.saturating_duration_since(began_at);
-            match asked {
-                Ok((status, answer)) => {
-                    match Failure::status(status) {
-                        Some(failure) => upstream.failed(stream.state(), failure, elapsed),
-                        None => {
-                            stream.state().answered(elapsed, now);
-                            stream.state().succeeded();
-                            self.pool.succeeded(&mut self.selection, now);
-                        }
-                    }
-                    self.pool.put_back(stream, now);
+            let error = match asked {
+                Ok(answer) => {
+                    call.finish(Outcome::Complete, now).put_back(now);
                     return Ok(answer);
                 }
-                Err(error) if error.resend != Resend::No && self.may_resend(now) => {
-                    let target = stream.target();
-                    drop(stream);
-                    let again = self.pool.reconnect(target, &mut self.selection, None);
-                    stream = within(ends_at, again).await?;
-                }
-                Err(error) => {
-                    if let Some(failure) = blame(&error) {
-                        upstream.failed(stream.state(), failure, elapsed);
-                    }
-                    return Err(error);
-                }
+                Err(error) => error,
+            };
+            let fault = Fault {
+                error: &error,
+                is_excused: !self.selection.was_resent(),
+                is_timely: false,
+                is_client_late: false,
+            };
+            let finished = call.finish(Outcome::Failed(fault), now);
+            if error.resend == Resend::No || !self.may_resend(now) {
+                return Err(error);
             }
+            let again = finished.again().connect(&mut self.selection, None);
+            call = within(ends_at, again).await?;
         }
     }
 
@@ -210,43 +212,33 @@ impl Question {
         self.selection.count_resend() && self.pool.admits(&mut self.selection, now)
     }
 
-    /// One request, and the answer to it with its status.
-    async fn converse(
-        &mut self,
-        stream: &mut PooledStream,
-        ends_at: Instant,
-    ) -> Result<(u16, Answer), GatewayError> {
-        let authority = stream.authority();
+    /// One request, and the answer to it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the service answers: how long it took, for the outlier detection"
+    )]
+    async fn converse(&mut self, call: &mut Call) -> Result<Answer, GatewayError> {
+        let authority = call.authority();
         // A socket has no name.
         if !authority.starts_with("unix:") {
             self.head.fields.set(b"host", authority.as_bytes())?;
         }
-        let (stream, _) = stream.split();
-        stream.start(&Outgoing {
-            head: &self.head,
-            authority: "",
-            lease: &self.lease,
-        })?;
-        stream.put(Part::End(None))?;
-        within(ends_at, self.answer(stream)).await
-    }
-
-    async fn answer(&self, stream: &mut dyn UpstreamStream) -> Result<(u16, Answer), GatewayError> {
-        let head = final_head(stream).await?;
-        let is_pass = (200..300).contains(&head.status);
+        call.start(&self.head, &self.lease, clock::now())?;
+        put(call.upstream(), Part::End(None)).await?;
+        let head = final_head(call.upstream()).await?;
+        call.answered(head.status, &mut self.selection, clock::now());
         let room = self.lease.try_reserve(RESPOND_BYTES_MAX)?;
-        let body = content(stream).await?;
-        let answer = if is_pass {
-            Answer::Pass(self.told(&head.fields))
-        } else {
-            Answer::Respond(Respond {
-                status: head.status,
+        // The content is for people: it is short.
+        let body = content(call.upstream(), RESPOND_BYTES_MAX).await?;
+        drop(room);
+        Ok(match head.status {
+            200..300 => Answer::Pass(self.told(&head.fields)),
+            status => Answer::Respond(Respond {
+                status,
                 fields: passed_on(&head.fields),
                 body,
-            })
-        };
-        drop(room);
-        Ok((head.status, answer))
+            }),
+        })
     }
 
     /// Fields of an answer that the request is given.
@@ -269,35 +261,6 @@ async fn within<T>(
     timeout_at(ends_at.into(), asked).await.unwrap_or_else(late)
 }
 
-async fn final_head(stream: &mut dyn UpstreamStream) -> Result<ResponseHead, GatewayError> {
-    let mut is_flushed = false;
-    loop {
-        let head = poll_fn(|cx| {
-            // What it answered before it stopped reading is worth having.
-            is_flushed = is_flushed || stream.poll_flush(cx).is_ready();
-            stream.poll_head(cx)
-        });
-        let head = head.await?;
-        if !head.is_interim() {
-            return Ok(head);
-        }
-    }
-}
-
-/// All content of an answer, which is for people: it is short.
-async fn content(stream: &mut dyn UpstreamStream) -> Result<Vec<u8>, GatewayError> {
-    let mut content = Vec::new();
-    loop {
-        match poll_fn(|cx| stream.poll_part(cx)).await? {
-            Part::End(_) => return Ok(content),
-            Part::Chunk(chunk) => content.extend_from_slice(chunk.filled()),
-        }
-        if content.len() > RESPOND_BYTES_MAX {
-            return Err(GatewayError::bad_response());
-        }
-    }
-}
-
 /// Fields of an answer that its client gets: not those of its connection and its framing.
 fn passed_on(fields: &FieldBlock) -> Vec<(String, String)> {
     let lines = fields.iter().filter(|(id, _, _)| {
@@ -306,16 +269,6 @@ fn passed_on(fields: &FieldBlock) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).ok();
     let texts = lines.filter_map(|(_, name, value)| Some((text(name)?, text(value)?)));
     texts.collect()
-}
-
-/// What an error says of the server.
-fn blame(error: &GatewayError) -> Option<Failure> {
-    match error.reason {
-        CloseReason::UpstreamReset => Some(Failure::Reset),
-        CloseReason::BadResponse => Some(Failure::Garbage),
-        CloseReason::FirstByteTimeout => Some(Failure::Timeout),
-        _ => None,
-    }
 }
 
 impl fmt::Debug for Asking {

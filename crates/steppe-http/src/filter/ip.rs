@@ -1,5 +1,8 @@
 //! `ip`: lets networks in, or keeps them out.
 
+use std::sync::Arc;
+
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, Filter, Step, refusal};
 use crate::config::IpRules;
 use crate::error::GatewayError;
@@ -14,6 +17,12 @@ impl IpFilter {
     #[must_use]
     pub fn new(rules: IpRules) -> Self {
         Self(rules)
+    }
+}
+
+impl FilterFactory for IpRules {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(IpFilter::new(self.clone()))
     }
 }
 

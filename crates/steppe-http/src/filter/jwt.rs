@@ -23,6 +23,8 @@ use serde_json::{Map, Value};
 use steppe_mem::alloc::block_bytes;
 use steppe_mem::{Account, Lease, measured};
 
+use super::explained::{Judgment, unless_attached};
+use super::factory::{FileError, FilterFactory, FilterFiles, FilterParts};
 use super::json_bytes::json_bytes_max;
 use super::sources::{self, Unfit};
 use super::token::{self, Token};
@@ -35,7 +37,7 @@ use crate::head::RequestHead;
 use crate::limits::{JWT_BYTES_MAX, JWT_SHARERS};
 use crate::respond::Respond;
 
-pub use keys::{JwtKeys, Key};
+pub use keys::Key;
 use remote::{Asked, KeySet, Wait};
 pub use remote::{FetchKeys, RemoteKeys};
 use verified::Verified;
@@ -315,6 +317,47 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
     Value::deserialize(value).map(Some)
 }
 
+impl FilterFactory for Jwt {
+    fn load(&self, _: &str) -> Result<FilterFiles, FileError> {
+        let key = "http.filter.keys";
+        let keys: Arc<[Key]> = keys::load(self)
+            .map_err(|cause| FileError { key, cause })?
+            .into();
+        Ok(FilterFiles::new(keys))
+    }
+
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        let keys: Option<Arc<Arc<[Key]>>> = parts.files.get();
+        let keys = keys.map_or_else(|| Arc::new([]) as Arc<[Key]>, |keys| Arc::clone(&keys));
+        let remote = self.remote.as_ref().map(|source| {
+            // A set that stays goes on with what it has.
+            let last = parts.last.and_then(Filter::remote_keys);
+            let last = last.filter(|set| set.is(parts.name, source));
+            last.map_or_else(
+                || Arc::new(RemoteKeys::new(parts.name, source.clone(), parts.account)),
+                Arc::clone,
+            )
+        });
+        let account = format!("tokens {}", parts.name);
+        let account = parts.account.child_named(&account, None);
+        Arc::new(JwtFilter::new(self.clone(), keys, remote, &account))
+    }
+
+    fn explain(
+        &self,
+        filter: &dyn Filter,
+        about: &About<'_>,
+        head: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        if about.identity.token().is_some() {
+            let reason = "the given claims are taken as verified";
+            return Ok(Judgment::passes(reason));
+        }
+        let reason = "depends on the keys at a URL, which `explain` does not fetch";
+        unless_attached(filter, about, head, reason)
+    }
+}
+
 impl Filter for JwtFilter {
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError> {
         let Self(judge) = self;
@@ -360,6 +403,10 @@ impl Filter for JwtFilter {
             .map_or(0, |set| set.known().generation);
         let now = date::since_epoch().as_secs();
         judge.verified.sweep(now, generation);
+    }
+
+    fn remote_keys(&self) -> Option<&Arc<RemoteKeys>> {
+        self.0.remote.as_ref()
     }
 }
 

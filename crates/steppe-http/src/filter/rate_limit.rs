@@ -24,6 +24,8 @@ use sha2::{Digest, Sha256};
 use steppe_mem::{Account, Reservation};
 use tokio::sync::oneshot;
 
+use super::explained::Judgment;
+use super::factory::{FilterFactory, FilterParts};
 use super::token;
 use super::{About, ExchangeFilter, Filter, Ready, Step, table_of};
 use crate::config::{Rate, RateKey, RateLimit};
@@ -150,6 +152,35 @@ impl RateLimitFilter {
         let nanos = now.saturating_duration_since(*epoch).as_nanos();
         // Only after 584 years; half of them leave room for sums.
         u64::try_from(nanos).unwrap_or(i64::MAX.unsigned_abs())
+    }
+}
+
+impl FilterFactory for RateLimit {
+    fn build(&self, parts: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(RateLimitFilter::new(self.clone(), parts.account))
+    }
+
+    fn explain(
+        &self,
+        _: &dyn Filter,
+        _: &About<'_>,
+        _: &mut RequestHead,
+    ) -> Result<Judgment, GatewayError> {
+        let rate = self.rate.as_ref().map(|rate| {
+            let Rate {
+                requests,
+                per,
+                burst,
+            } = rate;
+            format!("{requests} requests per {per:?}, burst {burst}")
+        });
+        let concurrent = self.concurrent;
+        let concurrent = concurrent.map(|most| format!("{most} requests in flight"));
+        let limits: Vec<_> = rate.into_iter().chain(concurrent).collect();
+        Ok(Judgment::depends(format!(
+            "429 above {}",
+            limits.join(", or ")
+        )))
     }
 }
 

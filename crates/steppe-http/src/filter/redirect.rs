@@ -1,5 +1,8 @@
 //! `redirect`: sends clients elsewhere.
 
+use std::sync::Arc;
+
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, Filter, Step, respond_with};
 use crate::config::Redirect;
 use crate::error::GatewayError;
@@ -15,6 +18,12 @@ impl RedirectFilter {
     #[must_use]
     pub fn new(redirect: Redirect) -> Self {
         Self(redirect)
+    }
+}
+
+impl FilterFactory for Redirect {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(RedirectFilter::new(self.clone()))
     }
 }
 

@@ -3,6 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use std::sync::Arc;
+
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, ExchangeFilter, Filter, Step};
 use crate::config::RequestId;
 use crate::error::GatewayError;
@@ -42,6 +45,12 @@ impl RequestIdFilter {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let [high, low] = &self.keys;
         format!("{:016x}{:016x}", high.hash_one(count), low.hash_one(count)).into_bytes()
+    }
+}
+
+impl FilterFactory for RequestId {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(RequestIdFilter::new(self.clone()))
     }
 }
 

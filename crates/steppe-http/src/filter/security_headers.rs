@@ -1,5 +1,8 @@
 //! `security-headers`: tells browsers to be careful.
 
+use std::sync::Arc;
+
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, Filter, Step};
 use crate::error::GatewayError;
 use crate::field::{Lines, NameSet};
@@ -23,6 +26,12 @@ impl SecurityHeadersFilter {
             lines: lines().collect(),
             fields,
         }
+    }
+}
+
+impl FilterFactory for Vec<(String, String)> {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(SecurityHeadersFilter::new(self.clone()))
     }
 }
 

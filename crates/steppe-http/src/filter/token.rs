@@ -44,7 +44,7 @@ impl Identity {
         self.0.borrow().api_key.clone()
     }
 
-    /// Whether a filter found out who it is from: its response is for that one, as if the request had
+    /// True when a filter found out who it is from: its response is for that one, as if the request had
     /// `Authorization` (RFC 9111 §3.5), whatever it carried instead.
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
@@ -101,7 +101,7 @@ impl Token {
         self.claims.get(name).or_else(nested)
     }
 
-    /// Whether it has this scope: a word of `scope` (RFC 8693 §4.2), or an item of `scp`.
+    /// True when it has this scope: a word of `scope` (RFC 8693 §4.2), or an item of `scp`.
     pub(super) fn has_scope(&self, wanted: &str) -> bool {
         ["scope", "scp"]
             .iter()

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use regex::bytes::Captures;
 use steppe_mem::{Buffer, Lease};
 
+use super::factory::{FilterFactory, FilterParts};
 use super::{About, Filter, Step};
 use crate::config::{
     Coding, FieldEdits, FieldRewrite, JsonEdits, PathEdit, QueryEdits, TextSource, Transform,
@@ -114,6 +115,12 @@ impl HeadEdits {
     fn apply(&self, fields: &mut FieldBlock) -> Result<(), GatewayError> {
         fields.remove_all(&self.removed);
         Ok(fields.append_all(&self.added)?)
+    }
+}
+
+impl FilterFactory for Transform {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::new(TransformFilter::new(self.clone()))
     }
 }
 

@@ -1,38 +1,42 @@
-//! What is kept of a request, so that it can be sent again.
+//! The copy of a request that is kept so that it can be sent again: its head, and the content that was read.
 //!
 //! Invariant: a request is sent again only while no byte of a response has reached
 //! the client, and only where asking twice does what asking once does (RFC 9110
 //! §9.2.2), or where its server says that it may. Its content is shared with what was sent and
 //! charged once; but a little of a large buffer is copied, so that it does not keep the buffer.
 
+use std::cell::RefCell;
+
 use crate::exchange::{Part, fair_share};
 use crate::field::FieldBlock;
 use crate::head::{ContentLength, RequestHead};
-use crate::limits::{REPLAY_BYTES_MAX, REPLAY_CHUNKS_MAX};
+use crate::limits::{IDLE_EXCHANGES_MAX, REPLAY_BYTES_MAX, REPLAY_CHUNKS_MAX};
 
 use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
 /// A chunk is shared where at least one part in so many of its memory is content.
 const SHARED_PART_MIN: usize = 2;
 
-/// What a request may be sent again after.
+/// The events after which a request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Repeats {
-    /// Nothing.
+    /// None.
     #[default]
     Never,
-    /// Its server's word: that it has processed none of it, or a status of gRPC that the upstream's
+    /// The server's word: that it has processed none of it, or a status of gRPC that the upstream's
     /// policy names.
     AfterWord,
-    /// Whatever befell it.
+    /// Any failure.
     Always,
 }
 
-/// Content of a request that was read already.
+/// A request that may be sent again.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    /// What all that was read is still there for.
+    /// The events for which everything that was read is still kept.
     kept_for: Repeats,
+    /// The head, once an attempt was sent it.
+    head: Option<RequestHead>,
     /// The request has no content.
     is_empty: bool,
     chunks: Vec<Chunk>,
@@ -46,8 +50,8 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Keeps what is read of a request from now on, if it may be sent again: `otherwise` is what
-    /// that may be after where asking twice is not what asking once is.
+    /// Keeps all that is read of a request from now on, if it may be sent again: `otherwise` has the events for a
+    /// request that is not idempotent.
     pub(super) fn begin(&mut self, head: &RequestHead, otherwise: Repeats) {
         self.forget();
         let may_be_kept = !head.asks_for_tunnel()
@@ -62,17 +66,32 @@ impl Replay {
         self.is_empty = head.length == ContentLength::Empty;
     }
 
-    /// Whether the request has no content that its client may be late with.
+    /// Keeps the head that was sent, or frees its memory for others.
+    pub(super) fn keep_head(&mut self, head: RequestHead) {
+        self.head = Some(head).filter(|_| self.is_kept());
+    }
+
+    /// The head, while the request can be sent again.
+    pub(super) fn head(&self) -> Option<&RequestHead> {
+        self.head.as_ref()
+    }
+
+    /// The head, for another attempt.
+    pub(super) fn take_head(&mut self) -> Option<RequestHead> {
+        self.head.take()
+    }
+
+    /// True when the request has no content that its client may be late with.
     pub(super) fn has_no_content(&self) -> bool {
         self.is_empty
     }
 
-    /// Whether the request can be sent again, after something.
+    /// True while the request can be sent again, after some event.
     pub(super) fn is_kept(&self) -> bool {
         self.kept_for != Repeats::Never
     }
 
-    /// What it can be sent again after.
+    /// The events after which it can be sent again.
     pub(super) fn repeats(&self) -> Repeats {
         self.kept_for
     }
@@ -82,7 +101,7 @@ impl Replay {
         self.replayed = 0;
     }
 
-    /// The present attempt was given so many parts by somebody else.
+    /// The present attempt was a hedge, which has sent so many parts.
     pub(super) fn seek(&mut self, replayed: usize) {
         self.replayed = replayed;
     }
@@ -94,12 +113,12 @@ impl Replay {
         Some(part)
     }
 
-    /// Whether there is a part at `at`.
+    /// True when there is a part at `at`.
     pub(super) fn has_part(&self, at: usize) -> bool {
         at < self.chunks.len() + usize::from(self.end.is_some())
     }
 
-    /// The part at `at` of what was read.
+    /// The part at `at`, of those that were read.
     pub(super) fn part(&mut self, at: usize) -> Option<Result<Part, OverBudget>> {
         if let Some(chunk) = self.chunks.get_mut(at) {
             return Some(Ok(Part::Chunk(chunk.share())));
@@ -158,6 +177,9 @@ impl Replay {
         if self.memory_bytes > fair_share(lease) || self.chunks.len() >= REPLAY_CHUNKS_MAX {
             return false;
         }
+        if self.chunks.capacity() == 0 {
+            self.chunks = take_list();
+        }
         self.chunks.push(kept);
         true
     }
@@ -178,17 +200,51 @@ impl Replay {
         has_room
     }
 
-    /// Lets go of what was kept: the request is not sent again.
+    /// Frees all that was kept: the request is not sent again.
     pub(super) fn forget(&mut self) {
         self.kept_for = Repeats::Never;
-        self.chunks.clear();
+        self.head = None;
+        put_list_back(std::mem::take(&mut self.chunks));
         (self.content_bytes, self.memory_bytes) = (0, 0);
         self.end = None;
         self.replayed = 0;
     }
 }
 
-/// Whether a request's content is worth being kept. Of an unknown length it may be short.
+impl Drop for Replay {
+    fn drop(&mut self) {
+        put_list_back(std::mem::take(&mut self.chunks));
+    }
+}
+
+/// The longest list that is kept for another request: few have more chunks.
+const IDLE_LIST_CHUNKS: usize = 4;
+
+thread_local! {
+    // Most requests with content have a chunk or two: a list for them is not allocated anew.
+    static IDLE_LISTS: RefCell<Vec<Vec<Chunk>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn take_list() -> Vec<Chunk> {
+    let idle = IDLE_LISTS.with_borrow_mut(Vec::pop);
+    idle.unwrap_or_else(|| Vec::with_capacity(IDLE_LIST_CHUNKS))
+}
+
+fn put_list_back(mut list: Vec<Chunk>) {
+    if list.capacity() == 0 {
+        return;
+    }
+    list.clear();
+    // The thread may be ending: then the list goes with it.
+    let _ = IDLE_LISTS.try_with(|idle| {
+        let mut idle = idle.borrow_mut();
+        if list.capacity() == IDLE_LIST_CHUNKS && idle.len() < IDLE_EXCHANGES_MAX {
+            idle.push(list);
+        }
+    });
+}
+
+/// True when a request's content is worth being kept. Of an unknown length it may be short.
 fn may_be_kept(length: ContentLength) -> bool {
     match length {
         ContentLength::Known(bytes) => bytes <= REPLAY_BYTES_MAX as u64,

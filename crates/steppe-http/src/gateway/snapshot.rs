@@ -3,7 +3,6 @@
 //! Invariant: an exchange holds its route, not its snapshot, and a tunnel neither: a
 //! snapshot ends when the next one is there and its last exchange has begun.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,12 +19,12 @@ use crate::access::WorkerAccess;
 use crate::config::GuestAddress;
 use crate::config::{self, Target, UpstreamKind};
 use crate::files::Served;
-use crate::filter::Filter;
+use crate::filter::{Filter, factory};
 use crate::guest::Guest;
 use crate::metrics::{
     CallMetrics, FilterMetrics, RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics,
 };
-use crate::upstream::{Connector, Pool, UpstreamState};
+use crate::upstream::{Connector, Pool, PoolParts, UpstreamState};
 
 /// A snapshot as one worker has it.
 pub(super) struct Snapshot {
@@ -61,8 +60,8 @@ pub(super) struct RouteFilter {
     pub(super) name: Rc<str>,
     pub(super) filter: Arc<dyn Filter>,
     pub(super) metrics: Rc<FilterMetrics>,
-    /// The [`Pool`] of the upstream that it names.
-    pub(super) pool: Option<Rc<dyn Any>>,
+    /// The pool of the upstream that it asks.
+    pub(super) pool: Option<Rc<Pool>>,
 }
 
 /// Who answers the requests of a route.
@@ -214,13 +213,13 @@ fn pools(
             gateway.accounts.upstreams[index].lease(),
             metrics.totals().traffic(Side::Upstream),
         );
-        let pool = Pool::new(
-            Arc::clone(state),
+        let parts = PoolParts {
+            upstream: Arc::clone(state),
             connector,
-            worker.index,
-            counts,
-            last_of(upstream),
-        );
+            worker: worker.index,
+            metrics: counts,
+        };
+        let pool = Pool::new(parts, last_of(upstream));
         Some((index, Rc::new(pool)))
     };
     upstreams.enumerate().filter_map(pool).collect()
@@ -253,7 +252,7 @@ impl WorkerRoute {
         let filters = config.filters.iter();
         let pool_of = |upstream: usize| {
             let pool = pools.iter().find(|(of, _)| *of == upstream);
-            pool.map(|(_, pool)| Rc::clone(pool) as Rc<dyn Any>)
+            pool.map(|(_, pool)| Rc::clone(pool))
         };
         Self {
             report,
@@ -263,8 +262,7 @@ impl WorkerRoute {
                     name: gateway.config.filters[filter].name.as_str().into(),
                     filter: Arc::clone(&gateway.filters[filter]),
                     metrics: Rc::clone(&counts[filter]),
-                    pool: gateway.config.filters[filter]
-                        .kind
+                    pool: factory(&gateway.config.filters[filter].kind)
                         .upstream()
                         .and_then(pool_of),
                 })

@@ -1,4 +1,4 @@
-//! What files of a configuration say, TLS and keys: read before it is served, and of a connection: agreed before that is.
+//! The files of a configuration, read before it is served, and the TLS session of a connection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,42 +8,25 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use steppe_mem::alloc::block_bytes;
 use steppe_net::ListenAddress;
-use steppe_net::tls::{Agreed, ListenerTls, LoadError, Outdated, ServerTls};
+use steppe_net::tls::{Agreed, ListenerTls, Outdated, ServerTls};
 
 use crate::config::{self, UpstreamKind};
-use crate::filter::{ApiKeyFiles, JwtKeys, PageFiles, Users};
+use crate::filter::{FileError, FilterFiles, factory};
 
-/// TLS of every listener and upstream of a configuration, in their order, and keys of its filters.
+/// The content of the files that a configuration names: of each listener, upstream and filter, in their order.
 #[derive(Debug, Default)]
-pub struct Tls {
+pub struct LoadedFiles {
     pub(super) listeners: Vec<Option<Arc<ListenerTls>>>,
     pub(super) upstreams: Vec<Option<Arc<ServerTls>>>,
-    /// Keys that may have signed tokens.
-    pub(crate) keys: JwtKeys,
-    /// Users that filters know.
-    pub(crate) users: Users,
-    /// Keys of clients that filters know.
-    pub(crate) api_keys: ApiKeyFiles,
-    /// What errors are said by.
-    pub(crate) pages: PageFiles,
+    pub(super) filters: Vec<FilterFiles>,
 }
 
-/// Why a configuration can't have the TLS that it asks for.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}")]
-pub struct TlsError {
-    /// The key that asks for it.
-    pub key: &'static str,
-    /// What is wrong.
-    pub cause: LoadError,
-}
-
-impl Tls {
+impl LoadedFiles {
     /// Reads all files that `config` names. Returns the certificates of listeners that clients refuse by their dates.
     ///
     /// # Errors
     /// What is wrong with a file, and which key names it.
-    pub fn check(config: &config::Gateway, now: Instant) -> Result<Vec<Outdated>, TlsError> {
+    pub fn check(config: &config::Gateway, now: Instant) -> Result<Vec<Outdated>, FileError> {
         let loaded = Self::load(config, |_| None, now)?;
         let listeners = loaded.listeners.iter().flatten();
         Ok(listeners.flat_map(|tls| tls.outdated()).collect())
@@ -57,7 +40,7 @@ impl Tls {
         config: &config::Gateway,
         last: impl Fn(&ListenAddress) -> Option<Arc<ListenerTls>>,
         now: Instant,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, FileError> {
         let listener = |listener: &config::Listener| {
             let Some(tls) = &listener.tls else {
                 return Ok(None);
@@ -66,7 +49,7 @@ impl Tls {
             let address = listener.address.to_string();
             let loaded = ListenerTls::load(&tls.session, &address, (last.as_deref(), now));
             let key = listener.keys.tls;
-            let loaded = loaded.map_err(|cause| TlsError { key, cause });
+            let loaded = loaded.map_err(|cause| FileError { key, cause });
             loaded.map(|tls| Some(Arc::new(tls)))
         };
         let upstream = |upstream: &config::Upstream| match &upstream.kind {
@@ -76,39 +59,15 @@ impl Tls {
             }
             UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => Ok(None),
         };
-        let listeners: Result<_, TlsError> = config.listeners.iter().map(listener).collect();
+        let listeners: Result<_, FileError> = config.listeners.iter().map(listener).collect();
         let upstreams: Result<_, _> = config.upstreams.iter().map(upstream).collect();
+        let filters = config.filters.iter();
+        let filters = filters.map(|filter| factory(&filter.kind).load(&filter.name));
         let key = "http.upstream.tls";
         Ok(Self {
             listeners: listeners?,
-            upstreams: upstreams.map_err(|cause| TlsError { key, cause })?,
-            ..Self::of_filters(config)?
-        })
-    }
-
-    /// What filters have files of, alone.
-    ///
-    /// # Errors
-    /// What is wrong with a file, and which key names it.
-    pub(crate) fn of_filters(config: &config::Gateway) -> Result<Self, TlsError> {
-        Ok(Self {
-            keys: JwtKeys::load(config).map_err(|cause| TlsError {
-                key: "http.filter.keys",
-                cause,
-            })?,
-            users: Users::load(config).map_err(|cause| TlsError {
-                key: "http.filter.users_file",
-                cause,
-            })?,
-            api_keys: ApiKeyFiles::load(config).map_err(|cause| TlsError {
-                key: "http.filter.keys_file",
-                cause,
-            })?,
-            pages: PageFiles::load(config).map_err(|cause| TlsError {
-                key: "http.filter.pages",
-                cause,
-            })?,
-            ..Self::default()
+            upstreams: upstreams.map_err(|cause| FileError { key, cause })?,
+            filters: filters.collect::<Result<_, _>>()?,
         })
     }
 }

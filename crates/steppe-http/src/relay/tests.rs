@@ -73,14 +73,23 @@ impl Played {
 
     fn poll(&mut self) -> Poll<Polled<Relayed>> {
         let mut cx = Context::from_waker(Waker::noop());
-        let sides = (&mut self.pair.down, &mut self.pair.up);
-        self.relay.poll(&mut cx, self.now, sides, &mut self.tap)
+        self.relay.poll(&mut RelayEnv {
+            cx: &mut cx,
+            now: self.now,
+            down: &mut self.pair.down,
+            up: &mut self.pair.up,
+            tap: &mut self.tap,
+        })
     }
 
     /// Why it ends when nothing happens any more.
     fn time_out(&mut self) -> (Duration, CloseReason) {
         assert!(self.poll().is_pending());
-        let at = self.relay.deadline().expect("somebody is waited for");
+        let at = self
+            .relay
+            .due()
+            .map(|due| due.at)
+            .expect("somebody is waited for");
         let waited = at - self.now;
         self.now = at - Duration::from_nanos(1);
         assert!(self.poll().is_pending(), "not before its deadline");
@@ -262,7 +271,7 @@ fn whatever_moves_puts_its_deadline_off() {
     }
     assert!(played.poll().is_pending(), "the request is out");
     let wanted = played.now + TIMEOUTS.first_byte;
-    assert_eq!(played.relay.deadline(), Some(wanted));
+    assert_eq!(played.relay.due().map(|due| due.at), Some(wanted));
     played.pair.up.proceed();
     played.is_over(Relayed::Response);
 }

@@ -33,7 +33,7 @@ pub(super) struct Breaker {
     opened: AtomicU64,
 }
 
-/// Whether a request may be sent.
+/// True when a request may be sent.
 #[derive(Debug)]
 pub enum Admission {
     /// It may.
@@ -133,7 +133,7 @@ impl Breaker {
         circuit(self.open_until.load(Ordering::Acquire), now)
     }
 
-    /// Whether a request may be sent now.
+    /// True when a request may be sent now.
     pub(super) fn admit(self: &Arc<Self>, settings: &CircuitBreaker, now: Instant) -> Admission {
         match self.circuit(now) {
             Circuit::Closed => Admission::Pass,

@@ -17,7 +17,7 @@ pub trait UpstreamCodec: fmt::Debug + Send + Sync {
     /// the control thread, where tasks may be spawned; it must not block.
     fn open(&self, connection: Established) -> Box<dyn Channel>;
 
-    /// Whether a connection carries several exchanges at a time: then whoever needs one waits
+    /// True when a connection carries several exchanges at a time: then whoever needs one waits
     /// for one that is being established, and a stream that ends says whether its request was
     /// processed ([`Resend::Any`](crate::error::Resend)).
     fn is_shared(&self) -> bool {
@@ -68,7 +68,7 @@ pub trait Channel: fmt::Debug {
     /// How many more streams may be opened on it now.
     fn capacity(&self) -> usize;
 
-    /// Whether it can still be used: nothing has come that nobody asked for, and
+    /// True when it can still be used: nothing has come that nobody asked for, and
     /// the server has not ended it. The task of `cx` is woken when that changes.
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool;
 

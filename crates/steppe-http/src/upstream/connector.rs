@@ -66,7 +66,7 @@ impl Connector {
         }
     }
 
-    /// Whether its connections carry several exchanges at a time.
+    /// True when its connections carry several exchanges at a time.
     pub(crate) fn is_shared(&self) -> bool {
         self.codec.is_shared()
     }

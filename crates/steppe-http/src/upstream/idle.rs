@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::channel::Channel;
+use super::stream::{Open, PooledStream};
 use super::target::TargetState;
-use super::{Open, PooledStream};
 use crate::limits::FREE_STREAMS_PART;
 
 /// Connections with room for another stream, the one used last at the end.
@@ -114,7 +114,7 @@ impl IdleChannels {
         }
     }
 
-    /// Whether few streams of the connections to `state` are free, which are shared.
+    /// True when few streams of the connections to `state` are free, which are shared.
     pub(super) fn is_nearly_full(&self, state: &Arc<TargetState>) -> bool {
         let kept = self.kept.borrow();
         let (mut free, mut used) = (0, 0);
@@ -160,7 +160,7 @@ impl IdleChannels {
         kept.iter().filter(is_unused).count()
     }
 
-    /// Whether nothing has come; what comes later wakes the task that watches.
+    /// True when nothing has come; what comes later wakes the task that watches.
     fn is_quiet(&self, kept: &mut Kept) -> bool {
         kept.channel.is_quiet(&mut Context::from_waker(&self.waker))
     }

@@ -114,7 +114,7 @@ impl Picker {
         }
     }
 
-    /// Whether some server was not tried.
+    /// True when some server was not tried.
     pub(super) fn has_untried(&self, wanted: Wanted<'_>) -> bool {
         let mut candidates = self.candidates.iter();
         candidates.any(|candidate| !wanted.is_tried(candidate))

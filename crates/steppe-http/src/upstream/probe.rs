@@ -9,7 +9,6 @@
 //!
 //! Non-goals: what a response says beyond its status. Spec: RFC 9110 §9.3.1.
 
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::SWEEP_EVERY;
+use super::call::{content, final_head, put};
 use super::channel::{UpstreamCodecs, UpstreamStream};
 use super::connector::{Connector, Peer};
 use super::random::{Random, seed};
@@ -193,10 +193,10 @@ impl Probed {
             lease,
         })?;
         if let Some(message) = message {
-            stream.put(Part::Chunk(message.into()))?;
+            put(&mut *stream, Part::Chunk(message.into())).await?;
         }
-        stream.put(Part::End(None))?;
-        let status = final_status(&mut *stream).await?;
+        put(&mut *stream, Part::End(None)).await?;
+        let status = final_head(&mut *stream).await?.status;
         if is_call && status == 200 && !is_serving(&mut *stream).await? {
             return Err(ProbeFailure::NotServing);
         }
@@ -224,33 +224,10 @@ fn call(host: &[u8], service: &str, lease: &Lease) -> Result<(RequestHead, Buffe
     Ok((head, message))
 }
 
-/// Reads what a server says of the service: nothing, where it knows no such service.
+/// Reads the server's word on the service: none, where it knows no such service.
 async fn is_serving(stream: &mut dyn UpstreamStream) -> Result<bool, ProbeFailure> {
-    let mut answer = Vec::new();
-    loop {
-        match poll_fn(|cx| stream.poll_part(cx)).await? {
-            Part::Chunk(chunk) => answer.extend_from_slice(chunk.filled()),
-            Part::End(_) => return Ok(health::is_serving(&answer)),
-        }
-        if answer.len() > health::ANSWER_BYTES_MAX {
-            return Err(ProbeFailure::Garbage);
-        }
-    }
-}
-
-async fn final_status(stream: &mut dyn UpstreamStream) -> Result<u16, ProbeFailure> {
-    let mut is_flushed = false;
-    loop {
-        let head = poll_fn(|cx| {
-            // What the server answered before it stopped reading is worth having.
-            is_flushed = is_flushed || stream.poll_flush(cx).is_ready();
-            stream.poll_head(cx)
-        })
-        .await?;
-        if !head.is_interim() {
-            return Ok(head.status);
-        }
-    }
+    let answer = content(stream, health::ANSWER_BYTES_MAX).await?;
+    Ok(health::is_serving(&answer))
 }
 
 impl From<GatewayError> for ProbeFailure {

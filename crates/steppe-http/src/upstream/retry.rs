@@ -45,7 +45,7 @@ impl RetryBudget {
         });
     }
 
-    /// Whether another retry is allowed now, at `share` of the requests.
+    /// True when another retry is allowed now, at `share` of the requests.
     pub(super) fn allows(&self, share: f64, now: Instant) -> bool {
         let second = second(now);
         let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);

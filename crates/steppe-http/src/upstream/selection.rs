@@ -2,29 +2,21 @@
 //!
 //! Invariant: it allocates nothing until an attempt fails.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::breaker::Probe;
 use super::picker::Wanted;
-use super::sticky::{self, Cookie, Secure};
+use super::sticky::Secure;
 use super::target::TargetState;
-use super::{Admission, Pool};
-use crate::config::Balance;
-use crate::encoder::Encoder;
-use crate::error::GatewayError;
-use crate::field::FieldBlock;
-use crate::head::RequestHead;
 use crate::limits::RESENDS_MAX;
 
 /// The path of one request through the servers of its upstream.
 #[derive(Debug, Default)]
 pub struct Selection {
     key: Option<u64>,
-    token: Option<u64>,
+    pub(super) token: Option<u64>,
     /// Of the cookie that its client is given.
-    secure: Secure,
+    pub(super) secure: Secure,
     pub(super) tried: Vec<Arc<TargetState>>,
     pub(super) retries: u32,
     /// Times that the request was sent again for its connection alone.
@@ -36,6 +28,15 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// A selection by a hash key, and by the token of an affinity cookie.
+    pub(super) fn by(key: Option<u64>, token: Option<u64>) -> Self {
+        Self {
+            key,
+            token,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn wanted(&self) -> Wanted<'_> {
         Wanted {
             key: self.key,
@@ -50,18 +51,6 @@ impl Selection {
             tried: std::slice::from_ref(failed),
             ..self.wanted()
         }
-    }
-
-    /// Forgets the request, for another to come.
-    pub fn clear(&mut self) {
-        self.key = None;
-        self.token = None;
-        self.secure = Secure::No;
-        self.tried.clear();
-        self.retries = 0;
-        self.resends = 0;
-        self.picked = None;
-        self.probe = None;
     }
 
     /// Gives back the place of a request that was to tell whether servers are well again: another
@@ -106,7 +95,7 @@ impl Selection {
         &self.tried
     }
 
-    /// Whether an attempt failed.
+    /// True when an attempt failed.
     pub(crate) fn has_tried(&self) -> bool {
         !self.tried.is_empty()
     }
@@ -116,7 +105,7 @@ impl Selection {
         self.retries + self.resends
     }
 
-    /// Whether the request was sent again for its connection alone before.
+    /// True when the request was sent again for its connection alone before.
     pub fn was_resent(&self) -> bool {
         self.resends > 0
     }
@@ -125,103 +114,7 @@ impl Selection {
     pub fn failed_at(&mut self, state: &Arc<TargetState>) {
         self.tried.push(Arc::clone(state));
     }
-}
 
-impl Pool {
-    /// Asks if the circuit breaker lets an attempt of the request through, which each one asks, the
-    /// first and those that follow. A half-open circuit lets one request through, whose attempts stop
-    /// once one of them has failed.
-    pub(crate) fn admits(&self, selection: &mut Selection, now: Instant) -> bool {
-        let is_held = selection.probe.as_ref().is_some_and(|held| held.holds(now));
-        if is_held {
-            return true;
-        }
-        match self.upstream.admit(now) {
-            Admission::Pass => true,
-            Admission::Open => false,
-            Admission::Probe(probe) => {
-                selection.probe = Some(probe);
-                true
-            }
-        }
-    }
-
-    /// A server has answered a request well: counts it, and closes the circuit where the request was to
-    /// tell that.
-    pub(crate) fn succeeded(&self, selection: &mut Selection, now: Instant) {
-        self.upstream.succeeded(now);
-        if let Some(probe) = selection.probe.take() {
-            self.upstream.recovered(probe);
-        }
-    }
-
-    /// Reads what the choice of a server goes by; `client` says who asks.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub fn select(
-        &self,
-        selection: &mut Selection,
-        head: &RequestHead,
-        client: IpAddr,
-        now: Instant,
-    ) {
-        let settings = self.settings();
-        if settings.retry.is_some() {
-            self.upstream.retry_budget().count(now);
-        }
-        if settings.hedge.is_some() {
-            self.upstream.hedge_budget().count(now);
-        }
-        selection.key = match &settings.balance {
-            Balance::RingHash(on) => sticky::key(on, head, client),
-            _ => None,
-        };
-        let sticky = settings.sticky.as_ref();
-        selection.token = sticky.and_then(|sticky| sticky::read(&head.fields, &sticky.cookie));
-    }
-
-    /// Adds the affinity cookie of the server that responded, unless the client has sent it.
-    ///
-    /// # Errors
-    /// Where the budget has no room for it.
-    pub(crate) fn set_affinity(
-        &self,
-        selection: &Selection,
-        state: &Arc<TargetState>,
-        fields: &mut FieldBlock,
-    ) -> Result<(), GatewayError> {
-        const COOKIE_BYTES: usize = 256;
-        let Some(sticky) = &self.settings().sticky else {
-            return Ok(());
-        };
-        let Some(of_server) = self
-            .token_of(state)
-            .filter(|of_server| selection.token != Some(*of_server))
-        else {
-            return Ok(());
-        };
-        let mut room = [0; COOKIE_BYTES];
-        let mut out = Encoder::new(&mut room);
-        let cookie = Cookie {
-            name: &sticky.cookie,
-            secure: selection.secure,
-            token: of_server,
-            max_age_s: sticky.ttl.as_secs(),
-        };
-        sticky::write(&mut out, cookie);
-        let written = out.finish().expect("names of cookies are bounded");
-        Ok(fields.append(b"set-cookie", &room[..written])?)
-    }
-
-    /// `None` if the server is no candidate any more: clients get no affinity to it.
-    fn token_of(&self, state: &Arc<TargetState>) -> Option<u64> {
-        let picker = self.picker.borrow();
-        let mut candidates = picker.candidates().iter();
-        let known = candidates.find(|known| Arc::ptr_eq(&known.state, state))?;
-        Some(known.token)
-    }
-}
-
-impl Selection {
     /// The token of the client's cookie.
     pub(crate) fn token(&self) -> Option<u64> {
         self.token

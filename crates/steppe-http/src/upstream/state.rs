@@ -68,7 +68,7 @@ struct Kept {
 
 /// A server at one of its addresses.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(crate) struct Target {
     pub(super) state: Arc<TargetState>,
     /// Index of its server.
     pub(super) server: usize,
@@ -221,7 +221,7 @@ impl UpstreamState {
         }
     }
 
-    /// Whether a request may be sent to its servers now.
+    /// True when a request may be sent to its servers now.
     pub(crate) fn admit(&self, now: Instant) -> Admission {
         match &self.settings.circuit_breaker {
             None => Admission::Pass,
@@ -420,7 +420,7 @@ impl UpstreamState {
         );
     }
 
-    /// Whether the limit of ejected servers allows another one: never the only server, and always
+    /// True when the limit of ejected servers allows another one: never the only server, and always
     /// one of several.
     fn may_eject(&self, targets: &[Target]) -> bool {
         let ejected = targets.iter().filter(|target| target.state.is_ejected());

@@ -91,7 +91,7 @@ pub enum Failure {
     Tls,
 }
 
-/// Whether a server is sent requests, and why not.
+/// True when a server is sent requests, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// It is sent requests.
@@ -158,7 +158,7 @@ impl Failure {
         matches!(self, Self::Connect | Self::ConnectTimeout) || self.is_tls()
     }
 
-    /// Whether a connection stood, and there was no session of TLS on it.
+    /// True when a connection stood, and there was no session of TLS on it.
     pub(super) fn is_tls(self) -> bool {
         matches!(
             self,
@@ -322,7 +322,7 @@ impl TargetState {
         self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether a failure of TLS is worth a warning: the first one, another one than before, and one
+    /// True when a failure of TLS is worth a warning: the first one, another one than before, and one
     /// that lasts, once in a while. Each connection fails, and requests wait for none of it.
     pub(super) fn may_warn(&self, failure: Failure, now: Instant) -> bool {
         if !failure.is_tls() {

@@ -41,7 +41,7 @@ impl UnderWay {
         Guard { all: self, this }
     }
 
-    /// Whether there is one to `target`.
+    /// True when there is one to `target`.
     pub(super) fn has(&self, target: &Arc<TargetState>) -> bool {
         self.find(target).is_some()
     }

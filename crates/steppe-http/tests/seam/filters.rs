@@ -8,10 +8,29 @@ use steppe_http::config::Respond;
 use steppe_http::error::GatewayError;
 use steppe_http::exchange::Part;
 use steppe_http::field::FieldBlock;
-use steppe_http::filter::{About, BodyTransform, ExchangeFilter, Filter, Ready, Step};
+use steppe_http::filter::{
+    About, BodyTransform, ExchangeFilter, Filter, FilterFactory, FilterParts, Ready, Step,
+};
 use steppe_http::head::{ContentLength, RequestHead, ResponseHead};
 use steppe_mem::{Buffer, Lease, Waiter};
 use steppe_testkit::eventually;
+
+/// Makes the same filter whenever it is asked.
+#[derive(Debug)]
+pub struct Same(pub Arc<dyn Filter>);
+
+impl FilterFactory for Same {
+    fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// Factories of filters that know nothing of a configuration.
+pub fn same(filters: Vec<Arc<dyn Filter>>) -> Vec<Arc<dyn FilterFactory>> {
+    let made = filters.into_iter().map(Same);
+    made.map(|same| Arc::new(same) as Arc<dyn FilterFactory>)
+        .collect()
+}
 
 /// Lets each request wait until somebody outside says what becomes of it.
 #[derive(Debug, Default, Clone)]

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use steppe_http::codecs::Codecs;
 use steppe_http::config::{
-    self, CustomFilter, FilterKind, Listener, ProtocolName, Route, Servers, Target, Upstream,
-    UpstreamKind,
+    self, Listener, ProtocolName, Route, Servers, Target, Upstream, UpstreamKind,
 };
-use steppe_http::filter::Filter;
+use steppe_http::filter::{FileError, FilterFactory, custom};
 use steppe_mem::Budget;
 use steppe_net::{BoundListener, ListenAddress, ServerAddress, bind};
 
@@ -19,7 +18,8 @@ use crate::in_process::{self, InProcess};
 pub struct Running {
     /// Where each protocol is spoken, in the order of `protocols`.
     pub addresses: Vec<SocketAddr>,
-    _gateway: InProcess,
+    gateway: InProcess,
+    pub budget: Budget,
 }
 
 /// What a gateway is to be.
@@ -30,7 +30,7 @@ pub struct Setup {
     /// Behind every path.
     pub servers: Servers,
     /// In the order of the route.
-    pub filters: Vec<Arc<dyn Filter>>,
+    pub filters: Vec<Arc<dyn FilterFactory>>,
 }
 
 /// Servers that speak `protocol`, in turn.
@@ -66,19 +66,28 @@ impl Running {
         };
         Self {
             addresses,
-            _gateway: InProcess::start(setup, || ()),
+            gateway: InProcess::start(setup, || ()),
+            budget,
         }
+    }
+
+    /// Reads the files of filters again.
+    ///
+    /// # Errors
+    /// A file can't be used.
+    pub fn reload(&mut self) -> Result<(), FileError> {
+        self.gateway.reload()
     }
 }
 
-fn configuration(setup: Setup, bound: &[BoundListener]) -> config::Gateway {
+pub fn configuration(setup: Setup, bound: &[BoundListener]) -> config::Gateway {
     let listeners = (bound.iter().zip(&setup.protocols))
         .map(|(bound, &protocol)| Listener::of(bound.address().clone(), vec![protocol]));
     let filters = setup.filters.into_iter().enumerate();
     let filters: Vec<_> = filters
         .map(|(index, filter)| config::Filter {
             name: format!("filter {index}"),
-            kind: FilterKind::Custom(CustomFilter(filter)),
+            kind: custom(filter),
         })
         .collect();
     let path = "/at/{rest*}".parse().expect("valid");

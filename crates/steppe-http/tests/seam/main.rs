@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
 mod copies;
+mod doorman;
 mod drivers;
 mod filters;
 mod gateway;
@@ -45,7 +46,7 @@ fn start(servers: Servers, filters: Vec<Arc<dyn Filter>>) -> Running {
         codecs: codecs(),
         protocols: vec![LINE, H1, MULTIPLEXED],
         servers,
-        filters,
+        filters: filters::same(filters),
     })
 }
 

@@ -7,6 +7,7 @@ use steppe_http::Gateway;
 use steppe_http::access::AccessLog;
 use steppe_http::codecs::Codecs;
 use steppe_http::config;
+use steppe_http::filter::FileError;
 use steppe_http::gateway::{self, GatewayContext, Intake};
 use steppe_http::guest::Guests;
 use steppe_http::metrics::{HttpMetrics, Labels};
@@ -14,15 +15,17 @@ use steppe_http::observers::Observers;
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    BoundListener, BoundSockets, Drain, Names, Phase, SystemResolver, WorkerPlan, WorkerThread,
-    spawn_worker,
+    BoundListener, BoundSockets, Change, Drain, Names, Phase, SystemResolver, WorkerPlan,
+    WorkerThread, spawn_worker,
 };
 use steppe_telemetry::trace::Tracer;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Runs until it is dropped.
 pub struct InProcess {
     pub drain: Drain,
+    gateway: Arc<Gateway>,
+    changes: mpsc::Sender<Change<Gateway>>,
     worker: Option<WorkerThread>,
 }
 
@@ -75,8 +78,8 @@ impl InProcess {
             guests,
         };
         let gateway = Gateway::new(config::Gateway::default(), context);
-        let tls = gateway.load_tls(&config, Instant::now()).expect("valid");
-        let gateway = gateway.next(config, tls);
+        let files = gateway.load(&config, Instant::now()).expect("valid");
+        let gateway = gateway.next(config, files);
         let mut sockets = BoundSockets::default();
         for socket in bound {
             sockets.insert_listener(socket.address().clone(), socket);
@@ -91,19 +94,46 @@ impl InProcess {
             },
             housekeeping: || (),
         };
+        let (changes, received) = mpsc::channel(1);
+        let served = Arc::clone(&gateway);
         let serve = move |worker| async move {
             beside();
             let intake = Intake {
                 sockets,
-                changes: mpsc::channel(1).1,
+                changes: received,
                 codecs: codecs.downstream,
             };
-            gateway::serve(gateway, worker, intake).await;
+            gateway::serve(served, worker, intake).await;
         };
         Self {
             drain,
+            gateway,
+            changes,
             worker: Some(spawn_worker(plan, serve).expect("a thread")),
         }
+    }
+}
+
+impl InProcess {
+    /// Reads the files of its configuration again, and changes to what they say now.
+    ///
+    /// # Errors
+    /// A file can't be used: nothing changes.
+    #[allow(dead_code, reason = "not every program that shares this reloads")]
+    pub fn reload(&mut self) -> Result<(), FileError> {
+        let config = self.gateway.config().clone();
+        let files = self.gateway.load(&config, Instant::now())?;
+        self.gateway = self.gateway.next(config, files);
+        let (done, changed) = oneshot::channel();
+        let change = Change {
+            next: Arc::clone(&self.gateway),
+            sockets: BoundSockets::default(),
+            done,
+        };
+        let sent = self.changes.blocking_send(change);
+        sent.map_err(|_| "no worker").expect("it serves");
+        changed.blocking_recv().expect("the worker changes over");
+        Ok(())
     }
 }
 

@@ -182,7 +182,7 @@ impl Site {
             guests: Guests::default(),
         };
         let gateway = Gateway::new(config::Gateway::default(), context);
-        let tls = gateway.load_tls(&config, clock::now()).expect("valid");
+        let tls = gateway.load(&config, clock::now()).expect("valid");
         let gateway = gateway.next(config, tls);
         let mut sockets = BoundSockets::default();
         for (address, bound) in listen.into_iter().zip(bound) {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use steppe_config::sources::Sources;
 use steppe_dns::{FilesError, WhyLeftOut, check_files, measure_files};
-use steppe_http::gateway::Tls;
+use steppe_http::gateway::LoadedFiles;
 use steppe_mem::Budget;
 
 use super::code::Code;
@@ -145,7 +145,7 @@ fn files(
     limit: Option<MemoryLimit>,
 ) -> Result<Option<Needs>, Refused> {
     // A certificate that can't be used is found here, not when it is too late.
-    let outdated = Tls::check(&config.http, Instant::now());
+    let outdated = LoadedFiles::check(&config.http, Instant::now());
     for each in outdated.map_err(|error| format!("{}: {error}", error.key))? {
         say(&format!("{}: warning: {each}\n", options.file.display()));
     }

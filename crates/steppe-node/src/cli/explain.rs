@@ -15,8 +15,9 @@ use hyper::Uri;
 use serde_json::{Map, Value, json};
 use steppe_config::sources::Sources;
 use steppe_http::explain::{
-    Asked, Explained, Explanation, Scheme, Unrouted, Verdict, explain, listener_for, target_name,
+    Asked, Explained, Explanation, Scheme, Unrouted, explain, listener_for, target_name,
 };
+use steppe_http::filter::FilterVerdict;
 
 use steppe_http::router::Unmet;
 
@@ -203,7 +204,7 @@ impl Shown<'_> {
 
     fn rule_at(&self, step: &Explanation) -> Option<usize> {
         let (name, _) = self.filter(step);
-        self.config.rule_at(name, step.rule?)
+        self.config.rule_at(name, step.judgment.rule?)
     }
 
     fn text(&self, explained: &Explained) -> String {
@@ -233,17 +234,17 @@ impl Shown<'_> {
         let _ = writeln!(text, "  route {name}{place}");
         for step in &explained.steps {
             let (name, kind) = self.filter(step);
-            let verdict = match step.verdict {
-                Verdict::Passes => "passes".to_owned(),
-                Verdict::Depends => "may respond".to_owned(),
-                Verdict::Answers(status) => format!("responds with {status}"),
+            let verdict = match step.judgment.verdict {
+                FilterVerdict::Passes => "passes".to_owned(),
+                FilterVerdict::Depends => "may respond".to_owned(),
+                FilterVerdict::Answers(status) => format!("responds with {status}"),
             };
-            let rule = step.rule.map(|rule| {
+            let rule = step.judgment.rule.map(|rule| {
                 let place = self.place(self.rule_at(step));
                 format!(", rule {}{place} decides", rule + 1)
             });
             let rule = rule.unwrap_or_default();
-            let why = match step.why.as_str() {
+            let why = match step.judgment.reason.as_str() {
                 "" => String::new(),
                 why => format!(": {why}"),
             };
@@ -286,18 +287,18 @@ impl Shown<'_> {
     fn json(&self, explained: &Explained) -> Value {
         let steps = explained.steps.iter().map(|step| {
             let (name, kind) = self.filter(step);
-            let (verdict, status) = match step.verdict {
-                Verdict::Passes => ("passes", None),
-                Verdict::Depends => ("depends", None),
-                Verdict::Answers(status) => ("answers", Some(status)),
+            let (verdict, status) = match step.judgment.verdict {
+                FilterVerdict::Passes => ("passes", None),
+                FilterVerdict::Depends => ("depends", None),
+                FilterVerdict::Answers(status) => ("answers", Some(status)),
             };
             json!({
                 "filter": name,
                 "kind": kind,
                 "verdict": verdict,
                 "status": status,
-                "why": step.why,
-                "rule": step.rule.map(|rule| rule + 1),
+                "why": step.judgment.reason,
+                "rule": step.judgment.rule.map(|rule| rule + 1),
                 "file": self.file(self.rule_at(step)),
                 "line": self.line(self.rule_at(step)),
             })

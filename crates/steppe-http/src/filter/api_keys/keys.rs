@@ -20,13 +20,8 @@ use steppe_net::tls::{LoadError, read};
 use subtle::ConstantTimeEq;
 use tokio::task::spawn_blocking;
 
-use crate::config::{self, FilterKind};
 use crate::field::is_token;
 use crate::limits::{API_KEY_BYTES_MAX, API_KEY_NAME_BYTES_MAX, API_KEYS_MAX};
-
-/// Files of every `api-keys` filter of a configuration, by its name.
-#[derive(Debug, Default)]
-pub struct ApiKeyFiles(HashMap<String, Arc<KeyFile>>);
 
 /// The file of one filter, and what was read of it last.
 pub struct KeyFile {
@@ -77,35 +72,12 @@ impl NewKey {
     }
 }
 
-impl ApiKeyFiles {
-    /// Reads the files that `config` names.
+impl KeyFile {
+    /// Reads the file at `path`, of the filter of this name.
     ///
     /// # Errors
-    /// What is wrong with a file, and in which line.
-    pub fn load(config: &config::Gateway) -> Result<Self, LoadError> {
-        let filters = config.filters.iter();
-        let loaded = filters.filter_map(|filter| match &filter.kind {
-            FilterKind::ApiKeys(keys) => Some(KeyFile::load(&filter.name, &keys.keys)),
-            _ => None,
-        });
-        let named = loaded.map(|file| file.map(|file| (file.filter.clone(), Arc::new(file))));
-        named.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// That of one filter; one without keys where it was not loaded.
-    pub(crate) fn of(&self, filter: &str) -> Arc<KeyFile> {
-        let known = self.0.get(filter).map(Arc::clone);
-        known.unwrap_or_else(|| Arc::new(KeyFile::empty()))
-    }
-
-    /// All of them.
-    pub(crate) fn into_files(self) -> Vec<Arc<KeyFile>> {
-        self.0.into_values().collect()
-    }
-}
-
-impl KeyFile {
-    fn load(filter: &str, path: &Path) -> Result<Self, LoadError> {
+    /// What is wrong with it, and in which line.
+    pub(super) fn load(filter: &str, path: &Path) -> Result<Self, LoadError> {
         let watch = Watch::new([path.to_owned()]);
         Ok(Self {
             filter: filter.to_owned(),
@@ -115,7 +87,8 @@ impl KeyFile {
         })
     }
 
-    fn empty() -> Self {
+    /// A file without keys, where none was read.
+    pub(super) fn empty() -> Self {
         Self {
             filter: String::new(),
             path: PathBuf::new(),
@@ -286,7 +259,6 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::config::{ApiKeys, Filter, Gateway};
 
     /// `printf secret | sha256sum`.
     const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
@@ -314,20 +286,8 @@ mod tests {
         }
     }
 
-    /// Of the filter `clients`, which has the file `keys` of this folder.
-    fn load(folder: &Scratch) -> Result<ApiKeyFiles, LoadError> {
-        ApiKeyFiles::load(&Gateway {
-            filters: vec![Filter {
-                name: "clients".to_owned(),
-                kind: FilterKind::ApiKeys(ApiKeys {
-                    keys: folder.join("keys"),
-                    from: Vec::new(),
-                    forward_name: "x-name".to_owned(),
-                    forward_key: false,
-                }),
-            }],
-            ..Gateway::default()
-        })
+    fn load(folder: &Scratch) -> Result<KeyFile, LoadError> {
+        KeyFile::load("clients", &folder.join("keys"))
     }
 
     #[test]
@@ -335,12 +295,9 @@ mod tests {
         let folder = Scratch::new("api-keys");
         assert!(load(&folder).is_err(), "there is no file");
         folder.write("keys", format!("ci {SECRET}\n"));
-        let files = load(&folder).expect("it is valid");
-        assert!(files.of("others").keys().name_of(b"secret").is_none());
-        let file = files.of("clients");
+        let file = Arc::new(load(&folder).expect("it is valid"));
         let name = || file.keys().name_of(b"secret");
         assert_eq!(name().as_deref(), Some("ci"));
-        assert_eq!(files.into_files().len(), 1);
         folder.write("keys", "ci secret\n");
         assert!(file.reread().is_err());
         assert_eq!(name().as_deref(), Some("ci"));

@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use argon2::password_hash::{PasswordHash, PasswordVerifier};
 use argon2::{Argon2, Params};
@@ -15,16 +14,11 @@ use sha_crypt::{
 use steppe_net::tls::{LoadError, read};
 use subtle::ConstantTimeEq;
 
-use crate::config::{self, FilterKind};
 use crate::field::is_field_value;
 use crate::limits::{
     ARGON2_KIB_MAX, ARGON2_PASSES_KIB_MAX, BCRYPT_COST_MAX, BCRYPT_PASSWORD_BYTES_MAX,
     SHA_CRYPT_ROUNDS_MAX, USERS_MAX,
 };
-
-/// Users of every `basic-auth` filter of a configuration, by its name.
-#[derive(Debug, Default)]
-pub struct Users(HashMap<String, Arc<UserList>>);
 
 /// Users of one filter.
 #[derive(Default)]
@@ -52,34 +46,12 @@ pub(super) struct ShaCrypt {
     hash: String,
 }
 
-impl Users {
-    /// Reads the files that `config` names.
+impl UserList {
+    /// Reads the file at `path`.
     ///
     /// # Errors
-    /// What is wrong with a file, and in which line.
-    pub fn load(config: &config::Gateway) -> Result<Self, LoadError> {
-        let basic = config
-            .filters
-            .iter()
-            .filter_map(|filter| match &filter.kind {
-                FilterKind::BasicAuth(basic) => Some((filter.name.clone(), basic)),
-                _ => None,
-            });
-        let loaded = basic.map(|(name, basic)| {
-            let list = UserList::load(&basic.users)?;
-            Ok((name, Arc::new(list)))
-        });
-        loaded.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// Those of one filter; none where it was not loaded.
-    pub(crate) fn of(&self, filter: &str) -> Arc<UserList> {
-        self.0.get(filter).map(Arc::clone).unwrap_or_default()
-    }
-}
-
-impl UserList {
-    fn load(path: &Path) -> Result<Self, LoadError> {
+    /// What is wrong with it, and in which line.
+    pub(super) fn load(path: &Path) -> Result<Self, LoadError> {
         let bytes = read(path)?;
         let text = std::str::from_utf8(&bytes);
         let text = text.map_err(|_| LoadError::content(path, "not UTF-8 text"))?;
@@ -148,7 +120,7 @@ impl Hash {
         }
     }
 
-    /// Whether it is that of this password. Takes tens of milliseconds.
+    /// True when it is that of this password. Takes tens of milliseconds.
     pub(super) fn verify(&self, password: &[u8]) -> bool {
         let is_same = |hash: &str, computed: Result<String, _>| {
             computed.is_ok_and(|computed: String| computed.as_bytes().ct_eq(hash.as_bytes()).into())

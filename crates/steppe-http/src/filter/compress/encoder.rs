@@ -100,7 +100,7 @@ impl Shape {
         }
     }
 
-    /// Whether an encoder can be used again for other content.
+    /// True when an encoder can be used again for other content.
     pub(super) fn is_reusable(self) -> bool {
         self.coding != Coding::Br
     }

@@ -30,7 +30,7 @@ enum Held {
 }
 
 impl Gathering {
-    /// Whether content of `length` bytes, as far as that is known, may become gzip all at once.
+    /// True when content of `length` bytes, as far as that is known, may become gzip all at once.
     pub(super) fn is_for(length: Option<u64>) -> bool {
         length.is_none_or(|length| length <= WHOLE_CONTENT_BYTES_MAX as u64)
     }
@@ -52,7 +52,7 @@ impl Gathering {
         }
     }
 
-    /// Whether so much more may be added; else all of it is to be streamed.
+    /// True when so much more may be added; else all of it is to be streamed.
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let allowed = match (&self.held, self.length) {
             (_, Some(length)) => length,

@@ -76,7 +76,7 @@ impl Padding {
         fill_gzip(&mut filled[HEAD_BYTES..HEAD_BYTES + bytes]);
     }
 
-    /// Whether it stands before the encoder's last bytes, behind a flush; else after them.
+    /// True when it stands before the encoder's last bytes, behind a flush; else after them.
     pub(super) fn is_within(coding: Coding) -> bool {
         coding != Coding::Zstd
     }

@@ -1,4 +1,4 @@
-//! Whether a response may have a secret in it, and who has it sent: what `breach = "strict"` goes by.
+//! True when a response may have a secret in it, and who has it sent: what `breach = "strict"` goes by.
 //!
 //! Spec: Fetch Metadata (`Sec-Fetch-Site`), RFC 6454 (`Origin`), RFC 9110 §10.1.3 (`Referer`).
 
@@ -7,7 +7,7 @@ use crate::head::RequestHead;
 use crate::host::{Authority, same_host};
 use crate::path::PathPattern;
 
-/// Whether the answer to `head` may vary by a secret that the request itself has, or another site has it sent.
+/// True when the answer to `head` may vary by a secret that the request itself has, or another site has it sent.
 pub(super) fn is_risky(head: &RequestHead, paths: &[PathPattern]) -> bool {
     const CREDENTIALS: [&[u8]; 3] = [b"cookie", b"authorization", b"proxy-authorization"];
     let has = |name: &[u8]| head.fields.values_named(name).next().is_some();

@@ -3,10 +3,8 @@
 //! They are parsed when they are read: what a key can't be used for shows then, and a token costs its
 //! signature alone.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{
@@ -17,15 +15,11 @@ use jsonwebtoken::{AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use serde_json::Value;
 use steppe_net::tls::{LoadError, read};
 
-use crate::config::{self, FilterKind, Jwt, JwtKey};
+use crate::config::{Jwt, JwtKey};
 use crate::limits::JWKS_KEYS_MAX;
 
 /// Shortest secret of HMAC, in bytes: as long as the digest of SHA-256 (RFC 7518 §3.2).
 const SECRET_BYTES_MIN: usize = 32;
-
-/// Keys of every `jwt` filter of a configuration, by its name.
-#[derive(Debug, Default)]
-pub struct JwtKeys(HashMap<String, Arc<[Key]>>);
 
 /// One key, for one algorithm.
 #[derive(Clone)]
@@ -83,7 +77,7 @@ const ALGORITHMS: [(&str, Scheme); 12] = [
 ];
 
 impl Key {
-    /// Whether it made this signature of `signed`.
+    /// True when it made this signature of `signed`.
     pub(super) fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
         match &self.verifier {
             Verifier::Secret(key) => hmac::verify(key, signed, signature).is_ok(),
@@ -92,28 +86,11 @@ impl Key {
     }
 }
 
-impl JwtKeys {
-    /// Reads the files that `config` names.
-    ///
-    /// # Errors
-    /// What is wrong with a file.
-    pub fn load(config: &config::Gateway) -> Result<Self, LoadError> {
-        let filters = config.filters.iter();
-        let jwt = filters.filter_map(|filter| match &filter.kind {
-            FilterKind::Jwt(jwt) => Some((filter.name.clone(), jwt)),
-            _ => None,
-        });
-        let loaded = jwt.map(|(name, jwt)| Ok((name, of(jwt)?.into())));
-        loaded.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// Those of one filter; none where it was not loaded.
-    pub(crate) fn of(&self, filter: &str) -> Arc<[Key]> {
-        self.0.get(filter).map_or_else(|| Arc::new([]), Arc::clone)
-    }
-}
-
-fn of(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
+/// Reads the files of a filter.
+///
+/// # Errors
+/// What is wrong with a file.
+pub(super) fn load(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
     let mut keys: Vec<_> = jwt.keys.iter().map(single).collect::<Result<_, _>>()?;
     for path in &jwt.sets {
         let set = parse_set(&read(path)?).map_err(|error| LoadError::content(path, error))?;
@@ -315,7 +292,7 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
 /// Whoever serves a set chose the names of its keys.
 const SHOWN_ID_CHARS: usize = 64;
 
-/// Whether a set may have a key of this algorithm.
+/// True when a set may have a key of this algorithm.
 pub(super) fn is_of_sets(algorithm: &str) -> bool {
     named(algorithm).is_some() && !algorithm.starts_with("HS")
 }

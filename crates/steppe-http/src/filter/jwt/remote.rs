@@ -125,7 +125,7 @@ impl RemoteKeys {
         }
     }
 
-    /// Whether it is the set of that filter, from the same place.
+    /// True when it is the set of that filter, from the same place.
     pub(crate) fn is(&self, filter: &str, source: &JwksUrl) -> bool {
         self.filter == filter && self.source == *source
     }

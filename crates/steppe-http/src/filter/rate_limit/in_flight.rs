@@ -80,7 +80,7 @@ impl InFlight {
     }
 }
 
-/// Whether a word counts requests of the key with this tag.
+/// True when a word counts requests of the key with this tag.
 fn counts(word: u64, tag: u64) -> bool {
     word >> COUNT_BITS == tag && word & COUNT_MASK > 0
 }

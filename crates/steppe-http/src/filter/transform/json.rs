@@ -64,7 +64,7 @@ impl Edits {
         }
     }
 
-    /// Whether some member is set, however deep.
+    /// True when some member is set, however deep.
     fn sets(&self) -> bool {
         self.0.values().any(|edit| match edit {
             Edit::Set(_) => true,
@@ -139,7 +139,7 @@ impl Edits {
         out.put(b"}")
     }
 
-    /// Whether `name` is what a member is renamed to.
+    /// True when `name` is what a member is renamed to.
     fn is_target(&self, name: &str) -> bool {
         let mut edits = self.0.values();
         edits.any(|edit| matches!(edit, Edit::Rename(to) if to == name))

@@ -1,268 +1,231 @@
-//! Shows a request to the filters of its route.
+//! The stage in which the filters of a route see a request, one after the other.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 use std::time::Instant;
 
-use steppe_net::Deadline;
-
-use super::behind::{Place, Seen};
-use super::{Core, Exchange, Stage};
-use crate::error::{GatewayError, Origin};
+use super::env::Env;
+use super::forwarding::AnswerFrom;
+use super::routed::{Routed, scheme};
+use super::subrequest::SubrequestFactory;
+use crate::due::Due;
+use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part};
 use crate::field::FieldId;
 use crate::filter::attached::Attached;
-use crate::filter::{About, Author, Ready, Serve, Step, WholeContent};
-use crate::gateway::attempt::Attempt;
-use crate::gateway::client::ClientContext;
-use crate::gateway::snapshot::RouteFilter;
-use crate::head::ResponseHead;
-use crate::local::Local;
+use crate::filter::{About, Ready, Step, WholeContent};
+use crate::head::{RequestHead, ResponseHead};
 use crate::metrics::CloseReason;
+use crate::respond::Respond;
 
-impl Exchange {
-    /// Shows the request to the filters from `place` on; after the last one the first
-    /// attempt begins.
-    pub(super) fn filter(
-        &mut self,
-        client: &ClientContext,
-        place: usize,
-        now: Instant,
-    ) -> Result<(), GatewayError> {
-        if let Some(answer) = self.core.answer.take() {
-            return self.start_respond(&answer, Author::Gateway, now);
+/// A request that its filters see.
+pub(super) struct Filtering {
+    routed: Routed,
+    head: RequestHead,
+    /// The answer of the node itself, which no filter sees.
+    answer: Option<Box<Respond>>,
+    /// The place of the filter that is next, or whose state is waited for.
+    place: usize,
+    waits: Waits,
+}
+
+/// The event that the stage waits for.
+enum Waits {
+    /// Nothing: the next filter is shown the request.
+    Nothing,
+    /// The request's content, for the state that was attached last, which got some at this time.
+    Content(Instant),
+    /// The state that was attached last.
+    State,
+}
+
+impl Filtering {
+    /// A request whose filters see it next. `answer`: the node answers it before they do.
+    pub(super) fn new(routed: Routed, head: RequestHead, answer: Option<Box<Respond>>) -> Self {
+        Self {
+            place: routed.places.start,
+            routed,
+            head,
+            answer,
+            waits: Waits::Nothing,
         }
-        let core = &mut self.core;
-        let route = Rc::clone(core.route.as_ref().expect("it was routed"));
-        for (place, each) in route.filters.iter().enumerate().skip(place) {
-            let metrics = &each.metrics;
-            let seen = Seen {
-                client,
-                route: &route,
-                place,
-            };
-            let begun = core.begin_filter(each, seen, now);
-            match begun.inspect_err(|error| core.note_refusal(place, error))? {
-                Step::Continue => {}
-                Step::Respond(respond) => {
-                    metrics.answered();
-                    core.answered_by = Some(place);
-                    return self.start_respond(&respond, Author::Gateway, now);
-                }
-                Step::Serve(serve) => {
-                    metrics.answered();
-                    return self.serve(place, serve, now);
-                }
-                Step::Attach(mut filter) => {
-                    filter.meter(metrics);
-                    let filters = self.filters.get_mut();
-                    filters.push(Attached { place, filter });
-                    self.core.content_at = now;
-                    self.stage = Stage::Waiting(place);
-                    return Ok(());
-                }
-            }
-        }
-        self.start_first(client, &route, now)
     }
 
-    /// Gives the state that was attached last the request's content, if it wants that.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub(super) fn poll_content<D>(
+    /// The earliest moment at which waiting ends.
+    pub(super) fn due(&self, is_client_starved: bool) -> Option<Due> {
+        let of_content = match self.waits {
+            Waits::Nothing | Waits::State => None,
+            Waits::Content(since) => {
+                let reason = match is_client_starved {
+                    true => CloseReason::OverBudget,
+                    false => CloseReason::BodyTimeout,
+                };
+                Due::after(since, self.routed.timeouts.request_content, reason)
+            }
+        };
+        Due::earliest([of_content, Due::total(self.routed.timeouts.total_at)])
+    }
+
+    /// True while the client is read, which shows that it leaves.
+    pub(super) fn reads_client(&self) -> bool {
+        matches!(self.waits, Waits::Content(_))
+    }
+
+    /// The request.
+    pub(super) fn routed(&self) -> &Routed {
+        &self.routed
+    }
+
+    /// Leaves the stage.
+    pub(super) fn into_parts(self) -> (Routed, RequestHead) {
+        (self.routed, self.head)
+    }
+
+    /// Shows the request to the filters from the next one on. Ready when all have let it pass, or one of them answers
+    /// it.
+    pub(super) fn poll<D>(
         &mut self,
-        cx: &mut Context<'_>,
-        now: Instant,
-        deadline: &Deadline,
-        down: &mut D,
-    ) -> Poll<Result<(), GatewayError>>
+        env: &mut Env<'_, '_, D>,
+    ) -> Poll<Result<AnswerFrom, GatewayError>>
     where
         D: Downstream + ?Sized,
     {
-        let core = &mut self.core;
-        let attached = self.filters.get_mut().last_mut();
-        let Attached { place, filter } = attached.expect("it was attached");
-        let place = *place;
-        if !filter.wants_content() {
-            return Poll::Ready(Ok(()));
+        if let Some(answer) = self.answer.take() {
+            return Poll::Ready(Ok(AnswerFrom::Gateway(*answer)));
         }
-        while filter.wants_content() {
-            if let Some(parts) = &mut core.content {
-                // An earlier filter has taken it.
-                let part = parts.pop_front().ok_or_else(GatewayError::bad_request)?;
-                let put = filter.put_content(part);
-                put.inspect_err(|error| core.note_refusal(place, error))?;
-                continue;
-            }
-            core.answer_expectation(down)?;
-            let Poll::Ready(part) = down.poll_part(cx) else {
-                if let Poll::Ready(Err(error)) = down.poll_flush(cx) {
-                    return Poll::Ready(Err(error));
+        loop {
+            let seen = match self.waits {
+                Waits::Nothing if self.place == self.routed.route.filters.len() => {
+                    return Poll::Ready(Ok(AnswerFrom::Target));
                 }
-                return core.poll_late(cx, now, deadline, down.is_starved());
+                Waits::Nothing => {
+                    let begun = self.begin_filter(env);
+                    begun
+                        .inspect_err(|error| self.routed.refused(self.place, error, env.journal))?
+                }
+                Waits::Content(_) | Waits::State => ready!(self.poll_attached(env))?,
             };
-            let part = part?;
-            if let Part::Chunk(chunk) = &part {
-                core.log.received_bytes += chunk.len() as u64;
+            match seen {
+                Step::Continue => {
+                    self.waits = Waits::Nothing;
+                    self.place += 1;
+                }
+                Step::Attach(mut filter) => {
+                    filter.meter(&self.routed.route.filters[self.place].metrics);
+                    self.waits = match filter.wants_content() {
+                        true => Waits::Content(env.now),
+                        false => Waits::State,
+                    };
+                    let place = self.place;
+                    (env.reused.filters.borrow_mut()).push(Attached { place, filter });
+                }
+                Step::Respond(respond) => {
+                    self.routed.answered(self.place, env.journal);
+                    return Poll::Ready(Ok(AnswerFrom::Gateway(respond)));
+                }
+                Step::Serve(serve) => {
+                    self.routed.route.filters[self.place].metrics.answered();
+                    // The filter itself has seen the response, and those behind it are not asked.
+                    self.routed.places.end = self.place;
+                    return Poll::Ready(Ok(AnswerFrom::Filter(serve)));
+                }
             }
-            core.content_at = now;
-            let put = filter.put_content(part);
-            put.inspect_err(|error| core.note_refusal(place, error))?;
         }
-        deadline.clear();
-        Poll::Ready(Ok(()))
+    }
+
+    /// Shows the request to the next filter.
+    fn begin_filter<D>(&mut self, env: &Env<'_, '_, D>) -> Result<Step, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        let Self { routed, head, .. } = self;
+        let route = &routed.route;
+        let each = &route.filters[self.place];
+        let about = About {
+            client: routed.client,
+            listener: &env.client.listener.address,
+            route: route.report.name.as_deref().unwrap_or_default(),
+            lease: &route.lease,
+            identity: &env.reused.identity,
+            pool: each.pool.as_ref(),
+            scheme: scheme(head, env.client),
+            behind: &SubrequestFactory {
+                context: env.client,
+                route,
+                place: self.place,
+                client: routed.client,
+                identity: &env.reused.identity,
+                start: env.start_subrequest,
+            },
+            now: env.now,
+        };
+        each.filter.begin(&about, head)
     }
 
     /// Waits for the state that was attached last.
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    pub(super) fn poll_filter(
-        &mut self,
-        cx: &mut Context<'_>,
-        client: &ClientContext,
-        place: usize,
-        now: Instant,
-    ) -> Poll<Result<(), GatewayError>> {
-        let attached = self.filters.get_mut().last_mut();
-        let filter = &mut attached.expect("it was attached").filter;
-        let head = self.core.head.as_mut().expect("no attempt has begun");
-        let ready = ready!(filter.poll_ready(cx, head));
-        let core = &mut self.core;
-        let ready = ready.inspect_err(|error| core.note_refusal(place, error))?;
-        if let Some(WholeContent { content, trailers }) = filter.take_content() {
-            let parts = content.map(Part::Chunk).into_iter();
-            let parts = parts.chain([Part::End(trailers)]).collect();
-            self.core.content = Some(Box::new(parts));
-        }
-        if filter.request_body().is_some() {
-            // What it rewrote can't be had again.
-            self.core.replay.forget();
-        }
-        Poll::Ready(match ready {
-            Ready::Continue => self.filter(client, place + 1, now),
-            Ready::Respond(respond) => {
-                let core = &mut self.core;
-                let route = core.route.as_ref().expect("it was routed");
-                route.filters[place].metrics.answered();
-                core.answered_by = Some(place);
-                self.start_respond(&respond, Author::Gateway, now)
-            }
-            Ready::Serve(serve) => {
-                if let Some(route) = &self.core.route {
-                    route.filters[place].metrics.answered();
-                }
-                self.serve(place, serve, now)
-            }
-        })
-    }
-
-    /// Answers with what the filter at `place` has: those behind it have seen it, or are not asked.
-    fn serve(&mut self, place: usize, serve: Serve, now: Instant) -> Result<(), GatewayError> {
-        let core = &mut self.core;
-        core.places.end = place;
-        core.log.served_from = Some(serve.from);
-        // It is not sent anywhere.
-        core.replay.forget();
-        self.start(Attempt::Served(Local(serve.by)), now)
-    }
-}
-
-impl Core {
-    /// Notes that the filter at `place` refuses the request, for its metrics and the access log.
-    fn note_refusal(&mut self, place: usize, error: &GatewayError) {
-        if let Some(route) = self
-            .route
-            .as_ref()
-            .filter(|_| error.origin != Origin::Internal)
-        {
-            route.filters[place].metrics.answered();
-            self.answered_by = Some(place);
-        }
-    }
-
-    /// A client that waits to be told to go on is told so: its request's content is wanted here (RFC 9110
-    /// §10.1.1).
-    fn answer_expectation<D>(&mut self, down: &mut D) -> Result<(), GatewayError>
+    fn poll_attached<D>(&mut self, env: &mut Env<'_, '_, D>) -> Poll<Result<Step, GatewayError>>
     where
         D: Downstream + ?Sized,
     {
-        let (Some(head), Some(route)) = (&mut self.head, &self.route) else {
-            return Ok(());
+        let mut filters = env.reused.filters.borrow_mut();
+        let Some(Attached { place, filter }) = filters.last_mut() else {
+            return Poll::Ready(Ok(Step::Continue));
         };
-        if !head.fields.has(FieldId::Expect) || !down.can_put() {
-            return Ok(());
+        let place = *place;
+        while filter.wants_content() {
+            let part = match &mut self.routed.content {
+                // An earlier filter has taken it.
+                Some(parts) => parts.pop_front().ok_or_else(GatewayError::bad_request)?,
+                None => {
+                    answer_expectation(&mut self.head, &self.routed, env.down)?;
+                    let Poll::Ready(part) = env.down.poll_part(env.cx) else {
+                        if let Poll::Ready(Err(error)) = env.down.poll_flush(env.cx) {
+                            return Poll::Ready(Err(error));
+                        }
+                        return Poll::Pending;
+                    };
+                    let part = part?;
+                    if let Part::Chunk(chunk) = &part {
+                        env.journal.log.received_bytes += chunk.len() as u64;
+                    }
+                    self.waits = Waits::Content(env.now);
+                    part
+                }
+            };
+            let put = filter.put_content(part);
+            put.inspect_err(|error| self.routed.refused(place, error, env.journal))?;
         }
-        head.fields.remove_where(|id| id == FieldId::Expect);
-        let go_on = ResponseHead::go_on(&route.lease)?;
-        down.put_interim(go_on)
-    }
-
-    /// Pending until the client is late with content.
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn poll_late(
-        &self,
-        cx: &mut Context<'_>,
-        now: Instant,
-        deadline: &Deadline,
-        is_starved: bool,
-    ) -> Poll<Result<(), GatewayError>> {
-        let late = match is_starved {
-            true => CloseReason::OverBudget,
-            false => CloseReason::BodyTimeout,
-        };
-        let late_at = self.content_at.checked_add(self.timeouts.request_content);
-        let total_at = self.timeouts.total_at;
-        for (at, reason) in [(late_at, late), (total_at, CloseReason::TotalTimeout)] {
-            if at.is_some_and(|at| at <= now) {
-                return Poll::Ready(Err(GatewayError::timeout(reason)));
-            }
+        self.waits = Waits::State;
+        let ready = ready!(filter.poll_ready(env.cx, &mut self.head));
+        let ready = ready.inspect_err(|error| self.routed.refused(place, error, env.journal))?;
+        if let Some(WholeContent { content, trailers }) = filter.take_content() {
+            let parts = content.map(Part::Chunk).into_iter();
+            let parts = parts.chain([Part::End(trailers)]).collect();
+            self.routed.content = Some(Box::new(parts));
         }
-        deadline.set_at(late_at.into_iter().chain(total_at).min());
-        // The sweep wakes this task when it has passed.
-        let _ = deadline.poll_passed(cx);
-        Poll::Pending
-    }
-
-    /// The scheme that its client asked by, as far as trusted proxies vouch for it: the field is theirs or the
-    /// gateway's own.
-    pub(super) fn scheme(&self, client: &ClientContext) -> &'static str {
-        let head = self.head.as_ref();
-        let mut told =
-            (head.into_iter()).flat_map(|head| head.fields.values(FieldId::XForwardedProto));
-        let known = |told: &[u8]| {
-            ["http", "https"]
-                .into_iter()
-                .find(|known| told == known.as_bytes())
-        };
-        match (told.next().and_then(known), told.next()) {
-            (Some(scheme), None) => scheme,
-            _ => client.scheme(),
+        if filter.request_body().is_some() {
+            // The content that it rewrites can't be had again.
+            self.routed.replay.forget();
         }
+        Poll::Ready(Ok(match ready {
+            Ready::Continue => Step::Continue,
+            Ready::Respond(respond) => Step::Respond(respond),
+            Ready::Serve(serve) => Step::Serve(serve),
+        }))
     }
+}
 
-    fn begin_filter(
-        &mut self,
-        each: &RouteFilter,
-        seen: Seen<'_>,
-        now: Instant,
-    ) -> Result<Step, GatewayError> {
-        let client = self.log.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let about = About {
-            client,
-            listener: &seen.client.listener.address,
-            route: seen.route.report.name.as_deref().unwrap_or_default(),
-            lease: &seen.route.lease,
-            identity: &self.identity,
-            pool: each.pool.as_ref(),
-            scheme: self.scheme(seen.client),
-            behind: &Place {
-                seen,
-                client,
-                identity: &self.identity,
-            },
-            now,
-        };
-        each.filter
-            .begin(&about, self.head.as_mut().expect("no attempt has begun"))
+/// Tells a client that expects it to go on: its request's content is wanted here (RFC 9110 §10.1.1).
+fn answer_expectation<D>(
+    head: &mut RequestHead,
+    routed: &Routed,
+    down: &mut D,
+) -> Result<(), GatewayError>
+where
+    D: Downstream + ?Sized,
+{
+    if !head.fields.has(FieldId::Expect) || !down.can_put() {
+        return Ok(());
     }
+    head.fields.remove_where(|id| id == FieldId::Expect);
+    down.put_interim(ResponseHead::go_on(&routed.route.lease)?)
 }

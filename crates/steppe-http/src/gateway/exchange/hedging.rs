@@ -1,237 +1,168 @@
-//! A second server is asked where the first takes long: the first head wins, and the other is cancelled.
+//! A second server is asked where the first takes long: the first head wins, and the other call is cancelled.
 //!
-//! The exchange has one attempt, as ever. Beside it a hedge sends what the first was sent, out of [`Replay`], and
-//! waits for a head; it becomes the attempt when it has one, or when the first fails. So the relay, the filters and
-//! the client see one upstream.
+//! The exchange has one attempt, as ever. Beside it a hedge, a [`Call`] of its own, sends what the first was sent, out
+//! of [`Replay`], and waits for a head. It becomes the attempt when it has one, or when the first fails, so the relay,
+//! the filters and the client see one upstream.
 //!
 //! Invariant: only what may be sent again is sent twice, never to the same server, and never once a byte of a
 //! response has reached the client; the upstream's `hedge` and its budget allow it, and its circuit is closed.
 
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::time::Sleep;
 
-use super::retry::Verdict;
-use super::{ClientContext, Core, Exchange};
-use crate::error::{GatewayError, Origin, Resend};
-use crate::exchange::Outgoing;
-use crate::filter::attached::Progress;
-use crate::gateway::attempt::{Attempt, Connected, Connecting};
+use super::env::Env;
+use super::routed::Routed;
+use crate::error::{GatewayError, Origin};
 use crate::gateway::replay::{Repeats, Replay};
 use crate::head::ResponseHead;
 use crate::metrics::CloseReason;
-use crate::relay::{Relay, Relayed};
-use crate::upstream::{Failure, Next, PooledStream};
+use crate::relay::Relay;
+use crate::upstream::{Call, Failure, Fault, Outcome, TargetState};
 
-/// What is done about a first server that takes long.
+/// A second server, as far as it is asked.
 pub(super) enum Hedge {
-    /// It still has time.
+    /// The first server still has time.
     Waiting(Pin<Box<Sleep>>),
-    /// A connection to another one is being established.
-    Connecting(Connecting),
-    /// Another one is asked.
-    Asking(Box<Asking>),
+    /// A connection to the second one is being established.
+    Connecting(Pin<Box<dyn Future<Output = Result<Call, GatewayError>>>>),
+    /// The second one is asked.
+    Asking(Box<SecondCall>),
 }
 
-/// A second server that is asked.
-pub(super) struct Asking {
-    stream: PooledStream,
-    began_at: Instant,
+/// A call to a second server.
+pub(super) struct SecondCall {
+    call: Call,
     /// Parts of the request's content that it was given.
     sent: usize,
 }
 
-impl Core {
-    /// What is done where the attempt that begins now takes long; `None`: nothing.
-    pub(super) fn hedge(&self) -> Option<Hedge> {
-        let pool = self.route.as_ref()?.pool()?;
-        pool.settings().hedge?;
-        let is_first = !self.selection.has_tried() && self.selection.sent_again() == 0;
-        // A client that stays with a server wants no other, and a circuit is probed by one.
-        let is_free = self.selection.token().is_none() && !self.selection.is_probe();
-        let may = is_first && is_free && self.replay.repeats() == Repeats::Always;
-        let after = pool.upstream().hedge_after().filter(|_| may)?;
-        Some(Hedge::Waiting(Box::pin(tokio::time::sleep(after))))
-    }
+/// What a poll of a hedge came to.
+pub(super) enum Hedged {
+    /// The hedge goes on.
+    Waiting(Hedge),
+    /// The second server has answered, well.
+    Answered(Call, ResponseHead),
+    /// No second server is asked any more.
+    Over,
 }
 
-impl Exchange {
-    /// Goes on with the hedge; says whether it has taken the place of the attempt.
-    pub(super) fn poll_hedge(
-        &mut self,
-        cx: &mut Context<'_>,
-        client: &ClientContext,
-        now: Instant,
-    ) -> bool {
+impl Hedge {
+    /// The hedge of the attempt that begins now; `None`: no second server may be asked.
+    pub(super) fn begin(routed: &Routed) -> Option<Self> {
+        let pool = routed.pool()?;
+        pool.settings().hedge?;
+        let selection = &routed.selection;
+        let is_first = !selection.has_tried() && selection.sent_again() == 0;
+        // A client that stays with a server wants no other, and a circuit is probed by one.
+        let is_free = selection.token().is_none() && !selection.is_probe();
+        let may = is_first && is_free && routed.replay.repeats() == Repeats::Always;
+        let after = pool.upstream().hedge_after().filter(|_| may)?;
+        Some(Self::Waiting(Box::pin(tokio::time::sleep(after))))
+    }
+
+    /// Goes on with the hedge beside the first attempt.
+    pub(super) fn poll<D: ?Sized>(
+        mut self,
+        first: &FirstAttempt<'_>,
+        routed: &mut Routed,
+        env: &mut Env<'_, '_, D>,
+    ) -> Hedged {
         loop {
-            // What can't be sent again any more is not sent twice either.
-            let is_open = self.core.replay.repeats() == Repeats::Always;
-            let Some(hedge) = self.hedge.as_mut().filter(|_| is_open) else {
-                self.hedge = None;
-                return false;
-            };
-            match hedge {
-                Hedge::Waiting(sleep) => {
-                    if sleep.as_mut().poll(cx).is_pending() {
-                        return false;
+            // A request that can't be sent again any more is not sent twice either.
+            if routed.replay.repeats() != Repeats::Always {
+                return Hedged::Over;
+            }
+            let next = match self {
+                Self::Waiting(mut sleep) => {
+                    if sleep.as_mut().poll(env.cx).is_pending() {
+                        return Hedged::Waiting(Self::Waiting(sleep));
                     }
-                    self.hedge = self.ask_another(client, now);
+                    first.ask_another(routed, env)
                 }
-                Hedge::Connecting(connecting) => match connecting.as_mut().poll(cx) {
-                    Poll::Pending => return false,
-                    Poll::Ready(Connected { stream, .. }) => {
-                        // The circuit may have opened meanwhile.
-                        let route = self.core.route.as_ref();
-                        let pool = route.and_then(|route| route.pool());
-                        let may = pool.is_some_and(|pool| pool.lets_hedges_pass(now));
-                        let stream = stream.ok().filter(|_| may);
-                        self.hedge = stream.and_then(|stream| self.core.ask(stream, now).ok());
-                    }
-                },
-                Hedge::Asking(asking) => match asking.poll_head(cx, &mut self.core.replay) {
-                    Poll::Pending => return false,
-                    Poll::Ready(answered) => {
-                        if let Some(Hedge::Asking(asking)) = self.hedge.take() {
-                            return self.answered_second(*asking, answered, now);
-                        }
-                    }
-                },
+                Self::Connecting(mut connecting) => {
+                    let Poll::Ready(call) = connecting.as_mut().poll(env.cx) else {
+                        return Hedged::Waiting(Self::Connecting(connecting));
+                    };
+                    // The circuit may have opened meanwhile.
+                    let may = (routed.pool()).is_some_and(|pool| pool.lets_hedges_pass(env.now));
+                    let call = call.ok().filter(|_| may);
+                    call.and_then(|call| Self::ask(call, routed, env.now))
+                }
+                Self::Asking(mut second) => {
+                    let Poll::Ready(head) = second.poll_head(env.cx, &mut routed.replay) else {
+                        return Hedged::Waiting(Self::Asking(second));
+                    };
+                    return second.answered(head, routed, env.now);
+                }
+            };
+            match next {
+                Some(next) => self = next,
+                None => return Hedged::Over,
             }
         }
     }
 
-    /// Asks another server than the first, if there is one and the budget allows it.
-    fn ask_another(&self, client: &ClientContext, now: Instant) -> Option<Hedge> {
-        let core = &self.core;
-        let pool = core.route.as_ref()?.pool()?;
-        let Some(Attempt::Stream(first)) = &self.attempt else {
+    /// Sends the request's head to a second server.
+    fn ask(mut call: Call, routed: &Routed, now: Instant) -> Option<Self> {
+        let head = routed.replay.head()?;
+        call.start(head, &routed.route.lease, now).ok()?;
+        Some(Self::Asking(Box::new(SecondCall { call, sent: 0 })))
+    }
+
+    /// The call to the second server, where it is asked already and may take the place of the first, which has failed
+    /// with `error`.
+    pub(super) fn promote(self, error: &GatewayError, routed: &mut Routed) -> Option<Call> {
+        let Self::Asking(second) = self else {
             return None;
         };
-        // Of content that is still on its way nobody knows whether it can be sent again.
+        let may = is_of_server(error) && routed.replay.repeats() == Repeats::Always;
+        let SecondCall { call, sent } = *second;
+        routed.replay.seek(sent);
+        Some(call).filter(|_| may)
+    }
+}
+
+/// The attempt that a hedge stands beside.
+pub(super) struct FirstAttempt<'a> {
+    pub(super) server: &'a Arc<TargetState>,
+    pub(super) relay: &'a Relay,
+}
+
+impl FirstAttempt<'_> {
+    /// Asks another server than the first, if there is one and the budget allows it.
+    fn ask_another<D: ?Sized>(&self, routed: &Routed, env: &Env<'_, '_, D>) -> Option<Hedge> {
+        let pool = routed.pool()?;
+        // Content that is still on its way may be more than what can be sent again.
         let may = self.relay.is_request_out()
-            && pool.has_other(&core.selection, first.state())
-            && pool.may_hedge(now);
+            && pool.has_other(&routed.selection, self.server)
+            && pool.may_hedge(env.now);
         if !may {
             return None;
         }
-        let mut selection = core.selection.beside(first.state());
-        match pool.checkout(&mut selection).ok()? {
-            Next::Stream(stream) => core.ask(stream, now).ok(),
-            Next::Connect => {
-                let ends = core.log.client.and_then(|ip| client.ends(ip));
-                let connecting = Attempt::connect(Rc::clone(pool), selection, ends);
-                Some(Hedge::Connecting(connecting))
-            }
+        let mut selection = routed.selection.beside(self.server);
+        if let Some(call) = Call::checkout(pool, &mut selection, env.now).ok()? {
+            return Hedge::ask(call, routed, env.now);
         }
-    }
-
-    /// The second server has answered, or will not; says whether it is the one whose answer counts.
-    fn answered_second(
-        &mut self,
-        asking: Asking,
-        answered: Result<ResponseHead, GatewayError>,
-        now: Instant,
-    ) -> bool {
-        let core = &mut self.core;
-        let Some(pool) = core.route.as_ref().and_then(|route| route.pool()) else {
-            return false;
-        };
-        let Asking {
-            stream, began_at, ..
-        } = asking;
-        let failure = match &answered {
-            // The first may do better.
-            Ok(head) => Failure::status(head.status),
-            Err(error) => blame(error),
-        };
-        if let Some(failure) = failure {
-            let elapsed = now.saturating_duration_since(began_at);
-            pool.upstream().failed(stream.state(), failure, elapsed);
-        }
-        let Some(head) = answered.ok().filter(|_| failure.is_none()) else {
-            return false;
-        };
-        pool.upstream().hedge_won();
-        core.log.set_server(stream.state());
-        core.trace_server(stream.state());
-        if let Some(Attempt::Stream(first)) = self.attempt.replace(Attempt::Stream(stream)) {
-            // It takes at least so long.
-            let elapsed = now.saturating_duration_since(core.verdict.began_at);
-            first.state().answered(elapsed, now);
-        }
-        self.relay.put_back(head);
-        true
-    }
-
-    /// The first server has failed: the second that is asked already takes its place. Says whether there is one.
-    pub(super) fn promote_hedge(
-        &mut self,
-        result: &Result<Relayed, GatewayError>,
-        now: Instant,
-    ) -> bool {
-        let is_servers_doing = matches!(result, Err(error) if is_of_server(error));
-        let Some(Hedge::Asking(asking)) = self.hedge.take().filter(|_| is_servers_doing) else {
-            return false;
-        };
-        let core = &mut self.core;
-        let is_kept = core.replay.repeats() == Repeats::Always && !core.verdict.has_passed;
-        let pool = core.route.as_ref().and_then(|route| route.pool());
-        let (Some(pool), true) = (pool, is_kept) else {
-            return false;
-        };
-        if let Some(Attempt::Stream(first)) = self.attempt.take() {
-            let state = first.state();
-            let kept = (&core.replay, true);
-            core.verdict.close(result, kept, pool, state, now);
-            core.selection.failed_at(state);
-        }
-        let Asking {
-            stream,
-            began_at,
-            sent,
-        } = *asking;
-        core.replay.seek(sent);
-        core.verdict = Verdict::new(began_at);
-        core.verdict.has_fair_time = core.has_fair_time(now);
-        core.log.set_server(stream.state());
-        core.trace_server(stream.state());
-        self.relay = Relay::new(core.timeouts, now);
-        self.progress = Progress::default();
-        self.attempt = Some(Attempt::Stream(stream));
-        true
-    }
-}
-
-impl Core {
-    /// Sends the request's head to a second server.
-    fn ask(&self, mut stream: PooledStream, now: Instant) -> Result<Hedge, GatewayError> {
-        let head = self.head.as_ref().ok_or_else(GatewayError::client_gone)?;
-        let route = self.route.as_ref().expect("it was routed");
-        stream.split().0.start(&Outgoing {
-            head,
-            // One without an authority is sent to one server only.
-            authority: "",
-            lease: &route.lease,
-        })?;
-        Ok(Hedge::Asking(Box::new(Asking {
-            stream,
-            began_at: now,
-            sent: 0,
+        let (pool, ends) = (Rc::clone(pool), routed.ends(env.client));
+        Some(Hedge::Connecting(Box::pin(async move {
+            Call::connect(pool, &mut selection, ends).await
         })))
     }
 }
 
-impl Asking {
+impl SecondCall {
     /// Sends the content, and waits for the final head.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         replay: &mut Replay,
     ) -> Poll<Result<ResponseHead, GatewayError>> {
-        let (stream, _) = self.stream.split();
+        let stream = self.call.upstream();
         loop {
             while stream.can_put()
                 && let Some(part) = replay.part(self.sent)
@@ -242,7 +173,7 @@ impl Asking {
             match stream.poll_flush(cx) {
                 // There may be room for more.
                 Poll::Ready(Ok(())) if stream.can_put() && replay.has_part(self.sent) => continue,
-                // What the server answered before it closed is worth reading.
+                // A server that answered before it closed has answered.
                 Poll::Ready(Err(error)) if error.reason != CloseReason::UpstreamReset => {
                     return Poll::Ready(Err(error));
                 }
@@ -254,18 +185,42 @@ impl Asking {
             }
         }
     }
-}
 
-/// What an error says of a second server: a connection that had closed while idle says nothing.
-fn blame(error: &GatewayError) -> Option<Failure> {
-    match error.reason {
-        CloseReason::UpstreamReset if error.resend == Resend::No => Some(Failure::Reset),
-        CloseReason::BadResponse => Some(Failure::Garbage),
-        _ => None,
+    /// The second server has answered, or will not.
+    fn answered(
+        self,
+        answered: Result<ResponseHead, GatewayError>,
+        routed: &mut Routed,
+        now: Instant,
+    ) -> Hedged {
+        let mut call = self.call;
+        match answered {
+            // The first may do better.
+            Ok(head) if Failure::status(head.status).is_some() => {
+                call.answered(head.status, &mut routed.selection, now);
+            }
+            Ok(head) => {
+                if let Some(pool) = routed.pool() {
+                    pool.upstream().hedge_won();
+                }
+                return Hedged::Answered(call, head);
+            }
+            Err(error) => {
+                // A connection that had closed while it was idle says nothing of a second server.
+                let fault = Fault {
+                    error: &error,
+                    is_excused: true,
+                    is_timely: false,
+                    is_client_late: false,
+                };
+                drop(call.finish(Outcome::Failed(fault), now));
+            }
+        }
+        Hedged::Over
     }
 }
 
-/// Whether another server may do better.
+/// True where another server may do better.
 fn is_of_server(error: &GatewayError) -> bool {
     let is_failure = matches!(
         error.reason,

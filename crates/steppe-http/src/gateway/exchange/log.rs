@@ -1,22 +1,22 @@
-//! What is counted and logged of an exchange when it is over.
+//! The request's metrics and its lines of the access and error logs, written when its exchange is over.
 
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
-use super::super::client::ClientContext;
 use crate::access::{Ended, Record, WorkerAccess};
 use crate::error::GatewayError;
 use crate::error_log::{Failed, RequestName};
 use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
+use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::{RouteReport, Snapshot};
 use crate::head::RequestView;
 use crate::metrics::{Answered, CloseReason, TotalMetrics};
 use crate::upstream::{TargetState, UpstreamState};
 
-/// What is known of an exchange in flight.
+/// The line of an exchange in flight, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// `None` while its route is not known.
@@ -24,24 +24,23 @@ pub(super) struct Log {
     /// The status that the client was sent.
     status: Option<u16>,
     answered: Option<Answered>,
-    /// As far as trusted proxies vouch for it.
+    /// The client, as far as trusted proxies vouch for it.
     pub(super) client: Option<IpAddr>,
-    /// Why it was aborted.
+    /// The reason why it was aborted.
     pub(super) reason: Option<CloseReason>,
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,
-    pub(super) is_refusal_timed: bool,
     tunnel: Option<TunnelCount>,
     /// `None`: no cache had it.
     pub(super) served_from: Option<ServedFrom>,
     access: Option<Access>,
-    /// Of a request to an upstream, for the error log.
+    /// Host and path of a request to an upstream, for the error log.
     name: RequestName,
     /// The server of an attempt that failed, and is not repeated.
     failed_at: Option<Arc<TargetState>>,
 }
 
-/// What the access log alone needs.
+/// The facts that the access log alone needs.
 #[derive(Debug)]
 struct Access {
     log: Rc<WorkerAccess>,
@@ -56,14 +55,14 @@ struct Access {
 struct TunnelCount(TotalMetrics);
 
 impl Log {
-    /// A request came from `client`, and this much of it could be read.
+    /// Begins the line of the access log, where there is one: a request came from `peer`, and this much of it could be
+    /// read.
     pub(super) fn begin(
         &mut self,
         snapshot: &Snapshot,
-        (peer, client): (Peer, IpAddr),
+        peer: Peer,
         request: Option<&RequestView<'_>>,
     ) {
-        self.client = Some(client);
         self.access = snapshot.access.as_ref().map(|log| Access {
             log: Rc::clone(log),
             peer,
@@ -145,13 +144,12 @@ impl Log {
     pub(super) fn finish(
         &mut self,
         client: &ClientContext,
-        (began_at, now): (Instant, Instant),
+        elapsed: Duration,
         filter: Option<&str>,
     ) {
         let Some(report) = self.report.take() else {
             return;
         };
-        let elapsed = now.saturating_duration_since(began_at);
         let status = self.status();
         let by_upstream = report.upstream.is_some() && self.answered == Some(Answered::Upstream);
         let answered = if by_upstream {
@@ -179,29 +177,6 @@ impl Log {
             reason: self.reason,
             served_from: self.served_from,
         });
-    }
-
-    pub(super) fn clear(&mut self) {
-        // In place: the name is an array, and its bytes may stay.
-        let Self {
-            report,
-            status,
-            answered,
-            client,
-            reason,
-            sent_bytes,
-            received_bytes,
-            is_refusal_timed,
-            tunnel,
-            served_from,
-            access,
-            name,
-            failed_at,
-        } = self;
-        name.clear();
-        (*report, *access, *tunnel, *failed_at) = Default::default();
-        (*status, *answered, *client, *reason, *served_from) = Default::default();
-        (*sent_bytes, *received_bytes, *is_refusal_timed) = Default::default();
     }
 }
 

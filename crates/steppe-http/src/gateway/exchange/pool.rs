@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use steppe_mem::Lease;
 
-use super::Exchange;
+use super::stages::Exchange;
 use crate::limits::{EXCHANGE_BYTES, IDLE_EXCHANGES_MAX};
 
 thread_local! {
@@ -20,12 +20,13 @@ pub(super) fn take(lease: &Lease, now: Instant) -> Option<Box<Exchange>> {
         Some(exchange) => exchange,
         None => Box::new(Exchange::new(lease.try_reserve(EXCHANGE_BYTES).ok()?, now)),
     };
-    exchange.core.began_at = now;
+    exchange.journal.began_at = now;
     Some(exchange)
 }
 
+/// Keeps the memory of an exchange that is over.
 pub(super) fn put_back(mut exchange: Box<Exchange>) {
-    exchange.clear();
+    exchange.reset();
     // The thread may be ending: then the exchange goes with it.
     let _ = IDLE.try_with(|idle| {
         let mut idle = idle.borrow_mut();

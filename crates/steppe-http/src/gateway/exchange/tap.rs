@@ -1,54 +1,58 @@
-//! What an exchange does to what passes through its relay, and what it learns of the
-//! server meanwhile.
+//! The exchange's view of its relay: filters see what passes, and the journal and the server's call learn of it.
 
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::{ClientContext, Core};
+use super::grpc_call::GrpcCall;
+use super::journal::Journal;
+use super::retry;
+use super::routed::Routed;
+use super::standing::Standing;
 use crate::error::GatewayError;
 use crate::exchange::Part;
 use crate::field::{FieldBlock, FieldId};
+use crate::filter::Author;
 use crate::filter::attached::AttachedFilters;
-use crate::filter::{Author, Filter};
-use crate::gateway::snapshot::RouteFilter;
+use crate::gateway::client::ClientContext;
 use crate::head::ResponseHead;
+use crate::metrics::CloseReason;
 use crate::relay::{Continue, Tap};
-use crate::upstream::TargetState;
+use crate::upstream::Answering;
 
 /// An exchange as its relay sees it.
 pub(super) struct ExchangeTap<'a> {
-    pub(super) core: &'a mut Core,
+    pub(super) routed: &'a mut Routed,
+    pub(super) journal: &'a mut Journal,
+    pub(super) standing: &'a mut Standing,
     pub(super) filters: &'a AttachedFilters,
     pub(super) client: &'a ClientContext,
     /// The server that is asked; `None` where the response is made here.
-    pub(super) target: Option<&'a Arc<TargetState>>,
+    pub(super) answering: Option<Answering<'a>>,
     pub(super) author: Author,
 }
 
 impl Tap for ExchangeTap<'_> {
     fn replay(&mut self) -> Option<Result<Part, GatewayError>> {
-        if let Some(part) = self.core.replay.next() {
+        if let Some(part) = self.routed.replay.next() {
             return Some(part.map_err(GatewayError::from));
         }
-        let mut part = self.core.content.as_mut()?.pop_front()?;
+        let mut part = self.routed.content.as_mut()?.pop_front()?;
         self.pass_request_part(&mut part);
         Some(Ok(part))
     }
 
     fn request_part(&mut self, part: &mut Part) -> Result<(), GatewayError> {
         if let Part::Chunk(chunk) = part {
-            self.core.log.received_bytes += chunk.len() as u64;
+            self.journal.log.received_bytes += chunk.len() as u64;
         }
         self.pass_request_part(part);
         Ok(())
     }
 
     fn interim_head(&mut self, head: &mut ResponseHead) {
-        self.core.replay.forget();
-        // Filters see final heads alone: what they might take out of those does not come before them, but for
-        // links, which is what early hints are for (RFC 8297).
-        if self.core.filters().next().is_some() {
+        self.routed.replay.forget();
+        // Filters see final heads alone: fields that they would take out of those pass only where no filter is, but
+        // for links, which are the purpose of early hints (RFC 8297).
+        if self.routed.filters().next().is_some() {
             head.fields.keep_only(b"link");
         }
     }
@@ -58,41 +62,24 @@ impl Tap for ExchangeTap<'_> {
         head: &mut ResponseHead,
         now: Instant,
     ) -> Result<Continue, GatewayError> {
-        if let Some(call) = &mut self.core.call {
+        if let Some(call) = &mut self.journal.call {
             call.answered(head);
         }
-        if let Some(target) = self.target {
-            self.core.answered(target, head, now)?;
-        }
-        let core = &mut *self.core;
-        let route = core.route.as_ref().expect("only a tunnel has none");
-        let mut attached = self.filters.borrow_mut();
-        let places = core.places.clone();
-        let filters = route.filters.iter().enumerate().take(places.end);
-        for (place, RouteFilter { filter, .. }) in filters.skip(places.start).rev() {
-            if core.answered_by == Some(place) {
-                continue;
-            }
-            filter.response(head)?;
-            // Each filter has one state at most.
-            if let Some(state) = attached.iter_mut().find(|state| state.place == place) {
-                state.filter.written_by(self.author);
-                state.filter.response(head)?;
-            }
-        }
-        // What stands behind a filter has no client of its own.
-        if core.places.start == 0 {
-            self.client.introduce(head)?;
+        self.server_answered(head, now)?;
+        self.filter_response(head)?;
+        // A subrequest has no client of its own.
+        if self.routed.places.start == 0 {
+            introduce(self.client, head)?;
         }
         // It is passed on: the request is not sent again.
-        core.replay.forget();
-        core.head = None;
-        core.verdict.has_passed = true;
-        core.log.answered(head.status);
+        self.routed.replay.forget();
+        self.standing.has_passed = true;
+        self.journal.log.answered(head.status);
+        let mut attached = self.filters.borrow_mut();
         if head.is_tunnel() {
-            core.log.begin_tunnel(self.client.totals());
+            self.journal.log.begin_tunnel(self.client.totals());
             attached.clear();
-            core.route = None;
+            self.standing.is_tunnel = true;
             return Ok(Continue::Bounded);
         }
         Ok(if attached.iter().any(|state| state.filter.holds_head()) {
@@ -112,12 +99,12 @@ impl Tap for ExchangeTap<'_> {
 
     fn response_part(&mut self, part: &mut Part) -> Result<(), GatewayError> {
         match part {
-            Part::Chunk(chunk) => self.core.log.sent_bytes += chunk.len() as u64,
+            Part::Chunk(chunk) => self.journal.log.sent_bytes += chunk.len() as u64,
             Part::End(Some(trailers)) => {
-                if let Some(call) = &mut self.core.call {
+                if let Some(call) = &mut self.journal.call {
                     call.see(trailers);
                 }
-                let filters = self.core.filters().rev();
+                let filters = self.routed.filters().rev();
                 filters.for_each(|filter| filter.response_trailers(trailers));
             }
             Part::End(None) => {}
@@ -126,49 +113,68 @@ impl Tap for ExchangeTap<'_> {
     }
 }
 
-impl ClientContext {
-    /// Adds what the gateway itself says to a client.
-    fn introduce(&self, head: &mut ResponseHead) -> Result<(), GatewayError> {
-        if let Some(value) = &self.settings().strict_transport_security {
-            head.fields
-                .set(b"strict-transport-security", value.as_bytes())?;
-        }
-        let via = super::via_value(head.version);
-        head.fields.append_known(FieldId::Via, b"via", via)?;
-        Ok(())
-    }
-}
-
 impl ExchangeTap<'_> {
-    /// A part of the request goes on.
-    fn pass_request_part(&mut self, part: &mut Part) {
-        let core = &mut *self.core;
-        if let Part::End(Some(trailers)) = part {
-            let filters = core.filters();
-            filters.for_each(|filter| filter.request_trailers(trailers));
+    /// A server has answered: its call learns that, and the answer is turned down where another server is to be asked.
+    fn server_answered(
+        &mut self,
+        head: &mut ResponseHead,
+        now: Instant,
+    ) -> Result<(), GatewayError> {
+        let Some(answering) = &mut self.answering else {
+            return Ok(());
+        };
+        let routed = &mut *self.routed;
+        answering.answered(head.status, &mut routed.selection, now);
+        let code = self.journal.call.as_ref().and_then(GrpcCall::server_code);
+        if retry::turns_down(answering, head, code, routed) {
+            self.standing.is_turned_down = true;
+            return Err(GatewayError::upstream(CloseReason::UpstreamReset, 503));
         }
-        if let Some(route) = &core.route {
-            core.replay.record(part, &route.lease);
-            if !core.replay.is_kept() {
-                core.head = None;
+        let pool = answering.pool();
+        pool.set_affinity(&routed.selection, answering.server, &mut head.fields)
+    }
+
+    /// Shows the head of the response to the filters, in reverse.
+    fn filter_response(&mut self, head: &mut ResponseHead) -> Result<(), GatewayError> {
+        let routed = &*self.routed;
+        let mut attached = self.filters.borrow_mut();
+        for place in routed.places.clone().rev() {
+            if routed.answered_by == Some(place) {
+                continue;
+            }
+            routed.route.filters[place].filter.response(head)?;
+            // Each filter has one state at most.
+            if let Some(state) = attached.iter_mut().find(|state| state.place == place) {
+                state.filter.written_by(self.author);
+                state.filter.response(head)?;
             }
         }
+        Ok(())
+    }
+
+    /// A part of the request goes on.
+    fn pass_request_part(&mut self, part: &mut Part) {
+        let routed = &mut *self.routed;
+        if let Part::End(Some(trailers)) = part {
+            let filters = routed.filters();
+            filters.for_each(|filter| filter.request_trailers(trailers));
+        }
+        routed.replay.record(part, &routed.route.lease);
     }
 }
 
-impl Core {
-    /// Those of the route, in the order in which they see a request.
-    fn filters(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Filter>> {
-        let Range { start, end } = self.places;
-        let filters = self.route.iter().flat_map(move |route| {
-            let end = end.min(route.filters.len());
-            &route.filters[start.min(end)..end]
-        });
-        filters.map(|each| &each.filter)
+/// Adds the fields that the gateway itself sends to a client.
+fn introduce(client: &ClientContext, head: &mut ResponseHead) -> Result<(), GatewayError> {
+    if let Some(value) = &client.settings().strict_transport_security {
+        head.fields
+            .set(b"strict-transport-security", value.as_bytes())?;
     }
+    let via = head.version.via();
+    head.fields.append_known(FieldId::Via, b"via", via)?;
+    Ok(())
 }
 
-/// WHATWG HTML §9.2: it lasts for as long as its server has something to say.
+/// True for a response that lasts for as long as its server has something to send (WHATWG HTML §9.2).
 fn is_event_stream(head: &ResponseHead) -> bool {
     const TYPE: &[u8] = b"text/event-stream";
     let value = first_value(&head.fields);

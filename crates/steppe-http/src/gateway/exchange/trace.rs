@@ -1,21 +1,23 @@
-//! The trace that an exchange is part of, and its span where that is kept.
+//! The trace that an exchange is part of, and its span where that is sampled.
 //!
 //! Invariant: without `[trace]` nothing of a request is read or changed; with it, a request that is not sampled
 //! has its fields written, and allocates nothing.
 //!
-//! Spec: W3C Trace Context §4; OpenTelemetry semantic conventions for HTTP servers. A field of a trace is
-//! taken from any client: what is sampled for one is bounded as all spans are.
+//! Spec: W3C Trace Context §4; OpenTelemetry semantic conventions for HTTP servers. Trace fields of any client are
+//! believed: spans that are sampled for one are bounded as all spans are.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use steppe_telemetry::trace::{Span, TRACESTATE_BYTES_MAX, TraceContext, Tracer, is_tracestate};
 
-use super::{ClientContext, Core, answered_by};
+use super::log::Log;
 use crate::error::GatewayError;
 use crate::field::FieldBlock;
+use crate::gateway::client::ClientContext;
 use crate::gateway::snapshot::Snapshot;
-use crate::head::{RequestHead, Version};
+use crate::head::RequestHead;
+use crate::metrics::CloseReason;
 use crate::upstream::TargetState;
 
 const TRACEPARENT: &[u8] = b"traceparent";
@@ -33,16 +35,26 @@ pub(super) struct Trace {
     server: Option<Arc<TargetState>>,
 }
 
-impl Core {
-    /// Takes a request into its trace, or into a new one.
-    pub(super) fn begin_trace(
-        &mut self,
+/// The rest of what a span tells.
+pub(super) struct TraceFacts<'a> {
+    pub(super) log: &'a Log,
+    /// The name of the filter that answered.
+    pub(super) filter: Option<&'a str>,
+    /// How often the request was sent again.
+    pub(super) resends: u32,
+    pub(super) ended_at: Instant,
+}
+
+impl Trace {
+    /// Takes a request into its trace, or into a new one; `None`: it is not sampled.
+    pub(super) fn begin(
         client: &ClientContext,
         snapshot: &Snapshot,
         head: &mut RequestHead,
-    ) -> Result<(), GatewayError> {
+        began_at: Instant,
+    ) -> Result<Option<Self>, GatewayError> {
         let Some(tracer) = snapshot.tracer() else {
-            return Ok(());
+            return Ok(None);
         };
         let parent = parent(&head.fields);
         let context = tracer.begin(&client.state.trace_ids, parent);
@@ -51,80 +63,71 @@ impl Core {
             head.fields.remove(TRACESTATE);
         }
         head.fields.set(TRACEPARENT, &context.text())?;
-        if context.is_sampled {
-            let mut span = Box::new(Span::new(context, parent, self.began_at));
-            span.set_state(&state(&head.fields));
-            tell_request(&mut span, client, head);
-            self.trace = Some(Trace {
-                tracer: Arc::clone(tracer),
-                span,
-                method: known_method(head.method()),
-                server: None,
-            });
+        if !context.is_sampled {
+            return Ok(None);
         }
-        Ok(())
+        let mut span = Box::new(Span::new(context, parent, began_at));
+        span.set_state(&state(&head.fields));
+        tell_request(&mut span, client, head);
+        Ok(Some(Self {
+            tracer: Arc::clone(tracer),
+            span,
+            method: known_method(head.method()),
+            server: None,
+        }))
     }
 
-    /// A server is asked.
-    pub(super) fn trace_server(&mut self, server: &Arc<TargetState>) {
-        if let Some(trace) = &mut self.trace {
-            trace.server = Some(Arc::clone(server));
-        }
+    /// Notes the server that is asked.
+    pub(super) fn set_server(&mut self, server: &Arc<TargetState>) {
+        self.server = Some(Arc::clone(server));
     }
 
-    /// The exchange is over.
-    pub(super) fn finish_trace(&mut self, now: Instant) {
-        let Some(trace) = self.trace.take() else {
-            return;
-        };
-        let Trace {
+    /// Ends the span of an exchange that is over.
+    pub(super) fn finish(self, facts: &TraceFacts<'_>) {
+        let Self {
             tracer,
             mut span,
             method,
             server,
-        } = trace;
-        let status = self.log.status();
-        span.ended_at = now;
+        } = self;
+        let log = facts.log;
+        let status = log.status();
+        span.ended_at = facts.ended_at;
         span.is_error = status >= 500;
         span.number("http.response.status_code", status.into());
-        let route = self.log.report().and_then(|report| report.name.as_deref());
+        let route = log.report().and_then(|report| report.name.as_deref());
         match route {
             Some(route) => span.set_name(&format!("{method} {route}")),
             None => span.set_name(method),
         }
-        if let Some(report) = self.log.report() {
-            if let Some(route) = &report.name {
-                span.text("steppe.route", route.as_bytes());
+        let upstream = log.report().and_then(|report| report.upstream.as_deref());
+        let server = server.as_ref().map(|server| server.address());
+        for (key, value) in [
+            ("steppe.route", route),
+            ("steppe.upstream", upstream),
+            ("steppe.server", server),
+            ("steppe.filter", facts.filter),
+            ("error.type", log.reason.map(CloseReason::as_str)),
+        ] {
+            if let Some(value) = value {
+                span.text(key, value.as_bytes());
             }
-            if let Some(upstream) = &report.upstream {
-                span.text("steppe.upstream", upstream.as_bytes());
-            }
         }
-        if let Some(server) = server {
-            span.text("steppe.server", server.address().as_bytes());
-        }
-        if let Some(filter) = answered_by(self.route.as_deref(), self.answered_by) {
-            span.text("steppe.filter", filter.as_bytes());
-        }
-        let resent = self.selection.sent_again();
-        if resent > 0 {
-            span.number("http.request.resend_count", resent.into());
-        }
-        if let Some(reason) = self.log.reason {
-            span.text("error.type", reason.as_str().as_bytes());
+        if facts.resends > 0 {
+            span.number("http.request.resend_count", facts.resends.into());
         }
         tracer.end(span);
     }
 }
 
-/// The one field that says so; of several none can be believed.
+/// The parent that the one field names; of several fields none is believed.
 fn parent(fields: &FieldBlock) -> Option<TraceContext> {
     let mut values = fields.values_named(TRACEPARENT);
     let parent = TraceContext::parse(values.next()?)?;
     values.next().is_none().then_some(parent)
 }
 
-/// Whether the state that others keep of the trace can be passed on.
+/// True when the state that others keep of the trace can be passed on.
 fn has_fair_state(fields: &FieldBlock) -> bool {
     let lines = || fields.values_named(TRACESTATE);
     let bytes: usize = lines().map(<[u8]>::len).sum();
@@ -137,7 +140,7 @@ fn state(fields: &FieldBlock) -> String {
     lines.collect::<Vec<_>>().join(",")
 }
 
-/// A name of a span must not be of a client's making.
+/// The method as a span's name has it, which must not be of a client's making.
 fn known_method(method: &[u8]) -> &'static str {
     const KNOWN: [&str; 9] = [
         "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
@@ -159,10 +162,5 @@ fn tell_request(span: &mut Span, client: &ClientContext, head: &RequestHead) {
     // What a query says may be a secret.
     span.text("url.path", head.path());
     span.text("server.address", head.host());
-    let version: &[u8] = match head.version {
-        Version::Http10 => b"1.0",
-        Version::Http11 => b"1.1",
-        Version::Http2 => b"2",
-    };
-    span.text("network.protocol.version", version);
+    span.text("network.protocol.version", head.version.number().as_bytes());
 }

@@ -7,7 +7,7 @@ use steppe_config::mistakes::Mistakes;
 use steppe_config::typed::Fields;
 use steppe_http::config::keys::{filter, gateway};
 use steppe_http::config::{ErrorContent, ErrorPages, Filter, FilterKind, Gateway, Jwt};
-use steppe_http::gateway::Tls;
+use steppe_http::gateway::LoadedFiles;
 use steppe_net::tls::read;
 
 use super::problems::Problems;
@@ -54,7 +54,7 @@ fn check_filter(filter: Filter, problems: Problems<'_>) {
             filters: vec![part],
             ..Gateway::default()
         };
-        if let Err(error) = Tls::check(&gateway, Instant::now()) {
+        if let Err(error) = LoadedFiles::check(&gateway, Instant::now()) {
             problems.tell(error.cause);
         }
     }

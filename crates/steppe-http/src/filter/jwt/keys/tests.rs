@@ -235,36 +235,19 @@ fn keys_of_a_configuration_are_those_of_its_filters() {
         forward_claims: Vec::new(),
         cache_entries: 0,
     };
-    let config = |sets| config::Gateway {
-        filters: vec![
-            config::Filter {
-                name: "rules".to_owned(),
-                kind: FilterKind::Authorize(Vec::new()),
-            },
-            config::Filter {
-                name: "tokens".to_owned(),
-                kind: FilterKind::Jwt(jwt(sets)),
-            },
-        ],
-        ..config::Gateway::default()
-    };
-    let keys = JwtKeys::load(&config(vec![set])).expect("valid files");
-    let of = |filter| {
-        let keys = keys.of(filter);
-        let names = keys.iter().map(|key| (key.id.clone(), key.name));
-        names.collect::<Vec<_>>()
-    };
+    let keys = load(&jwt(vec![set])).expect("valid files");
+    let names = keys.iter().map(|key| (key.id.clone(), key.name));
     let named = |id: &str, name| (Some(id.to_owned()), name);
-    assert_eq!(of("tokens"), [named("a", "HS256"), named("b", "RS256")]);
-    assert!(of("rules").is_empty());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        [named("a", "HS256"), named("b", "RS256")]
+    );
     let empty = folder.file("empty", r#"{"keys":[]}"#);
-    let error = JwtKeys::load(&config(vec![empty]))
-        .expect_err("no key")
-        .to_string();
+    let error = load(&jwt(vec![empty])).expect_err("no key").to_string();
     assert!(error.contains("no key that verifies signatures"), "{error}");
-    let error = JwtKeys::load(&config(vec![folder.0.join("none")]));
+    let error = load(&jwt(vec![folder.0.join("none")]));
     assert!(error.is_err());
-    let error = JwtKeys::load(&config(vec![short])).expect_err("one is short");
+    let error = load(&jwt(vec![short])).expect_err("one is short");
     let says = r#"key "s\n": RSA key of 17 bits, 2048 to 8192 are allowed"#;
     assert!(error.to_string().contains(says), "{error}");
 }

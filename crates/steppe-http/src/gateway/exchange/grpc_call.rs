@@ -1,37 +1,37 @@
-//! What an exchange that is a call of gRPC learns of how it ends.
+//! The end of an exchange that is a call of gRPC, for its client and for the counts of calls.
 
 use crate::field::{FieldBlock, FieldId};
 use crate::gateway::client::ClientContext;
 use crate::grpc::{self, Code, Dialect};
-use crate::head::{ContentLength, RequestHead, ResponseHead, Version};
+use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::metrics::Called;
 
-/// A call in flight.
+/// A call of gRPC in flight.
 #[derive(Debug)]
-pub(super) struct Call {
-    /// What its client speaks.
+pub(super) struct GrpcCall {
+    /// The dialect of its client.
     pub(super) dialect: Dialect,
     /// `None`: it was counted, or passes as it is in another dialect.
     called: Option<Called>,
-    /// What its server has said.
-    told: Option<Code>,
-    /// What the gateway has told its client instead.
-    refused: Option<Code>,
-    /// Its client reads trailers.
+    /// The last status of its server.
+    server_code: Option<Code>,
+    /// The status that the gateway gave its client instead.
+    refusal_code: Option<Code>,
+    /// The client reads trailers.
     reads_trailers: bool,
-    /// Its response has begun, and ends with trailers.
+    /// The response has begun, and ends with trailers.
     ends_with_trailers: bool,
 }
 
-impl Call {
-    /// Of the request `head`, if it is one.
+impl GrpcCall {
+    /// The call that the request `head` is, if it is one.
     pub(super) fn begin(client: &ClientContext, head: &RequestHead) -> Option<Self> {
         let mut call = Self {
             dialect: Dialect::of(head)?,
             called: None,
-            told: None,
-            refused: None,
-            reads_trailers: head.version == Version::Http2 || head.takes_trailers,
+            server_code: None,
+            refusal_code: None,
+            reads_trailers: head.version.carries_trailers() || head.takes_trailers,
             ends_with_trailers: false,
         };
         if call.dialect == Dialect::Grpc {
@@ -40,7 +40,7 @@ impl Call {
         Some(call)
     }
 
-    /// It is seen as a call of gRPC: how it ends can be counted.
+    /// Begins to count it: the exchange is one of gRPC from here on.
     pub(super) fn count(&mut self, client: &ClientContext, head: &RequestHead) {
         let lease = client.exchange_lease();
         self.called = Some(client.calls().begin(head.path(), lease));
@@ -48,16 +48,16 @@ impl Call {
 
     /// A server is asked.
     pub(super) fn ask(&mut self) {
-        self.told = None;
+        self.server_code = None;
         self.ends_with_trailers = false;
     }
 
-    /// What its server has said so far.
-    pub(super) fn told(&self) -> Option<Code> {
-        self.told
+    /// The last status of its server.
+    pub(super) fn server_code(&self) -> Option<Code> {
+        self.server_code
     }
 
-    /// Its server has answered with this head.
+    /// Sees the head of the server's response.
     pub(super) fn answered(&mut self, head: &ResponseHead) {
         self.see(&head.fields);
         let mut media_types = head.fields.values(FieldId::ContentType);
@@ -80,22 +80,22 @@ impl Call {
         self.ends_with_trailers && reads
     }
 
-    /// Its server has sent these fields, as a head or as trailers.
+    /// Sees fields of the server's, a head's or trailers.
     pub(super) fn see(&mut self, fields: &FieldBlock) {
-        self.told = grpc::status(fields).or(self.told);
+        self.server_code = grpc::status(fields).or(self.server_code);
     }
 
-    /// Its client is told of an error of the gateway's.
+    /// Notes the status that the gateway gives its client.
     pub(super) fn refuse(&mut self, code: Code) {
-        self.refused = Some(code);
+        self.refusal_code = Some(code);
     }
 
-    /// Counts it. `cut` is what it is to its client if its response was; `status` is HTTP's.
+    /// Counts it. `cut` is the status of a response that was cut; `status` is HTTP's.
     pub(super) fn finish(&mut self, client: &ClientContext, cut: Option<Code>, status: u16) {
-        let said = cut.or(self.refused).or(self.told);
+        let said = cut.or(self.refusal_code).or(self.server_code);
         let code = said.unwrap_or_else(|| Code::of(status, None));
         if let Some(called) = self.called.take() {
-            client.calls().ended(called, code, self.told);
+            client.calls().ended(called, code, self.server_code);
         }
     }
 }

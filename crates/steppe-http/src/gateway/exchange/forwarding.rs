@@ -1,0 +1,404 @@
+//! The stage in which a request is answered: by a server, one attempt after the other, or by a response made here.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+
+use super::env::Env;
+use super::relaying::Relaying;
+use super::request::End;
+use super::retry::{self, Ended, Next};
+use super::routed::Routed;
+use super::standing::Standing;
+use super::tunneling::Tunneling;
+use crate::due::Due;
+use crate::error::GatewayError;
+use crate::exchange::Downstream;
+use crate::files::FileResponder;
+use crate::filter::{Author, Serve};
+use crate::gateway::attempt::Attempt;
+use crate::gateway::snapshot::RouteTarget;
+use crate::guest::GuestRequest;
+use crate::head::RequestHead;
+use crate::local::Local;
+use crate::metrics::CloseReason;
+use crate::relay::Relayed;
+use crate::respond::{Respond, Responding};
+use crate::upstream::{Call, Selection};
+
+/// A request that is being answered.
+pub(super) struct Forwarding {
+    routed: Routed,
+    attempt: Attempting,
+}
+
+enum Attempting {
+    /// A connection to a server is being established, in a box: most requests find one that is there.
+    Connecting(Pin<Box<dyn Future<Output = Connected>>>),
+    /// The request and its response go from side to side.
+    Relaying(Relaying),
+    /// The last attempt is over.
+    Over,
+}
+
+/// The outcome of connecting, with what the future had meanwhile.
+struct Connected {
+    selection: Selection,
+    head: RequestHead,
+    call: Result<Call, GatewayError>,
+}
+
+/// The author of the answer to a request that its filters let pass, or not.
+pub(super) enum AnswerFrom {
+    /// The target of the route.
+    Target,
+    /// The node, or one of its filters.
+    Gateway(Respond),
+    /// A filter that has a response, or gets one from somewhere.
+    Filter(Serve),
+}
+
+/// An error that ends an exchange.
+pub(super) enum Failed {
+    /// Nothing of a response is out: the client can be answered.
+    Unanswered(GatewayError),
+    /// The response was cut.
+    Cut(GatewayError, Cut),
+}
+
+/// The point at which a response was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Its head is out, and its content has not ended: trailers can follow.
+    InContent,
+    /// Elsewhere.
+    Elsewhere,
+}
+
+impl From<GatewayError> for Failed {
+    fn from(error: GatewayError) -> Self {
+        Self::Unanswered(error)
+    }
+}
+
+impl Forwarding {
+    /// A request without an attempt.
+    pub(super) fn new(routed: Routed) -> Self {
+        let attempt = Attempting::Over;
+        Self { routed, attempt }
+    }
+
+    /// Begins the first attempt.
+    ///
+    /// # Errors
+    /// The error that the client is answered with.
+    pub(super) fn begin<D>(
+        &mut self,
+        head: RequestHead,
+        from: AnswerFrom,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<(), GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        let routed = &mut self.routed;
+        self.attempt = match from {
+            AnswerFrom::Target => Attempting::first(routed, head, env)?,
+            AnswerFrom::Gateway(respond) => {
+                Attempting::respond(routed, &head, Answer::of(&respond), env)?
+            }
+            AnswerFrom::Filter(serve) => {
+                env.journal.log.served_from = Some(serve.from);
+                // It is not sent anywhere.
+                routed.replay.forget();
+                Attempting::local(routed, Attempt::Served(Local(serve.by)), env)?
+            }
+        };
+        Ok(())
+    }
+
+    /// The request.
+    pub(super) fn routed(&self) -> &Routed {
+        &self.routed
+    }
+
+    /// The earliest moment at which waiting ends.
+    pub(super) fn due(&self) -> Option<Due> {
+        match &self.attempt {
+            Attempting::Connecting(_) => Due::total(self.routed.timeouts.total_at),
+            Attempting::Relaying(relaying) => relaying.due(),
+            Attempting::Over => None,
+        }
+    }
+
+    /// True while the relay looks after the client, and shows that it leaves.
+    pub(super) fn reads_client(&self) -> bool {
+        matches!(self.attempt, Attempting::Relaying(_))
+    }
+
+    /// Ready when the exchange is over.
+    pub(super) fn poll<D>(&mut self, env: &mut Env<'_, '_, D>) -> Poll<Result<End, Failed>>
+    where
+        D: Downstream + ?Sized,
+    {
+        loop {
+            match &mut self.attempt {
+                Attempting::Connecting(connecting) => {
+                    let connected = ready!(connecting.as_mut().poll(env.cx));
+                    self.routed.selection = connected.selection;
+                    let (call, head) = (connected.call?, connected.head);
+                    self.attempt = Attempting::send(&mut self.routed, head, call, env)?;
+                }
+                Attempting::Relaying(relaying) => {
+                    let relayed = ready!(relaying.poll(&mut self.routed, env));
+                    if let Some(end) = self.attempt_ended(&relayed, env)? {
+                        return Poll::Ready(Ok(end));
+                    }
+                }
+                Attempting::Over => return Poll::Ready(Ok(End::Aborted)),
+            }
+        }
+    }
+
+    /// An attempt is over, and perhaps the exchange: gives its end, or begins another attempt.
+    fn attempt_ended<D>(
+        &mut self,
+        relayed: &Result<Relayed, GatewayError>,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Option<End>, Failed>
+    where
+        D: Downstream + ?Sized,
+    {
+        let attempt = std::mem::replace(&mut self.attempt, Attempting::Over);
+        let Attempting::Relaying(relaying) = attempt else {
+            return Ok(Some(End::Aborted));
+        };
+        let Relaying {
+            attempt,
+            relay,
+            standing,
+            ..
+        } = relaying;
+        if let Attempt::Call(call) = attempt {
+            let standing = Standing {
+                is_client_late: relay.is_client_late(env.now),
+                ..standing
+            };
+            let ended = Ended {
+                call,
+                relayed,
+                standing,
+                now: env.now,
+            };
+            if let Some(next) = retry::next(ended, &mut self.routed, &mut env.journal.log) {
+                env.journal.resends = self.routed.selection.sent_again();
+                self.attempt = Attempting::again(&mut self.routed, next, env)?;
+                return Ok(None);
+            }
+        }
+        match relayed {
+            Ok(Relayed::Tunnel) => Ok(Some(End::Tunnel)),
+            Ok(Relayed::Response) => Ok(Some(End::Response)),
+            // Part of the response is out: a cut connection is all that can tell the client. A call of gRPC can be told
+            // more.
+            Err(error) if relay.has_response_begun() && !env.down.retract() => {
+                let cut = match relay.is_response_open() {
+                    true => Cut::InContent,
+                    false => Cut::Elsewhere,
+                };
+                Err(Failed::Cut(*error, cut))
+            }
+            Err(error) => Err(Failed::Unanswered(*error)),
+        }
+    }
+
+    /// Leaves the stage where the response made a tunnel of the exchange, which holds no route.
+    pub(super) fn into_tunnel(self) -> Result<Tunneling, Self> {
+        let Self { routed, attempt } = self;
+        match attempt {
+            Attempting::Relaying(Relaying {
+                attempt: Attempt::Call(call),
+                relay,
+                standing,
+                ..
+            }) if standing.is_tunnel => Ok(Tunneling::new(relay, call.into_tunnel())),
+            attempt => Err(Self { routed, attempt }),
+        }
+    }
+
+    /// True once the response has made a tunnel of the exchange.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(&self.attempt, Attempting::Relaying(relaying) if relaying.standing.is_tunnel)
+    }
+}
+
+/// A response of the configuration's or of a filter's words, and its author.
+struct Answer<'a> {
+    respond: &'a Respond,
+    author: Author,
+}
+
+impl<'a> Answer<'a> {
+    fn of(respond: &'a Respond) -> Self {
+        let author = Author::Gateway;
+        Self { respond, author }
+    }
+
+    fn of_upstream(respond: &'a Respond) -> Self {
+        let author = Author::Upstream;
+        Self { respond, author }
+    }
+}
+
+impl Attempting {
+    /// The first attempt at the target of the route.
+    fn first<D>(
+        routed: &mut Routed,
+        head: RequestHead,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Self, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        let route = Rc::clone(&routed.route);
+        match &route.target {
+            RouteTarget::Servers(pool) => {
+                let is_admitted = pool.admits(&mut routed.selection, env.now);
+                match &route.fallback {
+                    _ if is_admitted => Self::checkout(routed, head, env),
+                    Some(respond) => {
+                        Self::respond(routed, &head, Answer::of_upstream(respond), env)
+                    }
+                    None => Err(GatewayError::upstream(CloseReason::CircuitOpen, 503)),
+                }
+            }
+            RouteTarget::Respond(respond) => {
+                Self::respond(routed, &head, Answer::of_upstream(respond), env)
+            }
+            RouteTarget::Files(served) => {
+                let responder = FileResponder::new(head, served, &route.lease)?;
+                Self::local(routed, Attempt::Files(Box::new(Local(responder))), env)
+            }
+            RouteTarget::Redirect(redirect) => {
+                let respond = redirect.answer(&head)?;
+                Self::respond(routed, &head, Answer::of(&respond), env)
+            }
+            RouteTarget::Guest(guest, resource) => {
+                let visit = guest.receive(GuestRequest {
+                    resource,
+                    head,
+                    client: routed.client,
+                    lease: &route.lease,
+                    ends_at: routed.timeouts.total_at,
+                })?;
+                Self::local(routed, Attempt::Guest(visit), env)
+            }
+        }
+    }
+
+    /// Another attempt, as `next` says.
+    fn again<D>(
+        routed: &mut Routed,
+        next: Next,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Self, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        match next {
+            Next::Another(head) => Self::checkout(routed, head, env),
+            Next::Same(head, server) => {
+                let mut selection = std::mem::take(&mut routed.selection);
+                let ends = routed.ends(env.client);
+                Ok(Self::Connecting(Box::pin(async move {
+                    let call = server.connect(&mut selection, ends).await;
+                    Connected {
+                        selection,
+                        head,
+                        call,
+                    }
+                })))
+            }
+        }
+    }
+
+    /// An attempt at the server whose turn it is.
+    fn checkout<D>(
+        routed: &mut Routed,
+        head: RequestHead,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Self, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        let route = Rc::clone(&routed.route);
+        let Some(pool) = route.pool() else {
+            return Err(GatewayError::upstream(CloseReason::ConnectFailed, 503));
+        };
+        if let Some(call) = Call::checkout(pool, &mut routed.selection, env.now)? {
+            return Self::send(routed, head, call, env);
+        }
+        let mut selection = std::mem::take(&mut routed.selection);
+        let (pool, ends) = (Rc::clone(pool), routed.ends(env.client));
+        Ok(Self::Connecting(Box::pin(async move {
+            let call = Call::connect(pool, &mut selection, ends).await;
+            Connected {
+                selection,
+                head,
+                call,
+            }
+        })))
+    }
+
+    /// Sends the request to a server.
+    fn send<D>(
+        routed: &mut Routed,
+        mut head: RequestHead,
+        mut call: Call,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Self, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        routed.check_time(env.now)?;
+        if env.journal.call.is_some() {
+            routed.shorten_timeout(&mut head, env.now)?;
+        }
+        call.start(&head, &routed.route.lease, env.now)?;
+        routed.replay.keep_head(head);
+        env.journal.asked(call.server());
+        Self::local(routed, Attempt::Call(call), env)
+    }
+
+    /// Answers with `answer`.
+    fn respond<D>(
+        routed: &mut Routed,
+        head: &RequestHead,
+        answer: Answer<'_>,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Self, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        let responding = Responding::new(answer.respond, head.method(), &routed.route.lease)?;
+        let attempt = Attempt::Respond(Local(responding), answer.author);
+        Self::local(routed, attempt, env)
+    }
+
+    /// Relays from `attempt`, whose request has started.
+    fn local<D>(
+        routed: &mut Routed,
+        attempt: Attempt,
+        env: &mut Env<'_, '_, D>,
+    ) -> Result<Self, GatewayError>
+    where
+        D: Downstream + ?Sized,
+    {
+        routed.check_time(env.now)?;
+        if let Some(call) = &mut env.journal.call {
+            call.ask();
+        }
+        routed.replay.rewind();
+        Ok(Self::Relaying(Relaying::new(attempt, routed, env)))
+    }
+}
