@@ -69,7 +69,7 @@ pub use transform::{TransformFilter, rewrite_json};
 /// One filter of a configuration. Shared by all workers, so its state is atomics or
 /// nothing.
 ///
-/// What is called when, for each exchange:
+/// Order of calls, for each exchange:
 /// 1. [`Filter::begin`] once, after every filter before it let the request pass.
 /// 2. [`Filter::request_trailers`], if the request has trailers.
 /// 3. [`Filter::response`] once, with the final head; not if an attempt fails
@@ -80,7 +80,7 @@ pub trait Filter: fmt::Debug + Send + Sync {
     /// Sees a request's head before it is forwarded.
     ///
     /// # Errors
-    /// What the client is refused with.
+    /// The error that the client is refused with.
     fn begin(&self, about: &About<'_>, head: &mut RequestHead) -> Result<Step, GatewayError>;
 
     /// Sees the request's trailers before they are forwarded.
@@ -89,7 +89,7 @@ pub trait Filter: fmt::Debug + Send + Sync {
     /// Sees a response's head before it is sent.
     ///
     /// # Errors
-    /// What the client is refused with instead.
+    /// The error that the client is refused with instead.
     fn response(&self, _head: &mut ResponseHead) -> Result<(), GatewayError> {
         Ok(())
     }
@@ -117,7 +117,7 @@ pub trait Filter: fmt::Debug + Send + Sync {
     }
 }
 
-/// What is known of an exchange when its filters begin.
+/// The facts of an exchange when its filters begin.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     /// The client, as far as trusted proxies vouch for it.
@@ -126,21 +126,21 @@ pub struct About<'a> {
     pub listener: &'a ListenAddress,
     /// The name of the route.
     pub route: &'a str,
-    /// What memory of the exchange is charged to.
+    /// The lease of the exchange's memory.
     pub lease: &'a Lease,
-    /// Whom it is from, as far as filters before this one found out.
+    /// The identity of its sender, as far as filters before this one found it out.
     pub identity: &'a Identity,
     /// The worker's pool of the upstream that the filter asks, where it asks one.
     pub pool: Option<&'a Rc<Pool>>,
     /// The scheme that its client asked by: `http` or `https`.
     pub scheme: &'a str,
-    /// What stands behind this filter on its route.
+    /// The rest of the route behind this filter.
     pub behind: &'a dyn MakeBehind,
     /// The time.
     pub now: Instant,
 }
 
-/// What stands behind a filter on its route: the filters after it, and who answers there.
+/// The rest of a route behind a filter: the filters after it, and the target.
 pub trait Behind: fmt::Debug {
     /// Has them answer `head` in an exchange of its own, which goes on whatever becomes of the one that
     /// the filter saw. `down` is its client.
@@ -152,28 +152,28 @@ pub trait Behind: fmt::Debug {
 
 /// Makes a [`Behind`] for who needs one: most exchanges don't.
 pub trait MakeBehind: fmt::Debug {
-    /// It, for as long as it is kept.
+    /// The rest of the route, for as long as it is kept.
     fn make(&self) -> Rc<dyn Behind>;
 }
 
-/// What a filter makes of a request.
+/// A filter's decision on a request.
 #[derive(Debug)]
 pub enum Step {
-    /// It passes.
+    /// The request passes.
     Continue,
-    /// It passes once this state is [ready](ExchangeFilter::poll_ready), which then sees
+    /// The request passes once this state is [ready](ExchangeFilter::poll_ready), which then sees
     /// the rest of the exchange.
     Attach(Box<dyn ExchangeFilter>),
-    /// It is answered here.
+    /// The filter answers it.
     Respond(Respond),
-    /// It is answered here, with content that may still be on its way. Only the filters before this one
+    /// The filter answers it, with content that may still be on its way. Only the filters before this one
     /// see the response.
     Serve(Serve),
 }
 
 /// A response that a filter has, or gets from somewhere.
 pub struct Serve {
-    /// What gives it.
+    /// The responder that gives it.
     pub by: Box<dyn Responder>,
     /// Where it is from, for the access log.
     pub from: ServedFrom,
@@ -182,13 +182,13 @@ pub struct Serve {
 /// Where a cache has a response from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedFrom {
-    /// It was stored, and fresh.
+    /// A stored response that is fresh.
     Hit,
-    /// It was stored, and stale.
+    /// A stored response that is stale.
     Stale,
-    /// It was stored, and its server said that it still holds.
+    /// A stored response that its server has validated.
     Revalidated,
-    /// Its server, just now.
+    /// The server, just now.
     Miss,
 }
 
@@ -211,7 +211,7 @@ impl fmt::Debug for Serve {
     }
 }
 
-/// How many entries of `bytes` each a table of a filter has, `wanted` of them where the budget has room, and
+/// The number of entries of `bytes` each that a table of a filter has, `wanted` of them where the budget has room, and
 /// what they are charged: else half as many, and again, down to `least`, which it has anyway.
 fn table_of(
     account: &Account,
@@ -245,18 +245,18 @@ fn respond_with(status: u16, text: &str, mut fields: Vec<(String, String)>) -> R
     }
 }
 
-/// What a filter makes of a request that it let wait.
+/// A filter's decision on a request that it let wait.
 #[derive(Debug)]
 pub enum Ready {
-    /// It passes.
+    /// The request passes.
     Continue,
-    /// It is answered here.
+    /// The filter answers it.
     Respond(Respond),
     /// As [`Step::Serve`].
     Serve(Serve),
 }
 
-/// Whose a response is.
+/// The author of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
     /// A filter's or a folder's of this node.
@@ -270,13 +270,13 @@ pub enum Author {
 pub struct WholeContent {
     /// `None`: there is none.
     pub content: Option<Chunk>,
-    /// What follows it.
+    /// The trailers behind it.
     pub trailers: Option<FieldBlock>,
 }
 
 /// The state of a filter for one exchange.
 ///
-/// What is called when:
+/// Order of calls:
 /// 1. While it [wants content](ExchangeFilter::wants_content), it is given all of the request's,
 ///    by [`ExchangeFilter::put_content`].
 ///    [`ExchangeFilter::poll_ready`] until it is ready. The client may leave
@@ -298,12 +298,12 @@ pub trait ExchangeFilter: fmt::Debug {
     /// Takes a part of the request's content.
     ///
     /// # Errors
-    /// What the client is refused with.
+    /// The error that the client is refused with.
     fn put_content(&mut self, _part: Part) -> Result<(), GatewayError> {
         Ok(())
     }
 
-    /// What the content that it was given becomes; the head's length is that of it.
+    /// The content that it makes of the one that it was given; the head has its length.
     fn take_content(&mut self) -> Option<WholeContent> {
         None
     }
@@ -311,7 +311,7 @@ pub trait ExchangeFilter: fmt::Debug {
     /// Ready when the request may go on.
     ///
     /// # Errors
-    /// What the client is refused with.
+    /// The error that the client is refused with.
     fn poll_ready(
         &mut self,
         _cx: &mut Context<'_>,
@@ -323,7 +323,7 @@ pub trait ExchangeFilter: fmt::Debug {
     /// Learns whose the response is, right before it sees its head.
     fn written_by(&mut self, _author: Author) {}
 
-    /// What the client is told in place of a word about `status`, with which the exchange is refused.
+    /// The page in place of a word about `status`, with which the exchange is refused.
     fn page(&self, _status: u16) -> Option<Arc<Page>> {
         None
     }
@@ -331,7 +331,7 @@ pub trait ExchangeFilter: fmt::Debug {
     /// Sees a response's head before it is sent.
     ///
     /// # Errors
-    /// What the client is refused with instead.
+    /// The error that the client is refused with instead.
     fn response(&mut self, _head: &mut ResponseHead) -> Result<(), GatewayError> {
         Ok(())
     }
@@ -345,13 +345,13 @@ pub trait ExchangeFilter: fmt::Debug {
     /// The first of the content is there: the head that was held goes on.
     fn release_head(&mut self, _head: &mut ResponseHead) {}
 
-    /// What rewrites the request's content. Such a request is sent to one server only. Its
+    /// The transform of the request's content. Such a request is sent to one server only. Its
     /// head's length must be set to what the content becomes.
     fn request_body(&mut self) -> Option<&mut dyn BodyTransform> {
         None
     }
 
-    /// What rewrites the response's content. Its head's length must be set to what the
+    /// The transform of the response's content. Its head's length must be set to what the
     /// content becomes.
     fn response_body(&mut self) -> Option<&mut dyn BodyTransform> {
         None
@@ -360,7 +360,7 @@ pub trait ExchangeFilter: fmt::Debug {
 
 /// Rewrites content piece by piece.
 ///
-/// What is called when:
+/// Order of calls:
 /// 1. [`BodyTransform::poll_part`] at any time until it gave the end; before anything
 ///    was put it is ready with `None`.
 /// 2. [`BodyTransform::put`] first, and whenever `poll_part` was ready with `None`.
@@ -369,14 +369,14 @@ pub trait BodyTransform {
     /// Takes a part over.
     ///
     /// # Errors
-    /// What the exchange fails with.
+    /// The error that the exchange fails with.
     fn put(&mut self, part: Part) -> Result<(), GatewayError>;
 
     /// The next part that goes on; `None` when another must be put first. `Pending`
     /// when it waits for budget, of `lease`.
     ///
     /// # Errors
-    /// What the exchange fails with.
+    /// The error that the exchange fails with.
     fn poll_part(
         &mut self,
         cx: &mut Context<'_>,
@@ -387,7 +387,7 @@ pub trait BodyTransform {
     /// where more is waited for a little longer: then it wakes the task.
     ///
     /// # Errors
-    /// What the exchange fails with.
+    /// The error that the exchange fails with.
     fn poll_paused(
         &mut self,
         _cx: &mut Context<'_>,

@@ -49,13 +49,13 @@ pub use listener::ListenerSettings;
 pub use tls::LoadedFiles;
 pub use worker::{Intake, serve};
 
-/// What all workers serve: immutable, but for counts.
+/// The snapshot that all workers serve: immutable, but for counts.
 pub struct Gateway {
     config: config::Gateway,
     shared: Shared,
     router: Router,
     filters: Vec<Arc<dyn Filter>>,
-    /// What is known of servers, by upstream; `None` where responses are made here.
+    /// The state of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
     listeners: Vec<Arc<ListenerCount>>,
@@ -64,15 +64,15 @@ pub struct Gateway {
     metrics: Arc<Generation>,
 }
 
-/// What all snapshots share.
+/// Everything that all snapshots share.
 #[derive(Clone)]
 struct Shared {
     node: Account,
     names: Names,
     buffers: Arc<SocketBuffers>,
-    /// What is known of servers, of the configuration in force.
+    /// The state of servers, of the configuration in force.
     upstreams: Arc<Upstreams>,
-    /// Those that there are.
+    /// The caches that there are.
     caches: Arc<Caches>,
     metrics: Arc<HttpMetrics>,
     observers: Observers,
@@ -83,15 +83,15 @@ struct Shared {
     clients: Clients,
 }
 
-/// What a gateway takes from its node.
+/// Everything that a gateway takes from its node.
 pub struct GatewayContext<'a> {
     /// Everything is charged below it.
     pub budget: &'a Budget,
     /// Resolves names of servers.
     pub names: &'a Names,
-    /// What it counts.
+    /// The metrics.
     pub metrics: Arc<HttpMetrics>,
-    /// They are told of exchanges.
+    /// Logs and traces of exchanges.
     pub observers: Observers,
     /// The protocols of servers.
     pub codecs: UpstreamCodecs,
@@ -99,11 +99,11 @@ pub struct GatewayContext<'a> {
     pub guests: Guests,
 }
 
-/// What each part of the gateway is charged to.
+/// The accounts of the gateway's parts.
 struct Accounts {
     access: Account,
     exchanges: Account,
-    /// What filters keep for all exchanges.
+    /// Memory that filters keep for all exchanges.
     filters: Account,
     probes: Account,
     listeners: Vec<Account>,
@@ -233,7 +233,7 @@ impl Gateway {
         self.filters.iter().for_each(|filter| filter.sweep());
     }
 
-    /// What is known of servers: for admin and metrics.
+    /// The state of servers, for admin and metrics.
     /// Snapshots that follow have the same.
     #[must_use]
     pub fn upstreams(&self) -> &Arc<Upstreams> {
@@ -286,7 +286,7 @@ impl Gateway {
     /// Reads the files that `config` names, which is to follow. Listeners that stay keep their tickets.
     ///
     /// # Errors
-    /// What is wrong with a file, and which key names it.
+    /// A file can't be used; the error names the key.
     pub fn load(&self, config: &config::Gateway, now: Instant) -> Result<LoadedFiles, FileError> {
         LoadedFiles::load(config, |address| self.listener_tls(address), now)
     }
@@ -302,7 +302,7 @@ impl Gateway {
         filters.filter_map(|(config, filter)| Some((&*config.name, filter.limits()?)))
     }
 
-    /// What it was told to do.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &config::Gateway {
         &self.config

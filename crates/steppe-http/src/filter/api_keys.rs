@@ -31,9 +31,9 @@ pub struct ApiKeysFilter {
 /// Why a request does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// It has no key.
+    /// The request has no key.
     Missing,
-    /// Its key is none of the file.
+    /// The key of the request is none of the file.
     Unknown,
     /// Two keys in one place.
     Malformed,

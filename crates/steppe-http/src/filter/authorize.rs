@@ -35,12 +35,12 @@ struct Caller<'a> {
     api_key: Option<&'a str>,
 }
 
-/// What a list of rules makes of a request.
+/// The verdict of a list of rules on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Verdict<'a> {
     /// The rule that decides, and its number from 0. `None`: none is for the request.
     rule: Option<(usize, &'a Rule)>,
-    /// What it lacks. `None`: nothing, it passes.
+    /// The condition that the request does not meet. `None`: it passes.
     lacks: Option<Lacks<'a>>,
 }
 
@@ -61,7 +61,7 @@ enum Lacks<'a> {
     ApiKey,
 }
 
-/// What `rules` make of a request of this caller.
+/// The verdict of `rules` on a request of this caller.
 fn judge<'a>(rules: &'a [Rule], head: &RequestHead, caller: Caller<'_>) -> Verdict<'a> {
     let rule = rules
         .iter()
@@ -122,7 +122,7 @@ fn is_for(rule: &Rule, head: &RequestHead) -> bool {
         && rule.path.as_ref().is_none_or(is_path)
 }
 
-/// What a request of this caller lacks for a rule that is for it.
+/// The condition of a matching rule that a request of this caller does not meet.
 fn lacks<'a>(rule: &'a Rule, Caller { token, api_key }: Caller<'_>) -> Option<Lacks<'a>> {
     if rule.denies {
         return Some(Lacks::Mercy);

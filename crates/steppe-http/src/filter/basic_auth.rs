@@ -36,7 +36,7 @@ use crate::respond::Respond;
 /// Passes requests of known users, and says who they are from.
 pub struct BasicAuthFilter(Arc<Checker>);
 
-/// What checks passwords.
+/// The checker of passwords.
 struct Checker {
     config: BasicAuth,
     users: Arc<UserList>,

@@ -42,11 +42,11 @@ pub struct CompressFilter(Arc<Shared>);
 struct Shared {
     config: Compress,
     contexts: Arc<Contexts>,
-    /// What the length of padding is taken from. `None`: there is no padding.
+    /// The key that the length of padding follows from. `None`: there is no padding.
     key: Option<hmac::Key>,
 }
 
-/// What is known of one exchange.
+/// The state of one exchange.
 #[derive(Debug)]
 struct Compressing {
     shared: Arc<Shared>,
@@ -56,7 +56,7 @@ struct Compressing {
     has_weak: bool,
     /// Why this client's response is not compressed, whatever it is.
     refused: Option<Uncompressed>,
-    /// Who asks, as filters before this one and behind it find out, where that matters.
+    /// The client's identity, as filters before this one and behind it find out, where that matters.
     identity: Option<Identity>,
     body: Option<Box<Body>>,
     meter: Option<Rc<FilterMetrics>>,
@@ -151,7 +151,7 @@ impl Compressing {
         Ok(None)
     }
 
-    /// What compresses content in that manner; `None` where the budget has no room for it.
+    /// The compressor of that manner; `None` where the budget has no room for it.
     fn encoders(&self, manner: &Manner) -> Option<Encoders> {
         let Manner { coding, length, .. } = *manner;
         let contexts = &self.shared.contexts;
@@ -222,7 +222,7 @@ fn never(
     is_small.then_some(Uncompressed::Small)
 }
 
-/// How long the content is, or would be.
+/// The length of the content, or of the content that a HEAD asks about.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn known_length(head: &ResponseHead, is_to_head: bool) -> Option<u64> {
     match head.length {

@@ -35,7 +35,7 @@ struct Shared {
     pages: Vec<(Statuses, Arc<Page>)>,
 }
 
-/// What is known of one exchange.
+/// The state of one exchange.
 #[derive(Debug)]
 struct Watching {
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ struct Watching {
 #[derive(Debug)]
 struct Replacing {
     page: Option<Chunk>,
-    /// What came of the other content, in bytes; `None`: nothing yet.
+    /// Bytes of the other content that came; `None`: none yet.
     discarded: Option<usize>,
     is_over: bool,
 }

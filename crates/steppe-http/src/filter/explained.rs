@@ -21,9 +21,9 @@ pub struct Judgment {
 pub enum FilterVerdict {
     /// The request passes.
     Passes,
-    /// It may answer; here it is taken to pass.
+    /// The filter may answer; the request is taken to pass.
     Depends,
-    /// It answers with this status.
+    /// The filter answers with this status.
     Answers(u16),
 }
 
@@ -60,7 +60,7 @@ impl Judgment {
 /// The judgment of a filter that sees the request as a gateway would show it.
 ///
 /// # Errors
-/// What the client is refused with.
+/// The error that the client is refused with.
 pub fn by_beginning(
     filter: &dyn Filter,
     about: &About<'_>,

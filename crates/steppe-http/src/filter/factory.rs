@@ -16,7 +16,7 @@ use crate::head::RequestHead;
 
 /// One filter of a configuration, before it is built.
 ///
-/// What is called when:
+/// Order of calls:
 /// 1. [`FilterFactory::load`] on the control thread, at each start, check and reload.
 /// 2. [`FilterFactory::build`] once a configuration is in force. A filter without files whose configuration a reload
 ///    did not change stays as it is.
@@ -30,7 +30,7 @@ pub trait FilterFactory: fmt::Debug + Send + Sync {
     /// Reads the files that the configuration of the filter `name` names.
     ///
     /// # Errors
-    /// What is wrong with a file, and which key names it.
+    /// A file can't be used; the error names the key.
     fn load(&self, _name: &str) -> Result<FilterFiles, FileError> {
         Ok(FilterFiles::default())
     }
@@ -42,7 +42,7 @@ pub trait FilterFactory: fmt::Debug + Send + Sync {
     /// by what no command can know.
     ///
     /// # Errors
-    /// What the client is refused with.
+    /// The error that the client is refused with.
     fn explain(
         &self,
         filter: &dyn Filter,

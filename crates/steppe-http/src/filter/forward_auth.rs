@@ -1,6 +1,6 @@
 //! `forward-auth`: another service decides about each request.
 //!
-//! It is asked by a GET that names the request, over connections of the worker's own pool. What it answers
+//! The service is asked by a GET that names the request, over connections of the worker's own pool. What it answers
 //! with 2xx passes; any other answer is the client's. It fails closed: where there is no answer, the client
 //! gets the error.
 //!
@@ -41,7 +41,7 @@ struct Asking {
     identity: Identity,
 }
 
-/// What the service is asked, and how.
+/// The question to the service.
 struct Question {
     config: Arc<ForwardAuth>,
     pool: Rc<Pool>,
@@ -51,7 +51,7 @@ struct Question {
     began_at: Instant,
 }
 
-/// What it says.
+/// The service's answer.
 enum Answer {
     /// The request passes, with these fields.
     Pass(Vec<(String, Vec<u8>)>),
@@ -69,7 +69,7 @@ impl ForwardAuthFilter {
     /// The GET that names a request.
     fn question(&self, head: &RequestHead, lease: &Lease) -> Result<RequestHead, GatewayError> {
         const HOST: &[u8] = b"localhost";
-        /// What the node vouches for.
+        /// Fields that the node vouches for.
         const ALWAYS: [&[u8]; 4] = [
             b"x-forwarded-for",
             b"x-forwarded-proto",
@@ -252,7 +252,7 @@ impl Question {
     }
 }
 
-/// What comes of `asked` in time.
+/// The outcome of `asked` in time.
 async fn within<T>(
     ends_at: Instant,
     asked: impl Future<Output = Result<T, GatewayError>>,

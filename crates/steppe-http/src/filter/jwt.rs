@@ -79,7 +79,7 @@ struct Waiting {
 /// Why a request does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// It has no token: it is told nothing more (RFC 6750 §3.1).
+    /// The request has no token: its client is told nothing more (RFC 6750 §3.1).
     Missing,
     /// Two tokens, or one that is none.
     Malformed,

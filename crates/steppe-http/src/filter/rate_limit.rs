@@ -50,7 +50,7 @@ pub struct RateLimitFilter {
     in_flight: Option<Arc<InFlight>>,
     hasher: RandomState,
     epoch: OnceLock<Instant>,
-    /// What tables and questions are charged; less where the budget had no room.
+    /// The charge of tables and questions; less where the budget had no room.
     _charges: [Option<Reservation>; 3],
 }
 
@@ -66,14 +66,14 @@ struct Rated {
 
 /// A request of a key is on its way.
 struct Limited {
-    /// What the store was asked, about the key of this hash at this time.
+    /// The question to the store, about the key of this hash at this time.
     asked: Option<(oneshot::Receiver<Answer>, u64, u64)>,
     rate: Option<Arc<Rated>>,
-    /// It is one of those that are in flight until it is over.
+    /// The request's place among those in flight, until it is over.
     _place: Option<Place>,
 }
 
-/// What requests are told apart by.
+/// The key that requests are told apart by.
 #[derive(Hash)]
 enum Key<'a> {
     Network(u8, u128),

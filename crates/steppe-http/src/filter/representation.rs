@@ -1,4 +1,4 @@
-//! What a head says of content whose bytes a filter changes.
+//! Fields of a head that describe content whose bytes a filter changes.
 //!
 //! Spec: RFC 9110 §8.6, §8.8; RFC 9530.
 

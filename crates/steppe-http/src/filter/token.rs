@@ -1,4 +1,4 @@
-//! Who a request is from, as far as filters found out: what `jwt` and others tell the filters after them.
+//! The identity of a request's sender, as far as filters found it out: `jwt` and others tell it to the filters after them.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,15 +12,15 @@ use steppe_mem::Reservation;
 pub struct Token {
     /// As it was sent.
     pub(super) text: Box<str>,
-    /// What it says.
+    /// The claims.
     pub(super) claims: Map<String, Value>,
     /// When it expires, in Unix seconds, leeway included.
     pub(super) ends_at: u64,
-    /// Its memory, for as long as a cache or an exchange has it.
+    /// The memory, for as long as a cache or an exchange has it.
     pub(super) charge: Option<Reservation>,
 }
 
-/// Who an exchange is from. Clones share it, for a filter whose finding takes time.
+/// The identity of an exchange's sender. Clones share it, for a filter whose finding takes time.
 #[derive(Debug, Clone, Default)]
 pub struct Identity(Rc<RefCell<Found>>);
 
@@ -32,7 +32,7 @@ struct Found {
 }
 
 impl Identity {
-    /// What its token says; `None`: it has none.
+    /// The verified token; `None`: it has none.
     #[must_use]
     pub fn token(&self) -> Option<Arc<Token>> {
         self.0.borrow().token.clone()

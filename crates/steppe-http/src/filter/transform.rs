@@ -44,11 +44,11 @@ pub struct TransformFilter {
 #[derive(Debug)]
 struct HeadEdits {
     rewrite: Vec<FieldRewrite>,
-    /// What is removed, and what is set: its lines go, and one comes.
+    /// The names whose lines go: of fields that are removed, and of those that are set.
     removed: NameSet,
-    /// What is set, then what is appended.
+    /// The lines that are set, then those that are appended.
     added: Lines,
-    /// Of these, trailers have none.
+    /// The names that trailers don't have.
     covered: NameSet,
 }
 

@@ -1,4 +1,4 @@
-//! What origins are told of the client: `Forwarded`, `X-Forwarded-*`, in place of what
+//! The client's address for origins: `Forwarded`, `X-Forwarded-*`, in place of those that
 //! came. Spec: RFC 7239.
 
 use std::cell::Cell;
@@ -16,10 +16,10 @@ use crate::head::RequestHead;
 
 const FORWARDING_LINES: usize = 4;
 
-/// What the values of the four fields usually take.
+/// Room for the values of the four fields, usually.
 const FORWARDING_BYTES: usize = 512;
 
-/// Whom a snapshot believes, and who the peer of a connection is to it.
+/// The proxies that a snapshot trusts, and the peer of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forwarded<'a> {
     peer: &'a Peer,
@@ -37,7 +37,7 @@ impl<'a> Forwarded<'a> {
         }
     }
 
-    /// Who the client is, as far as trusted proxies vouch for it.
+    /// The client, as far as trusted proxies vouch for it.
     pub(super) fn client(self, head: &RequestHead) -> IpAddr {
         if self.peer.is_trusted() {
             self.of(head).client()

@@ -33,7 +33,7 @@ pub(super) struct Snapshot {
     pub(super) gateway: Arc<Gateway>,
     metrics: WorkerMetrics,
     pub(super) totals: TotalMetrics,
-    /// Of requests that match no route.
+    /// The report of requests that match no route.
     pub(super) no_route: Rc<RouteReport>,
     pub(super) routes: Vec<Rc<WorkerRoute>>,
     /// Pools of upstreams with servers, each with the index of its upstream.
@@ -49,7 +49,7 @@ pub(super) struct WorkerRoute {
     /// In the order in which they see a request.
     pub(super) filters: Vec<RouteFilter>,
     pub(super) target: RouteTarget,
-    /// What answers while the circuit of its servers is open.
+    /// The response while the circuit of its servers is open.
     pub(super) fallback: Option<config::Respond>,
     /// When an exchange must be over, from the request's first byte.
     pub(super) total: Option<std::time::Duration>,
@@ -64,7 +64,7 @@ pub(super) struct RouteFilter {
     pub(super) pool: Option<Rc<Pool>>,
 }
 
-/// Who answers the requests of a route.
+/// The target of a route's requests.
 pub(super) enum RouteTarget {
     Servers(Rc<Pool>),
     Respond(config::Respond),
@@ -74,7 +74,7 @@ pub(super) enum RouteTarget {
     Guest(Arc<dyn Guest>, String),
 }
 
-/// What counts and names the exchanges of a route, which is all that a tunnel keeps of it.
+/// Names and metrics of a route, which are all that a tunnel keeps of it.
 #[derive(Debug)]
 pub(super) struct RouteReport {
     /// `None`: of requests that match no route.
@@ -83,17 +83,17 @@ pub(super) struct RouteReport {
     pub(super) metrics: RouteMetrics,
 }
 
-/// What a worker has whatever the configuration.
+/// The state of a worker that outlives configurations.
 pub(super) struct WorkerState {
     pub(super) worker: Rc<Worker>,
     current: RefCell<Rc<Snapshot>>,
-    /// What exchanges in flight are charged to.
+    /// The lease of exchanges in flight.
     pub(super) exchange_lease: Lease,
     /// Counts calls of gRPC.
     pub(super) calls: CallMetrics,
     /// Heads that wait for budget while they hold some.
     pub(super) starved_heads: Rc<Cell<usize>>,
-    /// Whose turn it is among handshakes.
+    /// The scheduler of handshakes.
     pub(super) turns: Rc<Turns>,
     /// Numbers traces and spans.
     pub(super) trace_ids: Ids,
@@ -276,7 +276,7 @@ impl WorkerRoute {
         }
     }
 
-    /// Its pool, where it has servers.
+    /// The pool, where it has servers.
     pub(super) fn pool(&self) -> Option<&Rc<Pool>> {
         match &self.target {
             RouteTarget::Servers(pool) => Some(pool),
@@ -285,7 +285,7 @@ impl WorkerRoute {
     }
 }
 
-/// What the circuit breaker of a target names, which has been found to be a response.
+/// The response that the circuit breaker of a target names.
 fn fallback(gateway: &Gateway, target: &RouteTarget) -> Option<config::Respond> {
     let RouteTarget::Servers(pool) = target else {
         return None;

@@ -16,7 +16,7 @@ use crate::grpc::Dialect;
 use crate::grpc::web::{self, Coding, TextDecoder, TextEncoder};
 use crate::head::{ContentLength, ResponseHead};
 
-/// What is translated of one call.
+/// The translation of one call.
 #[derive(Debug)]
 pub(super) struct WebCall {
     request: Request,
@@ -38,7 +38,7 @@ struct Request {
 #[derive(Debug)]
 struct Response {
     coding: Coding,
-    /// It is one of gRPC: a server may answer with something else.
+    /// True for a response of gRPC: a server may answer with something else.
     is_translated: bool,
     encoder: TextEncoder,
     /// Put, and not handed on yet.

@@ -36,11 +36,11 @@ pub(super) struct Breaker {
 /// True when a request may be sent.
 #[derive(Debug)]
 pub enum Admission {
-    /// It may.
+    /// The request may be sent.
     Pass,
-    /// It may, and its answer closes the circuit.
+    /// The request may be sent, and its answer closes the circuit.
     Probe(Probe),
-    /// It may not.
+    /// The request may not be sent.
     Open,
 }
 
@@ -51,10 +51,10 @@ pub struct Probe {
     since: u64,
 }
 
-/// What a circuit does to requests.
+/// The state of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Circuit {
-    /// They pass.
+    /// Requests pass.
     Closed,
     /// None passes.
     Open,
@@ -128,7 +128,7 @@ impl Breaker {
         requests >= u64::from(settings.min_requests) && is_above
     }
 
-    /// What it does to requests now.
+    /// The state now.
     pub(super) fn circuit(&self, now: Instant) -> Circuit {
         circuit(self.open_until.load(Ordering::Acquire), now)
     }
@@ -207,12 +207,12 @@ fn circuit(open_until: u64, now: Instant) -> Circuit {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was answered, by something else than 502, 503 and 504.
+    /// The server answered, by something else than 502, 503 and 504.
     Success,
-    /// It was not.
+    /// The server did not answer, or by one of these.
     Failure,
 }
 

@@ -387,7 +387,7 @@ pub async fn final_head(stream: &mut dyn UpstreamStream) -> Result<ResponseHead,
 /// All content of a response, which must be short.
 ///
 /// # Errors
-/// It has more than `bytes_max`, or comes to no end.
+/// The content has more than `bytes_max`, or comes to no end.
 pub async fn content(
     stream: &mut dyn UpstreamStream,
     bytes_max: usize,

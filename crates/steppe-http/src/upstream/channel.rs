@@ -1,4 +1,4 @@
-//! What a pool asks of a protocol: connections to servers, and streams on them.
+//! The protocol of servers, as a pool sees it: connections to servers, and streams on them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,11 +47,11 @@ impl UpstreamCodecs {
 /// A connection that was just established, TLS included.
 #[derive(Debug)]
 pub struct Established {
-    /// Its bytes.
+    /// The bytes.
     pub transport: Transport,
     /// TLS is below it.
     pub is_secure: bool,
-    /// What is charged that belongs to no exchange.
+    /// The lease for memory that belongs to no exchange.
     pub lease: Lease,
     /// Counts its bytes.
     pub traffic: Traffic,
@@ -59,13 +59,13 @@ pub struct Established {
 
 /// A connection to a server, while a pool keeps it.
 ///
-/// What may be called when:
+/// Order of calls:
 /// 1. [`Channel::is_quiet`] and [`Channel::capacity`] at any time.
 /// 2. [`Channel::open_stream`] only while `capacity` is not 0.
 ///
 /// Dropping it closes the connection, once its streams have ended.
 pub trait Channel: fmt::Debug {
-    /// How many more streams may be opened on it now.
+    /// The number of streams that may still be opened on it now.
     fn capacity(&self) -> usize;
 
     /// True when it can still be used: nothing has come that nobody asked for, and
@@ -79,7 +79,7 @@ pub trait Channel: fmt::Debug {
 
 /// A stream of a connection: one exchange with a server.
 ///
-/// What may be called when: as for [`Upstream`]; [`UpstreamStream::finish`] last, whatever
+/// Order of calls: as for [`Upstream`]; [`UpstreamStream::finish`] last, whatever
 /// became of the exchange. Dropping it cancels the exchange.
 pub trait UpstreamStream: Upstream + fmt::Debug {
     /// The exchange is over. A stream that was a whole connection gives it back, if

@@ -35,9 +35,9 @@ pub(crate) struct Peer<'a> {
     pub(crate) endpoints: &'a Endpoints,
     pub(crate) ip: IpAddr,
     pub(crate) settings: &'a Servers,
-    /// What is spoken below the codec; `None`: nothing.
+    /// TLS below the codec; `None`: there is none.
     pub(crate) tls: Option<&'a ServerTls>,
-    /// Whom the connection is for, where a server is told.
+    /// Both ends of the client's connection, where the server is told them.
     pub(crate) ends: Option<Ends>,
     pub(crate) timeout: Duration,
 }

@@ -15,7 +15,7 @@ use crate::config::HedgeAfter;
 /// Four an octave, up to 2^32 microseconds.
 const BUCKETS: usize = 128;
 
-/// How often the percentile is computed: what it tells changes no faster.
+/// Milliseconds between two computations of the percentile, which changes no faster.
 const EVERY_MS: u64 = 250;
 
 /// Each time a sixteenth of what was counted fades: half of it in three seconds.
@@ -83,7 +83,7 @@ impl Latencies {
         self.percentile.store(micros, Ordering::Relaxed);
     }
 
-    /// How long a first server is waited for; `None`: not known yet.
+    /// The time that a first server has; `None`: not known yet.
     pub(super) fn after(&self, after: HedgeAfter) -> Option<Duration> {
         match after {
             HedgeAfter::Time(time) => Some(time),

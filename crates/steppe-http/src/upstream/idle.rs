@@ -153,7 +153,7 @@ impl IdleChannels {
         self.kept.borrow().len()
     }
 
-    /// Those that carry no exchange, of connections that are shared.
+    /// The number of shared connections that carry no exchange.
     pub(super) fn unused(&self) -> usize {
         let kept = self.kept.borrow();
         let is_unused = |kept: &&Kept| Rc::strong_count(&kept.open) == 1;

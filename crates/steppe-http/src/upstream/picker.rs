@@ -40,7 +40,7 @@ pub(super) struct Candidate {
     current_weight: i64,
     /// Hash of its address, for rendezvous hashing.
     hash: u64,
-    /// Its token in the sticky cookie.
+    /// The token in the sticky cookie.
     pub(super) token: u64,
 }
 

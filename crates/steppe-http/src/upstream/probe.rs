@@ -39,7 +39,7 @@ pub struct Probes {
     _tasks: JoinSet<()>,
 }
 
-/// What all probes connect with.
+/// The codecs, buffers and lease of all probes.
 #[derive(Debug)]
 pub(crate) struct ProbeSettings {
     pub(crate) codecs: UpstreamCodecs,

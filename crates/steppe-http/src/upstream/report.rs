@@ -11,17 +11,17 @@ use super::state::{Target, UpstreamState};
 /// One upstream at one moment.
 #[derive(Debug, Clone)]
 pub struct UpstreamReport {
-    /// Its key in the configuration.
+    /// The key in the configuration.
     pub name: String,
     /// The balancing policy, as written in a configuration.
     pub balance: &'static str,
-    /// What its circuit breaker does to requests; `None`: it has none.
+    /// The state of its circuit breaker; `None`: it has none.
     pub circuit: Option<&'static str>,
     /// Retries.
     pub retries_tried: u64,
     /// Retries that the retry budget denied.
     pub retries_denied: u64,
-    /// Its servers, each at each of its addresses.
+    /// The servers, each at each of its addresses.
     pub servers: Vec<ServerReport>,
 }
 
@@ -30,9 +30,9 @@ pub struct UpstreamReport {
 pub struct ServerReport {
     /// As it was configured.
     pub server: String,
-    /// Its socket address; empty while its name is not resolved.
+    /// The socket address; empty while its name is not resolved.
     pub address: String,
-    /// Its configured weight.
+    /// The configured weight.
     pub weight: u32,
     /// `healthy`, `unhealthy`, `ejected`, `draining` or `unresolved`.
     pub state: &'static str,
@@ -46,7 +46,7 @@ pub struct ServerReport {
     pub active: u64,
     /// Requests so far.
     pub requests: u64,
-    /// Those that failed.
+    /// Probes that failed.
     pub failures: u64,
     /// Moving average of its latency.
     pub latency: Option<Duration>,
@@ -66,7 +66,7 @@ pub struct ProbeReport {
 }
 
 impl UpstreamState {
-    /// Its state at `now`.
+    /// The state at `now`.
     #[must_use]
     pub fn report(&self, now: Instant) -> UpstreamReport {
         let targets = self.targets();

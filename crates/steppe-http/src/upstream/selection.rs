@@ -15,7 +15,7 @@ use crate::limits::RESENDS_MAX;
 pub struct Selection {
     key: Option<u64>,
     pub(super) token: Option<u64>,
-    /// Of the cookie that its client is given.
+    /// `Secure` of the cookie that its client is given.
     pub(super) secure: Secure,
     pub(super) tried: Vec<Arc<TargetState>>,
     pub(super) retries: u32,
@@ -23,7 +23,7 @@ pub struct Selection {
     resends: u32,
     /// The server that the next attempt goes to, and its index.
     pub(super) picked: Option<(Arc<TargetState>, usize)>,
-    /// It was let through a half-open circuit, and tells whether servers are well again.
+    /// The request was let through a half-open circuit, and shows if servers are well again.
     pub(super) probe: Option<Probe>,
 }
 
@@ -82,7 +82,7 @@ impl Selection {
         }
     }
 
-    /// Its client's scheme is `scheme`.
+    /// The client's scheme is `scheme`.
     pub(crate) fn set_scheme(&mut self, scheme: &str) {
         self.secure = match scheme {
             "https" => Secure::Yes,

@@ -35,7 +35,7 @@ pub struct Upstreams {
 pub struct UpstreamState {
     name: String,
     settings: Servers,
-    /// What is spoken with its servers below the protocol; `None`: nothing.
+    /// TLS toward its servers; `None`: there is none.
     tls: Option<Arc<ServerTls>>,
     endpoints: Vec<Endpoints>,
     targets: Mutex<Vec<Target>>,
@@ -44,12 +44,12 @@ pub struct UpstreamState {
     kept: Arc<Kept>,
 }
 
-/// How the servers of an upstream are reached.
+/// The addresses of an upstream's servers, and TLS toward them.
 #[derive(Debug, Default)]
 pub struct Way {
     /// One for each server.
     pub endpoints: Vec<Endpoints>,
-    /// What is spoken with them below the protocol; `None`: nothing.
+    /// TLS toward them; `None`: there is none.
     pub tls: Option<Arc<ServerTls>>,
 }
 
@@ -60,7 +60,7 @@ struct Kept {
     retries: RetryBudget,
     hedges: RetryBudget,
     latencies: Latencies,
-    /// Those of the error log.
+    /// The counts of the error log.
     lines: ErrorLines,
     /// Key of the sticky cookies' tokens.
     secret: RandomState,
@@ -147,7 +147,7 @@ impl UpstreamState {
         state
     }
 
-    /// Its key in the configuration.
+    /// The key in the configuration.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -157,7 +157,7 @@ impl UpstreamState {
         &self.kept.lines
     }
 
-    /// Its configuration.
+    /// The configuration.
     #[must_use]
     pub fn settings(&self) -> &Servers {
         &self.settings
@@ -175,7 +175,7 @@ impl UpstreamState {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Its servers at each of their addresses.
+    /// The servers at each of their addresses.
     pub(super) fn targets(&self) -> Vec<Target> {
         self.lock().clone()
     }
@@ -203,7 +203,7 @@ impl UpstreamState {
         Some((sent, self.kept.latencies.won(), denied))
     }
 
-    /// How long a first server is waited for; `None`: a second one is not asked.
+    /// The time that a first server has before a second one is asked; `None`: none is.
     pub(crate) fn hedge_after(&self) -> Option<Duration> {
         let hedge = self.settings.hedge.as_ref()?;
         self.kept.latencies.after(hedge.after)
@@ -235,7 +235,7 @@ impl UpstreamState {
         tracing::info!(upstream = self.name, "circuit closed");
     }
 
-    /// What the circuit breaker does to requests; `None`: there is none.
+    /// The state of the circuit breaker; `None`: there is none.
     #[must_use]
     pub fn circuit(&self, now: Instant) -> Option<Circuit> {
         self.settings.circuit_breaker.as_ref()?;

@@ -35,10 +35,10 @@ pub(super) fn read(fields: &FieldBlock, name: &str) -> Option<u64> {
 /// The attribute `Secure` of a cookie (RFC 6265bis §5.7): it is for TLS alone, as the client's scheme is `https`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Secure {
-    /// It is not.
+    /// Without `Secure`.
     #[default]
     No,
-    /// It is.
+    /// With `Secure`.
     Yes,
 }
 

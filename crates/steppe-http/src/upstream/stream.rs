@@ -36,7 +36,7 @@ pub(super) struct Pending(Arc<TargetState>);
 #[derive(Debug)]
 pub(super) struct Open {
     metrics: UpstreamMetrics,
-    /// It is kept no longer then.
+    /// The time up to which it is kept.
     pub(super) ages_at: Instant,
     _charge: Reservation,
 }

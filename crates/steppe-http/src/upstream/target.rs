@@ -22,7 +22,7 @@ pub struct TargetState {
     /// The server as it was configured.
     pub(super) server: ServerAddress,
     pub(super) ip: IpAddr,
-    /// Its address as text.
+    /// The address as text.
     address: Box<str>,
     started: AtomicU64,
     ended: AtomicU64,
@@ -77,15 +77,15 @@ pub enum Failure {
     Unavailable,
     /// 504.
     GatewayTimeout,
-    /// Its certificate is of no authority that is trusted.
+    /// The certificate is of no authority that is trusted.
     TlsUntrusted,
-    /// Its certificate is for other names.
+    /// The certificate is for other names.
     TlsName,
-    /// Its certificate is past its time, or not valid yet.
+    /// The certificate is past its time, or not valid yet.
     TlsExpired,
-    /// Its public key is none of `pins`.
+    /// The public key is none of `pins`.
     TlsPin,
-    /// It refused the handshake.
+    /// The server refused the handshake.
     TlsAlert,
     /// There is no session for another reason.
     Tls,
@@ -94,11 +94,11 @@ pub enum Failure {
 /// True when a server is sent requests, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// It is sent requests.
+    /// The server is sent requests.
     Healthy,
-    /// Its probes fail.
+    /// The probes fail.
     Unhealthy,
-    /// It was ejected after failures.
+    /// The server was ejected after failures.
     Ejected,
     /// The operator drains it.
     Draining,
@@ -185,7 +185,7 @@ impl Failure {
 }
 
 impl Condition {
-    /// Its name in `/upstreams`.
+    /// The name in `/upstreams`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -230,7 +230,7 @@ impl TargetState {
         }
     }
 
-    /// Its address and port, or the path of a Unix socket.
+    /// The address and port, or the path of a Unix socket.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -292,7 +292,7 @@ impl TargetState {
         self.latency.value()
     }
 
-    /// Its latency times the requests in flight; lower is better.
+    /// The latency times the requests in flight; lower is better.
     #[inline]
     pub(super) fn cost(&self, now: Instant) -> f64 {
         self.latency.cost(self.active(), now)
@@ -414,7 +414,7 @@ impl TargetState {
         self.is_drained.load(Ordering::Relaxed)
     }
 
-    /// Its condition.
+    /// The condition.
     #[must_use]
     pub fn condition(&self) -> Condition {
         if self.is_drained() {
@@ -483,7 +483,7 @@ pub(super) enum ProbeFailure {
     Timeout,
     Cut,
     Garbage,
-    /// It says by `grpc.health.v1` that it does not serve.
+    /// The server says by `grpc.health.v1` that it does not serve.
     NotServing,
     Tls(Failure),
 }

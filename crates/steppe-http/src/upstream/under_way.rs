@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::target::TargetState;
 
-/// Those of one pool.
+/// The connections of one pool that are being established.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(RefCell<Vec<Rc<Establishing>>>);
 

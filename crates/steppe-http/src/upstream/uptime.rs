@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// How much earlier than its first use the origin lies. A test stops its clock first and gets here later: its
+/// The time by which the origin precedes its first use. A test stops its clock first and gets here later: its
 /// times must not lie before the origin.
 const MARGIN: Duration = Duration::from_secs(60);
 

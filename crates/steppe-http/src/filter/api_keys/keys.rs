@@ -76,7 +76,7 @@ impl KeyFile {
     /// Reads the file at `path`, of the filter of this name.
     ///
     /// # Errors
-    /// What is wrong with it, and in which line.
+    /// The file can't be used; the error names the line.
     pub(super) fn load(filter: &str, path: &Path) -> Result<Self, LoadError> {
         let watch = Watch::new([path.to_owned()]);
         Ok(Self {

@@ -30,12 +30,12 @@ pub(super) enum Hash {
     Bcrypt(String),
     Argon2 {
         text: String,
-        /// What it takes while it is computed.
+        /// The memory of its computation.
         kib: u32,
     },
     Sha256(ShaCrypt),
     Sha512(ShaCrypt),
-    /// Nobody's.
+    /// The hash of an unknown user: no password fits.
     None,
 }
 
@@ -50,7 +50,7 @@ impl UserList {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// What is wrong with it, and in which line.
+    /// The file can't be used; the error names the line.
     pub(super) fn load(path: &Path) -> Result<Self, LoadError> {
         let bytes = read(path)?;
         let text = std::str::from_utf8(&bytes);
@@ -111,7 +111,7 @@ impl Hash {
         }
     }
 
-    /// What it takes while it is computed, in bytes.
+    /// The memory of its computation, in bytes.
     pub(super) fn bytes(&self) -> usize {
         const OTHERS: usize = 8 << 10;
         match self {

@@ -23,17 +23,17 @@ use crate::filter::{BodyTransform, representation};
 use crate::limits::{COMPRESSED_BUFFER_BYTES_MAX, COMPRESSED_PIECE_BYTES, FLUSH_AFTER};
 use crate::metrics::FilterMetrics;
 
-/// How content is compressed.
+/// The settings of one compression.
 #[derive(Debug)]
 pub(super) struct Manner {
     pub(super) coding: Coding,
     /// Each event goes on when it came.
     pub(super) is_event_stream: bool,
-    /// How long the content is, as far as that is known.
+    /// The length of the content, as far as it is known.
     pub(super) length: Option<u64>,
 }
 
-/// What compresses content: of both, what gathers it comes first, and streams it where that turns out to be better.
+/// A compressor: one that gathers content first, or one that streams it.
 #[derive(Debug)]
 pub(super) struct Encoders {
     pub(super) gathering: Option<Gathering>,
@@ -48,9 +48,9 @@ pub(super) struct Body {
     encoders: Encoders,
     padding: Option<Padding>,
     stage: Stage,
-    /// What came, and is not compressed yet.
+    /// Content that came, and is not compressed yet.
     input: Option<Chunk>,
-    /// What came behind that: where content gathered, and is streamed after all.
+    /// Content behind that: where content gathered, and is streamed after all.
     behind: Option<Chunk>,
     /// The content's end came, with these trailers.
     end: Option<Option<FieldBlock>>,
@@ -73,10 +73,10 @@ struct Counts {
     meter: Option<Rc<FilterMetrics>>,
 }
 
-/// What the encoder does, in this order; [`Stage::Flush`] leads back.
+/// The stages of the encoder, in this order; [`Stage::Flush`] leads back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It is not compressed before all of it is there. Only first.
+    /// Content is not compressed before all of it is there. Only first.
     Gather,
     Content,
     /// The server pauses.

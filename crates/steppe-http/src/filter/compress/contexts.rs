@@ -30,7 +30,7 @@ struct Shelf {
 #[derive(Debug, Default)]
 struct Stock {
     idle: Vec<Idle>,
-    /// Of the one level that the filter has.
+    /// Contexts of the one level that the filter has.
     whole: Option<Arc<Mutex<Charged>>>,
 }
 
@@ -38,7 +38,7 @@ struct Stock {
 struct Idle {
     shape: Shape,
     encoder: Encoder,
-    /// It was fed: it has to be reset before other content.
+    /// The context was fed: it has to be reset before other content.
     is_begun: bool,
     _charge: Reservation,
 }
@@ -61,7 +61,7 @@ pub(super) struct Context {
 #[derive(Debug)]
 pub(super) struct Whole {
     encoder: Arc<Mutex<Charged>>,
-    /// Of what streams the same content.
+    /// The charge of the one that streams the same content.
     shape: Shape,
     home: Arc<Contexts>,
 }
@@ -162,7 +162,7 @@ impl Contexts {
         }
     }
 
-    /// That of the calling thread.
+    /// The home of the calling thread.
     fn shelf(&self) -> &Shelf {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
@@ -202,7 +202,7 @@ impl Context {
 }
 
 impl Whole {
-    /// What content of so many bytes becomes at most.
+    /// The most that content of so many bytes becomes.
     pub(super) fn bytes_max(&self, bytes: usize) -> usize {
         self.encoder().encoder.bytes_max(bytes)
     }

@@ -3,7 +3,7 @@
 //! Invariant: an encoder takes no more memory than [`Shape::state_bytes`] says, whatever it is fed with: tests
 //! measure it. Spec: RFC 1952, RFC 8878 and RFC 9659 (windows of at most 8 MiB), RFC 7932.
 //!
-//! What pads is written here too: bytes that every decoder skips, behind a flush, where the output of each
+//! Padding is written here too: bytes that every decoder skips, behind a flush, where the output of each
 //! format ends at a byte.
 
 use brotli::enc::encode::{
@@ -22,7 +22,7 @@ use crate::limits::{
     WHOLE_STATE_BYTES, WHOLE_STATE_BYTES_FASTEST, ZSTD_STATE_BYTES, ZSTD_STATE_BYTES_SHORT,
 };
 
-/// What an encoder is made for.
+/// The shape of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) coding: Coding,
@@ -44,18 +44,18 @@ pub(super) struct WholeEncoder(Compressor);
 /// A Brotli encoder, which can't be used again.
 pub(super) struct Brotli<A: BrotliAlloc = StandardAlloc>(BrotliEncoderStateStruct<A>);
 
-/// What is to become of content.
+/// The operation on content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     /// More will follow.
     Process,
-    /// What was given so far can be decoded from what comes out.
+    /// All input so far can be decoded from the output.
     Flush,
-    /// It is over.
+    /// The content is over.
     Finish,
 }
 
-/// What one call came to.
+/// The outcome of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Encoded {
     /// Bytes of the input that were taken.
@@ -83,7 +83,7 @@ impl Shape {
         }
     }
 
-    /// What an encoder of this shape takes at most.
+    /// The most memory of an encoder of this shape.
     pub(super) fn state_bytes(self) -> usize {
         match (self.coding, self.is_short) {
             (Coding::Gzip, _) => GZIP_STATE_BYTES,
@@ -154,7 +154,7 @@ impl WholeEncoder {
         Self(Compressor::new(level))
     }
 
-    /// What one of `level` takes at most.
+    /// The most memory of one of `level`.
     pub(super) fn state_bytes(level: u8) -> usize {
         match level {
             1 => WHOLE_STATE_BYTES_FASTEST,
@@ -162,7 +162,7 @@ impl WholeEncoder {
         }
     }
 
-    /// What content of so many bytes becomes at most.
+    /// The most that content of so many bytes becomes.
     pub(super) fn bytes_max(&mut self, bytes: usize) -> usize {
         self.0.gzip_compress_bound(bytes)
     }
@@ -329,7 +329,7 @@ impl std::fmt::Debug for WholeEncoder {
     }
 }
 
-/// What one call takes or gives is no longer than a slice.
+/// The bytes that one call takes or gives: no more than a slice has.
 fn count(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a slice's length")
 }

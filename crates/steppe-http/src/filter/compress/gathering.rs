@@ -43,7 +43,7 @@ impl Gathering {
         }
     }
 
-    /// What came so far.
+    /// The content so far.
     pub(super) fn content(&self) -> &[u8] {
         match &self.held {
             Held::Nothing => &[],
@@ -114,7 +114,7 @@ impl Gathering {
         self.whole.stream()
     }
 
-    /// What came, for that encoder.
+    /// The content that came, for that encoder.
     pub(super) fn into_chunk(self) -> Option<Chunk> {
         match self.held {
             Held::Nothing => None,

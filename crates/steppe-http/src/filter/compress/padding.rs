@@ -1,6 +1,6 @@
 //! Padding against attacks by the length of compressed content (BREACH).
 //!
-//! How long it is follows from a keyed hash of the content: who asks for the same again sees the same length
+//! Its length follows from a keyed hash of the content: a client that asks for the same again sees the same length
 //! again, so the mean of many tells no more than one. ADR 0028 has the reasons and the figures.
 //!
 //! Invariant: what pads is skipped by every decoder, and its length can be any number of bytes from
@@ -40,7 +40,7 @@ impl Padding {
         self.content.update(content);
     }
 
-    /// How long it is, behind content that became `compressed` bytes.
+    /// The length of the padding behind content that became `compressed` bytes.
     ///
     /// The sum of two numbers, each the same for all that it can be: who varies the content and averages has
     /// to average far more than with one number, whose least value shows soon.
@@ -55,7 +55,7 @@ impl Padding {
         bytes_min(self.coding) + number(0) + number(8)
     }
 
-    /// What it is at most, behind content that becomes `compressed` bytes or fewer.
+    /// The most that it is behind content that becomes `compressed` bytes or fewer.
     pub(super) fn bytes_max(&self, compressed: usize) -> usize {
         bytes_min(self.coding) + 2 * width(compressed)
     }

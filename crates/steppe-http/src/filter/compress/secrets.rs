@@ -17,7 +17,7 @@ pub(super) fn is_risky(head: &RequestHead, paths: &[PathPattern]) -> bool {
         || is_cross_site(head)
 }
 
-/// What a browser says comes first; of others, where they say that they come from.
+/// `Sec-Fetch-Site` of a browser decides; without it, `Origin` or `Referer`.
 fn is_cross_site(head: &RequestHead) -> bool {
     let first = |name: &'static [u8]| head.fields.values_named(name).next();
     if let Some(site) = first(b"sec-fetch-site") {

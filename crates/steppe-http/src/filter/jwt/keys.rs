@@ -1,6 +1,6 @@
 //! Keys that may have signed tokens, out of the files that a configuration names.
 //!
-//! They are parsed when they are read: what a key can't be used for shows then, and a token costs its
+//! Keys are parsed when they are read: a key that can't be used shows then, and a token costs its
 //! signature alone.
 
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Key {
     pub(super) verifier: Verifier,
 }
 
-/// What verifies signatures, for every token.
+/// The verifier of signatures, parsed once for all tokens.
 #[derive(Clone)]
 pub(super) enum Verifier {
     Secret(Box<hmac::Key>),
@@ -40,11 +40,11 @@ pub(super) enum Verifier {
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) keys: Vec<Key>,
-    /// What is wrong with others, which would verify nothing.
+    /// The problems of keys that would verify nothing.
     pub(super) unfit: Vec<String>,
 }
 
-/// How an algorithm signs.
+/// The signature scheme of an algorithm.
 #[derive(Clone, Copy)]
 enum Scheme {
     Hmac(hmac::Algorithm),
@@ -89,7 +89,7 @@ impl Key {
 /// Reads the files of a filter.
 ///
 /// # Errors
-/// What is wrong with a file.
+/// A file can't be used.
 pub(super) fn load(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
     let mut keys: Vec<_> = jwt.keys.iter().map(single).collect::<Result<_, _>>()?;
     for path in &jwt.sets {
@@ -106,7 +106,7 @@ pub(super) fn load(jwt: &Jwt) -> Result<Vec<Key>, LoadError> {
 /// others.
 ///
 /// # Errors
-/// What is wrong with the set.
+/// The set can't be used.
 pub(super) fn parse_set(text: &[u8]) -> Result<Set, String> {
     let mut set: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let Some(Value::Array(keys)) = set.get_mut("keys").map(Value::take) else {
@@ -178,7 +178,7 @@ fn pem(
     parsed.map_err(|_| LoadError::content(path, problem))
 }
 
-/// What verifies signatures of an algorithm by this key.
+/// The verifier of an algorithm's signatures by this key.
 ///
 /// # Errors
 /// Why none of it would be good.
@@ -228,7 +228,7 @@ fn check_bits(parameters: &RsaParameters, bits: u32) -> Result<(), String> {
     ))
 }
 
-/// Of a number, its most significant byte first.
+/// The bytes of a number, the most significant first.
 fn bits(number: &[u8]) -> u32 {
     let zeros = number.first().map_or(0, |first| first.leading_zeros());
     let bits = u32::try_from(8 * number.len()).unwrap_or(u32::MAX);
@@ -289,7 +289,7 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
     }))
 }
 
-/// Whoever serves a set chose the names of its keys.
+/// Names of keys are chosen by the server of their set.
 const SHOWN_ID_CHARS: usize = 64;
 
 /// True when a set may have a key of this algorithm.

@@ -24,9 +24,9 @@ use crate::config::JwksUrl;
 use crate::filter::json_bytes::json_bytes_max;
 use crate::limits::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, JWKS_WAITERS_MAX, JWT_KEY_BYTES};
 
-/// What fetches sets of keys.
+/// A fetcher of key sets.
 pub trait FetchKeys: Send + Sync {
-    /// What is at the URL, at most `bytes_max` of it. Called within the control thread's runtime. The error
+    /// The content at the URL, at most `bytes_max` of it. Called within the control thread's runtime. The error
     /// is a text for people.
     fn fetch(&self, source: &JwksUrl, bytes_max: usize) -> LocalFuture<Result<Vec<u8>, String>>;
 }
@@ -72,7 +72,7 @@ struct Counts {
     failed: AtomicU64,
 }
 
-/// What a set says of itself.
+/// The figures of a set, for metrics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RemoteReport {
     pub(crate) keys: usize,
@@ -82,7 +82,7 @@ pub(crate) struct RemoteReport {
     pub(crate) failed: u64,
 }
 
-/// What a request that needs another state of the set is told.
+/// The answer to a request that needs another state of the set.
 pub(super) enum Asked {
     /// A fetch is under way.
     Wait(Wait),
@@ -144,7 +144,7 @@ impl RemoteKeys {
         }
     }
 
-    /// Its last good state.
+    /// The last good state.
     pub(super) fn known(&self) -> Arc<KeySet> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -183,7 +183,7 @@ impl RemoteKeys {
         }
     }
 
-    /// Nobody keeps it current any more: who waits goes on, and nobody waits again.
+    /// Retires the set: wakes all waiters, and no request waits for it again.
     pub(crate) fn end(&self) {
         self.flight().has_ended = true;
         self.ended.send_replace(());

@@ -43,7 +43,7 @@ impl Buckets {
     /// Takes a token of `key` at `now`, in nanoseconds.
     ///
     /// # Errors
-    /// How long it is until there is one.
+    /// The time until there is one.
     pub(super) fn take(&self, key: u64, now: u64) -> Result<(), u64> {
         // 0 says that a slot is free.
         let slot = self.slot(key.max(1));

@@ -1,4 +1,4 @@
-//! What operators are told of a limit that nodes share.
+//! Counts of a limit that nodes share, for operators.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

@@ -23,7 +23,7 @@ use super::counts::Counts;
 use crate::config::{Rate, RateStore};
 use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_PAUSE, STORE_TIMEOUT};
 
-/// How long the store may take. In unit tests it is always there, and late where others use the machine.
+/// The time that the store may take. In unit tests it is always there, and late where others use the machine.
 const RESPONSE_TIMEOUT: Duration = if cfg!(test) {
     Duration::from_secs(20)
 } else {
@@ -50,12 +50,12 @@ pub(super) struct Store {
     counts: Arc<Counts>,
 }
 
-/// What the store says of a request.
+/// The store's answer about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It passes.
+    /// The request passes.
     Pass,
-    /// It does not, for so many nanoseconds.
+    /// The request does not pass, for so many nanoseconds.
     Wait(u64),
     /// Nothing: it can't be asked.
     Away,

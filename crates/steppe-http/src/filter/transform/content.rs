@@ -1,7 +1,7 @@
 //! JSON content that is taken whole, edited, and given on with its length.
 //!
 //! Invariant: content is collected up to a limit, in memory of the budget, and only where a filter edits it.
-//! What is not JSON though it says so is refused, or goes on as it is where the configuration says that.
+//! Content that is not JSON though its type says so is refused, or goes on as it is where the configuration says that.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +20,7 @@ use crate::grpc::Dialect;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::metrics::CloseReason;
 
-/// What is done to the JSON of one direction.
+/// The edits of the JSON of one direction.
 #[derive(Debug)]
 pub(super) struct JsonEditor {
     edits: Edits,
@@ -34,7 +34,7 @@ struct Collected {
     editor: Arc<JsonEditor>,
     buffer: Option<Buffer>,
     length: ContentLength,
-    /// What it ends with came.
+    /// The end has come, with its trailers.
     end: Option<Option<FieldBlock>>,
 }
 
@@ -57,9 +57,9 @@ struct Request {
 #[derive(Debug)]
 struct Response {
     content: Collected,
-    /// What goes on, once it is edited.
+    /// The edited content.
     edited: Option<Chunk>,
-    /// How long that is, where no trailers follow.
+    /// The length of the edited content, where no trailers follow.
     length: ContentLength,
     is_edited: bool,
 }
@@ -172,7 +172,7 @@ impl Collected {
         self.end.is_some()
     }
 
-    /// What `edit` makes of what came, or that; `None`: nothing came.
+    /// The content that came, edited by `edit`, or as it is; `None`: nothing came.
     fn edited(
         &mut self,
         edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, Refused>,

@@ -12,14 +12,14 @@ use super::room::{self, Fault, Refused};
 use crate::config::Coding;
 use crate::limits::{BROTLI_DECODER_BYTES, DECODER_BYTES};
 
-/// What `encoded` stands for, of at most `bytes_max` bytes.
+/// The decoded content of `encoded`, of at most `bytes_max` bytes.
 pub(super) fn decode(
     coding: Coding,
     encoded: &[u8],
     bytes_max: usize,
     lease: &Lease,
 ) -> Result<Buffer, Refused> {
-    /// How much room is tried before all there may be: most content shrinks less.
+    /// The factor of room that is tried before all there may be: most content shrinks less.
     const USUAL: usize = 8;
     let state = lease.try_reserve(state_bytes(coding, encoded));
     let _state = state.map_err(|_| Refused::OverBudget)?;
@@ -45,7 +45,7 @@ fn decode_into(coding: Coding, encoded: &[u8], room: &mut [u8]) -> Result<usize,
     }
 }
 
-/// What a decoder takes.
+/// The memory of a decoder.
 fn state_bytes(coding: Coding, encoded: &[u8]) -> usize {
     match coding {
         Coding::Gzip | Coding::Zstd => DECODER_BYTES,

@@ -22,13 +22,13 @@ use crate::limits::JSON_ARRAYS_DEEP_MAX;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Edits(BTreeMap<String, Edit>);
 
-/// What becomes of one member.
+/// The edit of one member.
 #[derive(Debug, Clone, PartialEq)]
 enum Edit {
     Remove,
-    /// It has this name from now on.
+    /// The member has this name from now on.
     Rename(String),
-    /// It is this text.
+    /// The member is this text.
     Set(String),
     /// Members of it are edited; where one of them is set, it is made.
     Within(Edits),
@@ -116,7 +116,7 @@ impl Edits {
         }
     }
 
-    /// What an object that was not there is.
+    /// An object that was not there, with its members.
     fn write_new<E: Error>(&self, out: &mut Out<'_>) -> Result<(), E> {
         out.put(b"{")?;
         let mut is_first = true;

@@ -8,7 +8,7 @@ use crate::metrics::CloseReason;
 /// Why nothing was made of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It can't be read.
+    /// The content can't be read.
     Invalid,
     /// There was no room for what comes out.
     Full,
@@ -39,7 +39,7 @@ impl Refused {
     }
 }
 
-/// What `write` puts into a buffer: into one with the `usual` room, and where that is not enough into one
+/// The output of `write` in a buffer: into one with the `usual` room, and where that is not enough into one
 /// with as much as there may be at `most`.
 ///
 /// # Errors

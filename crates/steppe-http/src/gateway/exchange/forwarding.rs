@@ -69,7 +69,7 @@ pub(super) enum Failed {
 /// The point at which a response was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// Its head is out, and its content has not ended: trailers can follow.
+    /// The head is out, and its content has not ended: trailers can follow.
     InContent,
     /// Elsewhere.
     Elsewhere,

@@ -41,7 +41,7 @@ pub(super) struct SecondCall {
     sent: usize,
 }
 
-/// What a poll of a hedge came to.
+/// The outcome of one poll of a hedge.
 pub(super) enum Hedged {
     /// The hedge goes on.
     Waiting(Hedge),

@@ -8,7 +8,7 @@ use crate::head::{RequestHead, RequestView};
 /// A request that a codec has read.
 #[derive(Debug)]
 pub struct Request {
-    /// Its head.
+    /// The head.
     pub head: RequestHead,
     /// The time at which its first bytes came.
     pub began_at: Instant,
@@ -39,7 +39,7 @@ pub struct Completed {
 pub enum End {
     /// The client has a whole response.
     Response,
-    /// It was a tunnel, and is closed.
+    /// The exchange was a tunnel, and is closed.
     Tunnel,
     /// The response was cut, or the client has gone.
     Aborted,

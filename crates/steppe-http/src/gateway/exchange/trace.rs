@@ -27,7 +27,7 @@ const TRACESTATE: &[u8] = b"tracestate";
 #[derive(Debug)]
 pub(super) struct Trace {
     span: Box<Span>,
-    /// What its name begins with.
+    /// The method, with which its name begins.
     method: &'static str,
     /// The one that there was when it began.
     tracer: Arc<Tracer>,
@@ -40,7 +40,7 @@ pub(super) struct TraceFacts<'a> {
     pub(super) log: &'a Log,
     /// The name of the filter that answered.
     pub(super) filter: Option<&'a str>,
-    /// How often the request was sent again.
+    /// The number of times that the request was sent again.
     pub(super) resends: u32,
     pub(super) ended_at: Instant,
 }
