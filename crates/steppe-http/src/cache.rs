@@ -13,7 +13,6 @@
 //! Non-goals: what a filter does with it (`filter/cache.rs`), and where responses come from.
 
 mod body;
-mod condition;
 pub mod control;
 mod credentials;
 mod fill;
@@ -25,6 +24,7 @@ mod report;
 mod store;
 mod stored;
 mod told;
+mod validation;
 
 pub(crate) use credentials::{Credentials, Presented};
 pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};

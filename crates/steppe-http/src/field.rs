@@ -9,6 +9,9 @@ mod edits;
 mod list;
 mod strip;
 
+use std::fmt;
+use std::io::Write;
+
 use steppe_mem::{Buffer, Lease, OverBudget};
 
 use crate::encoder::{Encoder, Put};
@@ -402,6 +405,24 @@ impl FieldBlock {
             has_underscore: false,
         };
         self.fields.try_push(field, self.bytes.lease())
+    }
+
+    /// [`FieldBlock::append`], of a short value that is formatted: numbers, dates, and names of this crate.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn append_formatted(
+        &mut self,
+        name: &[u8],
+        value: fmt::Arguments<'_>,
+    ) -> Result<(), OverBudget> {
+        /// A media type with its parameters; the longest registered one has 93 bytes without.
+        const BYTES_MAX: usize = 160;
+        let mut text = [0; BYTES_MAX];
+        let mut room = &mut text[..];
+        room.write_fmt(value).expect("it is of bounded length");
+        let end = BYTES_MAX - room.len();
+        self.append(name, &text[..end])
     }
 
     /// [`FieldBlock::append`], of a line that a peer sent: one with an underscore in its name is

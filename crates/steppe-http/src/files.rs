@@ -9,13 +9,10 @@
 
 mod answer;
 mod coding;
-mod condition;
 mod content;
 mod listing;
 mod lookup;
 pub(crate) mod media_type;
-mod multipart;
-pub mod range;
 mod validators;
 
 use std::io;
@@ -31,8 +28,6 @@ use crate::head::{RequestHead, ResponseHead};
 use crate::local::Responder;
 use crate::path::PathPattern;
 pub use coding::weight;
-pub use condition::any_tag;
-pub(crate) use multipart::Multipart;
 
 use answer::{Answer, Asked, Variant};
 pub(crate) use coding::Accepted;

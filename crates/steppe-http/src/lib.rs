@@ -118,7 +118,7 @@
 //!   - `control.rs`: `Cache-Control` directives
 //!   - `freshness.rs`: storability, freshness and staleness
 //!   - `key.rs`: cache keys, `Vary`
-//!   - `condition.rs`: conditional requests
+//!   - `validation.rs`: validators of a stored response, and the 304 for them
 //!   - `store.rs`: sharded store
 //!   - `queues.rs`: eviction (S3-FIFO)
 //!   - `stored.rs`: stored response
@@ -126,6 +126,8 @@
 //!   - `fill.rs`: fetch of a response, with request collapsing
 //!   - `reader.rs`: response from the store, ranges and 304 included
 //!   - `report.rs`: reports and purging for admin
+//! - `conditional.rs`: preconditions (RFC 9110 §13) of requests for files and for stored responses
+//!   - `range.rs`, `multipart.rs`: `Range` and `Content-Range`; `multipart/byteranges`
 //! - `local.rs`: responses of the gateway itself: trait `Responder`
 //! - `respond.rs`: `respond` upstream: a fixed response
 //! - `files.rs`: `files` upstream: static files
@@ -134,8 +136,7 @@
 //!   - `answer.rs`: response heads
 //!   - `content.rs`: file content in chunks
 //!   - `coding.rs`: negotiation by `Accept-Encoding`
-//!   - `condition.rs`, `validators.rs`: conditional requests; `ETag` and `Last-Modified`
-//!   - `range.rs`, `multipart.rs`: `Range` requests; `multipart/byteranges`
+//!   - `validators.rs`: `ETag` and `Last-Modified` of a file
 //!   - `media_type.rs`: `Content-Type` by extension
 //! - `guest.rs`, `guest/`: requests answered by another service of the process
 //! - `grpc.rs`, `grpc/`: gRPC: deadlines, status codes, media types, gRPC-Web messages
@@ -169,6 +170,7 @@ pub mod certificates;
 pub mod codec;
 pub mod codecs;
 pub mod coding;
+pub mod conditional;
 pub mod config;
 pub mod date;
 mod due;

@@ -3,8 +3,9 @@
 //!
 //! Eight bytes are the size of the file, the others a field's value.
 
-use steppe_http::files::range::{Wanted, wanted};
-use steppe_http::files::{any_tag, weight};
+use steppe_http::conditional::any_tag;
+use steppe_http::conditional::range::{RequestedRange, requested};
+use steppe_http::files::weight;
 use steppe_http::limits::RANGES_MAX;
 
 /// Checks one input; panics where a property fails.
@@ -13,10 +14,10 @@ pub fn run(input: &[u8]) {
         return;
     };
     let bytes = u64::from_le_bytes(*bytes);
-    match wanted(value, bytes) {
-        Wanted::Whole | Wanted::Unsatisfiable => {}
-        Wanted::One(range) => assert!(range.start < range.end && range.end <= bytes),
-        Wanted::Several(mut ranges) => {
+    match requested(value, bytes) {
+        RequestedRange::Whole | RequestedRange::Unsatisfiable => {}
+        RequestedRange::Single(range) => assert!(range.start < range.end && range.end <= bytes),
+        RequestedRange::Multiple(mut ranges) => {
             assert!((2..=RANGES_MAX).contains(&ranges.len()));
             ranges.sort_by_key(|range| range.start);
             let are_whole = ranges.iter().all(|range| range.start < range.end);

@@ -16,13 +16,13 @@ use steppe_net::clock;
 use tokio::time::{Sleep, sleep};
 
 use super::body::{Body, BodyReader};
-use super::condition::is_validated;
 use super::control::{RequestControl, ResponseControl};
 use super::credentials::{Credentials, Presented};
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::{Resource, Selecting};
 use super::store::{Store, Unwatched, Why};
 use super::stored::{Lines, Making, Stored, StoredHead, take_over, withheld_lines};
+use super::validation::is_validated;
 use crate::date;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};

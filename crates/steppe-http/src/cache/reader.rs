@@ -2,20 +2,20 @@
 //! it already. Spec: RFC 9111 §4, RFC 9110 §14, RFC 9211.
 
 use std::fmt;
-use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use steppe_mem::{Buffer, Chunk, Lease};
+use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
 use super::body::{BodyReader, Cut};
-use super::condition;
 use super::stored::{Lines, Stored};
+use super::validation::validators;
+use crate::conditional::multipart::Multipart;
+use crate::conditional::range::{RequestedRange, append_content_range, append_unsatisfied_range};
 use crate::error::{GatewayError, Resend};
 use crate::exchange::Part;
-use crate::files::{Multipart, range};
 use crate::filter::ServedFrom;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::local::Responder;
@@ -72,19 +72,19 @@ impl Reader {
         let asked = &reading.head.fields;
         let is_head = reading.head.method() == b"HEAD";
         let is_whole = stored.head.status == 200;
-        if is_whole && condition::is_known(asked, &stored.head) {
+        let validators = validators(&stored.head);
+        if is_whole && validators.are_known(asked) {
             return Self::not_modified(stored, reading);
         }
         let bytes = stored.content_bytes();
         if let Some(bytes) = bytes.filter(|_| is_whole && !is_head) {
-            match wanted(reading, stored, bytes) {
-                range::Wanted::Whole => {}
-                range::Wanted::One(range) => return Self::one(stored, own, reading, range),
-                range::Wanted::Several(ranges) if stored.body.bytes().is_some() => {
+            match validators.requested_range(asked, bytes) {
+                RequestedRange::Single(range) => return Self::one(stored, own, reading, range),
+                RequestedRange::Multiple(ranges) if stored.body.bytes().is_some() => {
                     return Self::several(stored, reading, ranges);
                 }
-                range::Wanted::Several(_) => {}
-                range::Wanted::Unsatisfiable => return Self::unsatisfiable(stored, reading),
+                RequestedRange::Unsatisfiable => return Self::unsatisfiable(stored, reading),
+                RequestedRange::Whole | RequestedRange::Multiple(_) => {}
             }
         }
         let mut head = stored.head.to_head(reading.lease)?;
@@ -97,7 +97,7 @@ impl Reader {
         }
         if is_head {
             if let Some(bytes) = bytes {
-                line(&mut head, b"content-length", format_args!("{bytes}"))?;
+                (head.fields).append_formatted(b"content-length", format_args!("{bytes}"))?;
             }
             head.length = ContentLength::Empty;
             return Ok(Self::of(head, Content::Nothing, reading));
@@ -146,7 +146,7 @@ impl Reader {
     fn unsatisfiable(stored: &Stored, reading: &Reading<'_>) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
         let mut head = ResponseHead::new(416, ContentLength::Empty, reading.lease)?;
-        line(&mut head, b"content-range", format_args!("bytes */{bytes}"))?;
+        append_unsatisfied_range(&mut head.fields, bytes)?;
         reading.add_fields(stored, &mut head)?;
         Ok(Self::of(head, Content::Nothing, reading))
     }
@@ -160,9 +160,7 @@ impl Reader {
         let bytes = stored.content_bytes().unwrap_or_default();
         let mut head = with_status(stored, reading, 206)?;
         reading.add_fields(stored, &mut head)?;
-        let last = range.end - 1;
-        let text = format_args!("bytes {}-{last}/{bytes}", range.start);
-        line(&mut head, b"content-range", text)?;
+        append_content_range(&mut head.fields, &range, bytes)?;
         let length = range.end - range.start;
         head.length = ContentLength::Known(length);
         let mut reader = reader(stored, own)?;
@@ -211,64 +209,28 @@ fn with_status(
     Ok(head)
 }
 
-fn wanted(reading: &Reading<'_>, stored: &Stored, bytes: u64) -> range::Wanted {
-    let asked = &reading.head.fields;
-    let mut values = asked.values_named(b"range");
-    match (values.next(), values.next()) {
-        (Some(value), None) if condition::allows_ranges(asked, &stored.head) => {
-            range::wanted(value, bytes)
-        }
-        _ => range::Wanted::Whole,
-    }
-}
-
-/// Appends a field with a short value.
-fn line(
-    head: &mut ResponseHead,
-    name: &[u8],
-    value: fmt::Arguments<'_>,
-) -> Result<(), GatewayError> {
-    /// Three numbers of 20 digits, and the words of `Cache-Status`.
-    const BYTES_MAX: usize = 128;
-    let mut text = [0; BYTES_MAX];
-    let mut room = &mut text[..];
-    room.write_fmt(value).expect("it is of bounded length");
-    let end = BYTES_MAX - room.len();
-    Ok(head.fields.append(name, &text[..end])?)
-}
-
 impl Reading<'_> {
-    fn add_fields(&self, stored: &Stored, head: &mut ResponseHead) -> Result<(), GatewayError> {
+    fn add_fields(&self, stored: &Stored, head: &mut ResponseHead) -> Result<(), OverBudget> {
         let terms = &stored.terms;
         let age = terms.age(self.now);
         // RFC 9111 §5.1: what was just fetched has one where another cache had it.
         if self.from != ServedFrom::Miss || self.is_collapsed || terms.initial_age > 0 {
-            line(head, b"age", format_args!("{age}"))?;
+            (head.fields).append_formatted(b"age", format_args!("{age}"))?;
         }
         if !self.says_so {
             return Ok(());
         }
         let ttl = i128::from(terms.lifetime) - i128::from(age);
         let collapsed = if self.is_collapsed { "; collapsed" } else { "" };
-        let name = b"cache-status";
-        match self.from {
-            ServedFrom::Hit | ServedFrom::Stale => {
-                line(head, name, format_args!("steppe; hit; ttl={ttl}"))
+        let is_stored = if self.is_stored { "; stored" } else { "" };
+        let value = match self.from {
+            ServedFrom::Hit | ServedFrom::Stale => format_args!("steppe; hit; ttl={ttl}"),
+            ServedFrom::Revalidated => {
+                format_args!("steppe; fwd=stale; fwd-status=304; ttl={ttl}{collapsed}")
             }
-            ServedFrom::Revalidated => line(
-                head,
-                name,
-                format_args!("steppe; fwd=stale; fwd-status=304; ttl={ttl}{collapsed}"),
-            ),
-            ServedFrom::Miss => {
-                let stored = if self.is_stored { "; stored" } else { "" };
-                line(
-                    head,
-                    name,
-                    format_args!("steppe; fwd=miss{stored}{collapsed}"),
-                )
-            }
-        }
+            ServedFrom::Miss => format_args!("steppe; fwd=miss{is_stored}{collapsed}"),
+        };
+        head.fields.append_formatted(b"cache-status", value)
     }
 }
 

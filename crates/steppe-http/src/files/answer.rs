@@ -2,20 +2,17 @@
 //!
 //! Spec: RFC 9110 §8, §10.2.2, §14.4, §15.
 
-use std::fmt;
-use std::io::Write;
 use std::ops::Range;
 
 use steppe_mem::{Buffer, Lease, OverBudget};
 use steppe_net::File;
 
-use super::condition::{self, Verdict};
 use super::content::{Content, FileContent};
 use super::lookup::Representation;
 use super::media_type;
-use super::multipart::Multipart;
-use super::range::{self, Wanted};
-use super::validators::Validators;
+use super::validators::FileValidators;
+use crate::conditional::multipart::Multipart;
+use crate::conditional::range::{RequestedRange, append_content_range, append_unsatisfied_range};
 use crate::date;
 use crate::encoder::Encoder;
 use crate::field::{FieldBlock, FieldList, Span};
@@ -115,22 +112,23 @@ pub(super) fn file(
         cache_control,
     } = found;
     let cache_control = cache_control.as_deref();
-    let validators = Validators::of(file.status, date::since_epoch());
+    let validators = FileValidators::of(file.status, date::since_epoch());
     let bytes = file.status.bytes;
-    match condition::check(&head.fields, &validators) {
-        Verdict::Failed => return words(asked, 412, &[]),
-        Verdict::NotModified => return not_modified(asked, &validators, cache_control),
-        Verdict::Proceed => {}
+    let selected = validators.as_validators();
+    if selected.fail(&head.fields) {
+        return words(asked, 412, &[]);
     }
-    let wanted = if asked.variant.is_head {
-        Wanted::Whole
-    } else {
-        self::wanted(&head.fields, &validators, bytes)
+    if selected.are_known(&head.fields) {
+        return not_modified(asked, &validators, cache_control);
+    }
+    let requested = match asked.variant.is_head {
+        true => RequestedRange::Whole,
+        false => selected.requested_range(&head.fields, bytes),
     };
-    let status = match wanted {
-        Wanted::Whole => 200,
-        Wanted::One(_) | Wanted::Several(_) => 206,
-        Wanted::Unsatisfiable => return unsatisfiable(asked, bytes),
+    let status = match requested {
+        RequestedRange::Whole => 200,
+        RequestedRange::Single(_) | RequestedRange::Multiple(_) => 206,
+        RequestedRange::Unsatisfiable => return unsatisfiable(asked, bytes),
     };
     let mut draft = Draft::new(asked, status)?;
     draft.validators(&validators)?;
@@ -142,43 +140,30 @@ pub(super) fn file(
     }
     draft.fields.append(b"accept-ranges", b"bytes")?;
     draft.fields.append(b"x-content-type-options", b"nosniff")?;
-    let parameters = media_type::parameters(media_type);
-    match wanted {
-        Wanted::Several(ranges) => {
-            let parts = Multipart::new(ranges, bytes, format!("{media_type}{parameters}"));
-            draft.line(b"content-type", format_args!("{}", parts.content_type()))?;
+    let media_type = format_args!("{media_type}{}", media_type::parameters(media_type));
+    let fields = &mut draft.fields;
+    match requested {
+        RequestedRange::Multiple(ranges) => {
+            let parts = Multipart::new(ranges, bytes, media_type.to_string());
+            fields.append(b"content-type", parts.content_type().as_bytes())?;
             let length = parts.content_length();
             draft.content(length, || Content::File(FileContent::parts(file, parts)))
         }
-        Wanted::One(range) => {
-            draft.line(b"content-type", format_args!("{media_type}{parameters}"))?;
-            let last = range.end - 1;
-            draft.line(
-                b"content-range",
-                format_args!("bytes {}-{last}/{bytes}", range.start),
-            )?;
+        RequestedRange::Single(range) => {
+            fields.append_formatted(b"content-type", media_type)?;
+            append_content_range(fields, &range, bytes)?;
             draft.range(file, range)
         }
-        Wanted::Whole | Wanted::Unsatisfiable => {
-            draft.line(b"content-type", format_args!("{media_type}{parameters}"))?;
+        RequestedRange::Whole | RequestedRange::Unsatisfiable => {
+            fields.append_formatted(b"content-type", media_type)?;
             draft.range(file, 0..bytes)
         }
     }
 }
 
-fn wanted(fields: &FieldBlock, validators: &Validators, bytes: u64) -> Wanted {
-    let mut values = fields.values_named(b"range");
-    match (values.next(), values.next()) {
-        (Some(value), None) if condition::allows_ranges(fields, validators) => {
-            range::wanted(value, bytes)
-        }
-        _ => Wanted::Whole,
-    }
-}
-
 fn not_modified(
     asked: Asked<'_>,
-    validators: &Validators,
+    validators: &FileValidators,
     cache_control: Option<&str>,
 ) -> Result<Answer, OverBudget> {
     let mut draft = Draft::new(asked, 304)?;
@@ -189,7 +174,7 @@ fn not_modified(
 
 fn unsatisfiable(asked: Asked<'_>, bytes: u64) -> Result<Answer, OverBudget> {
     let mut draft = Draft::new(asked, 416)?;
-    draft.line(b"content-range", format_args!("bytes */{bytes}"))?;
+    append_unsatisfied_range(&mut draft.fields, bytes)?;
     draft.words()
 }
 
@@ -205,16 +190,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Appends a field with a short value: numbers, dates, and names of this crate.
-    fn line(&mut self, name: &[u8], value: fmt::Arguments<'_>) -> Result<(), OverBudget> {
-        let mut text = [0; VALUE_BYTES_MAX];
-        let mut room = &mut text[..];
-        room.write_fmt(value).expect("it is of bounded length");
-        let end = VALUE_BYTES_MAX - room.len();
-        self.fields.append(name, &text[..end])
-    }
-
-    fn validators(&mut self, validators: &Validators) -> Result<(), OverBudget> {
+    fn validators(&mut self, validators: &FileValidators) -> Result<(), OverBudget> {
         self.fields.append(b"etag", validators.tag())?;
         if self.asked.variant.varies {
             self.fields.append(b"vary", b"accept-encoding")?;
@@ -251,7 +227,7 @@ impl<'a> Draft<'a> {
         content: impl FnOnce() -> Content,
     ) -> Result<Answer, OverBudget> {
         if self.asked.variant.is_head || length == 0 {
-            self.line(b"content-length", format_args!("{length}"))?;
+            (self.fields).append_formatted(b"content-length", format_args!("{length}"))?;
             return Ok(self.finish(ContentLength::Empty, Content::Nothing));
         }
         Ok(self.finish(ContentLength::Known(length), content()))
@@ -270,6 +246,3 @@ impl<'a> Draft<'a> {
         Answer { head, content }
     }
 }
-
-/// Longest value: a media type; the longest registered one has 93 bytes without parameters.
-const VALUE_BYTES_MAX: usize = 160;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use steppe_mem::{Buffer, Lease, Waiter};
 use steppe_net::{File, Reading};
 
-use super::multipart::Multipart;
+use crate::conditional::multipart::Multipart;
 use crate::error::GatewayError;
 use crate::exchange::{Part, content_room};
 

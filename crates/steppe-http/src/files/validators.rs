@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use steppe_net::FileStatus;
 
+use crate::conditional;
 use crate::date::{self, DATE_BYTES};
 use crate::limits::FILE_SETTLES;
 
@@ -22,15 +23,15 @@ const TAG_BYTES_MAX: usize = 54;
 
 /// The validators of a file at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Validators {
+pub(super) struct FileValidators {
     tag: [u8; TAG_BYTES_MAX],
     tag_end: usize,
     /// Unix time in seconds.
-    pub(super) modified: u64,
-    pub(super) is_strong: bool,
+    modified: u64,
+    is_strong: bool,
 }
 
-impl Validators {
+impl FileValidators {
     /// The validators of a file with `status`, at `now` since the Unix epoch.
     pub(super) fn of(status: FileStatus, now: Duration) -> Self {
         let modified = Duration::from_nanos(status.modified_ns);
@@ -61,19 +62,14 @@ impl Validators {
         date::of(self.modified)
     }
 
-    /// Strong comparison with `tag` (RFC 9110 §8.8.3.2).
-    pub(super) fn is_strongly(&self, tag: &[u8]) -> bool {
-        self.is_strong && tag == self.tag()
+    /// These, for the preconditions of a request.
+    pub(super) fn as_validators(&self) -> conditional::Validators<'_> {
+        conditional::Validators {
+            tag: Some(self.tag()),
+            modified: Some(self.modified),
+            is_date_strong: self.is_strong,
+        }
     }
-
-    /// Weak comparison with `tag` (RFC 9110 §8.8.3.2).
-    pub(super) fn is_weakly(&self, tag: &[u8]) -> bool {
-        opaque(tag) == opaque(self.tag())
-    }
-}
-
-fn opaque(tag: &[u8]) -> &[u8] {
-    tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
 #[cfg(test)]
@@ -86,8 +82,8 @@ mod tests {
         inode: 16,
     };
 
-    fn at(seconds: u64) -> Validators {
-        Validators::of(STATUS, Duration::from_secs(seconds))
+    fn at(seconds: u64) -> FileValidators {
+        FileValidators::of(STATUS, Duration::from_secs(seconds))
     }
 
     #[test]
@@ -107,15 +103,20 @@ mod tests {
             modified_ns: u64::MAX,
             inode: u64::MAX,
         };
-        assert_eq!(Validators::of(status, Duration::ZERO).tag().len(), 54);
+        assert_eq!(FileValidators::of(status, Duration::ZERO).tag().len(), 54);
     }
 
     #[test]
     fn tags_compare() {
         let (young, old) = (at(1001), at(1002));
-        assert!(old.is_strongly(old.tag()) && !old.is_strongly(young.tag()));
-        assert!(!young.is_strongly(young.tag()) && !young.is_strongly(old.tag()));
-        assert!(old.is_weakly(young.tag()) && young.is_weakly(old.tag()));
+        let (young, old) = (young.as_validators(), old.as_validators());
+        let [young_tag, old_tag] = [young, old].map(|own| own.tag.expect("a file has a tag"));
+        assert!(old.is_strongly(old_tag) && !old.is_strongly(young_tag));
+        assert!(!young.is_strongly(young_tag) && !young.is_strongly(old_tag));
+        assert!(old.is_weakly(young_tag) && young.is_weakly(old_tag));
         assert!(!old.is_weakly(b"\"e8d4a51000-fe-10\""));
+        // The file may change again within the second.
+        assert!(old.is_date_strong && !young.is_date_strong);
+        assert_eq!((young.modified, old.modified), (Some(1000), Some(1000)));
     }
 }

@@ -1,54 +1,28 @@
-//! Conditions of requests, evaluated for a stored response. Spec: RFC 9111 §4.3.2, RFC 9110 §13.
+//! Validation of stored responses. Spec: RFC 9111 §4.3.
 //!
-//! `If-Match` and `If-Unmodified-Since` are for the origin: a request with one is not answered here.
+//! `If-Match` and `If-Unmodified-Since` are for the origin: the `cache` filter lets a request with one pass.
 
 use super::stored::StoredHead;
+use crate::conditional::{Validators, opaque};
 use crate::date;
 use crate::field::FieldBlock;
-use crate::files::any_tag;
 
-/// Whether the client has the response already: 304.
-pub(super) fn is_known(asked: &FieldBlock, head: &StoredHead) -> bool {
-    let tag = head.values(b"etag").next();
-    let mut lines = asked.values_named(b"if-none-match").peekable();
-    if lines.peek().is_some() {
-        let is_same = |known: &[u8]| tag.is_some_and(|tag| weak(tag) == weak(known));
-        return lines.any(|line| line == b"*" || any_tag(line, is_same));
+/// The validators of a stored response, for the preconditions of a request (RFC 9111 §4.3.2).
+pub(super) fn validators(head: &StoredHead) -> Validators<'_> {
+    let date = |name| head.values(name).next().and_then(date::parse);
+    let made = date(b"date");
+    let has_modified = head.values(b"last-modified").next().is_some();
+    // A response without `Last-Modified` can't have changed after it was made.
+    let modified = match has_modified {
+        true => date(b"last-modified"),
+        false => made,
+    };
+    Validators {
+        tag: head.values(b"etag").next(),
+        modified,
+        // RFC 9110 §8.8.2.2: another change within its second would have shown.
+        is_date_strong: has_modified && made > modified,
     }
-    let mut since = asked.values_named(b"if-modified-since");
-    let (Some(since), None) = (since.next(), since.next()) else {
-        return false;
-    };
-    let Some(since) = date::parse(since) else {
-        return false;
-    };
-    let modified = head.values(b"last-modified").next();
-    // RFC 9111 §4.3.2: it can't have changed after it was made.
-    let modified = modified.or_else(|| head.values(b"date").next());
-    let modified = modified.and_then(date::parse);
-    modified.is_some_and(|modified| modified <= since)
-}
-
-/// Whether parts of it go with what the client has (RFC 9110 §13.1.5).
-pub(super) fn allows_ranges(asked: &FieldBlock, head: &StoredHead) -> bool {
-    let mut values = asked.values_named(b"if-range");
-    let Some(value) = values.next() else {
-        return true;
-    };
-    if values.next().is_some() {
-        return false;
-    }
-    if value.starts_with(b"\"") || value.starts_with(b"W/") {
-        return !value.starts_with(b"W/") && head.values(b"etag").next() == Some(value);
-    }
-    let (Some(modified), Some(made)) = (
-        head.values(b"last-modified").next().and_then(date::parse),
-        head.values(b"date").next().and_then(date::parse),
-    ) else {
-        return false;
-    };
-    // RFC 9110 §8.8.2.2: a date is strong where another change in its second would have shown.
-    date::parse(value) == Some(modified) && made > modified
 }
 
 /// True if a 304 with `fields` is about the response that is stored: one of its validators is one of that response
@@ -60,7 +34,7 @@ pub(super) fn allows_ranges(asked: &FieldBlock, head: &StoredHead) -> bool {
 pub(super) fn is_validated(fields: &FieldBlock, head: &StoredHead) -> bool {
     let mut tags = fields.values_named(b"etag").peekable();
     if tags.peek().is_some() {
-        let is_stored = |tag| head.values(b"etag").any(|stored| weak(stored) == weak(tag));
+        let is_stored = |tag| head.values(b"etag").any(|stored| opaque(stored) == opaque(tag));
         return tags.any(is_stored);
     }
     let mut dates = fields.values_named(b"last-modified").peekable();
@@ -78,17 +52,20 @@ fn is_same_date(left: &[u8], right: &[u8]) -> bool {
     left == right || date::parse(left).is_some_and(|time| date::parse(right) == Some(time))
 }
 
-/// An entity tag without the mark of a weak one (RFC 9110 §8.8.3.2).
-fn weak(tag: &[u8]) -> &[u8] {
-    tag.strip_prefix(b"W/").unwrap_or(tag)
-}
-
 #[cfg(test)]
 mod tests {
     use steppe_mem::{Budget, Lease};
 
     use super::*;
     use crate::head::{ContentLength, ResponseHead};
+
+    fn is_known(asked: &FieldBlock, head: &StoredHead) -> bool {
+        validators(head).are_known(asked)
+    }
+
+    fn allows_ranges(asked: &FieldBlock, head: &StoredHead) -> bool {
+        validators(head).allow_ranges(asked)
+    }
 
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";

@@ -1,4 +1,4 @@
-//! `multipart/byteranges`: several ranges of a file as one content. Spec: RFC 9110 §14.6, RFC 2046 §5.1.
+//! `multipart/byteranges`: several ranges of a representation as one content. Spec: RFC 9110 §14.6, RFC 2046 §5.1.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +11,7 @@ pub(crate) struct Multipart {
     /// `Content-Type` of each part.
     media_type: String,
     ranges: VecDeque<Range<u64>>,
-    /// Size of the file.
+    /// Size of the representation.
     bytes: u64,
     state: State,
 }
@@ -26,9 +26,9 @@ enum State {
 }
 
 impl Multipart {
-    /// The parts for `ranges` of a file of `bytes`.
+    /// The parts for `ranges` of a representation of `bytes`.
     pub(crate) fn new(ranges: Vec<Range<u64>>, bytes: u64, media_type: String) -> Self {
-        // The boundary is a keyed hash, so a file can't contain it on purpose.
+        // The boundary is a keyed hash, so content can't contain it on purpose.
         let boundary = format!("{:016x}", RandomState::new().hash_one(bytes));
         Self {
             boundary,

@@ -1,60 +1,58 @@
-//! Parses `Range`. Spec: RFC 9110 §14.1 and §14.2.
+//! Parses `Range` and writes `Content-Range`. Spec: RFC 9110 §14.1, §14.2 and §14.4.
 //!
 //! A server may ignore `Range`. This one ignores a malformed field, more than [`RANGES_MAX`]
 //! ranges, and ranges that overlap.
 
 use std::ops::Range;
 
+use steppe_mem::OverBudget;
+
+use crate::field::FieldBlock;
 use crate::limits::RANGES_MAX;
 
-/// The part of a file that a request asks for.
+/// The part of a representation that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// All of it.
+pub enum RequestedRange {
+    /// The whole representation.
     Whole,
     /// One range, not empty.
-    One(Range<u64>),
+    Single(Range<u64>),
     /// Two or more ranges, none empty, which do not overlap.
-    Several(Vec<Range<u64>>),
-    /// No range lies within the file: 416.
+    Multiple(Vec<Range<u64>>),
+    /// No range lies within the representation: 416.
     Unsatisfiable,
 }
 
-/// Parses the value of a `Range` field for a file of `bytes`.
+/// Parses the value of a `Range` field for a representation of `bytes`.
 #[must_use]
-pub fn wanted(value: &[u8], bytes: u64) -> Wanted {
+pub fn requested(value: &[u8], bytes: u64) -> RequestedRange {
     const UNIT: &[u8] = b"bytes=";
     let Some((unit, set)) = value.split_at_checked(UNIT.len()) else {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     };
     if !unit.eq_ignore_ascii_case(UNIT) {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     }
-    if let Some(wanted) = single(set, bytes) {
-        return wanted;
+    if let Some(requested) = single(set, bytes) {
+        return requested;
     }
-    several(set, bytes).unwrap_or(Wanted::Whole)
+    several(set, bytes).unwrap_or(RequestedRange::Whole)
 }
 
 /// Nearly every request has a single range; it needs no allocation.
-fn single(set: &[u8], bytes: u64) -> Option<Wanted> {
+fn single(set: &[u8], bytes: u64) -> Option<RequestedRange> {
     if memchr::memchr(b',', set).is_some() {
         return None;
     }
     Some(match range(set.trim_ascii(), bytes) {
-        None => Wanted::Whole,
-        Some(range) if range.is_empty() => Wanted::Unsatisfiable,
-        Some(range) => one(range, bytes),
+        None => RequestedRange::Whole,
+        Some(range) if range.is_empty() => RequestedRange::Unsatisfiable,
+        Some(range) => RequestedRange::Single(range),
     })
 }
 
-fn one(range: Range<u64>, bytes: u64) -> Wanted {
-    debug_assert!(range.end <= bytes, "ranges are cut to what there is");
-    Wanted::One(range)
-}
-
 /// `None` if the field is to be ignored.
-fn several(set: &[u8], bytes: u64) -> Option<Wanted> {
+fn several(set: &[u8], bytes: u64) -> Option<RequestedRange> {
     let mut ranges = Vec::new();
     let elements = set.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
     let mut count = 0;
@@ -69,11 +67,11 @@ fn several(set: &[u8], bytes: u64) -> Option<Wanted> {
         }
     }
     Some(match ranges.len() {
-        0 if count == 0 => Wanted::Whole,
-        0 => Wanted::Unsatisfiable,
-        1 => one(ranges.remove(0), bytes),
-        _ if has_overlap(&ranges) => Wanted::Whole,
-        _ => Wanted::Several(ranges),
+        0 if count == 0 => RequestedRange::Whole,
+        0 => RequestedRange::Unsatisfiable,
+        1 => RequestedRange::Single(ranges.remove(0)),
+        _ if has_overlap(&ranges) => RequestedRange::Whole,
+        _ => RequestedRange::Multiple(ranges),
     })
 }
 
@@ -83,7 +81,7 @@ fn has_overlap(ranges: &[Range<u64>]) -> bool {
     sorted.windows(2).any(|pair| pair[0].end > pair[1].start)
 }
 
-/// One range, clamped to the file; empty if it lies beyond. `None`: malformed.
+/// One range, clamped to the representation; empty if it lies beyond. `None`: malformed.
 fn range(text: &[u8], bytes: u64) -> Option<Range<u64>> {
     let dash = memchr::memchr(b'-', text)?;
     let (first, last) = (&text[..dash], &text[dash + 1..]);
@@ -111,13 +109,32 @@ fn number(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then(|| digits.iter().try_fold(0, add))?
 }
 
+/// Appends the `Content-Range` of a part of a representation of `bytes`.
+pub(crate) fn append_content_range(
+    fields: &mut FieldBlock,
+    part: &Range<u64>,
+    bytes: u64,
+) -> Result<(), OverBudget> {
+    let (first, last) = (part.start, part.end - 1);
+    let value = format_args!("bytes {first}-{last}/{bytes}");
+    fields.append_formatted(b"content-range", value)
+}
+
+/// Appends the `Content-Range` of a 416 (RFC 9110 §15.5.17).
+pub(crate) fn append_unsatisfied_range(
+    fields: &mut FieldBlock,
+    bytes: u64,
+) -> Result<(), OverBudget> {
+    fields.append_formatted(b"content-range", format_args!("bytes */{bytes}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(value: &str, bytes: u64, expected: &Wanted) {
-        assert_eq!(&wanted(value.as_bytes(), bytes), expected, "{value}");
+    fn check(value: &str, bytes: u64, expected: &RequestedRange) {
+        assert_eq!(&requested(value.as_bytes(), bytes), expected, "{value}");
     }
 
     #[test]
@@ -134,7 +151,7 @@ mod tests {
             ("bytes=0-0, 1000-", 0..1),
             ("bytes=,5-6,", 5..7),
         ] {
-            check(value, 1000, &Wanted::One(range));
+            check(value, 1000, &RequestedRange::Single(range));
         }
     }
 
@@ -146,15 +163,15 @@ mod tests {
             "bytes=-0",
             "bytes=1000-,-0",
         ] {
-            check(value, 1000, &Wanted::Unsatisfiable);
+            check(value, 1000, &RequestedRange::Unsatisfiable);
         }
         check(
             "bytes=99999999999999999999999-",
             1000,
-            &Wanted::Unsatisfiable,
+            &RequestedRange::Unsatisfiable,
         );
         for value in ["bytes=0-", "bytes=0-0", "bytes=-1"] {
-            check(value, 0, &Wanted::Unsatisfiable);
+            check(value, 0, &RequestedRange::Unsatisfiable);
         }
     }
 
@@ -177,18 +194,18 @@ mod tests {
             "bytes=--1",
             "bytes 0-1",
         ] {
-            check(value, 1000, &Wanted::Whole);
+            check(value, 1000, &RequestedRange::Whole);
         }
     }
 
     #[test]
     fn several_ranges() {
-        let several = |ranges: &[Range<u64>]| Wanted::Several(ranges.to_vec());
+        let several = |ranges: &[Range<u64>]| RequestedRange::Multiple(ranges.to_vec());
         check("bytes=0-1,3-4", 10, &several(&[0..2, 3..5]));
         check("bytes=8-, 0-1 ,2-3", 10, &several(&[8..10, 0..2, 2..4]));
         check("bytes=0-1,20-,-2", 10, &several(&[0..2, 8..10]));
         for overlapping in ["bytes=0-5,5-6", "bytes=0-,-1", "bytes=1-2,1-2"] {
-            check(overlapping, 10, &Wanted::Whole);
+            check(overlapping, 10, &RequestedRange::Whole);
         }
     }
 
@@ -198,10 +215,10 @@ mod tests {
             let ranges: Vec<_> = (0..count).map(|at| format!("{0}-{0}", 2 * at)).collect();
             format!("bytes={}", ranges.join(","))
         };
-        let Wanted::Several(ranges) = wanted(list(RANGES_MAX).as_bytes(), 1000) else {
+        let RequestedRange::Multiple(ranges) = requested(list(RANGES_MAX).as_bytes(), 1000) else {
             panic!("as many as may be");
         };
         assert_eq!(ranges.len(), RANGES_MAX);
-        check(&list(RANGES_MAX + 1), 1000, &Wanted::Whole);
+        check(&list(RANGES_MAX + 1), 1000, &RequestedRange::Whole);
     }
 }
