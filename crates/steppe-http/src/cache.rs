@@ -21,6 +21,7 @@ mod key;
 mod queues;
 mod reader;
 mod report;
+mod stats;
 mod store;
 mod stored;
 mod told;
@@ -32,6 +33,7 @@ pub(crate) use freshness::{Judged, judge, may_stand_in};
 pub(crate) use key::Resource;
 pub(crate) use reader::{Reader, Reading};
 pub use report::{CacheReport, Caches, CachesCollector, Lookups, Purge};
+pub use stats::ServedFrom;
 pub(crate) use store::{Found, Role, Store, Unwatched, Why};
 pub(crate) use stored::Stored;
 

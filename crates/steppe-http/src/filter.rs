@@ -56,6 +56,7 @@ use crate::upstream::Pool;
 
 pub(crate) use api_keys::keep_current;
 pub use api_keys::{KeyFile, NewKey};
+pub use crate::cache::ServedFrom;
 pub use compress::CompressFilter;
 pub(crate) use explained::target_of;
 pub use explained::{FilterVerdict, Judgment, by_beginning};
@@ -177,32 +178,6 @@ pub struct Serve {
     pub by: Box<dyn Responder>,
     /// Where it is from, for the access log.
     pub from: ServedFrom,
-}
-
-/// Where a cache has a response from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServedFrom {
-    /// A stored response that is fresh.
-    Hit,
-    /// A stored response that is stale.
-    Stale,
-    /// A stored response that its server has validated.
-    Revalidated,
-    /// The server, just now.
-    Miss,
-}
-
-impl ServedFrom {
-    /// As the access log has it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hit => "hit",
-            Self::Stale => "stale",
-            Self::Revalidated => "revalidated",
-            Self::Miss => "miss",
-        }
-    }
 }
 
 impl fmt::Debug for Serve {

@@ -20,6 +20,7 @@ use super::control::{RequestControl, ResponseControl};
 use super::credentials::{Credentials, Presented};
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::{Resource, Selecting};
+use super::stats::ServedFrom;
 use super::store::{Store, Unwatched, Why};
 use super::stored::{Lines, Making, Stored, StoredHead, take_over, withheld_lines};
 use super::validation::is_validated;
@@ -27,7 +28,6 @@ use crate::date;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::field::{FieldBlock, FieldId};
-use crate::filter::ServedFrom;
 use crate::head::{ContentLength, ResponseHead};
 use crate::limits::{CACHE_WINDOW_BYTES, CACHE_WINDOW_PATIENCE};
 
@@ -353,7 +353,6 @@ impl Filling {
         let selecting = Selecting::of(&updated.fields, &self.ask.asked);
         (self.ask.fill).keep_own_lines(&head.fields, &control.withheld);
         let store = &self.ask.store;
-        store.stats.revalidated();
         let making = |(terms, selecting)| Making {
             resource: Arc::clone(&self.ask.resource),
             selecting,
@@ -621,7 +620,6 @@ impl Downstream for Filling {
         if let Some(stand_in) = self.stand_in(head.status, now) {
             self.end();
             self.stage = Stage::Discarding;
-            self.ask.store.stats.stood_in();
             let outcome = Outcome::Shared(stand_in, ServedFrom::Stale);
             self.ask.fill.settle(outcome, None);
             return Ok(());
@@ -646,7 +644,6 @@ impl Downstream for Filling {
         let now = clock::now();
         let outcome = match self.stand_in(refusal.status, now) {
             Some(stand_in) => {
-                self.ask.store.stats.stood_in();
                 Outcome::Shared(stand_in, ServedFrom::Stale)
             }
             None => Outcome::Failed(refusal.status),

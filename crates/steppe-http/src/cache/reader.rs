@@ -10,13 +10,13 @@ use std::time::Instant;
 use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
 use super::body::{BodyReader, Cut};
+use super::stats::ServedFrom;
 use super::stored::{Lines, Stored};
 use super::validation::validators;
 use crate::conditional::multipart::Multipart;
 use crate::conditional::range::{RequestedRange, append_content_range, append_unsatisfied_range};
 use crate::error::{GatewayError, Resend};
 use crate::exchange::Part;
-use crate::filter::ServedFrom;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::local::Responder;
 use crate::status;

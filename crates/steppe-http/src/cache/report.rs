@@ -1,8 +1,6 @@
 //! What caches tell operators, and what these may have them forget.
 
-use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use steppe_mem::Account;
@@ -10,11 +8,11 @@ use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, DescriptorEncoder};
 
 use super::key;
+use super::stats::RESULTS;
 use super::store::Store;
 use super::stored::Stored;
 use crate::config;
 use crate::field::elements;
-use crate::filter::ServedFrom;
 
 /// The caches that there are, whatever the configuration that made them.
 #[derive(Debug, Default)]
@@ -59,74 +57,6 @@ pub struct Lookups {
     pub hits: u64,
     /// Forwarded to the upstream.
     pub misses: u64,
-}
-
-/// Counts of one cache. A worker writes cells that no other writes, as long as there are few.
-#[derive(Debug, Default)]
-pub(crate) struct Stats {
-    cells: [Cells; STRIPES],
-    stored: AtomicU64,
-    evicted: AtomicU64,
-    stood_in: AtomicU64,
-    revalidated: AtomicU64,
-}
-
-const STRIPES: usize = 8;
-const KINDS: [&str; 5] = ["hit", "stale", "revalidated", "miss", "bypass"];
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Cells([AtomicU64; KINDS.len()]);
-
-thread_local! {
-    static STRIPE: Cell<usize> = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES)
-    };
-}
-
-impl Stats {
-    /// A request was answered out of the cache, or by way of it.
-    pub(crate) fn served(&self, from: ServedFrom) {
-        self.count(match from {
-            ServedFrom::Hit => 0,
-            ServedFrom::Stale => 1,
-            ServedFrom::Revalidated => 2,
-            ServedFrom::Miss => 3,
-        });
-    }
-
-    /// A request went past it.
-    pub(crate) fn bypassed(&self) {
-        self.count(4);
-    }
-
-    fn count(&self, kind: usize) {
-        self.cells[STRIPE.get()].0[kind].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn stored(&self) {
-        self.stored.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn evicted(&self) {
-        self.evicted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn stood_in(&self) {
-        self.stood_in.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn revalidated(&self) {
-        self.revalidated.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn sum(&self, kind: usize) -> u64 {
-        let cells = self.cells.iter();
-        cells
-            .map(|cells| cells.0[kind].load(Ordering::Relaxed))
-            .sum()
-    }
 }
 
 impl Caches {
@@ -211,17 +141,14 @@ fn has_tag(stored: &Stored, tag: &[u8]) -> bool {
 
 fn report(store: &Store) -> CacheReport {
     let stats = &store.stats;
-    let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
     CacheReport {
         name: store.name.clone(),
         bytes_max: store.settings.bytes as u64,
         bytes: store.account.reserved_bytes(),
         responses: store.len() as u64,
-        requests: (0..KINDS.len())
-            .map(|kind| (KINDS[kind], stats.sum(kind)))
-            .collect(),
-        stored: load(&stats.stored),
-        evicted: load(&stats.evicted),
+        requests: RESULTS.into_iter().zip(stats.requests()).collect(),
+        stored: stats.stored(),
+        evicted: stats.evicted(),
     }
 }
 
@@ -289,7 +216,7 @@ mod tests {
             bytes_max: 0,
             bytes: 0,
             responses: 0,
-            requests: KINDS.into_iter().zip([1, 20, 300, 4_000, 50_000]).collect(),
+            requests: RESULTS.into_iter().zip([1, 20, 300, 4_000, 50_000]).collect(),
             stored: 0,
             evicted: 0,
         };

@@ -19,7 +19,7 @@ use super::credentials::{Credentials, Presented};
 use super::fill::Fill;
 use super::key::{self, Resource, Wanted};
 use super::queues::Queues;
-use super::report::Stats;
+use super::stats::Stats;
 use super::stored::Stored;
 use crate::config;
 use crate::head::RequestHead;
@@ -283,7 +283,7 @@ impl Store {
         replaced.iter().for_each(|old| queues.forget(old));
         queues.push(stored);
         drop(queues);
-        self.stats.stored();
+        self.stats.count_stored();
     }
 
     /// Forgets what is stored of a URI, whatever route it was for, and what is on its way (RFC 9111 §4.4).
@@ -386,7 +386,7 @@ impl Store {
     fn evict_one(&self) -> Option<u64> {
         let stored = lock(&self.queues).pop()?;
         drop(self.take(&stored));
-        self.stats.evicted();
+        self.stats.count_evicted();
         let bytes = stored.mark.bytes.load(Ordering::Relaxed) as u64;
         // Where somebody reads it, it goes later.
         Some(if Arc::strong_count(&stored) == 1 {

@@ -18,11 +18,11 @@ use steppe_net::clock;
 
 use super::explained::Judgment;
 use super::factory::{FilterFactory, FilterParts};
-use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, ServedFrom, Step};
+use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
     Ask, Credentials, Fill, Filling, Found, Judged, Outcome, Place, Presented, Reader, Reading,
-    Resource, Role, Store, Stored, Unwatched, Why, judge, may_stand_in,
+    Resource, Role, ServedFrom, Store, Stored, Unwatched, Why, judge, may_stand_in,
 };
 use crate::config::Cache;
 use crate::error::GatewayError;
@@ -111,7 +111,7 @@ impl Filter for CacheFilter {
         }
         let mut asked = Asked::of(head, store);
         if asked.is_for_origin || head.asks_for_tunnel() || head.length != ContentLength::Empty {
-            store.stats.bypassed();
+            store.stats.count_bypass();
             return Ok(Step::Continue);
         }
         if about.identity.is_authenticated() {
@@ -130,7 +130,7 @@ impl Filter for CacheFilter {
             Decision::Serve(serve) => Step::Serve(serve),
             Decision::Respond(respond) => Step::Respond(respond),
             Decision::Pass => {
-                store.stats.bypassed();
+                store.stats.count_bypass();
                 Step::Continue
             }
             Decision::Wait(place) => Step::Attach(Box::new(Waiting {
@@ -149,7 +149,7 @@ impl Filter for CacheFilter {
 
 /// Requests that change something have what they change forgotten (RFC 9111 §4.4).
 fn pass_or_invalidate(store: &Arc<Store>, about: &About<'_>, head: &RequestHead) -> Step {
-    store.stats.bypassed();
+    store.stats.count_bypass();
     // RFC 9110 §9.2.1: these change nothing.
     if matches!(head.method(), b"OPTIONS" | b"TRACE" | b"CONNECT") {
         return Step::Continue;
@@ -216,7 +216,7 @@ impl Look<'_> {
         head: &RequestHead,
         from: ServedFrom,
     ) -> Result<Serve, GatewayError> {
-        self.store.stats.served(from);
+        self.store.stats.count_served(from);
         let reading = self.reading(head, from, false);
         let reader = Reader::new(stored, None, &reading)?;
         Ok(Serve {
@@ -436,11 +436,11 @@ impl Waiting {
             Outcome::Pending | Outcome::Void => Ok(None),
             Outcome::Failed(status) => Ok(Some(Ready::Respond(words(*status)))),
             Outcome::Own(_) if !place.is_leader() => {
-                self.store.stats.bypassed();
+                self.store.stats.count_bypass();
                 Ok(Some(Ready::Continue))
             }
             Outcome::Left => {
-                self.store.stats.bypassed();
+                self.store.stats.count_bypass();
                 Ok(Some(Ready::Continue))
             }
             Outcome::Own(stored) => {
@@ -449,7 +449,7 @@ impl Waiting {
                     ..look.reading(head, ServedFrom::Miss, false)
                 };
                 let reader = Reader::new(stored, place.take_own(), &reading)?;
-                self.store.stats.served(ServedFrom::Miss);
+                self.store.stats.count_served(ServedFrom::Miss);
                 Ok(Some(served(reader, ServedFrom::Miss)))
             }
             Outcome::Shared(stored, from) => {
@@ -468,7 +468,7 @@ impl Waiting {
                     true => reader.with_lines(&place.take_own_lines())?,
                     false => reader,
                 };
-                self.store.stats.served(*from);
+                self.store.stats.count_served(*from);
                 Ok(Some(served(reader, *from)))
             }
         }
@@ -512,7 +512,7 @@ impl ExchangeFilter for Waiting {
             }
             self.lookups += 1;
             if self.lookups > CACHE_LOOKUPS_MAX {
-                self.store.stats.bypassed();
+                self.store.stats.count_bypass();
                 return Poll::Ready(Ok(Ready::Continue));
             }
             let behind = || Rc::clone(&self.behind);
@@ -520,7 +520,7 @@ impl ExchangeFilter for Waiting {
                 Decision::Serve(serve) => return Poll::Ready(Ok(Ready::Serve(serve))),
                 Decision::Respond(respond) => return Poll::Ready(Ok(Ready::Respond(respond))),
                 Decision::Pass => {
-                    self.store.stats.bypassed();
+                    self.store.stats.count_bypass();
                     return Poll::Ready(Ok(Ready::Continue));
                 }
                 Decision::Wait(place) => self.place = Some(place),
