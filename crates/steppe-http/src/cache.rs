@@ -2,7 +2,7 @@
 //!
 //! `control.rs` reads what messages say of caching, `freshness.rs` says what may be stored and for how long
 //! it may be used, `key.rs` what a stored response is for, with
-//! `told.rs`; `credentials.rs` tells visitors from others. `body.rs` is content that is stored while it
+//! `forwarded.rs`; `credentials.rs` tells visitors from others. `body.rs` is content that is stored while it
 //! streams, `stored.rs` a response with its content, `reader.rs` one that is being sent; `fill.rs` is a
 //! response on its way into the store, which others follow; `store.rs` holds them, and `queues.rs` says
 //! which of them go first.
@@ -16,6 +16,7 @@ mod body;
 pub mod control;
 mod credentials;
 mod fill;
+mod forwarded;
 mod freshness;
 mod key;
 mod queues;
@@ -24,24 +25,23 @@ mod report;
 mod stats;
 mod store;
 mod stored;
-mod told;
 mod validation;
+mod variant;
 
 pub(crate) use credentials::{Credentials, Presented};
 pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
-pub(crate) use key::Resource;
+pub(crate) use key::{CacheKey, KeyInput};
 pub(crate) use reader::{Reader, Reading};
 pub use report::{CacheReport, Caches, CachesCollector, Lookups, Purge};
 pub use stats::ServedFrom;
 pub(crate) use store::{Found, Role, Store, Unwatched, Why};
-pub(crate) use stored::Stored;
+pub(crate) use stored::StoredResponse;
 
 use crate::field::FieldBlock;
 
-/// Whether a request with `fields` selects what it was answered with, where that has the same fields: for
-/// tests of what strangers send.
+/// True if a request with `fields` selects a response to itself that has the same fields: for fuzzing.
 #[must_use]
 pub fn selects_itself(fields: &FieldBlock) -> bool {
-    key::Selecting::of(fields, fields).is_none_or(|selecting| selecting.matches(fields))
+    variant::Variant::of(fields, fields).is_none_or(|variant| variant.matches(fields))
 }

@@ -19,11 +19,12 @@ use super::body::{Body, BodyReader};
 use super::control::{RequestControl, ResponseControl};
 use super::credentials::{Credentials, Presented};
 use super::freshness::{Received, Terms, may_stand_in};
-use super::key::{Resource, Selecting};
+use super::key::CacheKey;
 use super::stats::ServedFrom;
 use super::store::{Store, Unwatched, Why};
-use super::stored::{Lines, Making, Stored, StoredHead, take_over, withheld_lines};
+use super::stored::{Lines, StoredParts, StoredResponse, StoredHead, take_over, withheld_lines};
 use super::validation::is_validated;
+use super::variant::Variant;
 use crate::date;
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
@@ -36,7 +37,7 @@ use crate::limits::{CACHE_WINDOW_BYTES, CACHE_WINDOW_PATIENCE};
 pub(crate) struct Fill {
     state: Mutex<State>,
     /// What it is likely to be selected by.
-    expected: Option<Selecting>,
+    expected: Option<Variant>,
     /// Those of the request that it is for.
     credentials: Credentials,
     /// What comes is not to be stored: it is out of date already.
@@ -77,9 +78,9 @@ pub(crate) enum Outcome {
     #[default]
     Pending,
     /// A response that may be for all who wait, and where it is from.
-    Shared(Arc<Stored>, ServedFrom),
+    Shared(Arc<StoredResponse>, ServedFrom),
     /// A response for the one who asked.
-    Own(Arc<Stored>),
+    Own(Arc<StoredResponse>),
     /// There is none: the status that says why.
     Failed(u16),
     /// There is none, since nobody waited for it.
@@ -92,7 +93,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) store: Arc<Store>,
-    pub(crate) resource: Arc<Resource>,
+    pub(crate) key: Arc<CacheKey>,
     pub(crate) fill: Arc<Fill>,
     /// Fields of the request.
     pub(crate) asked: FieldBlock,
@@ -100,7 +101,7 @@ pub(crate) struct Ask {
     /// Those of the request.
     pub(crate) credentials: Credentials,
     /// What its server is asked about.
-    pub(crate) stale: Option<Arc<Stored>>,
+    pub(crate) stale: Option<Arc<StoredResponse>>,
     /// What is not stored is charged to it.
     pub(crate) lease: Lease,
 }
@@ -123,7 +124,7 @@ enum Stage {
     /// No head yet.
     Head,
     /// Content goes to the store, and to whoever reads it.
-    Storing(Arc<Stored>),
+    Storing(Arc<StoredResponse>),
     /// Content goes to whoever reads it.
     Passing(Arc<Body>),
     /// Content is of no use.
@@ -132,7 +133,7 @@ enum Stage {
 }
 
 impl Fill {
-    pub(super) fn new(expected: Option<Selecting>, credentials: Credentials) -> Arc<Self> {
+    pub(super) fn new(expected: Option<Variant>, credentials: Credentials) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             expected,
@@ -293,7 +294,7 @@ impl Filling {
     }
 
     /// What is stored, where it may stand in for what failed with `status`.
-    fn stand_in(&self, status: u16, now: Instant) -> Option<Arc<Stored>> {
+    fn stand_in(&self, status: u16, now: Instant) -> Option<Arc<StoredResponse>> {
         // RFC 5861 §4.
         let is_error = matches!(status, 500 | 502..=504);
         let stale = self.ask.stale.as_ref().filter(|_| is_error)?;
@@ -303,7 +304,7 @@ impl Filling {
     /// It is over: nobody follows it any more.
     fn end(&mut self) {
         self.stage = Stage::Over;
-        self.ask.store.end_fill(&self.ask.resource, &self.ask.fill);
+        self.ask.store.end_fill(&self.ask.key, &self.ask.fill);
     }
 
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
@@ -329,7 +330,7 @@ impl Filling {
     /// (RFC 9111 §3.2, §4.3.4).
     fn revalidated(
         &mut self,
-        stale: &Arc<Stored>,
+        stale: &Arc<StoredResponse>,
         head: &ResponseHead,
         now: Instant,
     ) -> Result<(), GatewayError> {
@@ -350,21 +351,21 @@ impl Filling {
         }
         let control = ResponseControl::of(&updated.fields);
         let terms = self.terms(updated.status, &updated.fields, &control, now);
-        let selecting = Selecting::of(&updated.fields, &self.ask.asked);
+        let variant = Variant::of(&updated.fields, &self.ask.asked);
         (self.ask.fill).keep_own_lines(&head.fields, &control.withheld);
         let store = &self.ask.store;
-        let making = |(terms, selecting)| Making {
-            resource: Arc::clone(&self.ask.resource),
-            selecting,
+        let parts = |(terms, variant)| StoredParts {
+            key: Arc::clone(&self.ask.key),
+            variant,
             terms,
             head: StoredHead::of(&updated, &control.withheld),
             body: Arc::clone(&stale.body),
         };
         let may_be_kept = !self.ask.fill.is_doomed();
         let renewed = terms
-            .zip(selecting)
+            .zip(variant)
             .filter(|_| may_be_kept)
-            .map(|parts| Stored::new(making(parts), &store.lease));
+            .map(|parts| StoredResponse::new(parts(parts), &store.lease));
         let stored = match renewed {
             Some(Ok(stored)) => {
                 stored.take_mark_of(stale);
@@ -383,7 +384,7 @@ impl Filling {
     /// The server says that something else than what is stored still holds: it renews nothing (RFC 9111
     /// §4.3.4), and nobody is answered with it. Requests are looked up anew where what is stored was forgotten
     /// for it, and pass where it was not, since it is one visitor's.
-    fn void(&mut self, stale: &Arc<Stored>) {
+    fn void(&mut self, stale: &Arc<StoredResponse>) {
         let outcome = match self.is_of_one_visitor() {
             true => Outcome::Left,
             false => {
@@ -405,7 +406,7 @@ impl Filling {
     fn receive(
         &mut self,
         head: &ResponseHead,
-        stale: Option<&Arc<Stored>>,
+        stale: Option<&Arc<StoredResponse>>,
         now: Instant,
     ) -> Result<(), GatewayError> {
         let Ask {
@@ -417,17 +418,17 @@ impl Filling {
         } = &self.ask;
         let control = ResponseControl::of(&head.fields);
         let terms = self.terms(head.status, &head.fields, &control, now);
-        let selecting = Selecting::of(&head.fields, asked);
+        let variant = Variant::of(&head.fields, asked);
         let fits = match head.length {
             ContentLength::Known(bytes) => store.settings.stores(bytes),
             ContentLength::Empty | ContentLength::Unknown => true,
         };
-        let is_for_others = terms.is_some() && selecting.is_some() && fits;
+        let is_for_others = terms.is_some() && variant.is_some() && fits;
         // An error may be this client's own doing, or a filter's.
         let is_error = head.status >= 400;
         let says_so = !self.ask.control.no_store && !is_error;
         if !is_for_others && says_so {
-            store.pass_on((&self.ask.resource, *credentials), now);
+            store.pass_on((&self.ask.key, *credentials), now);
             // RFC 9111 §4.3.3: it takes the place of what is stored, unless it is one visitor's.
             if let Some(stale) = stale.filter(|_| !self.is_of_one_visitor()) {
                 store.supersede(stale);
@@ -437,16 +438,16 @@ impl Filling {
             && !fill.is_doomed()
             && !self.ask.control.no_store
             && !store.is_full_of_what_is_read();
-        let making = |body, withheld: &[Box<[u8]>]| Making {
-            resource: Arc::clone(&self.ask.resource),
-            selecting: selecting.clone().unwrap_or_default(),
+        let parts = |body, withheld: &[Box<[u8]>]| StoredParts {
+            key: Arc::clone(&self.ask.key),
+            variant: variant.clone().unwrap_or_default(),
             terms: terms.unwrap_or_else(|| Terms::none(&head.fields, now)),
             head: StoredHead::of(head, withheld),
             body,
         };
         if is_stored {
             store.leave_room(0);
-            if let Ok(stored) = Stored::new(making(Body::kept(), &control.withheld), &store.lease) {
+            if let Ok(stored) = StoredResponse::new(parts(Body::kept(), &control.withheld), &store.lease) {
                 // Its place is kept for the one who asked, whatever comes before that reads.
                 let reader = if fill.is_left() {
                     None
@@ -460,7 +461,7 @@ impl Filling {
                 return Ok(());
             }
         }
-        let own = Stored::new(making(Body::passing(), &[]), &self.ask.lease)?;
+        let own = StoredResponse::new(parts(Body::passing(), &[]), &self.ask.lease)?;
         let body = Arc::clone(&own.body);
         let reader = if fill.is_left() { None } else { body.reader() };
         self.end();
@@ -496,7 +497,7 @@ impl Filling {
                     Err(mut chunk) => {
                         let _ = chunk.share();
                         if is_too_much {
-                            let asked = (&*self.ask.resource, self.ask.credentials);
+                            let asked = (&*self.ask.key, self.ask.credentials);
                             store.pass_on(asked, clock::now());
                         }
                         let body = Arc::clone(&stored.body);
@@ -709,6 +710,7 @@ mod tests {
     use steppe_mem::{Budget, Buffer};
 
     use super::*;
+    use crate::cache::key::KeyInput;
     use crate::config;
     use crate::head::RequestHead;
 
@@ -748,10 +750,15 @@ mod tests {
         let lease = budget.root().lease();
         let head = RequestHead::new(b"GET", b"a.test", b"/", &lease).expect("it is valid");
         let store = Store::new("test", config::Cache::default(), budget.root());
-        let found = store.find("r", "http", &head).expect("it names a host");
+        let found = store.find(KeyInput {
+            route: "r",
+            scheme: "http",
+            head: &head,
+        });
+        let found = found.expect("it names a host");
         let ask = Ask {
             store,
-            resource: found.resource,
+            key: found.key,
             fill: Fill::new(None, Credentials::None),
             asked: head.fields,
             control: RequestControl::default(),

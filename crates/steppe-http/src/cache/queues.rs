@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::stored::Stored;
+use super::stored::StoredResponse;
 use crate::limits::CACHE_GHOSTS;
 
 /// Both queues, and the hashes of what has gone.
@@ -24,7 +24,7 @@ pub(super) struct Queues {
 
 #[derive(Default)]
 struct Queue {
-    entries: VecDeque<Weak<Stored>>,
+    entries: VecDeque<Weak<StoredResponse>>,
     bytes: usize,
     /// Entries that were taken out elsewhere, about.
     gone: usize,
@@ -48,8 +48,8 @@ impl Default for Queues {
 
 impl Queues {
     /// Enters a response.
-    pub(super) fn push(&mut self, stored: &Arc<Stored>) {
-        let hash = stored.resource.hash;
+    pub(super) fn push(&mut self, stored: &Arc<StoredResponse>) {
+        let hash = stored.key.hash;
         let place = &mut self.ghosts[place(hash)];
         let is_back = *place == tag(hash);
         if is_back {
@@ -64,7 +64,7 @@ impl Queues {
     }
 
     /// One was taken out elsewhere.
-    pub(super) fn forget(&mut self, stored: &Stored) {
+    pub(super) fn forget(&mut self, stored: &StoredResponse) {
         let queue = match stored.mark.queue.swap(0, Ordering::Relaxed) {
             PROBATION => &mut self.probation,
             MAIN => &mut self.main,
@@ -76,7 +76,7 @@ impl Queues {
     }
 
     /// The one that goes next, taken out.
-    pub(super) fn pop(&mut self) -> Option<Arc<Stored>> {
+    pub(super) fn pop(&mut self) -> Option<Arc<StoredResponse>> {
         loop {
             let is_long = self.probation.bytes * PROBATION_PART >= self.bytes();
             if (is_long || self.main.entries.is_empty())
@@ -87,7 +87,7 @@ impl Queues {
                     self.main.push(&stored);
                     continue;
                 }
-                let hash = stored.resource.hash;
+                let hash = stored.key.hash;
                 self.ghosts[place(hash)] = tag(hash);
                 return Some(stored);
             }
@@ -120,13 +120,13 @@ impl Queues {
 }
 
 impl Queue {
-    fn push(&mut self, stored: &Arc<Stored>) {
+    fn push(&mut self, stored: &Arc<StoredResponse>) {
         self.bytes += stored.mark.bytes.load(Ordering::Relaxed);
         self.entries.push_back(Arc::downgrade(stored));
     }
 
     /// The first that is still there, marked as being in no queue.
-    fn pop(&mut self) -> Option<Arc<Stored>> {
+    fn pop(&mut self) -> Option<Arc<StoredResponse>> {
         while let Some(entry) = self.entries.pop_front() {
             let stored = entry.upgrade();
             // It may have been taken out, and be read by somebody.
@@ -146,7 +146,7 @@ impl Queue {
     fn compact(&mut self) {
         const GONE_MAX: usize = 64;
         if self.gone > GONE_MAX.max(self.entries.len() / 2) {
-            let is_live = |stored: &Arc<Stored>| stored.mark.queue.load(Ordering::Relaxed) != 0;
+            let is_live = |stored: &Arc<StoredResponse>| stored.mark.queue.load(Ordering::Relaxed) != 0;
             self.entries
                 .retain(|entry| entry.upgrade().is_some_and(|stored| is_live(&stored)));
             self.gone = 0;

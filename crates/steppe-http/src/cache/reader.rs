@@ -11,7 +11,7 @@ use steppe_mem::{Buffer, Chunk, Lease, OverBudget};
 
 use super::body::{BodyReader, Cut};
 use super::stats::ServedFrom;
-use super::stored::{Lines, Stored};
+use super::stored::{Lines, StoredResponse};
 use super::validation::validators;
 use crate::conditional::multipart::Multipart;
 use crate::conditional::range::{RequestedRange, append_content_range, append_unsatisfied_range};
@@ -65,7 +65,7 @@ impl Reader {
     /// # Errors
     /// Where the budget has no room, or its content can't be had from its start any more.
     pub(crate) fn new(
-        stored: &Arc<Stored>,
+        stored: &Arc<StoredResponse>,
         own: Option<BodyReader>,
         reading: &Reading<'_>,
     ) -> Result<Self, GatewayError> {
@@ -127,7 +127,7 @@ impl Reader {
         }
     }
 
-    fn not_modified(stored: &Stored, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+    fn not_modified(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
         let mut head = with_status(stored, reading, 304)?;
         // RFC 9110 §15.4.5: it says nothing else of the content.
         for name in [
@@ -143,7 +143,7 @@ impl Reader {
         Ok(Self::of(head, Content::Nothing, reading))
     }
 
-    fn unsatisfiable(stored: &Stored, reading: &Reading<'_>) -> Result<Self, GatewayError> {
+    fn unsatisfiable(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
         let bytes = stored.content_bytes().unwrap_or_default();
         let mut head = ResponseHead::new(416, ContentLength::Empty, reading.lease)?;
         append_unsatisfied_range(&mut head.fields, bytes)?;
@@ -152,7 +152,7 @@ impl Reader {
     }
 
     fn one(
-        stored: &Arc<Stored>,
+        stored: &Arc<StoredResponse>,
         own: Option<BodyReader>,
         reading: &Reading<'_>,
         range: Range<u64>,
@@ -169,7 +169,7 @@ impl Reader {
     }
 
     fn several(
-        stored: &Arc<Stored>,
+        stored: &Arc<StoredResponse>,
         reading: &Reading<'_>,
         ranges: Vec<Range<u64>>,
     ) -> Result<Self, GatewayError> {
@@ -192,14 +192,14 @@ impl Reader {
     }
 }
 
-fn reader(stored: &Arc<Stored>, own: Option<BodyReader>) -> Result<BodyReader, GatewayError> {
+fn reader(stored: &Arc<StoredResponse>, own: Option<BodyReader>) -> Result<BodyReader, GatewayError> {
     // It was not kept, and some of it is gone.
     let reader = own.or_else(|| stored.body.reader());
     reader.ok_or_else(|| GatewayError::cut(Resend::No))
 }
 
 fn with_status(
-    stored: &Stored,
+    stored: &StoredResponse,
     reading: &Reading<'_>,
     status: u16,
 ) -> Result<ResponseHead, GatewayError> {
@@ -210,7 +210,7 @@ fn with_status(
 }
 
 impl Reading<'_> {
-    fn add_fields(&self, stored: &Stored, head: &mut ResponseHead) -> Result<(), OverBudget> {
+    fn add_fields(&self, stored: &StoredResponse, head: &mut ResponseHead) -> Result<(), OverBudget> {
         let terms = &stored.terms;
         let age = terms.age(self.now);
         // RFC 9111 §5.1: what was just fetched has one where another cache had it.

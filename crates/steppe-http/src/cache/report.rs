@@ -10,7 +10,7 @@ use steppe_telemetry::{Collector, DescriptorEncoder};
 use super::key;
 use super::stats::RESULTS;
 use super::store::Store;
-use super::stored::Stored;
+use super::stored::StoredResponse;
 use crate::config;
 use crate::field::elements;
 
@@ -101,12 +101,12 @@ impl Caches {
             Purge::All => Box::new(|store| store.forget_where(|_, _| true)),
             Purge::Uri(uri) => {
                 let uri = key::uri(uri)?;
-                Box::new(move |store| store.forget_where(|resource, _| *resource.uri == *uri))
+                Box::new(move |store| store.forget_where(|key, _| *key.uri == *uri))
             }
             Purge::Prefix(prefix) => {
                 let prefix = key::prefix(prefix)?;
                 Box::new(move |store| {
-                    store.forget_where(|resource, _| resource.uri.starts_with(&prefix))
+                    store.forget_where(|key, _| key.uri.starts_with(&prefix))
                 })
             }
             Purge::Tag(tag) => {
@@ -130,7 +130,7 @@ impl Caches {
 }
 
 /// Tags are separated by commas in `Cache-Tag`, by spaces in `Surrogate-Key`.
-fn has_tag(stored: &Stored, tag: &[u8]) -> bool {
+fn has_tag(stored: &StoredResponse, tag: &[u8]) -> bool {
     let mut commas = stored.head.values(b"cache-tag").flat_map(elements);
     let spaces = stored.head.values(b"surrogate-key");
     commas.any(|own| own == tag)
@@ -181,7 +181,7 @@ const RESPONSES: Family = Family::new("steppe_http_cache_responses", "Responses 
 const STORED: Family = Family::new("steppe_http_cache_stored", "Responses stored by a cache");
 const EVICTED: Family = Family::new(
     "steppe_http_cache_evicted",
-    "Stored responses evicted for other responses or for memory of the budget",
+    "StoredResponse responses evicted for other responses or for memory of the budget",
 );
 
 impl Collector for CachesCollector {

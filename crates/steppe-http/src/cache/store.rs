@@ -1,7 +1,7 @@
 //! Where stored responses are found, by whom they are made, and what becomes of them.
 //!
 //! Shared by all workers: sharded by key, each shard behind a lock that is held for a look-up or a change of
-//! one resource. A response that is being fetched stands beside those that are stored, so that whoever else
+//! one key. A response that is being fetched stands beside those that are stored, so that whoever else
 //! wants it follows it: one is fetched, whatever the number of workers.
 //!
 //! Invariant: nothing is reserved, and nothing dropped that somebody may wait for, while a shard is locked.
@@ -17,12 +17,11 @@ use steppe_mem::{Account, Evict, Lease, Reservation};
 
 use super::credentials::{Credentials, Presented};
 use super::fill::Fill;
-use super::key::{self, Resource, Wanted};
+use super::key::{self, CacheKey, KeyInput};
 use super::queues::Queues;
 use super::stats::Stats;
-use super::stored::Stored;
+use super::stored::StoredResponse;
 use crate::config;
-use crate::head::RequestHead;
 use crate::limits::{
     CACHE_GHOSTS, CACHE_PASS_SECONDS, CACHE_PASSES, CACHE_UNWATCHED_MAX, CACHE_VARIANTS_MAX,
 };
@@ -96,19 +95,19 @@ impl fmt::Debug for Unwatched {
 
 type Shard = HashMap<u64, Vec<Entry>>;
 
-/// What is stored of a resource, the newest last, and what is on its way.
+/// What is stored of a key, the newest last, and what is on its way.
 #[derive(Debug)]
 struct Entry {
-    resource: Arc<Resource>,
-    variants: Vec<Arc<Stored>>,
+    key: Arc<CacheKey>,
+    variants: Vec<Arc<StoredResponse>>,
     fills: Vec<Arc<Fill>>,
 }
 
 /// What there is for a request.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) stored: Option<Arc<Stored>>,
+    pub(crate) key: Arc<CacheKey>,
+    pub(crate) stored: Option<Arc<StoredResponse>>,
 }
 
 /// Who fetches a response.
@@ -153,49 +152,48 @@ impl Store {
         lock(&self.shards[at])
     }
 
-    /// What is there for `head` on `route`; `None` where it names no host, or there is no room for a
-    /// copy of its URI. The one that was stored last of those that it selects.
-    pub(crate) fn find(&self, route: &str, scheme: &str, head: &RequestHead) -> Option<Found> {
-        Wanted::with((&self.hasher, route), (scheme, head), |wanted| {
-            let shard = self.shard(wanted.hash);
-            let entries = shard.get(&wanted.hash).map_or(&[][..], Vec::as_slice);
-            let Some(entry) = entries.iter().find(|entry| entry.resource.is(&wanted)) else {
+    /// The newest stored response that a request selects. `None` where the request names no host, or the budget has no
+    /// room for a copy of its key.
+    pub(crate) fn find(&self, request: KeyInput<'_>) -> Option<Found> {
+        let found = request.with_key(&self.hasher, |key| {
+            let shard = self.shard(key.hash);
+            let entries = shard.get(&key.hash).map_or(&[][..], Vec::as_slice);
+            let Some(entry) = entries.iter().find(|entry| entry.key.borrowed() == key) else {
                 drop(shard);
-                let resource = wanted.to_resource(&self.lease)?;
                 return Some(Found {
-                    resource: Arc::new(resource),
+                    key: Arc::new(key.to_key(&self.lease)?),
                     stored: None,
                 });
             };
             let mut newest_first = entry.variants.iter().rev();
-            let stored = newest_first.find(|stored| stored.selecting.matches(&head.fields));
+            let stored = newest_first.find(|stored| stored.variant.matches(&request.head.fields));
             Some(Found {
-                resource: Arc::clone(&entry.resource),
+                key: Arc::clone(&entry.key),
                 stored: stored.cloned(),
             })
-        })
-        .flatten()
+        });
+        found.flatten()
     }
 
-    /// True if no request for a resource with such credentials should wait for its response, since the last one
+    /// True if no request for a key with such credentials should wait for its response, since the last one
     /// was not stored.
-    pub(crate) fn is_passed(&self, asked: (&Resource, Credentials), now: Instant) -> bool {
+    pub(crate) fn is_passed(&self, asked: (&CacheKey, Credentials), now: Instant) -> bool {
         let (pass, tag) = self.pass(asked);
         let pass = pass.load(Ordering::Relaxed);
         let until = pass & u64::from(u32::MAX);
         pass >> 32 == tag && self.seconds(now) < until
     }
 
-    /// A response to a request for a resource with such credentials was not stored.
-    pub(super) fn pass_on(&self, asked: (&Resource, Credentials), now: Instant) {
+    /// A response to a request for a key with such credentials was not stored.
+    pub(super) fn pass_on(&self, asked: (&CacheKey, Credentials), now: Instant) {
         let until = self.seconds(now) + CACHE_PASS_SECONDS;
         let (pass, tag) = self.pass(asked);
         pass.store(tag << 32 | until, Ordering::Relaxed);
     }
 
     /// The place of a mark, and the tag that tells it from others there.
-    fn pass(&self, (resource, credentials): (&Resource, Credentials)) -> (&AtomicU64, u64) {
-        let hash = resource.hash_with(&self.hasher, credentials);
+    fn pass(&self, (key, credentials): (&CacheKey, Credentials)) -> (&AtomicU64, u64) {
+        let hash = key.hash_with(&self.hasher, credentials);
         let place = hash % CACHE_PASSES as u64;
         let place = usize::try_from(place).expect("it is less than a length");
         (&self.passes[place], hash >> 32)
@@ -206,22 +204,22 @@ impl Store {
         now.saturating_duration_since(*epoch).as_secs()
     }
 
-    /// Says who fetches `resource` for a request with the fields and credentials `asked`. `joins`: whether it
+    /// Says who fetches `key` for a request with the fields and credentials `asked`. `joins`: whether it
     /// takes what a fill is about to have.
     pub(crate) fn lead_or_follow(
         &self,
-        resource: &Arc<Resource>,
+        key: &Arc<CacheKey>,
         asked: Presented<'_>,
         joins: impl Fn(&Fill) -> bool,
     ) -> Role {
-        let mut shard = self.shard(resource.hash);
-        let entries = shard.entry(resource.hash).or_default();
+        let mut shard = self.shard(key.hash);
+        let entries = shard.entry(key.hash).or_default();
         let at = entries
             .iter()
-            .position(|entry| *entry.resource == **resource);
+            .position(|entry| *entry.key == **key);
         let at = at.unwrap_or_else(|| {
             entries.push(Entry {
-                resource: Arc::clone(resource),
+                key: Arc::clone(key),
                 variants: Vec::new(),
                 fills: Vec::new(),
             });
@@ -235,7 +233,7 @@ impl Store {
         // What it will vary by is likely what the last one varied by.
         let last = entry.variants.last();
         let fill = Fill::new(
-            last.map(|last| last.selecting.again(asked.fields)),
+            last.map(|last| last.variant.for_request(asked.fields)),
             asked.credentials,
         );
         entry.fills.push(Arc::clone(&fill));
@@ -243,35 +241,35 @@ impl Store {
     }
 
     /// A fill is over, or of no use to others any more.
-    pub(super) fn end_fill(&self, resource: &Resource, fill: &Arc<Fill>) {
-        self.change(resource, |entry| {
+    pub(super) fn end_fill(&self, key: &CacheKey, fill: &Arc<Fill>) {
+        self.change(key, |entry| {
             entry.fills.retain(|other| !Arc::ptr_eq(other, fill));
         });
     }
 
     /// A fill has not begun: nobody is to wait for it.
-    pub(crate) fn abandon(&self, resource: &Resource, fill: &Arc<Fill>) {
-        self.end_fill(resource, fill);
+    pub(crate) fn abandon(&self, key: &CacheKey, fill: &Arc<Fill>) {
+        self.end_fill(key, fill);
         fill.fail(503);
     }
 
     /// Stores a response, in the place of the one that the same requests select.
-    pub(super) fn insert(&self, stored: &Arc<Stored>) {
+    pub(super) fn insert(&self, stored: &Arc<StoredResponse>) {
         let mut replaced = Vec::new();
-        let mut shard = self.shard(stored.resource.hash);
-        let entries = shard.entry(stored.resource.hash).or_default();
-        let resource = &stored.resource;
-        let at = entries.iter().position(|entry| entry.resource == *resource);
+        let mut shard = self.shard(stored.key.hash);
+        let entries = shard.entry(stored.key.hash).or_default();
+        let key = &stored.key;
+        let at = entries.iter().position(|entry| entry.key == *key);
         let at = at.unwrap_or_else(|| {
             entries.push(Entry {
-                resource: Arc::clone(resource),
+                key: Arc::clone(key),
                 variants: Vec::with_capacity(1),
                 fills: Vec::new(),
             });
             entries.len() - 1
         });
         let variants = &mut entries[at].variants;
-        let is_same = |other: &mut Arc<Stored>| other.selecting == stored.selecting;
+        let is_same = |other: &mut Arc<StoredResponse>| other.variant == stored.variant;
         replaced.extend(variants.extract_if(.., is_same));
         if variants.len() >= CACHE_VARIANTS_MAX {
             replaced.push(variants.remove(0));
@@ -287,17 +285,17 @@ impl Store {
     }
 
     /// Forgets what is stored of a URI, whatever route it was for, and what is on its way (RFC 9111 §4.4).
-    pub(crate) fn invalidate(&self, base: &Resource, references: &[Vec<u8>]) {
+    pub(crate) fn invalidate(&self, base: &CacheKey, references: &[Vec<u8>]) {
         use std::hash::BuildHasher;
-        self.forget(base.hash, |entry| entry.resource.uri == base.uri);
+        self.forget(base.hash, |entry| entry.key.uri == base.uri);
         for uri in references {
             let hash = self.hasher.hash_one(&uri[..]);
-            self.forget(hash, |entry| *entry.resource.uri == **uri);
+            self.forget(hash, |entry| *entry.key.uri == **uri);
         }
     }
 
     /// What a field of a response to a request for `base` refers to, where it is within the same origin.
-    pub(crate) fn reference(base: &Resource, reference: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn reference(base: &CacheKey, reference: &[u8]) -> Option<Vec<u8>> {
         key::same_origin(base, reference)
     }
 
@@ -315,7 +313,7 @@ impl Store {
         self.forgotten(&forgotten)
     }
 
-    fn forgotten(&self, forgotten: &[Arc<Stored>]) -> usize {
+    fn forgotten(&self, forgotten: &[Arc<StoredResponse>]) -> usize {
         let mut queues = lock(&self.queues);
         forgotten.iter().for_each(|old| queues.forget(old));
         forgotten.len()
@@ -324,7 +322,7 @@ impl Store {
     /// Forgets the responses that are meant; says how many. A look at every one.
     pub(super) fn forget_where(
         &self,
-        is_meant: impl Fn(&Resource, Option<&Stored>) -> bool,
+        is_meant: impl Fn(&CacheKey, Option<&StoredResponse>) -> bool,
     ) -> usize {
         let mut count = 0;
         for shard in &self.shards {
@@ -332,7 +330,7 @@ impl Store {
             let mut forgotten = Vec::new();
             for entries in shard.values_mut() {
                 let is_meant =
-                    |entry: &Entry, stored: Option<&Stored>| is_meant(&entry.resource, stored);
+                    |entry: &Entry, stored: Option<&StoredResponse>| is_meant(&entry.key, stored);
                 forgotten.extend(take_out(entries, is_meant));
             }
             shard.retain(|_, entries| !entries.is_empty());
@@ -342,20 +340,20 @@ impl Store {
         count
     }
 
-    fn change(&self, resource: &Resource, change: impl FnOnce(&mut Entry)) {
-        let mut shard = self.shard(resource.hash);
-        let Some(entries) = shard.get_mut(&resource.hash) else {
+    fn change(&self, key: &CacheKey, change: impl FnOnce(&mut Entry)) {
+        let mut shard = self.shard(key.hash);
+        let Some(entries) = shard.get_mut(&key.hash) else {
             return;
         };
         if let Some(entry) = entries
             .iter_mut()
-            .find(|entry| *entry.resource == *resource)
+            .find(|entry| *entry.key == *key)
         {
             change(entry);
         }
         entries.retain(|entry| !entry.is_empty());
         if entries.is_empty() {
-            shard.remove(&resource.hash);
+            shard.remove(&key.hash);
         }
     }
 
@@ -365,16 +363,16 @@ impl Store {
     }
 
     /// Forgets one that does not hold any more.
-    pub(super) fn supersede(&self, stored: &Arc<Stored>) {
+    pub(super) fn supersede(&self, stored: &Arc<StoredResponse>) {
         if let Some(taken) = self.take(stored) {
             lock(&self.queues).forget(&taken);
         }
     }
 
     /// Takes it out of its entry.
-    fn take(&self, stored: &Arc<Stored>) -> Option<Arc<Stored>> {
+    fn take(&self, stored: &Arc<StoredResponse>) -> Option<Arc<StoredResponse>> {
         let mut taken = None;
-        self.change(&stored.resource, |entry| {
+        self.change(&stored.key, |entry| {
             let mut variants = entry.variants.iter();
             let at = variants.position(|other| Arc::ptr_eq(other, stored));
             taken = at.map(|at| entry.variants.remove(at));
@@ -422,8 +420,8 @@ impl Store {
 /// Takes out what is meant of each entry, and what is on its way there; and entries that are empty then.
 fn take_out(
     entries: &mut Vec<Entry>,
-    is_meant: impl Fn(&Entry, Option<&Stored>) -> bool,
-) -> Vec<Arc<Stored>> {
+    is_meant: impl Fn(&Entry, Option<&StoredResponse>) -> bool,
+) -> Vec<Arc<StoredResponse>> {
     let mut taken = Vec::new();
     for entry in entries.iter_mut() {
         let meant: Vec<_> = entry
@@ -447,7 +445,7 @@ fn take_out(
 
 /// Takes out the oldest resources of one URI where there are more than may be: values of what trusted proxies say
 /// may be clients' to invent, and each is compared. The newest, and those on their way, stay.
-fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<Stored>> {
+fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<StoredResponse>> {
     let mut excess = entries.len().saturating_sub(CACHE_VARIANTS_MAX);
     let mut taken = Vec::new();
     let newest = entries.len().saturating_sub(1);

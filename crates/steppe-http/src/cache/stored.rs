@@ -8,7 +8,8 @@ use steppe_mem::{Buffer, Chunk, Lease, OverBudget, Reservation};
 
 use super::body::Body;
 use super::freshness::Terms;
-use super::key::{Resource, Selecting};
+use super::key::CacheKey;
+use super::variant::Variant;
 use crate::date;
 use crate::error::GatewayError;
 use crate::field::{Field, FieldBlock, FieldId, FieldList, Span};
@@ -17,9 +18,9 @@ use crate::limits::CACHE_ENTRY_BYTES;
 
 /// A response that is stored, or on its way there.
 #[derive(Debug)]
-pub(crate) struct Stored {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) selecting: Selecting,
+pub(crate) struct StoredResponse {
+    pub(crate) key: Arc<CacheKey>,
+    pub(crate) variant: Variant,
     pub(crate) terms: Terms,
     pub(crate) head: StoredHead,
     pub(crate) body: Arc<Body>,
@@ -50,38 +51,38 @@ pub(crate) struct StoredHead {
     length: ContentLength,
 }
 
-/// What a [`Stored`] is made of.
+/// What a [`StoredResponse`] is made of.
 #[derive(Debug)]
-pub(super) struct Making {
-    pub(super) resource: Arc<Resource>,
-    pub(super) selecting: Selecting,
+pub(super) struct StoredParts {
+    pub(super) key: Arc<CacheKey>,
+    pub(super) variant: Variant,
     pub(super) terms: Terms,
     pub(super) head: StoredHead,
     pub(super) body: Arc<Body>,
 }
 
-impl Stored {
-    /// Charged to `lease`, but for the content and the resource, which are charged by themselves.
-    pub(super) fn new(making: Making, lease: &Lease) -> Result<Arc<Self>, OverBudget> {
-        let Making {
-            resource,
-            selecting,
+impl StoredResponse {
+    /// Charged to `lease`, but for the content and the key, which are charged by themselves.
+    pub(super) fn new(parts: StoredParts, lease: &Lease) -> Result<Arc<Self>, OverBudget> {
+        let StoredParts {
+            key,
+            variant,
             terms,
             head,
             body,
-        } = making;
+        } = parts;
         let bytes = CACHE_ENTRY_BYTES
             + block_bytes(head.bytes.len())
             + block_bytes(size_of_val(&*head.fields))
-            + selecting.bytes();
+            + variant.bytes();
         let mark = Mark {
             bytes: AtomicUsize::new(bytes),
             ..Mark::default()
         };
         Ok(Arc::new(Self {
             _charge: lease.try_reserve(bytes)?,
-            resource,
-            selecting,
+            key,
+            variant,
             terms,
             head,
             body,

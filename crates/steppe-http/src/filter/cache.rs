@@ -21,8 +21,8 @@ use super::factory::{FilterFactory, FilterParts};
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, Credentials, Fill, Filling, Found, Judged, Outcome, Place, Presented, Reader, Reading,
-    Resource, Role, ServedFrom, Store, Stored, Unwatched, Why, judge, may_stand_in,
+    Ask, Credentials, Fill, Filling, Found, Judged, KeyInput, Outcome, Place, Presented, Reader, Reading,
+    CacheKey, Role, ServedFrom, Store, StoredResponse, Unwatched, Why, judge, may_stand_in,
 };
 use crate::config::Cache;
 use crate::error::GatewayError;
@@ -154,10 +154,15 @@ fn pass_or_invalidate(store: &Arc<Store>, about: &About<'_>, head: &RequestHead)
     if matches!(head.method(), b"OPTIONS" | b"TRACE" | b"CONNECT") {
         return Step::Continue;
     }
-    match store.find(about.route, about.scheme, head) {
+    let input = KeyInput {
+        route: about.route,
+        scheme: about.scheme,
+        head,
+    };
+    match store.find(input) {
         Some(found) => Step::Attach(Box::new(Invalidating {
             store: Arc::clone(store),
-            resource: found.resource,
+            key: found.key,
         })),
         None => Step::Continue,
     }
@@ -188,7 +193,12 @@ impl Look<'_> {
         head: &RequestHead,
         behind: impl Fn() -> Rc<dyn Behind>,
     ) -> Result<Decision, GatewayError> {
-        let Some(found) = self.store.find(self.route, self.scheme, head) else {
+        let input = KeyInput {
+            route: self.route,
+            scheme: self.scheme,
+            head,
+        };
+        let Some(found) = self.store.find(input) else {
             return Ok(Decision::Pass);
         };
         if let Some(stored) = &found.stored {
@@ -212,7 +222,7 @@ impl Look<'_> {
 
     fn serve(
         &self,
-        stored: &Arc<Stored>,
+        stored: &Arc<StoredResponse>,
         head: &RequestHead,
         from: ServedFrom,
     ) -> Result<Serve, GatewayError> {
@@ -260,7 +270,7 @@ impl Look<'_> {
                 || self.asked.has_range
                 || self
                     .store
-                    .is_passed((&found.resource, self.asked.credentials), self.now)
+                    .is_passed((&found.key, self.asked.credentials), self.now)
         };
         if control.no_store || (found.stored.is_none() && is_better_passed()) {
             return Ok(Decision::Pass);
@@ -268,7 +278,7 @@ impl Look<'_> {
         let asks_anew = control.no_cache || control.max_age.is_some();
         let joins = |fill: &Fill| !asks_anew || fill.is_pending();
         let asked = self.presented(head);
-        let role = self.store.lead_or_follow(&found.resource, asked, joins);
+        let role = self.store.lead_or_follow(&found.key, asked, joins);
         Ok(Decision::Wait(match role {
             Role::Follower(fill) => Place::following(fill),
             Role::Leader(fill) => {
@@ -311,7 +321,7 @@ impl Look<'_> {
             return;
         };
         let asked = self.presented(head);
-        let role = self.store.lead_or_follow(&found.resource, asked, |_| true);
+        let role = self.store.lead_or_follow(&found.key, asked, |_| true);
         if let Role::Leader(fill) = role {
             fill.leave();
             let _ = self.ask(found, &fill, head, &*behind(), Some(unwatched));
@@ -333,12 +343,12 @@ impl Look<'_> {
             Ok((asked, asking))
         });
         let (asked, asking) = copied.inspect_err(|_| {
-            self.store.abandon(&found.resource, fill);
+            self.store.abandon(&found.key, fill);
         })?;
         // Dropped on the way, it ends what waits for it.
         let ask = Ask {
             store: Arc::clone(self.store),
-            resource: Arc::clone(&found.resource),
+            key: Arc::clone(&found.key),
             fill: Arc::clone(fill),
             asked,
             control: self.asked.control,
@@ -352,7 +362,7 @@ impl Look<'_> {
 }
 
 /// `head` as the cache asks: for all of the response, unless it is `stored` as it is.
-fn head_to_ask(head: &RequestHead, stored: Option<&Stored>) -> Result<RequestHead, GatewayError> {
+fn head_to_ask(head: &RequestHead, stored: Option<&StoredResponse>) -> Result<RequestHead, GatewayError> {
     const CONDITIONS: [&[u8]; 4] = [
         b"range",
         b"if-range",
@@ -483,13 +493,13 @@ fn served(reader: Reader, from: ServedFrom) -> Ready {
 }
 
 /// Whether a response that another request had fetched is for this one.
-fn is_good_for(stored: &Stored, from: ServedFrom, head: &RequestHead, look: &Look<'_>) -> bool {
+fn is_good_for(stored: &StoredResponse, from: ServedFrom, head: &RequestHead, look: &Look<'_>) -> bool {
     // It came after the request did: it need not be asked about again, unless for each.
     let mut control = look.asked.control;
     control.no_cache = false;
     let judged = judge(&stored.terms, &control, look.now);
     let is_usable = from != ServedFrom::Miss || judged != Judged::Validate;
-    stored.selecting.matches(&head.fields) && is_usable
+    stored.variant.matches(&head.fields) && is_usable
 }
 
 impl ExchangeFilter for Waiting {
@@ -533,7 +543,7 @@ impl ExchangeFilter for Waiting {
 #[derive(Debug)]
 struct Invalidating {
     store: Arc<Store>,
-    resource: Arc<Resource>,
+    key: Arc<CacheKey>,
 }
 
 impl ExchangeFilter for Invalidating {
@@ -542,11 +552,11 @@ impl ExchangeFilter for Invalidating {
         if (200..400).contains(&head.status) {
             let referred = |name: &'static [u8]| {
                 let values = head.fields.values_named(name);
-                values.filter_map(|value| Store::reference(&self.resource, value))
+                values.filter_map(|value| Store::reference(&self.key, value))
             };
             let mut references: Vec<Vec<u8>> = referred(b"location").collect();
             references.extend(referred(b"content-location"));
-            self.store.invalidate(&self.resource, &references);
+            self.store.invalidate(&self.key, &references);
         }
         Ok(())
     }

@@ -7,9 +7,9 @@ use steppe_mem::{Budget, Chunk};
 use super::*;
 use crate::cache::body::Body;
 use crate::cache::freshness::Terms;
-use crate::cache::key::Selecting;
-use crate::cache::stored::{Making, StoredHead, take_over};
-use crate::head::{ContentLength, ResponseHead};
+use crate::cache::variant::Variant;
+use crate::cache::stored::{StoredParts, StoredHead, take_over};
+use crate::head::{ContentLength, RequestHead, ResponseHead};
 
 struct Rig {
     budget: Budget,
@@ -37,8 +37,20 @@ impl Rig {
     }
 
     fn find(&self, target: &str) -> Found {
-        let found = self.store.find("r", "http", &self.request(target));
-        found.expect("it names a host")
+        self.find_on("r", "http", target)
+    }
+
+    fn find_on(&self, route: &str, scheme: &str, target: &str) -> Found {
+        self.find_for(route, scheme, &self.request(target))
+    }
+
+    fn find_for(&self, route: &str, scheme: &str, head: &RequestHead) -> Found {
+        let input = KeyInput {
+            route,
+            scheme,
+            head,
+        };
+        self.store.find(input).expect("it names a host")
     }
 
     fn has(&self, target: &str) -> bool {
@@ -54,16 +66,16 @@ impl Rig {
         })
     }
 
-    fn made(&self, target: &str, content: usize, lines: &[(&str, &str)]) -> Option<Arc<Stored>> {
+    fn made(&self, target: &str, content: usize, lines: &[(&str, &str)]) -> Option<Arc<StoredResponse>> {
         let lease = &self.store.lease;
         let mut head = ResponseHead::new(200, ContentLength::Unknown, &self.lease()).ok()?;
         for (name, value) in lines {
             head.fields.append(name.as_bytes(), value.as_bytes()).ok()?;
         }
         let request = self.request(target);
-        let making = Making {
-            resource: self.find(target).resource,
-            selecting: Selecting::of(&head.fields, &request.fields)?,
+        let parts = StoredParts {
+            key: self.find(target).key,
+            variant: Variant::of(&head.fields, &request.fields)?,
             terms: Terms {
                 lifetime: 60,
                 ..Terms::none(&head.fields, Instant::now())
@@ -71,7 +83,7 @@ impl Rig {
             head: StoredHead::of(&head, &[]),
             body: Body::kept(),
         };
-        let stored = Stored::new(making, lease).ok()?;
+        let stored = StoredResponse::new(parts, lease).ok()?;
         let mut buffer = steppe_mem::Buffer::take(&self.lease(), content).ok()?;
         buffer.put(&vec![b'x'; content]).ok()?;
         let chunk = take_over(Chunk::from(buffer), lease).ok()?;
@@ -92,10 +104,8 @@ fn what_is_stored_is_found_by_its_uri_and_route() {
     let rig = Rig::new(1 << 20, 16 << 20);
     rig.store("/x?y", 100);
     assert!(rig.has("/x?y") && !rig.has("/x") && !rig.has("/y?y"));
-    let other = rig.store.find("other", "http", &rig.request("/x?y"));
-    assert!(other.expect("a host").stored.is_none());
-    let secure = rig.store.find("r", "https", &rig.request("/x?y"));
-    assert!(secure.expect("a host").stored.is_none());
+    assert!(rig.find_on("other", "http", "/x?y").stored.is_none());
+    assert!(rig.find_on("r", "https", "/x?y").stored.is_none());
 }
 
 #[test]
@@ -120,7 +130,7 @@ fn variants_are_selected_by_what_vary_names() {
     };
     let store = |value: &str, content| {
         let mut stored = rig.made("/x", content, &vary).expect("there is room");
-        let selecting = Selecting::of(
+        let variant = Variant::of(
             &{
                 let mut head = rig.request("/");
                 head.fields.append(b"vary", b"x-a").expect("room");
@@ -130,13 +140,13 @@ fn variants_are_selected_by_what_vary_names() {
         );
         Arc::get_mut(&mut stored)
             .expect("nobody else has it")
-            .selecting = selecting.expect("it is selected");
+            .variant = variant.expect("it is selected");
         rig.store.insert(&stored);
     };
     store("1", 100);
     store("2", 200);
     let bytes = |value: &str| {
-        let found = rig.store.find("r", "http", &with(value)).expect("a host");
+        let found = rig.find_for("r", "http", &with(value));
         found.stored.and_then(|stored| stored.content_bytes())
     };
     assert_eq!(
@@ -153,13 +163,13 @@ fn variants_are_selected_by_what_vary_names() {
 #[test]
 fn one_fetches_and_the_others_follow() {
     let rig = Rig::new(1 << 20, 16 << 20);
-    let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
+    let (key, head) = (rig.find("/x").key, rig.request("/x"));
     let role = |joins: bool| {
         let asked = Presented {
             fields: &head.fields,
             credentials: Credentials::None,
         };
-        rig.store.lead_or_follow(&resource, asked, |_| joins)
+        rig.store.lead_or_follow(&key, asked, |_| joins)
     };
     let Role::Leader(fill) = role(true) else {
         panic!("nobody fetches it yet");
@@ -168,46 +178,45 @@ fn one_fetches_and_the_others_follow() {
     let Role::Leader(second) = role(false) else {
         panic!("it does not follow");
     };
-    rig.store.end_fill(&resource, &fill);
-    rig.store.end_fill(&resource, &second);
+    rig.store.end_fill(&key, &fill);
+    rig.store.end_fill(&key, &second);
     assert!(matches!(role(true), Role::Leader(_)));
 }
 
 #[test]
 fn what_was_not_stored_is_let_pass_for_a_while() {
     let rig = Rig::new(1 << 20, 16 << 20);
-    let resource = rig.find("/x").resource;
+    let key = rig.find("/x").key;
     let now = Instant::now();
     let all = [
         Credentials::None,
         Credentials::Cookie,
         Credentials::Authenticated,
     ];
-    let other_route = rig.store.find("q", "http", &rig.request("/x"));
-    let other_route = other_route.expect("it names a host").resource;
-    let other_uri = rig.find("/y").resource;
+    let other_route = rig.find_on("q", "http", "/x").key;
+    let other_uri = rig.find("/y").key;
     for credentials in all {
-        let is_passed = |resource, now| rig.store.is_passed((resource, credentials), now);
-        assert!(!is_passed(&resource, now), "{credentials:?}");
-        rig.store.pass_on((&resource, credentials), now);
-        assert!(is_passed(&resource, now), "{credentials:?}");
+        let is_passed = |key, now| rig.store.is_passed((key, credentials), now);
+        assert!(!is_passed(&key, now), "{credentials:?}");
+        rig.store.pass_on((&key, credentials), now);
+        assert!(is_passed(&key, now), "{credentials:?}");
         assert!(!is_passed(&other_uri, now));
         assert!(!is_passed(&other_route, now));
         let later = now + Duration::from_secs(CACHE_PASS_SECONDS + 1);
-        assert!(!is_passed(&resource, later));
+        assert!(!is_passed(&key, later));
     }
 }
 
 #[test]
 fn requests_with_other_credentials_do_not_follow() {
     let rig = Rig::new(1 << 20, 16 << 20);
-    let (resource, head) = (rig.find("/x").resource, rig.request("/x"));
+    let (key, head) = (rig.find("/x").key, rig.request("/x"));
     let leads = |credentials| {
         let asked = Presented {
             fields: &head.fields,
             credentials,
         };
-        let role = rig.store.lead_or_follow(&resource, asked, |_| true);
+        let role = rig.store.lead_or_follow(&key, asked, |_| true);
         matches!(role, Role::Leader(_))
     };
     let (none, cookie) = (Credentials::None, Credentials::Cookie);
@@ -223,7 +232,7 @@ fn a_change_has_every_route_forget_and_dooms_what_is_on_its_way() {
     rig.store("/x", 100);
     rig.store("/y", 100);
     rig.store("/z", 100);
-    let base = rig.find("/x").resource;
+    let base = rig.find("/x").key;
     rig.store.invalidate(&base, &[b"http://a.test/y".to_vec()]);
     assert!(!rig.has("/x") && !rig.has("/y") && rig.has("/z"));
     assert_eq!(rig.store.len(), 1);
@@ -317,7 +326,7 @@ fn what_is_forgotten_leaves_nothing_behind() {
     let before = rig.store.account.reserved_bytes();
     for at in 0..500 {
         rig.store(&format!("/{at}"), 100);
-        let base = rig.find(&format!("/{at}")).resource;
+        let base = rig.find(&format!("/{at}")).key;
         rig.store.invalidate(&base, &[]);
     }
     assert_eq!(rig.store.len(), 0);
@@ -329,7 +338,7 @@ fn what_is_forgotten_leaves_nothing_behind() {
     rig.store("/other", 10);
     let count = rig
         .store
-        .forget_where(|resource, _| resource.uri.ends_with(b"tagged"));
+        .forget_where(|key, _| key.uri.ends_with(b"tagged"));
     assert_eq!(
         (count, rig.has("/tagged"), rig.has("/other")),
         (1, false, true)

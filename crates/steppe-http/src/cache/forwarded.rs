@@ -1,44 +1,44 @@
-//! The part of a key that trusted proxies decide: what they say that the client asked for, beyond the URI.
+//! The part of a cache key that trusted proxies decide: forwarding fields that say more of the target than the URI.
 //!
-//! Origins render it (`X-Forwarded-Host`, `X-Forwarded-Prefix` and `Forwarded` become links and redirects), so
-//! that a response to one value is not for another. Fields of untrusted peers are replaced before any filter
-//! sees them, and say what the URI does: they add nothing.
+//! Origins render them (`X-Forwarded-Host`, `X-Forwarded-Prefix` and `Forwarded` become links and redirects), so
+//! that a response to one value is not for another. The gateway replaces those of untrusted peers before any filter
+//! sees them; these agree with the URI and add nothing to the key.
 //!
 //! Left out: addresses (`for`, `by`, `X-Forwarded-For`, `X-Real-IP`), which differ for each client. An origin that
-//! renders them says that its response is private.
+//! renders them has to mark its response as private.
 
 use crate::field::FieldId;
 use crate::head::RequestHead;
 
-/// Appends what `head` says beyond a URI of `scheme` and its authority; nothing where it agrees with those.
-pub(super) fn write(told: &mut Vec<u8>, scheme: &str, head: &RequestHead) {
+/// Appends the forwarding fields of `head` that differ from `scheme` and its authority.
+pub(super) fn write(key: &mut Vec<u8>, scheme: &str, head: &RequestHead) {
     let (host, proto) = (head.authority(), scheme.as_bytes());
     for (id, name, value) in head.fields.iter() {
-        let is_told = match id {
+        let is_part = match id {
             FieldId::XForwardedHost => value != host,
             FieldId::XForwardedProto => value != proto,
             FieldId::XForwardedOther => true,
             FieldId::Forwarded => {
-                write_elements(told, value, (host, proto));
+                write_elements(key, value, (host, proto));
                 false
             }
             _ => false,
         };
-        if is_told {
-            told.extend(name.iter().map(u8::to_ascii_lowercase));
-            told.push(b':');
-            told.extend_from_slice(value);
-            told.push(b'\n');
+        if is_part {
+            key.extend(name.iter().map(u8::to_ascii_lowercase));
+            key.push(b':');
+            key.extend_from_slice(value);
+            key.push(b'\n');
         }
     }
 }
 
 /// Appends the parameters of `Forwarded` but for addresses, element by element, unless all that they say is
 /// `host` and `proto`.
-fn write_elements(told: &mut Vec<u8>, line: &[u8], (host, proto): (&[u8], &[u8])) {
-    let start = told.len();
+fn write_elements(key: &mut Vec<u8>, line: &[u8], (host, proto): (&[u8], &[u8])) {
+    let start = key.len();
     let mut says_more = false;
-    told.extend_from_slice(b"forwarded:");
+    key.extend_from_slice(b"forwarded:");
     for element in split(line, b',') {
         for parameter in split(element, b';').map(<[u8]>::trim_ascii) {
             let at = memchr::memchr(b'=', parameter).unwrap_or(parameter.len());
@@ -51,18 +51,18 @@ fn write_elements(told: &mut Vec<u8>, line: &[u8], (host, proto): (&[u8], &[u8])
             let is_known =
                 (is(b"host") && unquoted(value) == host) || (is(b"proto") && value == proto);
             says_more |= !is_known;
-            told.extend_from_slice(parameter);
-            told.push(b';');
+            key.extend_from_slice(parameter);
+            key.push(b';');
         }
-        told.push(b',');
+        key.push(b',');
     }
-    told.push(b'\n');
+    key.push(b'\n');
     if !says_more {
-        told.truncate(start);
+        key.truncate(start);
     }
 }
 
-/// Without the quotes around it; there is no escape in it, or else it is another value.
+/// `value` without the quotes around it. Escapes stay: a value with one is compared as another.
 fn unquoted(value: &[u8]) -> &[u8] {
     let inner = value.strip_prefix(b"\"");
     inner
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn told(lines: &[(&str, &str)]) -> String {
+    fn key_part(lines: &[(&str, &str)]) -> String {
         let budget = Budget::new(16 << 20);
         let lease = budget.root().lease();
         let head = RequestHead::new(b"GET", b"a.test:81", b"/", &lease);
@@ -94,9 +94,9 @@ mod tests {
             let added = head.fields.append(name.as_bytes(), value.as_bytes());
             added.expect("room");
         }
-        let mut told = Vec::new();
-        write(&mut told, "https", &head);
-        String::from_utf8(told).expect("text")
+        let mut key = Vec::new();
+        write(&mut key, "https", &head);
+        String::from_utf8(key).expect("text")
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
             ("host", "b.test"),
             ("x-other", "b.test"),
         ] {
-            assert_eq!(told(&[line]), "", "{line:?}");
+            assert_eq!(key_part(&[line]), "", "{line:?}");
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
             ),
             ("forwarded", "secret", "forwarded:secret;,\n"),
         ] {
-            assert_eq!(told(&[(name, value)]), want, "{name}: {value}");
+            assert_eq!(key_part(&[(name, value)]), want, "{name}: {value}");
         }
     }
 }
