@@ -12,12 +12,14 @@
 //!
 //! Non-goals: what a filter does with it (`filter/cache.rs`), and where responses come from.
 
+mod background;
 mod body;
 pub mod control;
 mod credentials;
 mod fill;
 mod forwarded;
 mod freshness;
+mod hit_for_pass;
 mod key;
 mod queues;
 mod reader;
@@ -28,6 +30,7 @@ mod stored;
 mod validation;
 mod variant;
 
+pub(crate) use background::{BackgroundFetch, Reason};
 pub(crate) use credentials::{Credentials, Presented};
 pub(crate) use fill::{Ask, Fill, Filling, Outcome, Place};
 pub(crate) use freshness::{Judged, judge, may_stand_in};
@@ -35,7 +38,7 @@ pub(crate) use key::{CacheKey, KeyInput};
 pub(crate) use reader::{Reader, Reading};
 pub use report::{CacheReport, Caches, CachesCollector, Lookups, Purge};
 pub use stats::ServedFrom;
-pub(crate) use store::{Found, Role, Store, Unwatched, Why};
+pub(crate) use store::{Found, Role, Store};
 pub(crate) use stored::StoredResponse;
 
 use crate::field::FieldBlock;

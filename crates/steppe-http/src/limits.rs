@@ -171,11 +171,11 @@ pub const ERROR_PAGES_MAX: usize = 32;
 /// Bytes that are read of an error that a page stands in for, so that its connection can be used again.
 pub const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a stored response beside its head and its content: handles, its place in the index and in
-/// a queue.
+/// Bytes of a stored response beside its head and its content: handles, its place in the index and in an eviction
+/// queue.
 pub const CACHE_ENTRY_BYTES: usize = 640;
 
-/// Content that is not kept, held for its slowest reader: enough for one piece to be read while another is
+/// Content that is not stored, held for its slowest reader: enough for one piece to be read while another is
 /// sent.
 pub const CACHE_WINDOW_BYTES: usize = 128 << 10;
 
@@ -183,24 +183,25 @@ pub const CACHE_WINDOW_BYTES: usize = 128 << 10;
 /// a second.
 pub const CACHE_WINDOW_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Fetches of one cache that go on though nobody waits for them: those of clients that left, and those of
-/// what is stale. Each has a connection to a server.
-pub const CACHE_UNWATCHED_MAX: usize = 64;
+/// Background fetches of one cache, for each reason: fetches whose clients have left, and revalidations of stale
+/// responses that were served meanwhile. Each has a connection to a server.
+pub const CACHE_BACKGROUND_FETCHES_MAX: usize = 64;
 
-/// Responses of one resource that are stored, selected by what their `Vary` names. Values are clients' to
-/// invent, and each is compared.
+/// Variants of one key that are stored, and keys of one URI. Clients may invent the values that tell them apart, and
+/// each is compared.
 pub const CACHE_VARIANTS_MAX: usize = 64;
 
-/// Hashes of responses that went unused, of one cache: 32 KiB.
+/// Hashes of responses that one cache has evicted unused: 32 KiB.
 pub const CACHE_GHOSTS: usize = 8192;
 
-/// Resources that are remembered as not stored, of one cache: 32 KiB.
+/// Hit-for-pass marks of one cache: 32 KiB.
 pub const CACHE_PASSES: usize = 4096;
 
-/// Seconds for which nobody waits for another to fetch what was not stored the last time.
+/// Seconds for which a hit-for-pass mark lasts: requests for what was not stored the last time don't wait for each
+/// other.
 pub const CACHE_PASS_SECONDS: u64 = 10;
 
-/// Look-ups of one request, each of which followed a response that turned out to be for others.
+/// Look-ups of one request, each after a fetch whose response the request could not use.
 pub const CACHE_LOOKUPS_MAX: usize = 4;
 
 /// Lines of a head that a list has room for at first. Browsers send some twenty, and the gateway

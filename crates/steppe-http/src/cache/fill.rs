@@ -15,13 +15,14 @@ use steppe_mem::Lease;
 use steppe_net::clock;
 use tokio::time::{Sleep, sleep};
 
+use super::background::{BackgroundFetch, Reason};
 use super::body::{Body, BodyReader};
 use super::control::{RequestControl, ResponseControl};
 use super::credentials::{Credentials, Presented};
 use super::freshness::{Received, Terms, may_stand_in};
 use super::key::CacheKey;
 use super::stats::ServedFrom;
-use super::store::{Store, Unwatched, Why};
+use super::store::Store;
 use super::stored::{Lines, StoredParts, StoredResponse, StoredHead, take_over, withheld_lines};
 use super::validation::is_validated;
 use super::variant::Variant;
@@ -114,7 +115,7 @@ pub(crate) struct Filling {
     stage: Stage,
     has_given_request: bool,
     /// It goes on though nobody waits for it.
-    unwatched: Option<Unwatched>,
+    background: Option<BackgroundFetch>,
     /// Readers hold others up: what they had read when that began, and until when they may.
     lag: Option<(u64, Pin<Box<Sleep>>)>,
 }
@@ -281,14 +282,14 @@ impl Drop for Place {
 }
 
 impl Filling {
-    /// For what `ask` asks at `began_at`; it goes on as `unwatched` where nobody waits from the start.
-    pub(crate) fn new(ask: Ask, began_at: Instant, unwatched: Option<Unwatched>) -> Self {
+    /// For what `ask` asks at `began_at`; it goes on as `background` where nobody waits from the start.
+    pub(crate) fn new(ask: Ask, began_at: Instant, background: Option<BackgroundFetch>) -> Self {
         Self {
             ask,
             began_at,
             stage: Stage::Head,
             has_given_request: false,
-            unwatched,
+            background,
             lag: None,
         }
     }
@@ -428,7 +429,7 @@ impl Filling {
         let is_error = head.status >= 400;
         let says_so = !self.ask.control.no_store && !is_error;
         if !is_for_others && says_so {
-            store.pass_on((&self.ask.key, *credentials), now);
+            store.hit_for_pass.mark(&self.ask.key, *credentials, now);
             // RFC 9111 §4.3.3: it takes the place of what is stored, unless it is one visitor's.
             if let Some(stale) = stale.filter(|_| !self.is_of_one_visitor()) {
                 store.supersede(stale);
@@ -497,14 +498,14 @@ impl Filling {
                     Err(mut chunk) => {
                         let _ = chunk.share();
                         if is_too_much {
-                            let asked = (&*self.ask.key, self.ask.credentials);
-                            store.pass_on(asked, clock::now());
+                            let credentials = self.ask.credentials;
+                            store.hit_for_pass.mark(&self.ask.key, credentials, clock::now());
                         }
                         let body = Arc::clone(&stored.body);
                         body.stop_keeping();
                         self.end();
                         body.push(chunk);
-                        self.unwatched = None;
+                        self.background = None;
                         self.stage = Stage::Passing(body);
                     }
                 }
@@ -659,7 +660,7 @@ impl Downstream for Filling {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_unwatched = match &self.stage {
+        let is_unawaited = match &self.stage {
             Stage::Passing(body) => return body.poll_unread(cx),
             Stage::Discarding => return Poll::Ready(()),
             Stage::Over => return Poll::Pending,
@@ -670,14 +671,14 @@ impl Downstream for Filling {
                     && stored.body.poll_unread(cx).is_ready()
             }
         };
-        if !is_unwatched {
-            self.unwatched = None;
+        if !is_unawaited {
+            self.background = None;
             return Poll::Pending;
         }
-        if self.unwatched.is_none() {
-            self.unwatched = Unwatched::begin(&self.ask.store, Why::Left);
+        if self.background.is_none() {
+            self.background = BackgroundFetch::begin(&self.ask.store.background, Reason::ClientsLeft);
         }
-        if self.unwatched.is_some() {
+        if self.background.is_some() {
             return Poll::Pending;
         }
         if self.ask.fill.is_pending() {

@@ -9,22 +9,21 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steppe_mem::{Account, Evict, Lease, Reservation};
 
-use super::credentials::{Credentials, Presented};
+use super::background::BackgroundFetches;
+use super::credentials::Presented;
 use super::fill::Fill;
+use super::hit_for_pass::HitForPass;
 use super::key::{self, CacheKey, KeyInput};
 use super::queues::Queues;
 use super::stats::Stats;
 use super::stored::StoredResponse;
 use crate::config;
-use crate::limits::{
-    CACHE_GHOSTS, CACHE_PASS_SECONDS, CACHE_PASSES, CACHE_UNWATCHED_MAX, CACHE_VARIANTS_MAX,
-};
+use crate::limits::{CACHE_GHOSTS, CACHE_VARIANTS_MAX};
 
 const SHARDS: usize = 16;
 
@@ -39,58 +38,9 @@ pub(crate) struct Store {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
     queues: Mutex<Queues>,
-    /// Resources whose responses are not stored, by hash, for each kind of credentials: until when nobody waits
-    /// for one.
-    passes: Box<[AtomicU64]>,
-    /// When the first request came.
-    epoch: OnceLock<Instant>,
-    /// Fetches that nobody waits for, by [`Why`].
-    unwatched: [AtomicUsize; 2],
+    pub(crate) hit_for_pass: HitForPass,
+    pub(crate) background: Arc<BackgroundFetches>,
     _charge: Option<Reservation>,
-}
-
-/// One of the fetches that go on though nobody waits for them.
-pub(crate) struct Unwatched {
-    store: Arc<Store>,
-    why: Why,
-}
-
-/// Why nobody waits for a fetch. Each is counted by itself: clients that leave keep nothing from being
-/// refreshed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Why {
-    /// Whoever did has left.
-    Left,
-    /// What is stored was good enough for whoever asked.
-    Refresh,
-}
-
-impl Unwatched {
-    /// `None`: there are as many as may be.
-    pub(crate) fn begin(store: &Arc<Store>, why: Why) -> Option<Self> {
-        let unwatched = Self {
-            store: Arc::clone(store),
-            why,
-        };
-        let before = unwatched.count().fetch_add(1, Ordering::Relaxed);
-        (before < CACHE_UNWATCHED_MAX).then_some(unwatched)
-    }
-
-    fn count(&self) -> &AtomicUsize {
-        &self.store.unwatched[self.why as usize]
-    }
-}
-
-impl Drop for Unwatched {
-    fn drop(&mut self) {
-        self.count().fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Debug for Unwatched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Unwatched")
-    }
 }
 
 type Shard = HashMap<u64, Vec<Entry>>;
@@ -125,7 +75,7 @@ impl Store {
         let bytes = u64::try_from(settings.bytes).unwrap_or(u64::MAX);
         let account = node.child(format!("cache {name}"), Some(bytes));
         let lease = account.lease();
-        let fixed = size_of::<u32>() * CACHE_GHOSTS + size_of::<u64>() * CACHE_PASSES;
+        let fixed = size_of::<u32>() * CACHE_GHOSTS + HitForPass::BYTES;
         let store = Arc::new(Self {
             name: name.to_owned(),
             stats: Stats::default(),
@@ -135,11 +85,8 @@ impl Store {
             hasher: RandomState::new(),
             shards: [const { Mutex::new(()) }; SHARDS].map(|_| Mutex::default()),
             queues: Mutex::default(),
-            passes: std::iter::repeat_with(AtomicU64::default)
-                .take(CACHE_PASSES)
-                .collect(),
-            epoch: OnceLock::new(),
-            unwatched: Default::default(),
+            hit_for_pass: HitForPass::default(),
+            background: Arc::default(),
             account,
         });
         let evicting: std::sync::Weak<Self> = Arc::downgrade(&store);
@@ -173,35 +120,6 @@ impl Store {
             })
         });
         found.flatten()
-    }
-
-    /// True if no request for a key with such credentials should wait for its response, since the last one
-    /// was not stored.
-    pub(crate) fn is_passed(&self, asked: (&CacheKey, Credentials), now: Instant) -> bool {
-        let (pass, tag) = self.pass(asked);
-        let pass = pass.load(Ordering::Relaxed);
-        let until = pass & u64::from(u32::MAX);
-        pass >> 32 == tag && self.seconds(now) < until
-    }
-
-    /// A response to a request for a key with such credentials was not stored.
-    pub(super) fn pass_on(&self, asked: (&CacheKey, Credentials), now: Instant) {
-        let until = self.seconds(now) + CACHE_PASS_SECONDS;
-        let (pass, tag) = self.pass(asked);
-        pass.store(tag << 32 | until, Ordering::Relaxed);
-    }
-
-    /// The place of a mark, and the tag that tells it from others there.
-    fn pass(&self, (key, credentials): (&CacheKey, Credentials)) -> (&AtomicU64, u64) {
-        let hash = key.hash_with(&self.hasher, credentials);
-        let place = hash % CACHE_PASSES as u64;
-        let place = usize::try_from(place).expect("it is less than a length");
-        (&self.passes[place], hash >> 32)
-    }
-
-    fn seconds(&self, now: Instant) -> u64 {
-        let epoch = self.epoch.get_or_init(|| now);
-        now.saturating_duration_since(*epoch).as_secs()
     }
 
     /// Says who fetches `key` for a request with the fields and credentials `asked`. `joins`: whether it

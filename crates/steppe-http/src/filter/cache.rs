@@ -21,8 +21,8 @@ use super::factory::{FilterFactory, FilterParts};
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, Credentials, Fill, Filling, Found, Judged, KeyInput, Outcome, Place, Presented, Reader, Reading,
-    CacheKey, Role, ServedFrom, Store, StoredResponse, Unwatched, Why, judge, may_stand_in,
+    Ask, BackgroundFetch, Credentials, Reason, Fill, Filling, Found, Judged, KeyInput, Outcome, Place, Presented, Reader, Reading,
+    CacheKey, Role, ServedFrom, Store, StoredResponse, judge, may_stand_in,
 };
 use crate::config::Cache;
 use crate::error::GatewayError;
@@ -270,7 +270,8 @@ impl Look<'_> {
                 || self.asked.has_range
                 || self
                     .store
-                    .is_passed((&found.key, self.asked.credentials), self.now)
+                    .hit_for_pass
+                    .is_marked(&found.key, self.asked.credentials, self.now)
         };
         if control.no_store || (found.stored.is_none() && is_better_passed()) {
             return Ok(Decision::Pass);
@@ -317,14 +318,14 @@ impl Look<'_> {
     /// Has a response fetched that nobody waits for, unless one is.
     fn refresh(&self, found: &Found, head: &RequestHead, behind: impl Fn() -> Rc<dyn Behind>) {
         // Where there is no room for it, the next request tries again.
-        let Some(unwatched) = Unwatched::begin(self.store, Why::Refresh) else {
+        let Some(background) = BackgroundFetch::begin(&self.store.background, Reason::Revalidation) else {
             return;
         };
         let asked = self.presented(head);
         let role = self.store.lead_or_follow(&found.key, asked, |_| true);
         if let Role::Leader(fill) = role {
             fill.leave();
-            let _ = self.ask(found, &fill, head, &*behind(), Some(unwatched));
+            let _ = self.ask(found, &fill, head, &*behind(), Some(background));
         }
     }
 
@@ -335,7 +336,7 @@ impl Look<'_> {
         fill: &Arc<Fill>,
         head: &RequestHead,
         behind: &dyn Behind,
-        unwatched: Option<Unwatched>,
+        background: Option<BackgroundFetch>,
     ) -> Result<(), GatewayError> {
         let copied = head.fields.try_clone().map_err(GatewayError::from);
         let copied = copied.and_then(|asked| {
@@ -356,7 +357,7 @@ impl Look<'_> {
             stale: found.stored.clone(),
             lease: self.lease.clone(),
         };
-        let filling = Filling::new(ask, self.now, unwatched);
+        let filling = Filling::new(ask, self.now, background);
         behind.ask(asking, Box::new(filling))
     }
 }

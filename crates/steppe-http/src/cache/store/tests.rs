@@ -1,11 +1,13 @@
 //! What the store finds, and what it gives up.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use steppe_mem::{Budget, Chunk};
 
 use super::*;
+use crate::limits::CACHE_PASS_SECONDS;
 use crate::cache::body::Body;
+use crate::cache::credentials::Credentials;
 use crate::cache::freshness::Terms;
 use crate::cache::variant::Variant;
 use crate::cache::stored::{StoredParts, StoredHead, take_over};
@@ -196,9 +198,10 @@ fn what_was_not_stored_is_let_pass_for_a_while() {
     let other_route = rig.find_on("q", "http", "/x").key;
     let other_uri = rig.find("/y").key;
     for credentials in all {
-        let is_passed = |key, now| rig.store.is_passed((key, credentials), now);
+        let marks = &rig.store.hit_for_pass;
+        let is_passed = |key: &_, now| marks.is_marked(key, credentials, now);
         assert!(!is_passed(&key, now), "{credentials:?}");
-        rig.store.pass_on((&key, credentials), now);
+        marks.mark(&key, credentials, now);
         assert!(is_passed(&key, now), "{credentials:?}");
         assert!(!is_passed(&other_uri, now));
         assert!(!is_passed(&other_route, now));
