@@ -247,7 +247,10 @@ mod tests {
         let range = ("range", "bytes=2-3");
         assert_eq!(part(&[]), RequestedRange::Whole);
         assert_eq!(part(&[range]), RequestedRange::Single(2..4));
-        assert_eq!(part(&[range, ("if-range", TAG)]), RequestedRange::Single(2..4));
+        assert_eq!(
+            part(&[range, ("if-range", TAG)]),
+            RequestedRange::Single(2..4)
+        );
         assert_eq!(part(&[range, ("if-range", "\"x\"")]), RequestedRange::Whole);
         assert_eq!(part(&[range, range]), RequestedRange::Whole);
     }

@@ -96,51 +96,27 @@ impl FileResponder {
         let asked = Asked { variant, lease };
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
-            return Ok(Self::answered(
-                lease,
-                answer::words(asked, 405, &[allowed])?,
-            ));
+            let answer = answer::words(asked, 405, &[allowed])?;
+            return Ok(Self::at(lease, answered(answer)));
         }
         let accepted = Accepted::of(&head.fields, &served.precompressed);
         let path = (head.path(), served.skipped);
         let lookup = Lookup::new(path, &served.names, accepted, lease)?;
         let Some(mut lookup) = lookup else {
-            return Ok(Self::answered(lease, answer::words(asked, 404, &[])?));
+            return Ok(Self::at(lease, answered(answer::words(asked, 404, &[])?)));
         };
         let now = clock::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            found => return Ok(Self::settled(asked, settle(asked, &head, found)?)),
+            found => return Ok(Self::at(lease, settle(asked, &head, found)?)),
         }
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
         let state = State::Looking(head, variant, task);
-        Ok(Self::at(lease, state, Content::Nothing))
+        Ok(Self::at(lease, (state, Content::Nothing)))
     }
 
-    fn settled(asked: Asked<'_>, settled: Settled) -> Self {
-        match settled {
-            Settled::Answered(answer) => Self::answered(asked.lease, answer),
-            Settled::Listing(listing) => {
-                let state = State::Listing(asked.variant, listing);
-                Self::at(asked.lease, state, Content::Nothing)
-            }
-        }
-    }
-
-    fn answered(lease: &Lease, answer: Answer) -> Self {
-        let Answer { head, content } = answer;
-        Self::at(lease, State::Answered(head), content)
-    }
-
-    /// The head of an answer, whose content follows.
-    fn send(&mut self, Answer { head, content }: Answer) -> ResponseHead {
-        self.content = content;
-        self.state = State::Sending;
-        head
-    }
-
-    fn at(lease: &Lease, state: State, content: Content) -> Self {
+    fn at(lease: &Lease, (state, content): (State, Content)) -> Self {
         Self {
             lease: lease.clone(),
             state,
@@ -150,22 +126,18 @@ impl FileResponder {
     }
 }
 
-/// The outcome of a lookup.
-enum Settled {
-    Answered(Answer),
-    Listing(Listing),
-}
-
+/// The state after a lookup, and the content that follows it.
 fn settle(
     asked: Asked<'_>,
     head: &RequestHead,
     found: io::Result<Found>,
-) -> Result<Settled, GatewayError> {
+) -> Result<(State, Content), GatewayError> {
     let answer = match found {
         Ok(Found::File(found)) => answer::file(asked, head, found),
         Ok(Found::Folder) => answer::redirect(asked, head),
         Ok(Found::Unindexed(folder)) => {
-            return listing::start(folder, asked.lease).map(Settled::Listing);
+            let listing = listing::start(folder, asked.lease)?;
+            return Ok((State::Listing(asked.variant, listing), Content::Nothing));
         }
         Ok(Found::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
@@ -175,31 +147,32 @@ fn settle(
             _ => return Err(GatewayError::file(&error)),
         },
     };
-    Ok(Settled::Answered(answer?))
+    Ok(answered(answer?))
+}
+
+fn answered(Answer { head, content }: Answer) -> (State, Content) {
+    (State::Answered(head), content)
 }
 
 impl Responder for FileResponder {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        if let State::Looking(head, variant, task) = &mut self.state {
-            let found = ready!(task.poll(cx)).and_then(|found| found);
-            let asked = Asked {
+        loop {
+            let asked = |variant: &Variant| Asked {
                 variant: *variant,
                 lease: &self.lease,
             };
-            match settle(asked, head, found)? {
-                Settled::Answered(answer) => return Poll::Ready(Ok(self.send(answer))),
-                Settled::Listing(listing) => self.state = State::Listing(asked.variant, listing),
-            }
-        }
-        if let State::Listing(variant, listing) = &mut self.state {
-            let page = ready!(listing.poll(cx)).and_then(|page| page);
-            let page = page.map_err(|error| GatewayError::file(&error))?;
-            let asked = Asked {
-                variant: *variant,
-                lease: &self.lease,
+            (self.state, self.content) = match &mut self.state {
+                State::Looking(head, variant, task) => {
+                    let found = ready!(task.poll(cx)).and_then(|found| found);
+                    settle(asked(variant), head, found)?
+                }
+                State::Listing(variant, listing) => {
+                    let page = ready!(listing.poll(cx)).and_then(|page| page);
+                    let page = page.map_err(|error| GatewayError::file(&error))?;
+                    answered(answer::listing(asked(variant), page)?)
+                }
+                State::Answered(_) | State::Sending => break,
             };
-            let answer = answer::listing(asked, page)?;
-            return Poll::Ready(Ok(self.send(answer)));
         }
         Poll::Ready(match std::mem::replace(&mut self.state, State::Sending) {
             State::Answered(head) => Ok(head),

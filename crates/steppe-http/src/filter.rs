@@ -54,9 +54,9 @@ use crate::metrics::FilterMetrics;
 use crate::respond::Respond;
 use crate::upstream::Pool;
 
+pub use crate::cache::ServedFrom;
 pub(crate) use api_keys::keep_current;
 pub use api_keys::{KeyFile, NewKey};
-pub use crate::cache::ServedFrom;
 pub use compress::CompressFilter;
 pub(crate) use explained::target_of;
 pub use explained::{FilterVerdict, Judgment, by_beginning};

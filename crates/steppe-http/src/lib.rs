@@ -115,17 +115,23 @@
 //!   - `representation.rs`: validators and digests of rewritten content
 //!   - `testing.rs`: exchange for filter tests
 //! - `cache.rs`: stored responses (RFC 9111)
-//!   - `control.rs`: `Cache-Control` directives
+//!   - `lookup.rs`: look-up of a request
+//!   - `key.rs`, `forwarded.rs`: primary keys, and the forwarding fields in them
+//!   - `variant.rs`, `credentials.rs`: secondary keys by `Vary`; kinds of credentials
+//!   - `control.rs`: cache directives
 //!   - `freshness.rs`: storability, freshness and staleness
-//!   - `key.rs`: cache keys, `Vary`
-//!   - `validation.rs`: validators of a stored response, and the 304 for them
+//!   - `validation.rs`: conditional requests for stored responses, and their 304
+//!   - `fetch.rs`: a fetch for all requests that want it at once (request collapsing), and its end
+//!   - `in_flight.rs`: the part of a fetch that waiting requests share
+//!   - `sink.rs`: client's side of the exchange that fetches
+//!   - `background.rs`, `hit_for_pass.rs`: bound of fetches without a client; marks of responses that are not stored
 //!   - `store.rs`: sharded store
 //!   - `queues.rs`: eviction (S3-FIFO)
 //!   - `stored.rs`: stored response
 //!   - `body.rs`: content with one writer and many readers
-//!   - `fill.rs`: fetch of a response, with request collapsing
 //!   - `reader.rs`: response from the store, ranges and 304 included
-//!   - `report.rs`: reports and purging for admin
+//!   - `stats.rs`, `report.rs`: counts; reports and purging for admin
+//!   - `testing.rs`: store for tests
 //! - `conditional.rs`: preconditions (RFC 9110 §13) of requests for files and for stored responses
 //!   - `range.rs`, `multipart.rs`: `Range` and `Content-Range`; `multipart/byteranges`
 //! - `local.rs`: responses of the gateway itself: trait `Responder`

@@ -1,10 +1,12 @@
-//! Content that is stored while it streams: one writes it, many read it, on any worker.
+//! The content of a response while it streams and afterwards: one [`BodyWriter`], any number of [`BodyReader`]s, on
+//! any worker.
 //!
-//! Invariant: a chunk is a view that readers share. What is kept stays from the first byte on; what is not
-//! kept is held only until its slowest reader has it, and no more than [`CACHE_WINDOW_BYTES`] of it: the
-//! writer waits for room, and [leaves behind](Body::leave_behind) who holds everybody up.
+//! Invariant: a chunk is a view that readers share. Content that is stored stays from the first byte on. Content
+//! that is not is a window: chunks stay until the slowest reader has them, [`CACHE_WINDOW_BYTES`] at most. The writer
+//! waits for room, and [drops](BodyWriter::drop_laggards) readers that hold up the others. A writer that is dropped
+//! before it [finished](BodyWriter::finish) cuts the content.
 //!
-//! Cost: content that is whole is read without a lock.
+//! Cost: content that is complete is read without a lock.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,11 +18,15 @@ use steppe_mem::Chunk;
 use crate::field::FieldBlock;
 use crate::limits::CACHE_WINDOW_BYTES;
 
-/// The content of a response.
+/// The content of a response, as its readers share it.
 pub(crate) struct Body {
     whole: OnceLock<Whole>,
     live: Mutex<Live>,
 }
+
+/// The end of a body at which its content arrives.
+#[derive(Debug)]
+pub(crate) struct BodyWriter(Arc<Body>);
 
 #[derive(Debug)]
 struct Whole {
@@ -28,23 +34,23 @@ struct Whole {
     bytes: u64,
 }
 
-/// Content whose end has not come, or that was not kept.
+/// Content that is still arriving, or that is not stored.
 #[derive(Debug, Default)]
 struct Live {
     chunks: VecDeque<Chunk>,
     /// Index of the first of them.
     first: usize,
-    /// Bytes that came so far.
+    /// Bytes that have arrived.
     bytes: u64,
-    /// Memory that was let go of since it is not kept.
+    /// Memory of chunks that were released because all readers had them.
     passed_bytes: u64,
-    /// Memory behind what is held.
+    /// Memory of the chunks that are held.
     held_bytes: usize,
-    is_kept: bool,
+    is_stored: bool,
     end: Option<Ended>,
     trailers: Option<FieldBlock>,
-    readers: Vec<Option<Place>>,
-    /// Whoever writes waits for room, or for the last reader to leave.
+    readers: Vec<Option<Position>>,
+    /// The waker of the writer, which waits for room or for the last reader to leave.
     writer: Option<Waker>,
 }
 
@@ -54,189 +60,64 @@ enum Ended {
     Cut,
 }
 
-/// Where a reader is.
+/// The position of a reader.
 #[derive(Debug, Default)]
-struct Place {
+struct Position {
     next: usize,
     waker: Option<Waker>,
 }
 
-/// One who reads content from its first byte on.
+/// A reader of content, from its first byte on.
 pub(crate) struct BodyReader {
     body: Arc<Body>,
     /// Index of the next chunk.
     next: usize,
-    /// Bytes to be left out first.
+    /// Bytes to leave out first.
     skip: u64,
-    /// Among the readers of what is live.
-    place: Option<usize>,
+    /// Index among the readers of live content.
+    slot: Option<usize>,
 }
 
-/// The content ends before its end.
+/// The content broke off, or the reader was dropped for being late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut;
 
 impl Body {
-    /// One that is kept, without content so far.
-    pub(crate) fn kept() -> Arc<Self> {
-        let live = Live {
-            is_kept: true,
-            ..Live::default()
-        };
-        Self::of(live)
-    }
-
-    /// One that is not kept.
-    pub(crate) fn passing() -> Arc<Self> {
-        Self::of(Live::default())
-    }
-
-    fn of(live: Live) -> Arc<Self> {
-        Arc::new(Self {
-            whole: OnceLock::new(),
-            live: Mutex::new(live),
-        })
-    }
-
     fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds content that is a view.
-    pub(crate) fn push(&self, chunk: Chunk) {
+    /// Changes the live content. Drops the chunks that this releases, and wakes the tasks that `change` returns,
+    /// outside of the lock.
+    fn change<W: IntoIterator<Item = Waker>>(&self, change: impl FnOnce(&mut Live) -> W) {
         let mut live = self.live();
-        live.bytes += chunk.len() as u64;
-        live.held_bytes += chunk.charged_bytes();
-        live.chunks.push_back(chunk);
-        // Nobody may be there to read what is not kept.
-        let dropped = live.let_go();
-        let wakers = live.wakers();
+        let wakers = change(&mut live);
+        let released = live.release();
         drop(live);
-        drop(dropped);
+        drop(released);
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether there is room for more.
-    pub(crate) fn has_room(&self) -> bool {
-        self.live().has_room()
+    /// Ends the content, unless it has ended.
+    fn end(&self, end: Ended) {
+        self.change(|live| {
+            live.end.get_or_insert(end);
+            live.wakers()
+        });
     }
 
-    /// Ready when there is room for more.
-    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut live = self.live();
-        if live.has_room() {
-            return Poll::Ready(());
-        }
-        live.writer = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    /// Ready while nobody reads it.
-    pub(crate) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut live = self.live();
-        if live.readers.iter().all(Option::is_none) {
-            return Poll::Ready(());
-        }
-        live.writer = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    /// Memory that readers let go of since it is not kept.
-    pub(crate) fn passed_bytes(&self) -> u64 {
-        self.live().passed_bytes
-    }
-
-    /// Whether no reader is behind by more than half of what may be held for it.
-    pub(crate) fn is_nearly_read(&self) -> bool {
-        self.live().held_bytes <= CACHE_WINDOW_BYTES / 2
-    }
-
-    /// Whether somebody has all that came, while there is no room for more.
-    pub(crate) fn is_held_up(&self) -> bool {
-        let live = self.live();
-        let end = live.end_index();
-        let mut places = live.readers.iter().flatten();
-        !live.has_room() && places.any(|place| place.next == end)
-    }
-
-    /// Cuts off the readers that are behind by half a window or more: others wait for them.
-    pub(crate) fn leave_behind(&self) {
-        let mut live = self.live();
-        let (mut next, mut bytes) = (live.end_index(), 0);
-        for chunk in live.chunks.iter().rev() {
-            bytes += chunk.charged_bytes();
-            if bytes > CACHE_WINDOW_BYTES / 2 {
-                break;
-            }
-            next -= 1;
-        }
-        let mut wakers = Vec::new();
-        for place in &mut live.readers {
-            let late = place.take_if(|place| place.next < next);
-            wakers.extend(late.and_then(|place| place.waker));
-        }
-        let dropped = live.let_go();
-        drop(live);
-        drop(dropped);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// It is not kept from now on.
-    pub(crate) fn stop_keeping(&self) {
-        let mut live = self.live();
-        live.is_kept = false;
-        let dropped = live.let_go();
-        drop(live);
-        drop(dropped);
-    }
-
-    /// All of it has come.
-    pub(crate) fn finish(&self, trailers: Option<FieldBlock>) {
-        let mut live = self.live();
-        live.end = Some(Ended::Whole);
-        if live.is_kept {
-            // What is stored takes no room for what would come.
-            let chunks = std::mem::take(&mut live.chunks);
-            let bytes = live.bytes;
-            // It ends once.
-            let _ = self.whole.set(Whole {
-                chunks: Vec::from(chunks).into(),
-                bytes,
-            });
-        } else {
-            live.trailers = trailers;
-        }
-        let wakers = live.wakers();
-        drop(live);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// The rest of it does not come.
-    pub(crate) fn cut(&self) {
-        let mut live = self.live();
-        live.end.get_or_insert(Ended::Cut);
-        let wakers = live.wakers();
-        drop(live);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Bytes of all of it, once they are known.
+    /// Bytes of the content, once all of it has arrived.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.whole.get().map(|whole| whole.bytes)
     }
 
-    /// Bytes that came so far.
-    pub(crate) fn bytes_so_far(&self) -> u64 {
-        self.live().bytes
-    }
-
-    /// One who reads it from its first byte on; `None` where that is not held any more, or the rest does not come.
+    /// A reader from the first byte on; `None` where that is not held any more, or the content broke off.
     pub(crate) fn reader(self: &Arc<Self>) -> Option<BodyReader> {
         let mut reader = BodyReader {
             body: Arc::clone(self),
             next: 0,
             skip: 0,
-            place: None,
+            slot: None,
         };
         if self.whole.get().is_some() {
             return Some(reader);
@@ -246,14 +127,151 @@ impl Body {
             return None;
         }
         let free = live.readers.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
+        let slot = free.unwrap_or_else(|| {
             live.readers.push(None);
             live.readers.len() - 1
         });
-        live.readers[place] = Some(Place::default());
+        live.readers[slot] = Some(Position::default());
         drop(live);
-        reader.place = Some(place);
+        reader.slot = Some(slot);
         Some(reader)
+    }
+}
+
+impl BodyWriter {
+    /// A writer of content that is stored.
+    pub(crate) fn stored() -> Self {
+        Self::of(Live {
+            is_stored: true,
+            ..Live::default()
+        })
+    }
+
+    /// A writer of content that only passes.
+    pub(crate) fn passing() -> Self {
+        Self::of(Live::default())
+    }
+
+    fn of(live: Live) -> Self {
+        Self(Arc::new(Body {
+            whole: OnceLock::new(),
+            live: Mutex::new(live),
+        }))
+    }
+
+    /// The content that is written.
+    pub(crate) fn body(&self) -> &Arc<Body> {
+        &self.0
+    }
+
+    /// Adds a chunk, which is a view.
+    pub(crate) fn push(&self, chunk: Chunk) {
+        self.0.change(|live| {
+            live.bytes += chunk.len() as u64;
+            live.held_bytes += chunk.charged_bytes();
+            live.chunks.push_back(chunk);
+            live.wakers()
+        });
+    }
+
+    /// Bytes that have arrived.
+    pub(crate) fn bytes_so_far(&self) -> u64 {
+        self.0.live().bytes
+    }
+
+    /// True if there is room for more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.live().has_room()
+    }
+
+    /// Ready when there is room for more.
+    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut live = self.0.live();
+        if live.has_room() {
+            return Poll::Ready(());
+        }
+        live.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready while the content has no reader.
+    pub(crate) fn poll_unread(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut live = self.0.live();
+        if live.readers.iter().all(Option::is_none) {
+            return Poll::Ready(());
+        }
+        live.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Memory of chunks that were released because all readers had them.
+    pub(crate) fn passed_bytes(&self) -> u64 {
+        self.0.live().passed_bytes
+    }
+
+    /// True if the slowest reader lacks at most half a window.
+    pub(crate) fn is_nearly_read(&self) -> bool {
+        self.0.live().held_bytes <= CACHE_WINDOW_BYTES / 2
+    }
+
+    /// True if a reader has all that has arrived, while slower ones leave no room for more.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let live = self.0.live();
+        let end = live.end_index();
+        let mut positions = live.readers.iter().flatten();
+        !live.has_room() && positions.any(|position| position.next == end)
+    }
+
+    /// Drops the readers that lack half a window or more, for the others' sake.
+    pub(crate) fn drop_laggards(&self) {
+        self.0.change(|live| {
+            let (mut next, mut bytes) = (live.end_index(), 0);
+            for chunk in live.chunks.iter().rev() {
+                bytes += chunk.charged_bytes();
+                if bytes > CACHE_WINDOW_BYTES / 2 {
+                    break;
+                }
+                next -= 1;
+            }
+            let mut wakers = Vec::new();
+            for position in &mut live.readers {
+                let late = position.take_if(|position| position.next < next);
+                wakers.extend(late.and_then(|position| position.waker));
+            }
+            wakers
+        });
+    }
+
+    /// Has the content only pass from now on.
+    pub(crate) fn stop_storing(&self) {
+        self.0.change(|live| {
+            live.is_stored = false;
+            None
+        });
+    }
+
+    /// Ends the content, all of which has arrived.
+    pub(crate) fn finish(self, trailers: Option<FieldBlock>) {
+        let mut live = self.0.live();
+        if live.is_stored {
+            // Stored content takes no room for chunks to come.
+            let chunks = std::mem::take(&mut live.chunks);
+            let whole = Whole {
+                chunks: Vec::from(chunks).into(),
+                bytes: live.bytes,
+            };
+            self.0.whole.set(whole).expect("a body has one writer");
+        } else {
+            live.trailers = trailers;
+        }
+        drop(live);
+        self.0.end(Ended::Whole);
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        self.0.end(Ended::Cut);
     }
 }
 
@@ -264,34 +282,36 @@ impl Live {
     }
 
     fn has_room(&self) -> bool {
-        self.is_kept || self.held_bytes < CACHE_WINDOW_BYTES
+        self.is_stored || self.held_bytes < CACHE_WINDOW_BYTES
     }
 
     fn wakers(&mut self) -> Vec<Waker> {
-        let places = self.readers.iter_mut().flatten();
-        places.filter_map(|place| place.waker.take()).collect()
+        let positions = self.readers.iter_mut().flatten();
+        positions
+            .filter_map(|position| position.waker.take())
+            .collect()
     }
 
-    /// Lets go of what every reader has, where it is not kept.
-    fn let_go(&mut self) -> Vec<Chunk> {
-        if self.is_kept {
+    /// Takes out the chunks that every reader has, unless the content is stored.
+    fn release(&mut self) -> Vec<Chunk> {
+        if self.is_stored {
             return Vec::new();
         }
-        let places = self.readers.iter().flatten();
-        let slowest = places.map(|place| place.next).min();
+        let positions = self.readers.iter().flatten();
+        let slowest = positions.map(|position| position.next).min();
         let slowest = slowest.unwrap_or(self.end_index());
         let count = slowest.saturating_sub(self.first);
-        let dropped: Vec<_> = self.chunks.drain(..count).collect();
-        let bytes: usize = dropped.iter().map(Chunk::charged_bytes).sum();
+        let released: Vec<_> = self.chunks.drain(..count).collect();
+        let bytes: usize = released.iter().map(Chunk::charged_bytes).sum();
         self.held_bytes -= bytes;
         self.passed_bytes += bytes as u64;
         self.first += count;
-        dropped
+        released
     }
 }
 
 impl BodyReader {
-    /// Reads on from byte `offset`: a later one, or any of what is whole.
+    /// Reads on from byte `offset`: a later one, or any where the content is complete.
     pub(crate) fn seek(&mut self, offset: u64) {
         self.skip = offset;
         if self.body.whole.get().is_some() {
@@ -299,10 +319,10 @@ impl BodyReader {
         }
     }
 
-    /// The next piece of it, of `most` bytes at most; `None` at the end.
+    /// The next chunk, or the rest of one after [`BodyReader::seek`]; `None` at the end.
     ///
     /// # Errors
-    /// Where the rest does not come.
+    /// Where the content broke off.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, Cut>> {
         loop {
             let next = match self.body.whole.get() {
@@ -329,28 +349,28 @@ impl BodyReader {
     }
 
     fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Chunk>, Cut>> {
-        let place = self.place.expect("it was live when reading began");
+        let slot = self.slot.expect("it was live when reading began");
         let mut live = self.body.live();
-        // It may have become whole since.
+        // It may have been completed since.
         if let Some(whole) = self.body.whole.get() {
             return Poll::Ready(Ok(whole.chunks.get(self.next).map(view)));
         }
-        // It may have been left behind.
-        if live.readers.get(place).is_none_or(Option::is_none) {
+        // The reader may have been dropped as late.
+        if live.readers.get(slot).is_none_or(Option::is_none) {
             return Poll::Ready(Err(Cut));
         }
         if let Some(chunk) = live.chunks.get(self.next - live.first) {
             let chunk = view(chunk);
-            let here = live.readers[place].as_mut().expect("it is its own");
+            let here = live.readers[slot].as_mut().expect("it is its own");
             here.next = self.next + 1;
-            let dropped = live.let_go();
-            // Of what is kept, there is room for more in any case.
-            let writer = match live.is_kept {
+            let released = live.release();
+            // The writer of stored content never waits for room.
+            let writer = match live.is_stored {
                 true => None,
                 false => live.writer.take(),
             };
             drop(live);
-            drop(dropped);
+            drop(released);
             writer.into_iter().for_each(Waker::wake);
             return Poll::Ready(Ok(Some(chunk)));
         }
@@ -358,14 +378,14 @@ impl BodyReader {
             Some(Ended::Whole) => Poll::Ready(Ok(None)),
             Some(Ended::Cut) => Poll::Ready(Err(Cut)),
             None => {
-                let here = live.readers[place].as_mut().expect("it is its own");
+                let here = live.readers[slot].as_mut().expect("it is its own");
                 here.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
     }
 
-    /// Trailers of what was not kept.
+    /// Trailers of content that was not stored.
     pub(crate) fn trailers(&mut self) -> Option<FieldBlock> {
         self.body.live().trailers.take()
     }
@@ -377,22 +397,19 @@ fn view(chunk: &Chunk) -> Chunk {
 
 impl Drop for BodyReader {
     fn drop(&mut self) {
-        let Some(place) = self.place else {
+        let Some(slot) = self.slot else {
             return;
         };
-        let mut live = self.body.live();
-        if let Some(here) = live.readers.get_mut(place) {
-            *here = None;
-        }
-        if live.end.is_some() && live.readers.iter().all(Option::is_none) {
-            // What is stored keeps no list of those who read it as it came.
-            live.readers = Vec::new();
-        }
-        let dropped = live.let_go();
-        let writer = live.writer.take();
-        drop(live);
-        drop(dropped);
-        writer.into_iter().for_each(Waker::wake);
+        self.body.change(|live| {
+            if let Some(here) = live.readers.get_mut(slot) {
+                *here = None;
+            }
+            if live.end.is_some() && live.readers.iter().all(Option::is_none) {
+                // Stored content keeps no list of those that read it as it arrived.
+                live.readers = Vec::new();
+            }
+            live.writer.take()
+        });
     }
 }
 
@@ -426,7 +443,7 @@ mod tests {
         chunk
     }
 
-    /// What is there to be read.
+    /// The content that can be read now, and whether it is the end.
     fn read(reader: &mut BodyReader) -> Result<(Vec<u8>, bool), Cut> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut content = Vec::new();
@@ -443,14 +460,15 @@ mod tests {
     #[test]
     fn readers_have_what_came_and_then_the_rest() {
         let budget = Budget::new(16 << 20);
-        let body = Body::kept();
+        let writer = BodyWriter::stored();
+        let body = Arc::clone(writer.body());
         let mut early = body.reader().expect("it is at its start");
-        body.push(chunk(&budget, b"one"));
+        writer.push(chunk(&budget, b"one"));
         assert_eq!(read(&mut early), Ok((b"one".to_vec(), false)));
-        let mut late = body.reader().expect("it is kept");
-        body.push(chunk(&budget, b"two"));
+        let mut late = body.reader().expect("it is stored");
+        writer.push(chunk(&budget, b"two"));
         assert_eq!(body.bytes(), None);
-        body.finish(None);
+        writer.finish(None);
         assert_eq!(body.bytes(), Some(6));
         assert_eq!(read(&mut early), Ok((b"two".to_vec(), true)));
         assert_eq!(read(&mut late), Ok((b"onetwo".to_vec(), true)));
@@ -464,9 +482,10 @@ mod tests {
     #[test]
     fn readers_share_memory() {
         let budget = Budget::new(16 << 20);
-        let body = Body::kept();
-        body.push(chunk(&budget, &[1; 4096]));
-        body.finish(None);
+        let writer = BodyWriter::stored();
+        let body = Arc::clone(writer.body());
+        writer.push(chunk(&budget, &[1; 4096]));
+        writer.finish(None);
         let held = budget.root().reserved_bytes();
         let mut cx = Context::from_waker(Waker::noop());
         let mut readers: Vec<_> = (0..10).filter_map(|_| body.reader()).collect();
@@ -482,70 +501,73 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_waits_for_its_slowest_reader() {
+    fn passing_content_waits_for_its_slowest_reader() {
         let budget = Budget::new(16 << 20);
-        let body = Body::kept();
+        let writer = BodyWriter::stored();
+        let body = Arc::clone(writer.body());
         let (mut slow, mut fast) = (body.reader(), body.reader());
         let (slow, fast) = (slow.as_mut().expect("start"), fast.as_mut().expect("start"));
-        body.push(chunk(&budget, b"one"));
-        body.stop_keeping();
+        writer.push(chunk(&budget, b"one"));
+        writer.stop_storing();
         let filler = vec![0; CACHE_WINDOW_BYTES];
-        body.push(chunk(&budget, &filler));
-        assert!(!body.has_room());
+        writer.push(chunk(&budget, &filler));
+        assert!(!writer.has_room());
         assert_eq!(
             read(fast).map(|(content, _)| content.len()),
             Ok(3 + filler.len())
         );
-        assert!(!body.has_room(), "the slow one has not read");
+        assert!(!writer.has_room(), "the slow one has not read");
         assert_eq!(
             read(slow).map(|(content, _)| content.len()),
             Ok(3 + filler.len())
         );
-        assert!(body.has_room());
+        assert!(writer.has_room());
         assert!(body.reader().is_none(), "its start is gone");
         assert_eq!(budget.root().reserved_bytes(), 0);
     }
 
     #[test]
-    fn what_nobody_reads_and_nobody_keeps_is_abandoned() {
+    fn passing_content_that_is_not_read_is_released() {
         let budget = Budget::new(16 << 20);
         let mut cx = Context::from_waker(Waker::noop());
-        let body = Body::passing();
+        let writer = BodyWriter::passing();
+        let body = Arc::clone(writer.body());
         let reader = body.reader();
-        assert!(body.poll_unread(&mut cx).is_pending());
+        assert!(writer.poll_unread(&mut cx).is_pending());
         drop(reader);
-        assert!(body.poll_unread(&mut cx).is_ready());
-        body.push(chunk(&budget, b"one"));
+        assert!(writer.poll_unread(&mut cx).is_ready());
+        writer.push(chunk(&budget, b"one"));
         assert_eq!(budget.root().reserved_bytes(), 0);
     }
 
     #[test]
-    fn who_holds_everybody_up_is_left_behind() {
+    fn a_reader_that_holds_up_the_others_is_dropped() {
         const PIECE: usize = CACHE_WINDOW_BYTES / 8;
         let budget = Budget::new(16 << 20);
-        let body = Body::kept();
+        let writer = BodyWriter::stored();
+        let body = Arc::clone(writer.body());
         let mut readers: Vec<_> = (0..3).filter_map(|_| body.reader()).collect();
-        body.stop_keeping();
+        writer.stop_storing();
         let piece = vec![0; PIECE];
         let mut cx = Context::from_waker(Waker::noop());
         // The second one is a piece behind, the last one has nothing.
-        while body.has_room() {
-            assert!(!body.is_held_up());
-            body.push(chunk(&budget, &piece));
+        while writer.has_room() {
+            assert!(!writer.is_held_up());
+            writer.push(chunk(&budget, &piece));
         }
-        assert!(!body.is_held_up(), "nobody has all of it");
+        assert!(!writer.is_held_up(), "nobody has all of it");
         assert!(read(&mut readers[0]).is_ok());
         for _ in 1..8 {
             assert!(readers[1].poll_chunk(&mut cx).is_ready());
         }
-        assert!(body.is_held_up());
-        assert_eq!(body.passed_bytes(), 0);
-        body.leave_behind();
-        assert!(body.has_room() && !body.is_held_up());
-        assert!(body.passed_bytes() > 0);
+        assert!(writer.is_held_up());
+        assert_eq!(writer.passed_bytes(), 0);
+        writer.drop_laggards();
+        assert!(writer.has_room() && !writer.is_held_up());
+        assert!(writer.passed_bytes() > 0);
         assert_eq!(read(&mut readers[2]), Err(Cut));
-        body.push(chunk(&budget, b"more"));
-        body.finish(None);
+        writer.push(chunk(&budget, b"more"));
+        writer.finish(None);
         assert_eq!(read(&mut readers[0]), Ok((b"more".to_vec(), true)));
         let rest = [&piece[..], b"more"].concat();
         assert_eq!(read(&mut readers[1]), Ok((rest, true)));
@@ -554,12 +576,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_told_after_what_came() {
+    fn a_writer_that_is_dropped_cuts_after_what_arrived() {
         let budget = Budget::new(16 << 20);
-        let body = Body::kept();
+        let writer = BodyWriter::stored();
+        let body = Arc::clone(writer.body());
         let mut reader = body.reader().expect("start");
-        body.push(chunk(&budget, b"one"));
-        body.cut();
+        writer.push(chunk(&budget, b"one"));
+        drop(writer);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(matches!(
             reader.poll_chunk(&mut cx),

@@ -1,79 +1,77 @@
-//! What messages say of caching: `Cache-Control`, and `CDN-Cache-Control` in its place.
+//! Parses cache directives: `Cache-Control`, and `CDN-Cache-Control` in its place.
 //!
-//! Directives that can't be read make a response stale rather than fresh, and of several that differ the
-//! first counts (RFC 9111 §4.2.1). Spec: RFC 9111 §5.2, RFC 5861, RFC 9213.
+//! Malformed directives make a response stale rather than fresh, and of several that differ the first counts (RFC 9111
+//! §4.2.1). Spec: RFC 9111 §5.2, RFC 5861, RFC 9213.
 
 use crate::field::{FieldBlock, is_token};
 
-/// Seconds that no directive goes beyond (RFC 9111 §1.2.2).
+/// The largest number of seconds (RFC 9111 §1.2.2).
 pub const SECONDS_MAX: u64 = 1 << 31;
 
 /// Directives of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseControl {
-    /// It is not stored.
+    /// It must not be stored.
     pub no_store: bool,
-    /// It is not used before its server was asked.
+    /// It must be validated before each use.
     pub no_cache: bool,
     /// It is for one client.
     pub private: bool,
-    /// It may be stored even where it would not be.
+    /// It may be stored even where it is not heuristically cacheable, or its request had credentials.
     pub public: bool,
-    /// It is not used once it is stale.
+    /// It must be validated once it is stale.
     pub must_revalidate: bool,
-    /// The same for shared caches alone. It lets none of them store what they would not (RFC 9111 §3.5).
+    /// `must-revalidate` for shared caches. It does not allow them to store more (RFC 9111 §3.5).
     pub proxy_revalidate: bool,
-    /// Who knows what its status asks for need not mind `no-store`.
+    /// It may be stored in spite of `no-store` where the cache meets the requirements of its status (RFC 9111 §5.2.2.3).
     pub must_understand: bool,
-    /// Seconds that it is fresh; 0 where they can't be read.
+    /// Seconds for which it is fresh; 0 where the value is malformed.
     pub max_age: Option<u64>,
-    /// The same for shared caches.
+    /// `max-age` for shared caches.
     pub s_maxage: Option<u64>,
-    /// Seconds that it may be used beyond while another is fetched.
+    /// Seconds for which it may be used stale while it is revalidated (RFC 5861 §3).
     pub stale_while_revalidate: Option<u64>,
-    /// Seconds that it may be used beyond where another can't be had.
+    /// Seconds for which it may be used stale in place of an error (RFC 5861 §4).
     pub stale_if_error: Option<u64>,
-    /// Names of fields that `private` or `no-cache` keep from others.
+    /// Names of fields that `private` or `no-cache` withhold from other requests.
     pub withheld: Vec<Box<[u8]>>,
 }
 
 /// Directives of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestControl {
-    /// Its response is not stored.
+    /// Its response must not be stored.
     pub no_store: bool,
-    /// Its server is asked.
+    /// A stored response must be validated first.
     pub no_cache: bool,
-    /// Nobody is asked.
+    /// Only a stored response is wanted.
     pub only_if_cached: bool,
-    /// The largest age in seconds.
+    /// The largest age of the response in seconds.
     pub max_age: Option<u64>,
-    /// Seconds for which it is still to be fresh.
+    /// Seconds for which the response must still be fresh.
     pub min_fresh: Option<u64>,
-    /// Seconds that it may be stale.
+    /// Seconds for which the response may have been stale.
     pub max_stale: Option<u64>,
-    /// Seconds that it may be stale where its server fails.
+    /// Seconds for which a stale response may be used in place of an error (RFC 5861 §4).
     pub stale_if_error: Option<u64>,
 }
 
 impl ResponseControl {
-    /// What the fields of a response say to this cache: `CDN-Cache-Control` where there is one that can be
-    /// read (RFC 9213 §2.1), else `Cache-Control`.
+    /// The directives of a response: those of a valid `CDN-Cache-Control` (RFC 9213 §2.1), else of `Cache-Control`.
     #[must_use]
     pub fn of(fields: &FieldBlock) -> Self {
         Self::targeted(fields).unwrap_or_else(|| {
             let mut control = Self::default();
             for value in fields.values_named(b"cache-control") {
                 directives(value).for_each(|(name, argument)| control.add(name, argument));
-                // What stands behind it may be `no-store`.
+                // The rest of the line may be `no-store`.
                 control.no_store |= has_open_quote(value);
             }
             control
         })
     }
 
-    /// Whether a field that is meant for caches such as this one says what to do, in the place of
-    /// `Cache-Control` and `Expires`.
+    /// True if a valid `CDN-Cache-Control` takes the place of `Cache-Control` and `Expires`.
     #[must_use]
     pub fn is_targeted(fields: &FieldBlock) -> bool {
         Self::targeted(fields).is_some()
@@ -96,13 +94,13 @@ impl ResponseControl {
         has_any.then_some(control)
     }
 
-    /// Seconds that the directives let it be fresh.
+    /// The freshness lifetime of the directives in seconds.
     #[must_use]
     pub fn lifetime(&self) -> Option<u64> {
         self.s_maxage.or(self.max_age)
     }
 
-    /// Whether it is used once it is stale where nobody says that it is not (RFC 9111 §4.2.4).
+    /// True unless a directive forbids the use of the stale response (RFC 9111 §4.2.4).
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
         let must_revalidate = self.must_revalidate || self.proxy_revalidate;
@@ -132,27 +130,17 @@ impl ResponseControl {
             b"must-revalidate" => self.must_revalidate = true,
             b"proxy-revalidate" => self.proxy_revalidate = true,
             b"must-understand" => self.must_understand = true,
-            b"max-age" => {
-                self.max_age.get_or_insert(argument.seconds().unwrap_or(0));
-            }
-            b"s-maxage" => {
-                self.s_maxage.get_or_insert(argument.seconds().unwrap_or(0));
-            }
-            b"stale-while-revalidate" => {
-                let seconds = argument.seconds().unwrap_or(0);
-                self.stale_while_revalidate.get_or_insert(seconds);
-            }
-            b"stale-if-error" => {
-                let seconds = argument.seconds().unwrap_or(0);
-                self.stale_if_error.get_or_insert(seconds);
-            }
+            b"max-age" => argument.set_first(&mut self.max_age),
+            b"s-maxage" => argument.set_first(&mut self.s_maxage),
+            b"stale-while-revalidate" => argument.set_first(&mut self.stale_while_revalidate),
+            b"stale-if-error" => argument.set_first(&mut self.stale_if_error),
             _ => {}
         }
     }
 }
 
 impl RequestControl {
-    /// What the fields of a request say; `Pragma` counts where there is no `Cache-Control` (RFC 9111 §5.4).
+    /// The directives of a request; `Pragma` counts where there is no `Cache-Control` (RFC 9111 §5.4).
     #[must_use]
     pub fn of(fields: &FieldBlock) -> Self {
         let mut control = Self::default();
@@ -196,10 +184,10 @@ impl RequestControl {
     }
 }
 
-/// The longest name that means something.
+/// Bytes of the longest known name.
 const NAME_BYTES_MAX: usize = 22;
 
-/// `name` in lower case; nothing where it is longer than any that means something.
+/// `name` in lower case; empty where it is longer than any known name.
 fn lower<'a>(name: &[u8], room: &'a mut [u8; NAME_BYTES_MAX]) -> &'a [u8] {
     let Some(room) = room.get_mut(..name.len()) else {
         return b"";
@@ -209,14 +197,14 @@ fn lower<'a>(name: &[u8], room: &'a mut [u8; NAME_BYTES_MAX]) -> &'a [u8] {
     room
 }
 
-/// What follows a directive's `=`.
+/// The argument of a directive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Argument<'a> {
     Absent,
     Token(&'a [u8]),
     /// Between its quotes.
     Quoted(&'a [u8]),
-    /// Neither.
+    /// Neither a token nor a quoted string.
     Malformed,
 }
 
@@ -229,7 +217,7 @@ impl Argument<'_> {
         }
     }
 
-    /// `delta-seconds`; `None` where it is no such number.
+    /// The argument as `delta-seconds`; `None` where it is not a number.
     fn seconds(self) -> Option<u64> {
         let (Self::Token(digits) | Self::Quoted(digits)) = self else {
             return None;
@@ -237,7 +225,12 @@ impl Argument<'_> {
         number(digits)
     }
 
-    /// Names of fields, where there are any.
+    /// Sets the seconds of a directive, 0 where they are malformed, unless an earlier one has.
+    fn set_first(self, seconds: &mut Option<u64>) {
+        seconds.get_or_insert(self.seconds().unwrap_or(0));
+    }
+
+    /// The argument as names of fields; `None` where it has no valid one.
     fn names(self) -> Option<Vec<Box<[u8]>>> {
         let (Self::Token(list) | Self::Quoted(list)) = self else {
             return None;
@@ -265,8 +258,7 @@ pub fn number(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, add).min(SECONDS_MAX))
 }
 
-/// The directives of one line: names with their arguments (RFC 9111 §5.2). Every byte of the line is looked
-/// at once.
+/// The directives of one line: names with their arguments (RFC 9111 §5.2). Looks at every byte of the line once.
 fn directives(line: &[u8]) -> impl Iterator<Item = (&[u8], Argument<'_>)> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -284,7 +276,7 @@ fn directives(line: &[u8]) -> impl Iterator<Item = (&[u8], Argument<'_>)> {
     })
 }
 
-/// Up to the next comma outside of quotes, and what follows it.
+/// The element before the next comma outside of quotes, and the rest of the line.
 fn element(line: &[u8]) -> (&[u8], &[u8]) {
     let mut quotes = Quotes::default();
     match line
@@ -296,7 +288,7 @@ fn element(line: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Whether a quote that begins in the line does not end there.
+/// True if a quoted string of the line does not end.
 fn has_open_quote(line: &[u8]) -> bool {
     let mut quotes = Quotes::default();
     line.iter().for_each(|&byte| {
@@ -305,7 +297,7 @@ fn has_open_quote(line: &[u8]) -> bool {
     quotes.is_open
 }
 
-/// Where quoted strings begin and end (RFC 9110 §5.6.4).
+/// State of a scan over quoted strings (RFC 9110 §5.6.4).
 #[derive(Debug, Default)]
 struct Quotes {
     is_open: bool,
@@ -313,7 +305,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    /// Takes the next byte; says whether it is outside of quotes.
+    /// Takes the next byte; true if it is outside of quotes.
     fn are_closed_at(&mut self, byte: u8) -> bool {
         match byte {
             _ if self.is_escaped => self.is_escaped = false,

@@ -1,21 +1,21 @@
-//! Kinds of credentials of requests. Responses to one kind say nothing about whether those to another may be
-//! stored, so that one visitor's private response keeps nobody else's from the store.
+//! Kinds of credentials of requests. A private response to one kind says nothing about responses to the others, which
+//! may be stored all the same.
 
 use crate::field::FieldBlock;
 
-/// The credentials that a request came with, as far as they change who its response may be for.
+/// The credentials of a request, as far as they restrict the use of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Credentials {
-    /// None.
+    /// No credentials.
     #[default]
     None,
-    /// A `Cookie`, which says nothing to a cache (RFC 9111 §3) and often tells the origin a visitor.
+    /// A `Cookie`, which means nothing to a cache (RFC 9111 §3), and by which the origin often knows a visitor.
     Cookie,
     /// `Authorization`, a client certificate, or an identity that a filter found (RFC 9111 §3.5).
     Authenticated,
 }
 
-/// The parts of a request that decide which fetch it may wait for.
+/// The parts of a request that decide on the fetch that it joins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Presented<'a> {
     pub(crate) fields: &'a FieldBlock,
@@ -23,7 +23,7 @@ pub(crate) struct Presented<'a> {
 }
 
 impl Credentials {
-    /// True if RFC 9111 §3.5 restricts the clients that the response is for.
+    /// True if RFC 9111 §3.5 restricts the use of the response.
     pub(crate) fn is_authenticated(self) -> bool {
         self == Self::Authenticated
     }

@@ -1,5 +1,5 @@
-//! What may be stored, how long it is fresh, and what it may be used for then.
-//! Spec: RFC 9111 §3, §4.2, RFC 5861.
+//! The rules for storing responses, for their freshness, and for the use of stale ones. Spec: RFC 9111 §3, §4.2,
+//! RFC 5861.
 //!
 //! Times are whole seconds, as the fields have them; ages grow by the monotonic clock.
 
@@ -10,94 +10,90 @@ use crate::config;
 use crate::date;
 use crate::field::{FieldBlock, FieldId, elements};
 
-/// Longest lifetime that nobody has asked for.
+/// Longest heuristic lifetime.
 const HEURISTIC_SECONDS_MAX: u64 = 86_400;
 
-/// That part of the time since its last change, RFC 9111 §4.2.2.
+/// The heuristic lifetime is one part in so many of the time since the last modification (RFC 9111 §4.2.2).
 const HEURISTIC_PART: u64 = 10;
 
-/// A response that has just come, and the request that it is to.
+/// A response that was just received, and facts of its request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received<'a> {
     pub(crate) status: u16,
     pub(crate) fields: &'a FieldBlock,
     pub(crate) control: &'a ResponseControl,
-    /// Its request said who it was from.
+    /// The request was authenticated (RFC 9111 §3.5).
     pub(crate) is_authorized: bool,
-    /// How long it took to come.
+    /// The time since the request was sent.
     pub(crate) delay: Duration,
     /// Unix time in seconds.
     pub(crate) time: u64,
 }
 
-/// On what terms a response may be used.
+/// The terms on which a stored response may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) lifetime: u64,
-    /// Its age when it came.
+    /// Its age when it was received.
     pub(crate) initial_age: u64,
     pub(crate) received_at: Instant,
-    /// Its server is asked first.
+    /// It must be validated before each use.
     pub(crate) no_cache: bool,
-    /// It may be used beyond its lifetime where that helps.
+    /// It may be used when it is stale.
     pub(crate) may_be_stale: bool,
     pub(crate) stale_while_revalidate: u64,
     pub(crate) stale_if_error: u64,
 }
 
-/// Whether a stored response answers a request.
+/// The freshness of a stored response for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub(crate) enum Freshness {
+    /// It answers the request.
     Fresh,
-    /// It does though it is stale.
+    /// It is stale, and the request accepts that.
     Stale,
-    /// It does though it is stale, and another is to be fetched meanwhile.
-    StaleMeanwhile,
-    /// Its server is to be asked whether it still holds.
+    /// It is stale, and may be used while it is revalidated (RFC 5861 §3).
+    StaleWhileRevalidate,
+    /// It must be validated before this use.
     Validate,
 }
 
 impl Terms {
-    /// Those of a response that may be stored; `None`: it may not.
+    /// The terms of a response that may be stored and would be of use; `None` for any other.
     pub(crate) fn of(
         received: &Received<'_>,
         settings: &config::Cache,
         now: Instant,
     ) -> Option<Self> {
-        let Received {
-            fields, control, ..
-        } = received;
+        let control = received.control;
         if !may_be_stored(received, settings) {
             return None;
         }
         let lifetime = lifetime(received)?;
-        let seconds = |own: Option<u64>, default: Duration| own.unwrap_or(default.as_secs());
         let terms = Self {
             lifetime,
             initial_age: initial_age(received),
             received_at: now,
             no_cache: control.no_cache,
             may_be_stale: control.may_be_stale(),
-            stale_while_revalidate: seconds(
-                control.stale_while_revalidate,
-                settings.stale_while_revalidate,
-            ),
-            stale_if_error: seconds(control.stale_if_error, settings.stale_if_error),
+            stale_while_revalidate: (control.stale_while_revalidate)
+                .unwrap_or(settings.stale_while_revalidate.as_secs()),
+            stale_if_error: (control.stale_if_error).unwrap_or(settings.stale_if_error.as_secs()),
         };
         let is_fresh = terms.lifetime > terms.initial_age && !terms.no_cache;
         let says_so = control.stale_while_revalidate.is_some() || control.stale_if_error.is_some();
-        // The settings say so of what was fresh once: it took its time to come.
+        // The settings count for a response that was fresh once, and has aged on its way.
         let is_set = terms.stale_while_revalidate > 0 || terms.stale_if_error > 0;
         let asked_for_stale = terms.may_be_stale && (says_so || (lifetime > 0 && is_set));
-        let is_of_use = is_fresh || asked_for_stale || has_validator(fields);
+        let is_of_use = is_fresh || asked_for_stale || has_validator(received.fields);
         is_of_use.then_some(terms)
     }
 
-    /// Those of what is not stored, and has these fields.
+    /// The terms of a response with these fields that is not stored.
     pub(crate) fn none(fields: &FieldBlock, now: Instant) -> Self {
         Self {
             lifetime: 0,
-            initial_age: told_age(fields),
+            initial_age: age_field(fields),
             received_at: now,
             no_cache: true,
             may_be_stale: false,
@@ -113,39 +109,36 @@ impl Terms {
     }
 }
 
-/// Whether a response on `terms` answers a request that says `request`.
-pub(crate) fn judge(terms: &Terms, request: &RequestControl, now: Instant) -> Judged {
+/// The freshness of a response on `terms` for a request with `request` directives (RFC 9111 §4.2, §5.2.1).
+pub(crate) fn freshness(terms: &Terms, request: &RequestControl, now: Instant) -> Freshness {
     let age = terms.age(now);
     if terms.no_cache || request.no_cache || request.max_age.is_some_and(|most| age > most) {
-        return Judged::Validate;
+        return Freshness::Validate;
     }
-    let is_fresh = age < terms.lifetime;
-    let left = terms.lifetime.saturating_sub(age);
-    if is_fresh {
-        let is_enough = request.min_fresh.is_none_or(|least| left >= least);
-        return if is_enough {
-            Judged::Fresh
-        } else {
-            Judged::Validate
+    if age < terms.lifetime {
+        let left = terms.lifetime - age;
+        return match request.min_fresh {
+            Some(least) if left < least => Freshness::Validate,
+            _ => Freshness::Fresh,
         };
     }
-    // Whoever asks for freshness to be left, or for an age, wants none that is stale.
+    // A request for remaining freshness, or for an age, accepts no stale response.
     let wants_fresh =
         request.min_fresh.is_some() || (request.max_age.is_some() && request.max_stale.is_none());
     if !terms.may_be_stale || wants_fresh {
-        return Judged::Validate;
+        return Freshness::Validate;
     }
     let staleness = age - terms.lifetime;
     if staleness < terms.stale_while_revalidate {
-        return Judged::StaleMeanwhile;
+        return Freshness::StaleWhileRevalidate;
     }
     match request.max_stale {
-        Some(most) if staleness <= most => Judged::Stale,
-        _ => Judged::Validate,
+        Some(most) if staleness <= most => Freshness::Stale,
+        _ => Freshness::Validate,
     }
 }
 
-/// Whether a response on `terms` is used where its server can't be asked, or fails (RFC 5861 §4).
+/// True if a stale response on `terms` may stand in for an error (RFC 5861 §4).
 pub(crate) fn may_stand_in(terms: &Terms, request: &RequestControl, now: Instant) -> bool {
     let age = terms.age(now);
     let most = request.stale_if_error.unwrap_or(terms.stale_if_error);
@@ -153,38 +146,32 @@ pub(crate) fn may_stand_in(terms: &Terms, request: &RequestControl, now: Instant
     terms.may_be_stale && is_wanted && age.saturating_sub(terms.lifetime) < most
 }
 
-/// RFC 9111 §3.
+/// True if a shared cache may store the response (RFC 9111 §3).
 fn may_be_stored(received: &Received<'_>, settings: &config::Cache) -> bool {
-    let Received {
-        status,
-        fields,
-        control,
-        ..
-    } = received;
-    // Parts of a response, and answers about another one.
-    if matches!(status, 0..200 | 206 | 304) {
+    let control = received.control;
+    // Partial content, and responses about another one.
+    if matches!(received.status, 0..200 | 206 | 304) {
         return false;
     }
     let is_kept_from_all = match control.must_understand {
-        true => !is_understood(*status),
+        true => !is_understood(received.status),
         false => control.no_store,
     };
     let is_of_one_client = received.is_authorized && !control.allows_shared_use();
-    let withholds_cookies = control
-        .withheld
-        .iter()
-        .any(|name| name.eq_ignore_ascii_case(b"set-cookie"));
-    let sets_cookies = !withholds_cookies && fields.values_named(b"set-cookie").next().is_some();
+    let mut withheld = control.withheld.iter();
+    let withholds_cookies = withheld.any(|name| name.eq_ignore_ascii_case(b"set-cookie"));
+    let mut cookies = received.fields.values_named(b"set-cookie");
+    let sets_cookies = !withholds_cookies && cookies.next().is_some();
     let may_set_cookies = settings.store_set_cookie && control.public;
     !is_kept_from_all && !control.private && !is_of_one_client && (!sets_cookies || may_set_cookies)
 }
 
-/// Statuses whose meaning for a cache this one knows.
+/// True for statuses whose caching requirements this cache meets (RFC 9111 §5.2.2.3).
 fn is_understood(status: u16) -> bool {
     is_heuristic(status) || matches!(status, 302 | 303 | 307 | 400 | 401 | 403 | 500 | 502..=504)
 }
 
-/// RFC 9110 §15.1.
+/// True for statuses that are heuristically cacheable (RFC 9110 §15.1).
 fn is_heuristic(status: u16) -> bool {
     matches!(
         status,
@@ -197,48 +184,45 @@ fn has_validator(fields: &FieldBlock) -> bool {
     has(b"etag") || has(b"last-modified")
 }
 
-/// Seconds that it is fresh, from when its server made it. `None`: nothing says that it may be stored.
+/// The freshness lifetime in seconds (RFC 9111 §4.2.1). `None` where the response is not cacheable.
 fn lifetime(received: &Received<'_>) -> Option<u64> {
     let Received {
-        status,
-        fields,
-        control,
-        ..
+        fields, control, ..
     } = received;
     if let Some(seconds) = control.lifetime() {
         return Some(seconds);
     }
-    let made_at = made_at(received);
+    let date_value = date_value(received);
     let is_targeted = ResponseControl::is_targeted(fields);
     let mut expires = fields.values_named(b"expires");
     if let Some(expires_at) = expires.next().filter(|_| !is_targeted) {
-        // What can't be read has expired (RFC 9111 §5.3).
+        // RFC 9111 §5.3: an invalid date is in the past.
         let expires_at = date::parse(expires_at).unwrap_or(0);
-        return Some(expires_at.saturating_sub(made_at));
+        return Some(expires_at.saturating_sub(date_value));
     }
-    if !control.public && !is_heuristic(*status) {
+    if !control.public && !is_heuristic(received.status) {
         return None;
     }
     let modified = fields.values_named(b"last-modified").next();
     let modified_at = modified.and_then(date::parse);
-    let unchanged = modified_at.map_or(0, |at| made_at.saturating_sub(at));
+    let unchanged = modified_at.map_or(0, |at| date_value.saturating_sub(at));
     Some((unchanged / HEURISTIC_PART).min(HEURISTIC_SECONDS_MAX))
 }
 
-fn made_at(received: &Received<'_>) -> u64 {
+fn date_value(received: &Received<'_>) -> u64 {
     let date = received.fields.values(FieldId::Date).next();
     date.and_then(date::parse).unwrap_or(received.time)
 }
 
-/// RFC 9111 §4.2.3: `corrected_initial_age`.
+/// `corrected_initial_age` (RFC 9111 §4.2.3).
 fn initial_age(received: &Received<'_>) -> u64 {
-    let apparent = received.time.saturating_sub(made_at(received));
-    let told = told_age(received.fields);
-    apparent.max(told.saturating_add(received.delay.as_secs()))
+    let apparent = received.time.saturating_sub(date_value(received));
+    let age = age_field(received.fields);
+    apparent.max(age.saturating_add(received.delay.as_secs()))
 }
 
-/// RFC 9111 §5.1: the first of several; what can't be read is none.
-fn told_age(fields: &FieldBlock) -> u64 {
+/// The value of `Age`, the first of several; 0 where it is invalid (RFC 9111 §5.1).
+fn age_field(fields: &FieldBlock) -> u64 {
     let mut ages = fields.values_named(b"age").flat_map(elements);
     ages.next().and_then(number).unwrap_or(0)
 }
@@ -246,6 +230,7 @@ fn told_age(fields: &FieldBlock) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::credentials::Credentials;
     use crate::field::testing::fields;
 
     /// 1994-11-06 08:49:37.
@@ -260,16 +245,15 @@ mod tests {
         }
     }
 
-    /// With a request of nobody's, at once.
+    /// The terms of a response to a request without credentials.
     fn terms_of(status: u16, lines: &[(&str, &str)]) -> Option<Terms> {
-        terms_with(status, lines, false, &settings())
+        terms_with(status, lines, Credentials::None, &settings())
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn terms_with(
         status: u16,
         lines: &[(&str, &str)],
-        is_authorized: bool,
+        credentials: Credentials,
         settings: &config::Cache,
     ) -> Option<Terms> {
         let fields = fields(lines);
@@ -277,7 +261,7 @@ mod tests {
             status,
             fields: &fields,
             control: &ResponseControl::of(&fields),
-            is_authorized,
+            is_authorized: credentials.is_authenticated(),
             delay: Duration::from_millis(1900),
             time: TIME,
         };
@@ -394,7 +378,7 @@ mod tests {
     fn what_one_client_is_told_is_stored_where_its_server_says_so() {
         let stored = |name, control: &str| {
             let lines = [(name, control), ("etag", "\"a\"")];
-            terms_with(200, &lines, true, &settings()).is_some()
+            terms_with(200, &lines, Credentials::Authenticated, &settings()).is_some()
         };
         // Those that RFC 9111 §3.5 names, and every other that there is.
         for (control, is_stored) in [
@@ -440,7 +424,7 @@ mod tests {
                 ..settings()
             };
             let lines = [("set-cookie", "a=b"), ("cache-control", control)];
-            terms_with(200, &lines, false, &settings).is_some()
+            terms_with(200, &lines, Credentials::None, &settings).is_some()
         };
         assert!(!stored("max-age=60", false) && !stored("max-age=60", true));
         assert!(!stored("max-age=60, public", false));
@@ -489,8 +473,8 @@ mod tests {
         stale_if_error: None,
     };
 
-    fn judged(terms: &Terms, request: RequestControl) -> Judged {
-        judge(terms, &request, terms.received_at)
+    fn freshness_of(terms: &Terms, request: RequestControl) -> Freshness {
+        freshness(terms, &request, terms.received_at)
     }
 
     #[test]
@@ -502,20 +486,26 @@ mod tests {
 
     #[test]
     fn what_is_as_old_as_its_lifetime_is_stale() {
-        assert_eq!(judged(&terms(60, 59), ANY), Judged::Fresh);
-        assert_eq!(judged(&terms(60, 60), ANY), Judged::StaleMeanwhile);
-        assert_eq!(judged(&terms(60, 69), ANY), Judged::StaleMeanwhile);
-        assert_eq!(judged(&terms(60, 70), ANY), Judged::Validate);
+        assert_eq!(freshness_of(&terms(60, 59), ANY), Freshness::Fresh);
+        assert_eq!(
+            freshness_of(&terms(60, 60), ANY),
+            Freshness::StaleWhileRevalidate
+        );
+        assert_eq!(
+            freshness_of(&terms(60, 69), ANY),
+            Freshness::StaleWhileRevalidate
+        );
+        assert_eq!(freshness_of(&terms(60, 70), ANY), Freshness::Validate);
         let never = Terms {
             may_be_stale: false,
             ..terms(60, 60)
         };
-        assert_eq!(judged(&never, ANY), Judged::Validate);
+        assert_eq!(freshness_of(&never, ANY), Freshness::Validate);
         let no_cache = Terms {
             no_cache: true,
             ..terms(60, 0)
         };
-        assert_eq!(judged(&no_cache, ANY), Judged::Validate);
+        assert_eq!(freshness_of(&no_cache, ANY), Freshness::Validate);
     }
 
     #[test]
@@ -523,32 +513,44 @@ mod tests {
         let asks = |change: fn(&mut RequestControl), age| {
             let mut request = ANY;
             change(&mut request);
-            judged(&terms(60, age), request)
+            freshness_of(&terms(60, age), request)
         };
-        assert_eq!(asks(|asked| asked.no_cache = true, 0), Judged::Validate);
-        assert_eq!(asks(|asked| asked.max_age = Some(5), 5), Judged::Fresh);
-        assert_eq!(asks(|asked| asked.max_age = Some(5), 6), Judged::Validate);
-        assert_eq!(asks(|asked| asked.max_age = Some(90), 61), Judged::Validate);
-        assert_eq!(asks(|asked| asked.min_fresh = Some(10), 50), Judged::Fresh);
+        assert_eq!(asks(|asked| asked.no_cache = true, 0), Freshness::Validate);
+        assert_eq!(asks(|asked| asked.max_age = Some(5), 5), Freshness::Fresh);
+        assert_eq!(
+            asks(|asked| asked.max_age = Some(5), 6),
+            Freshness::Validate
+        );
+        assert_eq!(
+            asks(|asked| asked.max_age = Some(90), 61),
+            Freshness::Validate
+        );
+        assert_eq!(
+            asks(|asked| asked.min_fresh = Some(10), 50),
+            Freshness::Fresh
+        );
         assert_eq!(
             asks(|asked| asked.min_fresh = Some(11), 50),
-            Judged::Validate
+            Freshness::Validate
         );
         assert_eq!(
             asks(|asked| asked.min_fresh = Some(0), 60),
-            Judged::Validate
+            Freshness::Validate
         );
-        assert_eq!(asks(|asked| asked.max_stale = Some(15), 75), Judged::Stale);
+        assert_eq!(
+            asks(|asked| asked.max_stale = Some(15), 75),
+            Freshness::Stale
+        );
         assert_eq!(
             asks(|asked| asked.max_stale = Some(15), 76),
-            Judged::Validate
+            Freshness::Validate
         );
         let both = |asked: &mut RequestControl| {
             asked.max_age = Some(90);
             asked.max_stale = Some(15);
         };
-        assert_eq!(asks(both, 75), Judged::Stale);
-        assert_eq!(asks(both, 65), Judged::StaleMeanwhile);
+        assert_eq!(asks(both, 75), Freshness::Stale);
+        assert_eq!(asks(both, 65), Freshness::StaleWhileRevalidate);
     }
 
     #[test]

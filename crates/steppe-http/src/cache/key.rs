@@ -1,5 +1,5 @@
-//! The primary key of a stored response: the target URI in one form, and what else of a request its server's answer
-//! depends on. Spec: RFC 9111 §2.
+//! The primary key of a stored response: the target URI in one form, the route, and the fields by which filters and
+//! trusted proxies name another target. Spec: RFC 9111 §2.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -21,7 +21,7 @@ thread_local! {
 /// The primary key of stored responses, with memory of its own.
 #[derive(Debug)]
 pub(crate) struct CacheKey {
-    /// A hash of the URI alone, so that the keys of all routes for it are found together.
+    /// A hash of the URI alone: the keys of all its routes are found together.
     pub(super) hash: u64,
     pub(super) uri: Box<[u8]>,
     host: Box<[u8]>,
@@ -140,6 +140,19 @@ impl CacheKey {
         hasher.hash_one((self.hash, parts, credentials as u8))
     }
 
+    /// The URI that a field of a response refers to, in the form of keys, where it has the origin of this one (RFC 9111
+    /// §4.4).
+    pub(crate) fn reference(&self, reference: &[u8]) -> Option<Vec<u8>> {
+        let reference = std::str::from_utf8(reference).ok()?;
+        if reference.starts_with('/') && !reference.starts_with("//") {
+            let path = reference.split('#').next().unwrap_or_default();
+            let mut uri = [self.origin(), path.as_bytes()].concat();
+            normalize_path(&mut uri);
+            return Some(uri);
+        }
+        uri(reference).filter(|uri| origin(uri) == self.origin())
+    }
+
     /// Scheme and authority of the URI.
     fn origin(&self) -> &[u8] {
         origin(&self.uri)
@@ -204,19 +217,6 @@ fn normalize_path(uri: &mut Vec<u8>) {
     if let Ok(bytes) = path::normalize_in_place(&mut path) {
         uri.splice(start..end, path.drain(..bytes));
     }
-}
-
-/// The URI of the key that a field of a response refers to, where it has the same origin as `base` (RFC 9111 §4.4).
-pub(super) fn same_origin(base: &CacheKey, reference: &[u8]) -> Option<Vec<u8>> {
-    let reference = std::str::from_utf8(reference).ok()?;
-    if reference.starts_with('/') && !reference.starts_with("//") {
-        let path = reference.split('#').next().unwrap_or_default();
-        let mut uri = [base.origin(), path.as_bytes()].concat();
-        normalize_path(&mut uri);
-        return Some(uri);
-    }
-    let uri = uri(reference)?;
-    (origin(&uri) == base.origin()).then_some(uri)
 }
 
 #[cfg(test)]
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn references_count_within_their_origin() {
         let base = key("http", "a.test", "/x/y", "r").expect("a host");
-        let of = |text: &str| same_origin(&base, text.as_bytes());
+        let of = |text: &str| base.reference(text.as_bytes());
         assert_eq!(of("/z?q#f"), Some(b"http://a.test/z?q".to_vec()));
         assert_eq!(of("/%7ez"), Some(b"http://a.test/~z".to_vec()));
         assert_eq!(of("http://A.test:80/z"), Some(b"http://a.test/z".to_vec()));

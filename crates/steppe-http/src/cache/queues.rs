@@ -1,11 +1,11 @@
-//! Which stored responses go first: S3-FIFO, in bytes.
+//! The order in which stored responses are evicted: S3-FIFO, in bytes.
 //!
-//! What is new is on probation, in a queue of a tenth of the bytes, and goes unless it was used there; what
-//! was used moves to the main queue, where each use buys another round. So what is asked for once, a scan
-//! of a whole site, passes through the probation and pushes nothing else out. What went from the probation
-//! is remembered by a hash: it enters the main queue when it comes back.
+//! A new response is on probation, in a queue of a tenth of the bytes, and is evicted from there unless it was used.
+//! A used one moves to the main queue, where each use buys another round. So the responses of a scan, each requested
+//! once, pass through the probation and evict no others. A ghost, the hash of a response evicted from the probation,
+//! lets the response enter the main queue when it is stored again.
 //!
-//! Leaves out: where responses are found (`store.rs`). Only weak handles are held here.
+//! Non-goals: look-ups (`store.rs`). Only weak handles are held here.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use std::sync::{Arc, Weak};
 use super::stored::StoredResponse;
 use crate::limits::CACHE_GHOSTS;
 
-/// Both queues, and the hashes of what has gone.
+/// Both queues, and the ghosts.
 pub(super) struct Queues {
     probation: Queue,
     main: Queue,
-    /// By hash, the tag of what went last.
+    /// Tags of evicted responses, by hash.
     ghosts: Box<[u32]>,
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Queues {
 struct Queue {
     entries: VecDeque<Weak<StoredResponse>>,
     bytes: usize,
-    /// Entries that were taken out elsewhere, about.
+    /// Entries that were taken out of the store elsewhere, about.
     gone: usize,
 }
 
 const PROBATION: u8 = 1;
 const MAIN: u8 = 2;
 
-/// The part of all bytes that is on probation.
+/// The probation holds one part in so many of all bytes.
 const PROBATION_PART: usize = 10;
 
 impl Default for Queues {
@@ -47,7 +47,7 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// Enters a response.
+    /// Adds a response.
     pub(super) fn push(&mut self, stored: &Arc<StoredResponse>) {
         let hash = stored.key.hash;
         let place = &mut self.ghosts[place(hash)];
@@ -63,7 +63,7 @@ impl Queues {
         queue.push(stored);
     }
 
-    /// One was taken out elsewhere.
+    /// Takes out a response that was taken out of the store.
     pub(super) fn forget(&mut self, stored: &StoredResponse) {
         let queue = match stored.mark.queue.swap(0, Ordering::Relaxed) {
             PROBATION => &mut self.probation,
@@ -75,23 +75,14 @@ impl Queues {
         queue.compact();
     }
 
-    /// The one that goes next, taken out.
+    /// Takes out the response that is evicted next.
     pub(super) fn pop(&mut self) -> Option<Arc<StoredResponse>> {
         loop {
             let is_long = self.probation.bytes * PROBATION_PART >= self.bytes();
-            if (is_long || self.main.entries.is_empty())
-                && let Some(stored) = self.probation.pop()
-            {
-                if stored.mark.spend() {
-                    stored.mark.queue.store(MAIN, Ordering::Relaxed);
-                    self.main.push(&stored);
-                    continue;
-                }
-                let hash = stored.key.hash;
-                self.ghosts[place(hash)] = tag(hash);
-                return Some(stored);
-            }
-            let Some(stored) = self.main.pop() else {
+            let is_first = is_long || self.main.entries.is_empty();
+            let from_probation = is_first.then(|| self.probation.pop()).flatten();
+            let is_on_probation = from_probation.is_some();
+            let Some(stored) = from_probation.or_else(|| self.main.pop()) else {
                 if self.probation.entries.is_empty() {
                     return None;
                 }
@@ -102,16 +93,20 @@ impl Queues {
                 self.main.push(&stored);
                 continue;
             }
+            if is_on_probation {
+                let hash = stored.key.hash;
+                self.ghosts[place(hash)] = tag(hash);
+            }
             return Some(stored);
         }
     }
 
-    /// What responses in both take.
+    /// Memory of the responses in both queues.
     pub(super) fn bytes(&self) -> usize {
         self.probation.bytes + self.main.bytes
     }
 
-    /// Responses in both.
+    /// Number of responses in both queues.
     pub(super) fn len(&self) -> usize {
         let queues = [&self.probation, &self.main];
         let live = |queue: &Queue| queue.entries.len().saturating_sub(queue.gone);
@@ -125,11 +120,11 @@ impl Queue {
         self.entries.push_back(Arc::downgrade(stored));
     }
 
-    /// The first that is still there, marked as being in no queue.
+    /// Takes out the first response that is still stored, marked as being in no queue.
     fn pop(&mut self) -> Option<Arc<StoredResponse>> {
         while let Some(entry) = self.entries.pop_front() {
             let stored = entry.upgrade();
-            // It may have been taken out, and be read by somebody.
+            // A response that was taken out may still be read.
             let live = stored.filter(|stored| stored.mark.queue.swap(0, Ordering::Relaxed) != 0);
             match live {
                 Some(stored) => {
@@ -142,11 +137,12 @@ impl Queue {
         None
     }
 
-    /// Keeps what is gone a small part of it.
+    /// Drops entries of responses that were taken out, once they are many.
     fn compact(&mut self) {
         const GONE_MAX: usize = 64;
         if self.gone > GONE_MAX.max(self.entries.len() / 2) {
-            let is_live = |stored: &Arc<StoredResponse>| stored.mark.queue.load(Ordering::Relaxed) != 0;
+            let is_live =
+                |stored: &Arc<StoredResponse>| stored.mark.queue.load(Ordering::Relaxed) != 0;
             self.entries
                 .retain(|entry| entry.upgrade().is_some_and(|stored| is_live(&stored)));
             self.gone = 0;

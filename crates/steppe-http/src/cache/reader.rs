@@ -1,7 +1,5 @@
-//! A response out of the store on its way to a client: whole, a part of it, or the word that the client has
-//! it already. Spec: RFC 9111 §4, RFC 9110 §14, RFC 9211.
+//! Sends a stored response to a client: the whole of it, ranges, or 304. Spec: RFC 9111 §4, RFC 9110 §14, RFC 9211.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,18 +19,18 @@ use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::local::Responder;
 use crate::status;
 
-/// How a response is sent.
+/// The request that a stored response is sent to, and the facts that its fields depend on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) head: &'a RequestHead,
     pub(crate) lease: &'a Lease,
     pub(crate) from: ServedFrom,
-    /// Another request had it fetched.
+    /// It was fetched for another request.
     pub(crate) is_collapsed: bool,
-    /// It is stored, or was.
+    /// It is stored, or was stored.
     pub(crate) is_stored: bool,
-    /// Whether the client is told where it is from.
-    pub(crate) says_so: bool,
+    /// The response has `Cache-Status`.
+    pub(crate) has_cache_status: bool,
     pub(crate) now: Instant,
 }
 
@@ -47,12 +45,13 @@ pub(crate) struct Reader {
 #[derive(Debug)]
 enum Content {
     Nothing,
-    /// Bytes that are still to come of a range; `None`: all to the end.
+    /// The content of the response, or the bytes that are left of a range.
     One(BodyReader, Option<u64>),
     Several(Box<Parts>),
 }
 
-/// Several ranges of content that is whole.
+/// Several ranges of complete content.
+#[derive(Debug)]
 struct Parts {
     parts: Multipart,
     reader: BodyReader,
@@ -60,13 +59,13 @@ struct Parts {
 }
 
 impl Reader {
-    /// `stored` for a request; `own` is its content where that is for this request alone.
+    /// A reader of `stored` for a request; `reserved` is its content where that was kept for the request.
     ///
     /// # Errors
-    /// Where the budget has no room, or its content can't be had from its start any more.
+    /// Where the budget has no room, or the start of the content was released.
     pub(crate) fn new(
         stored: &Arc<StoredResponse>,
-        own: Option<BodyReader>,
+        reserved: Option<BodyReader>,
         reading: &Reading<'_>,
     ) -> Result<Self, GatewayError> {
         let asked = &reading.head.fields;
@@ -79,7 +78,9 @@ impl Reader {
         let bytes = stored.content_bytes();
         if let Some(bytes) = bytes.filter(|_| is_whole && !is_head) {
             match validators.requested_range(asked, bytes) {
-                RequestedRange::Single(range) => return Self::one(stored, own, reading, range),
+                RequestedRange::Single(range) => {
+                    return Self::one(stored, reserved, reading, range);
+                }
                 RequestedRange::Multiple(ranges) if stored.body.bytes().is_some() => {
                     return Self::several(stored, reading, ranges);
                 }
@@ -102,11 +103,11 @@ impl Reader {
             head.length = ContentLength::Empty;
             return Ok(Self::of(head, Content::Nothing, reading));
         }
-        let reader = reader(stored, own)?;
+        let reader = reader(stored, reserved)?;
         Ok(Self::of(head, Content::One(reader, None), reading))
     }
 
-    /// Adds `lines` to its head, which are for its client alone.
+    /// Adds `lines` to the head, which are for this request alone.
     ///
     /// # Errors
     /// Where the budget has no room.
@@ -129,7 +130,7 @@ impl Reader {
 
     fn not_modified(stored: &StoredResponse, reading: &Reading<'_>) -> Result<Self, GatewayError> {
         let mut head = with_status(stored, reading, 304)?;
-        // RFC 9110 §15.4.5: it says nothing else of the content.
+        // RFC 9110 §15.4.5: no other metadata of the representation.
         for name in [
             &b"content-type"[..],
             b"content-encoding",
@@ -153,7 +154,7 @@ impl Reader {
 
     fn one(
         stored: &Arc<StoredResponse>,
-        own: Option<BodyReader>,
+        reserved: Option<BodyReader>,
         reading: &Reading<'_>,
         range: Range<u64>,
     ) -> Result<Self, GatewayError> {
@@ -163,7 +164,7 @@ impl Reader {
         append_content_range(&mut head.fields, &range, bytes)?;
         let length = range.end - range.start;
         head.length = ContentLength::Known(length);
-        let mut reader = reader(stored, own)?;
+        let mut reader = reader(stored, reserved)?;
         reader.seek(range.start);
         Ok(Self::of(head, Content::One(reader, Some(length)), reading))
     }
@@ -179,8 +180,8 @@ impl Reader {
         let media_type = String::from_utf8_lossy(media_type).into_owned();
         let parts = Multipart::new(ranges, bytes, media_type);
         let mut head = with_status(stored, reading, 206)?;
-        head.fields
-            .set(b"content-type", parts.content_type().as_bytes())?;
+        let media_type = parts.content_type();
+        head.fields.set(b"content-type", media_type.as_bytes())?;
         reading.add_fields(stored, &mut head)?;
         head.length = ContentLength::Known(parts.content_length());
         let parts = Parts {
@@ -192,9 +193,11 @@ impl Reader {
     }
 }
 
-fn reader(stored: &Arc<StoredResponse>, own: Option<BodyReader>) -> Result<BodyReader, GatewayError> {
-    // It was not kept, and some of it is gone.
-    let reader = own.or_else(|| stored.body.reader());
+fn reader(
+    stored: &Arc<StoredResponse>,
+    reserved: Option<BodyReader>,
+) -> Result<BodyReader, GatewayError> {
+    let reader = reserved.or_else(|| stored.body.reader());
     reader.ok_or_else(|| GatewayError::cut(Resend::No))
 }
 
@@ -210,14 +213,18 @@ fn with_status(
 }
 
 impl Reading<'_> {
-    fn add_fields(&self, stored: &StoredResponse, head: &mut ResponseHead) -> Result<(), OverBudget> {
+    fn add_fields(
+        &self,
+        stored: &StoredResponse,
+        head: &mut ResponseHead,
+    ) -> Result<(), OverBudget> {
         let terms = &stored.terms;
         let age = terms.age(self.now);
-        // RFC 9111 §5.1: what was just fetched has one where another cache had it.
+        // RFC 9111 §5.1: a response that was just fetched has an age where another cache had it.
         if self.from != ServedFrom::Miss || self.is_collapsed || terms.initial_age > 0 {
             (head.fields).append_formatted(b"age", format_args!("{age}"))?;
         }
-        if !self.says_so {
+        if !self.has_cache_status {
             return Ok(());
         }
         let ttl = i128::from(terms.lifetime) - i128::from(age);
@@ -257,7 +264,7 @@ impl Responder for Reader {
     }
 }
 
-/// The next piece, of `left` bytes at most.
+/// The next chunk, of `left` bytes at most.
 fn poll_some(
     cx: &mut Context<'_>,
     reader: &mut BodyReader,
@@ -298,13 +305,5 @@ impl Parts {
         let mut words = Buffer::take(lease, text.len())?;
         words.put(text.as_bytes()).expect("it was taken for it");
         Poll::Ready(Ok(Part::Chunk(words.into())))
-    }
-}
-
-impl fmt::Debug for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts")
-            .field("parts", &self.parts)
-            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What caches tell operators, and what these may have them forget.
+//! Reports and metrics of caches, and purging.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,46 +7,46 @@ use steppe_mem::Account;
 use steppe_telemetry::encode::Family;
 use steppe_telemetry::{Collector, DescriptorEncoder};
 
-use super::key;
+use super::key::{self, CacheKey};
 use super::stats::RESULTS;
 use super::store::Store;
 use super::stored::StoredResponse;
 use crate::config;
 use crate::field::elements;
 
-/// The caches that there are, whatever the configuration that made them.
+/// The caches of the node, of all configurations in use.
 #[derive(Debug, Default)]
 pub struct Caches(Mutex<Vec<Weak<Store>>>);
 
-/// What is to be forgotten.
+/// The stored responses to purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purge {
-    /// Everything.
+    /// All.
     All,
     /// Every variant of one URI.
     Uri(String),
-    /// Every URI that begins with this.
+    /// Every variant of every URI that begins with this.
     Prefix(String),
-    /// What names this in `Cache-Tag` or `Surrogate-Key`.
+    /// Those that have this tag in `Cache-Tag` or `Surrogate-Key`.
     Tag(String),
 }
 
-/// What one cache holds and did.
+/// State and counts of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheReport {
     /// The filter's name.
     pub name: String,
-    /// Memory that it may take.
+    /// Memory that it may use.
     pub bytes_max: u64,
-    /// Memory that it takes.
+    /// Memory that it uses.
     pub bytes: u64,
-    /// Responses that are stored.
+    /// Number of stored responses.
     pub responses: u64,
-    /// Requests, by what they were answered from: its name, and how many.
+    /// Requests by result: its name, and their number.
     pub requests: Vec<(&'static str, u64)>,
-    /// Responses that were stored.
+    /// Number of responses stored so far.
     pub stored: u64,
-    /// Responses that gave way to others.
+    /// Number of stored responses evicted so far.
     pub evicted: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct Lookups {
 }
 
 impl Caches {
-    /// Makes the cache of a filter, charged below `account`.
+    /// Adds the cache of a filter, charged below `account`.
     pub(crate) fn add(
         &self,
         name: &str,
@@ -74,7 +74,7 @@ impl Caches {
         store
     }
 
-    /// One of each name, the one that was made last.
+    /// The newest cache of each name.
     fn current(&self) -> Vec<Arc<Store>> {
         let stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut current: Vec<Arc<Store>> = Vec::new();
@@ -87,39 +87,38 @@ impl Caches {
         current
     }
 
-    /// What each holds and did.
+    /// Reports of all caches.
     #[must_use]
     pub fn report(&self) -> Vec<CacheReport> {
         self.current().iter().map(|store| report(store)).collect()
     }
 
-    /// Has all of them forget what is meant; says how many responses. `None`: it names nothing that could
-    /// be stored. It looks at each response but where a URI is named: not for a worker to call.
+    /// Purges all caches; returns the number of responses. `None` where a URI or prefix is not an `http` or `https` URI.
+    /// Looks at every stored response: not for workers to call.
     #[must_use]
     pub fn purge(&self, purge: &Purge) -> Option<usize> {
-        let forget: Box<dyn Fn(&Store) -> usize> = match purge {
-            Purge::All => Box::new(|store| store.forget_where(|_, _| true)),
+        let is_meant: Box<dyn Fn(&CacheKey, Option<&StoredResponse>) -> bool> = match purge {
+            Purge::All => Box::new(|_, _| true),
             Purge::Uri(uri) => {
                 let uri = key::uri(uri)?;
-                Box::new(move |store| store.forget_where(|key, _| *key.uri == *uri))
+                Box::new(move |key, _| *key.uri == *uri)
             }
             Purge::Prefix(prefix) => {
                 let prefix = key::prefix(prefix)?;
-                Box::new(move |store| {
-                    store.forget_where(|key, _| key.uri.starts_with(&prefix))
-                })
+                Box::new(move |key, _| key.uri.starts_with(&prefix))
             }
+            // A response in flight may have the tag.
             Purge::Tag(tag) => {
-                let tag = tag.clone().into_bytes();
-                Box::new(move |store| {
-                    store.forget_where(|_, stored| {
-                        // What is on its way may have it.
-                        stored.is_none_or(|stored| has_tag(stored, &tag))
-                    })
-                })
+                Box::new(|_, stored| stored.is_none_or(|stored| has_tag(stored, tag.as_bytes())))
             }
         };
-        Some(self.current().iter().map(|store| forget(store)).sum())
+        let stores = self.current();
+        Some(
+            stores
+                .iter()
+                .map(|store| store.forget_where(&is_meant))
+                .sum(),
+        )
     }
 
     /// A collector of their metrics, for registration.
@@ -129,7 +128,7 @@ impl Caches {
     }
 }
 
-/// Tags are separated by commas in `Cache-Tag`, by spaces in `Surrogate-Key`.
+/// True if a response has the tag: commas separate tags in `Cache-Tag`, spaces in `Surrogate-Key`.
 fn has_tag(stored: &StoredResponse, tag: &[u8]) -> bool {
     let mut commas = stored.head.values(b"cache-tag").flat_map(elements);
     let spaces = stored.head.values(b"surrogate-key");
@@ -216,7 +215,10 @@ mod tests {
             bytes_max: 0,
             bytes: 0,
             responses: 0,
-            requests: RESULTS.into_iter().zip([1, 20, 300, 4_000, 50_000]).collect(),
+            requests: RESULTS
+                .into_iter()
+                .zip([1, 20, 300, 4_000, 50_000])
+                .collect(),
             stored: 0,
             evicted: 0,
         };

@@ -1,14 +1,17 @@
-//! Where stored responses are found, by whom they are made, and what becomes of them.
+//! The stored responses of one cache, and its fetches in flight.
 //!
-//! Shared by all workers: sharded by key, each shard behind a lock that is held for a look-up or a change of
-//! one key. A response that is being fetched stands beside those that are stored, so that whoever else
-//! wants it follows it: one is fetched, whatever the number of workers.
+//! All workers share them: sharded by key, each shard behind a lock that is held for a look-up or a change of one
+//! key. A fetch in flight stands beside the stored responses of its key, so that later requests join it, whatever
+//! their workers.
 //!
-//! Invariant: nothing is reserved, and nothing dropped that somebody may wait for, while a shard is locked.
+//! Invariants: while a shard is locked, nothing is reserved, and nothing dropped that a task may wait for. A fetch that
+//! stands in its entry was not invalidated: the response that it publishes is up to date.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher;
+use std::iter;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,9 +19,9 @@ use steppe_mem::{Account, Evict, Lease, Reservation};
 
 use super::background::BackgroundFetches;
 use super::credentials::Presented;
-use super::fill::Fill;
 use super::hit_for_pass::HitForPass;
-use super::key::{self, CacheKey, KeyInput};
+use super::in_flight::InFlight;
+use super::key::{CacheKey, KeyInput};
 use super::queues::Queues;
 use super::stats::Stats;
 use super::stored::StoredResponse;
@@ -33,7 +36,7 @@ pub(crate) struct Store {
     pub(crate) settings: config::Cache,
     pub(crate) stats: Stats,
     pub(super) account: Account,
-    /// What is stored is charged to it.
+    /// Stored responses are charged to it.
     pub(super) lease: Lease,
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
@@ -45,28 +48,28 @@ pub(crate) struct Store {
 
 type Shard = HashMap<u64, Vec<Entry>>;
 
-/// What is stored of a key, the newest last, and what is on its way.
+/// The stored responses of a key, the newest last, and its fetches in flight.
 #[derive(Debug)]
 struct Entry {
     key: Arc<CacheKey>,
     variants: Vec<Arc<StoredResponse>>,
-    fills: Vec<Arc<Fill>>,
+    fetches: Vec<Arc<InFlight>>,
 }
 
-/// What there is for a request.
+/// The key of a request, and the stored response that the request selects.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) key: Arc<CacheKey>,
     pub(crate) stored: Option<Arc<StoredResponse>>,
 }
 
-/// Who fetches a response.
+/// The part of a request in a fetch.
 #[derive(Debug)]
-pub(crate) enum Role {
-    /// Whoever asks.
-    Leader(Arc<Fill>),
-    /// Somebody else is about to have it.
-    Follower(Arc<Fill>),
+pub(super) enum Role {
+    /// The request begins this fetch.
+    Leader(Arc<InFlight>),
+    /// The request joins this fetch of another one.
+    Follower(Arc<InFlight>),
 }
 
 impl Store {
@@ -122,122 +125,76 @@ impl Store {
         found.flatten()
     }
 
-    /// Says who fetches `key` for a request with the fields and credentials `asked`. `joins`: whether it
-    /// takes what a fill is about to have.
-    pub(crate) fn lead_or_follow(
+    /// Finds a fetch of `key` that `may_join` admits for a request with `asked`, or enters a new one.
+    pub(super) fn lead_or_follow(
         &self,
         key: &Arc<CacheKey>,
         asked: Presented<'_>,
-        joins: impl Fn(&Fill) -> bool,
+        may_join: impl Fn(&InFlight) -> bool,
     ) -> Role {
         let mut shard = self.shard(key.hash);
         let entries = shard.entry(key.hash).or_default();
-        let at = entries
-            .iter()
-            .position(|entry| *entry.key == **key);
-        let at = at.unwrap_or_else(|| {
-            entries.push(Entry {
-                key: Arc::clone(key),
-                variants: Vec::new(),
-                fills: Vec::new(),
-            });
-            entries.len() - 1
-        });
-        let entry = &mut entries[at];
-        let mut fills = entry.fills.iter();
-        if let Some(fill) = fills.find(|fill| fill.may_be_for(asked) && joins(fill)) {
-            return Role::Follower(Arc::clone(fill));
-        }
-        // What it will vary by is likely what the last one varied by.
-        let last = entry.variants.last();
-        let fill = Fill::new(
-            last.map(|last| last.variant.for_request(asked.fields)),
-            asked.credentials,
-        );
-        entry.fills.push(Arc::clone(&fill));
-        Role::Leader(fill)
-    }
-
-    /// A fill is over, or of no use to others any more.
-    pub(super) fn end_fill(&self, key: &CacheKey, fill: &Arc<Fill>) {
-        self.change(key, |entry| {
-            entry.fills.retain(|other| !Arc::ptr_eq(other, fill));
-        });
-    }
-
-    /// A fill has not begun: nobody is to wait for it.
-    pub(crate) fn abandon(&self, key: &CacheKey, fill: &Arc<Fill>) {
-        self.end_fill(key, fill);
-        fill.fail(503);
-    }
-
-    /// Stores a response, in the place of the one that the same requests select.
-    pub(super) fn insert(&self, stored: &Arc<StoredResponse>) {
-        let mut replaced = Vec::new();
-        let mut shard = self.shard(stored.key.hash);
-        let entries = shard.entry(stored.key.hash).or_default();
-        let key = &stored.key;
         let at = entries.iter().position(|entry| entry.key == *key);
         let at = at.unwrap_or_else(|| {
             entries.push(Entry {
                 key: Arc::clone(key),
-                variants: Vec::with_capacity(1),
-                fills: Vec::new(),
+                variants: Vec::new(),
+                fetches: Vec::new(),
             });
             entries.len() - 1
         });
-        let variants = &mut entries[at].variants;
-        let is_same = |other: &mut Arc<StoredResponse>| other.variant == stored.variant;
-        replaced.extend(variants.extract_if(.., is_same));
-        if variants.len() >= CACHE_VARIANTS_MAX {
-            replaced.push(variants.remove(0));
+        let entry = &mut entries[at];
+        let mut fetches = entry.fetches.iter();
+        if let Some(fetch) = fetches.find(|fetch| fetch.is_likely_for(asked) && may_join(fetch)) {
+            return Role::Follower(Arc::clone(fetch));
         }
-        variants.push(Arc::clone(stored));
-        replaced.extend(take_excess(entries));
-        drop(shard);
-        let mut queues = lock(&self.queues);
-        replaced.iter().for_each(|old| queues.forget(old));
-        queues.push(stored);
-        drop(queues);
-        self.stats.count_stored();
+        // The response is likely to vary by the same fields as the last one.
+        let last = entry.variants.last();
+        let expected = last.map(|last| last.variant.for_request(asked.fields));
+        let fetch = InFlight::new(Arc::clone(key), asked.credentials, expected);
+        entry.fetches.push(Arc::clone(&fetch));
+        Role::Leader(fetch)
     }
 
-    /// Forgets what is stored of a URI, whatever route it was for, and what is on its way (RFC 9111 §4.4).
+    /// Takes out a fetch, and publishes its response, in the place of the one of the same variant. A fetch that was
+    /// invalidated has been taken out: it publishes nothing.
+    pub(super) fn end_fetch(&self, fetch: &Arc<InFlight>, published: Option<Arc<StoredResponse>>) {
+        let replaced = self.change(fetch.key.hash, |entries| {
+            let stored = published.as_ref();
+            let replaced = stored.and_then(|stored| publish(entries, fetch, stored));
+            for entry in entries {
+                entry.fetches.retain(|other| !Arc::ptr_eq(other, fetch));
+            }
+            replaced
+        });
+        if let (Some(stored), Some(replaced)) = (published, replaced.flatten()) {
+            let mut queues = lock(&self.queues);
+            replaced.iter().for_each(|old| queues.forget(old));
+            queues.push(&stored);
+            drop(queues);
+            self.stats.count_stored();
+        }
+    }
+
+    /// Invalidates the stored responses of a URI and of `references`, of all routes, and the fetches in flight (RFC
+    /// 9111 §4.4).
     pub(crate) fn invalidate(&self, base: &CacheKey, references: &[Vec<u8>]) {
-        use std::hash::BuildHasher;
-        self.forget(base.hash, |entry| entry.key.uri == base.uri);
-        for uri in references {
-            let hash = self.hasher.hash_one(&uri[..]);
-            self.forget(hash, |entry| *entry.key.uri == **uri);
+        for uri in iter::once(&*base.uri).chain(references.iter().map(Vec::as_slice)) {
+            let is_meant = |key: &CacheKey, _: Option<&StoredResponse>| *key.uri == *uri;
+            let hash = self.hasher.hash_one(uri);
+            let taken = self.change(hash, |entries| take_out(entries, is_meant));
+            self.forget(&taken.unwrap_or_default());
         }
     }
 
-    /// What a field of a response to a request for `base` refers to, where it is within the same origin.
-    pub(crate) fn reference(base: &CacheKey, reference: &[u8]) -> Option<Vec<u8>> {
-        key::same_origin(base, reference)
-    }
-
-    /// Forgets responses; says how many.
-    fn forget(&self, hash: u64, is_meant: impl Fn(&Entry) -> bool) -> usize {
-        let mut shard = self.shard(hash);
-        let Some(entries) = shard.get_mut(&hash) else {
-            return 0;
-        };
-        let forgotten = take_out(entries, |entry, _| is_meant(entry));
-        if entries.is_empty() {
-            shard.remove(&hash);
-        }
-        drop(shard);
-        self.forgotten(&forgotten)
-    }
-
-    fn forgotten(&self, forgotten: &[Arc<StoredResponse>]) -> usize {
+    /// Takes responses out of the eviction queues.
+    fn forget(&self, taken: &[Arc<StoredResponse>]) {
         let mut queues = lock(&self.queues);
-        forgotten.iter().for_each(|old| queues.forget(old));
-        forgotten.len()
+        taken.iter().for_each(|old| queues.forget(old));
     }
 
-    /// Forgets the responses that are meant; says how many. A look at every one.
+    /// Takes out every stored response that `is_meant` holds for, and the fetches of keys for which it holds without
+    /// one; counts the responses. Looks at every entry of the store.
     pub(super) fn forget_where(
         &self,
         is_meant: impl Fn(&CacheKey, Option<&StoredResponse>) -> bool,
@@ -245,86 +202,78 @@ impl Store {
         let mut count = 0;
         for shard in &self.shards {
             let mut shard = lock(shard);
-            let mut forgotten = Vec::new();
-            for entries in shard.values_mut() {
-                let is_meant =
-                    |entry: &Entry, stored: Option<&StoredResponse>| is_meant(&entry.key, stored);
-                forgotten.extend(take_out(entries, is_meant));
-            }
+            let entries = shard.values_mut();
+            let taken: Vec<_> = entries
+                .flat_map(|entries| take_out(entries, &is_meant))
+                .collect();
             shard.retain(|_, entries| !entries.is_empty());
             drop(shard);
-            count += self.forgotten(&forgotten);
+            self.forget(&taken);
+            count += taken.len();
         }
         count
     }
 
-    fn change(&self, key: &CacheKey, change: impl FnOnce(&mut Entry)) {
-        let mut shard = self.shard(key.hash);
-        let Some(entries) = shard.get_mut(&key.hash) else {
-            return;
-        };
-        if let Some(entry) = entries
-            .iter_mut()
-            .find(|entry| *entry.key == *key)
-        {
-            change(entry);
-        }
+    /// Changes the entries of keys with `hash`, and takes out those that are empty then. `None` where there are none.
+    fn change<T>(&self, hash: u64, change: impl FnOnce(&mut Vec<Entry>) -> T) -> Option<T> {
+        let mut shard = self.shard(hash);
+        let entries = shard.get_mut(&hash)?;
+        let changed = change(entries);
         entries.retain(|entry| !entry.is_empty());
         if entries.is_empty() {
-            shard.remove(&key.hash);
+            shard.remove(&hash);
         }
+        Some(changed)
     }
 
-    /// Responses that are stored.
+    /// Number of stored responses.
     pub(super) fn len(&self) -> usize {
         lock(&self.queues).len()
     }
 
-    /// Forgets one that does not hold any more.
+    /// Takes out a stored response that is no longer valid.
     pub(super) fn supersede(&self, stored: &Arc<StoredResponse>) {
         if let Some(taken) = self.take(stored) {
             lock(&self.queues).forget(&taken);
         }
     }
 
-    /// Takes it out of its entry.
+    /// Takes a stored response out of its entry.
     fn take(&self, stored: &Arc<StoredResponse>) -> Option<Arc<StoredResponse>> {
-        let mut taken = None;
-        self.change(&stored.key, |entry| {
-            let mut variants = entry.variants.iter();
-            let at = variants.position(|other| Arc::ptr_eq(other, stored));
-            taken = at.map(|at| entry.variants.remove(at));
+        let taken = self.change(stored.key.hash, |entries| {
+            entries.iter_mut().find_map(|entry| {
+                let mut variants = entry.variants.iter();
+                let at = variants.position(|other| Arc::ptr_eq(other, stored))?;
+                Some(entry.variants.remove(at))
+            })
         });
-        taken
+        taken.flatten()
     }
 
-    /// Gives one up; says how much memory goes with it. `None`: there is none.
+    /// Evicts one stored response; returns the memory that this frees, or `None` where nothing is stored.
     fn evict_one(&self) -> Option<u64> {
         let stored = lock(&self.queues).pop()?;
         drop(self.take(&stored));
         self.stats.count_evicted();
         let bytes = stored.mark.bytes.load(Ordering::Relaxed) as u64;
-        // Where somebody reads it, it goes later.
-        Some(if Arc::strong_count(&stored) == 1 {
-            bytes
-        } else {
-            1
-        })
+        // Memory of a response that is being read is freed later.
+        let is_read = Arc::strong_count(&stored) > 1;
+        Some(if is_read { 1 } else { bytes })
     }
 
-    /// Whether so much is read, or on its way, that giving up what is stored would make little room.
-    pub(super) fn is_full_of_what_is_read(&self) -> bool {
+    /// True if more than half of the cache is being read or fetched: evicting what is stored would make little room.
+    pub(super) fn is_full_of_readers(&self) -> bool {
         const READ_PART: u64 = 2;
         self.read_bytes() > self.settings.bytes as u64 / READ_PART
     }
 
-    /// What giving up all that is stored would leave.
+    /// Memory that evicting everything would leave: of responses that are being read or fetched.
     fn read_bytes(&self) -> u64 {
         let queued = lock(&self.queues).bytes() as u64;
         self.account.reserved_bytes().saturating_sub(queued)
     }
 
-    /// Keeps an eighth of the node's budget free for everybody else.
+    /// Evicts for `bytes` of content where less than an eighth of the node's budget is free for others.
     pub(super) fn leave_room(&self, bytes: usize) {
         const FREE_PART: u64 = 8;
         let root = self.lease.root();
@@ -335,41 +284,33 @@ impl Store {
     }
 }
 
-/// Takes out what is meant of each entry, and what is on its way there; and entries that are empty then.
+/// Takes out of each entry the stored responses that `is_meant` holds for, and its fetches where it holds without one;
+/// then entries that are empty.
 fn take_out(
     entries: &mut Vec<Entry>,
-    is_meant: impl Fn(&Entry, Option<&StoredResponse>) -> bool,
+    is_meant: impl Fn(&CacheKey, Option<&StoredResponse>) -> bool,
 ) -> Vec<Arc<StoredResponse>> {
     let mut taken = Vec::new();
     for entry in entries.iter_mut() {
-        let meant: Vec<_> = entry
-            .variants
-            .iter()
-            .map(|stored| is_meant(entry, Some(stored)))
-            .collect();
-        let mut meant = meant.into_iter();
-        taken.extend(
-            entry
-                .variants
-                .extract_if(.., |_| meant.next() == Some(true)),
-        );
-        if is_meant(entry, None) {
-            entry.fills.drain(..).for_each(|fill| fill.doom());
+        let variants = &mut entry.variants;
+        taken.extend(variants.extract_if(.., |stored| is_meant(&entry.key, Some(stored))));
+        if is_meant(&entry.key, None) {
+            entry.fetches.drain(..).for_each(|fetch| fetch.invalidate());
         }
     }
     entries.retain(|entry| !entry.is_empty());
     taken
 }
 
-/// Takes out the oldest resources of one URI where there are more than may be: values of what trusted proxies say
-/// may be clients' to invent, and each is compared. The newest, and those on their way, stay.
+/// Takes out the oldest keys of one URI beyond [`CACHE_VARIANTS_MAX`]: clients may invent the values of forwarding
+/// fields, and each key is compared. The newest key, and keys with fetches, stay.
 fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<StoredResponse>> {
     let mut excess = entries.len().saturating_sub(CACHE_VARIANTS_MAX);
     let mut taken = Vec::new();
     let newest = entries.len().saturating_sub(1);
     let mut at = 0;
     entries.retain_mut(|entry| {
-        let goes = excess > 0 && at < newest && entry.fills.is_empty();
+        let goes = excess > 0 && at < newest && entry.fetches.is_empty();
         at += 1;
         if goes {
             excess -= 1;
@@ -380,9 +321,28 @@ fn take_excess(entries: &mut Vec<Entry>) -> Vec<Arc<StoredResponse>> {
     taken
 }
 
+/// Publishes the response of `fetch` in its entry; returns the responses that it replaces. `None` where the fetch was
+/// invalidated.
+fn publish(
+    entries: &mut Vec<Entry>,
+    fetch: &Arc<InFlight>,
+    stored: &Arc<StoredResponse>,
+) -> Option<Vec<Arc<StoredResponse>>> {
+    let is_current = |entry: &&mut Entry| entry.fetches.iter().any(|own| Arc::ptr_eq(own, fetch));
+    let variants = &mut entries.iter_mut().find(is_current)?.variants;
+    let is_same = |other: &mut Arc<StoredResponse>| other.variant == stored.variant;
+    let mut replaced: Vec<_> = variants.extract_if(.., is_same).collect();
+    if variants.len() >= CACHE_VARIANTS_MAX {
+        replaced.push(variants.remove(0));
+    }
+    variants.push(Arc::clone(stored));
+    replaced.extend(take_excess(entries));
+    Some(replaced)
+}
+
 impl Entry {
     fn is_empty(&self) -> bool {
-        self.variants.is_empty() && self.fills.is_empty()
+        self.variants.is_empty() && self.fetches.is_empty()
     }
 }
 
@@ -390,7 +350,7 @@ impl Evict for Store {
     fn evict(&self, bytes: u64) -> u64 {
         let most = (self.settings.bytes as u64).saturating_sub(self.read_bytes());
         if self.lease.root().headroom_bytes() >= bytes && most < bytes {
-            // It would all go, and its own limit would leave no room all the same.
+            // Evicting everything still wouldn't fit the reservation below the cache's own limit.
             return 0;
         }
         let mut evicted = 0;
@@ -404,7 +364,7 @@ impl Evict for Store {
     }
 }
 
-/// A panic elsewhere leaves what it changed usable.
+/// Locks although another thread has panicked: each change leaves the data usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

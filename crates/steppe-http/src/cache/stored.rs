@@ -1,4 +1,4 @@
-//! A response as the store has it: its head in memory of its own, its content, and its terms.
+//! A stored response: its key and variant, its head, its content, and the terms of its reuse.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::field::{Field, FieldBlock, FieldId, FieldList, Span};
 use crate::head::{ContentLength, ResponseHead, Version};
 use crate::limits::CACHE_ENTRY_BYTES;
 
-/// A response that is stored, or on its way there.
+/// A stored response, or one that a fetch shares with the requests that wait for it.
 #[derive(Debug)]
 pub(crate) struct StoredResponse {
     pub(crate) key: Arc<CacheKey>,
@@ -24,23 +24,23 @@ pub(crate) struct StoredResponse {
     pub(crate) terms: Terms,
     pub(crate) head: StoredHead,
     pub(crate) body: Arc<Body>,
-    /// Where it stands among those that may go.
+    /// Its state in the eviction queues.
     pub(super) mark: Mark,
     _charge: Reservation,
 }
 
-/// What decides when a stored response goes.
+/// The state of a stored response in the eviction queues.
 #[derive(Debug, Default)]
 pub(super) struct Mark {
-    /// Uses since it was looked at last, up to [`Mark::USES_MAX`].
+    /// Uses that buy a further round in the main queue, up to [`Mark::USES_MAX`].
     uses: AtomicU8,
-    /// Which queue it is in; 0: none.
+    /// The number of its queue; 0 where it is in none.
     pub(super) queue: AtomicU8,
-    /// Memory that goes with it.
+    /// Memory that its eviction frees.
     pub(super) bytes: AtomicUsize,
 }
 
-/// A head without connection and framing.
+/// The head of a stored response, without fields of the connection and of framing.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredHead {
     bytes: Box<[u8]>,
@@ -51,7 +51,7 @@ pub(crate) struct StoredHead {
     length: ContentLength,
 }
 
-/// What a [`StoredResponse`] is made of.
+/// The parts of a [`StoredResponse`].
 #[derive(Debug)]
 pub(super) struct StoredParts {
     pub(super) key: Arc<CacheKey>,
@@ -62,40 +62,33 @@ pub(super) struct StoredParts {
 }
 
 impl StoredResponse {
-    /// Charged to `lease`, but for the content and the key, which are charged by themselves.
+    /// A response that is charged to `lease`, but for its content and its key, which have charges of their own.
     pub(super) fn new(parts: StoredParts, lease: &Lease) -> Result<Arc<Self>, OverBudget> {
-        let StoredParts {
-            key,
-            variant,
-            terms,
-            head,
-            body,
-        } = parts;
         let bytes = CACHE_ENTRY_BYTES
-            + block_bytes(head.bytes.len())
-            + block_bytes(size_of_val(&*head.fields))
-            + variant.bytes();
+            + block_bytes(parts.head.bytes.len())
+            + block_bytes(size_of_val(&*parts.head.fields))
+            + parts.variant.bytes();
         let mark = Mark {
             bytes: AtomicUsize::new(bytes),
             ..Mark::default()
         };
         Ok(Arc::new(Self {
             _charge: lease.try_reserve(bytes)?,
-            key,
-            variant,
-            terms,
-            head,
-            body,
+            key: parts.key,
+            variant: parts.variant,
+            terms: parts.terms,
+            head: parts.head,
+            body: parts.body,
             mark,
         }))
     }
 
-    /// Memory of its content goes with it.
+    /// Adds memory of its content to what its eviction frees.
     pub(super) fn add_bytes(&self, bytes: usize) {
         self.mark.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// It takes the place of `other`, whose content it has.
+    /// Takes over the mark of `other`, which has the same content and which this response replaces.
     pub(super) fn take_mark_of(&self, other: &Self) {
         let bytes = other.mark.bytes.load(Ordering::Relaxed);
         self.mark.bytes.store(bytes, Ordering::Relaxed);
@@ -108,7 +101,7 @@ impl StoredResponse {
         self.mark.use_once();
     }
 
-    /// Bytes of its content, where they are known.
+    /// The length of its content, where it is known.
     pub(crate) fn content_bytes(&self) -> Option<u64> {
         self.body.bytes().or(match self.head.length {
             ContentLength::Known(bytes) => Some(bytes),
@@ -121,7 +114,7 @@ impl StoredResponse {
 impl Mark {
     const USES_MAX: u8 = 3;
 
-    /// It was used. A store of every hit would be a line that workers fight for.
+    /// Counts a use, up to the most: a write at every hit would have workers contend for a cache line.
     pub(super) fn use_once(&self) {
         let uses = self.uses.load(Ordering::Relaxed);
         if uses < Self::USES_MAX {
@@ -129,7 +122,7 @@ impl Mark {
         }
     }
 
-    /// Takes one use off; says whether there was one.
+    /// Takes off one use; false where there was none.
     pub(super) fn spend(&self) -> bool {
         let uses = self.uses.load(Ordering::Relaxed);
         self.uses.store(uses.saturating_sub(1), Ordering::Relaxed);
@@ -143,7 +136,7 @@ fn is_left_out(id: FieldId, name: &[u8]) -> bool {
         b"proxy-authenticate",
         b"proxy-authentication-info",
         b"proxy-authorization",
-        // It is counted on from when it came.
+        // It becomes a part of the initial age.
         b"age",
         // Trailers are not stored.
         b"trailer",
@@ -155,7 +148,7 @@ fn is_left_out(id: FieldId, name: &[u8]) -> bool {
             .any(|left_out| name.eq_ignore_ascii_case(left_out))
 }
 
-/// Whether a response says of a field that it is not for all.
+/// True if the response withholds the field from other requests, by `private` or `no-cache` with its name.
 fn is_withheld(name: &[u8], withheld: &[Box<[u8]>]) -> bool {
     withheld
         .iter()
@@ -175,7 +168,7 @@ pub(super) fn withheld_lines(fields: &FieldBlock, withheld: &[Box<[u8]>]) -> Lin
 }
 
 impl StoredHead {
-    /// That of `head`, without the fields that are `withheld` from others.
+    /// The head to store of `head`: without the fields that are `withheld` from other requests.
     pub(super) fn of(head: &ResponseHead, withheld: &[Box<[u8]>]) -> Self {
         let mut bytes = head.reason().to_vec();
         let reason = Span::new(0, bytes.len());
@@ -197,7 +190,7 @@ impl StoredHead {
             }
         }
         if !head.fields.has(FieldId::Date) {
-            // RFC 9110 §6.6.1: of when it came.
+            // RFC 9110 §6.6.1: the time at which it was received.
             put(b"date", &date::now());
         }
         let field = |(name, value)| Field::new(&bytes, name, value);
@@ -211,16 +204,16 @@ impl StoredHead {
         }
     }
 
-    /// Values of the lines named `name`, in lower case.
+    /// Values of the lines named `name`.
     pub(crate) fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let named = move |field: &&Field| field.name(&self.bytes).eq_ignore_ascii_case(name);
         let fields = self.fields.iter().filter(named);
         fields.map(|field| field.value(&self.bytes))
     }
 
-    /// A head to be sent, in memory of `lease`.
+    /// A copy to be sent, in memory of `lease`.
     pub(crate) fn to_head(&self, lease: &Lease) -> Result<ResponseHead, GatewayError> {
-        /// For what is added to it on its way.
+        /// For fields that are added before it is sent.
         const ROOM: usize = 512;
         let mut bytes = Buffer::take(lease, self.bytes.len() + ROOM)?;
         bytes.put(&self.bytes).expect("it was taken for them");
@@ -240,10 +233,9 @@ impl StoredHead {
     }
 }
 
-/// `chunk` in memory of `lease`, as a view that others may share; `chunk` itself where there is no room.
+/// `chunk` charged to `lease`, as a view that readers share; `chunk` itself as the error where there is no room.
 ///
-/// A buffer that is mostly full is taken over; what would keep much more memory than it has bytes is
-/// copied, once.
+/// A buffer that is mostly full is taken over; content that would keep much more memory than its bytes is copied, once.
 pub(super) fn take_over(chunk: Chunk, lease: &Lease) -> Result<Chunk, Chunk> {
     let bytes = chunk.len();
     let chunk = if chunk.charged_bytes() <= bytes + bytes / 8 {
@@ -270,5 +262,5 @@ pub(super) fn take_over(chunk: Chunk, lease: &Lease) -> Result<Chunk, Chunk> {
     }
 }
 
-/// What the allocator and the handles of a copied chunk take.
+/// Memory of the allocator and of the handles of a copied chunk.
 const CHUNK_OVERHEAD_BYTES: usize = 128;

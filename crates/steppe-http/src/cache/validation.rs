@@ -2,10 +2,14 @@
 //!
 //! `If-Match` and `If-Unmodified-Since` are for the origin: the `cache` filter lets a request with one pass.
 
+use steppe_mem::Lease;
+
 use super::stored::StoredHead;
 use crate::conditional::{Validators, opaque};
 use crate::date;
-use crate::field::FieldBlock;
+use crate::error::GatewayError;
+use crate::field::{FieldBlock, FieldId};
+use crate::head::{RequestHead, ResponseHead};
 
 /// The validators of a stored response, for the preconditions of a request (RFC 9111 §4.3.2).
 pub(super) fn validators(head: &StoredHead) -> Validators<'_> {
@@ -25,16 +29,19 @@ pub(super) fn validators(head: &StoredHead) -> Validators<'_> {
     }
 }
 
-/// True if a 304 with `fields` is about the response that is stored: one of its validators is one of that response
-/// (RFC 9111 §4.3.4). Without any, it is about what was asked for.
+/// True if a 304 with `fields` is about the stored response: one of its validators is one of that response (RFC 9111
+/// §4.3.4), or it has none.
 ///
 /// # Deviations
-/// Tags are compared weakly. Servers that compress (nginx) weaken the tag of the content, and not that of the
-/// 304 for it.
+/// Tags are compared weakly. Servers that compress (nginx) weaken the tag of the content, and not that of the 304
+/// for it.
 pub(super) fn is_validated(fields: &FieldBlock, head: &StoredHead) -> bool {
     let mut tags = fields.values_named(b"etag").peekable();
     if tags.peek().is_some() {
-        let is_stored = |tag| head.values(b"etag").any(|stored| opaque(stored) == opaque(tag));
+        let is_stored = |tag| {
+            head.values(b"etag")
+                .any(|stored| opaque(stored) == opaque(tag))
+        };
         return tags.any(is_stored);
     }
     let mut dates = fields.values_named(b"last-modified").peekable();
@@ -47,17 +54,88 @@ pub(super) fn is_validated(fields: &FieldBlock, head: &StoredHead) -> bool {
         .is_some_and(|stored| dates.any(|date| is_same_date(stored, date)))
 }
 
-/// Two dates are the same in each of their spellings (RFC 9110 §5.6.7).
+/// True if two dates are the same, whatever their formats (RFC 9110 §5.6.7).
 fn is_same_date(left: &[u8], right: &[u8]) -> bool {
     left == right || date::parse(left).is_some_and(|time| date::parse(right) == Some(time))
 }
 
+/// The request `head` as the cache sends it: for the whole response, unless that is still as it is `stored` (RFC 9111
+/// §4.3.1).
+///
+/// # Errors
+/// Where the budget has no room.
+pub(crate) fn request_for(
+    head: &RequestHead,
+    stored: Option<&StoredHead>,
+) -> Result<RequestHead, GatewayError> {
+    const CONDITIONS: [&[u8]; 4] = [
+        b"range",
+        b"if-range",
+        b"if-none-match",
+        b"if-modified-since",
+    ];
+    let mut request = head.try_clone()?;
+    for name in CONDITIONS {
+        request.fields.remove(name);
+    }
+    if request.method() != b"GET" {
+        request.set_method(b"GET")?;
+    }
+    let validators: [(&[u8], &[u8]); 2] = [
+        (b"etag", b"if-none-match"),
+        (b"last-modified", b"if-modified-since"),
+    ];
+    for (validator, condition) in validators {
+        if let Some(value) = stored.and_then(|stored| stored.values(validator).next()) {
+            request.fields.append(condition, value)?;
+        }
+    }
+    Ok(request)
+}
+
+/// The head of the `stored` response with the fields of a 304 for it (RFC 9111 §3.2, §4.3.4).
+///
+/// # Errors
+/// Where `lease` has no room.
+pub(super) fn freshened(
+    stored: &StoredHead,
+    head: &ResponseHead,
+    lease: &Lease,
+) -> Result<ResponseHead, GatewayError> {
+    let mut updated = stored.to_head(lease)?;
+    let is_updated = |(id, name, _): &(FieldId, &[u8], &[u8])| is_updated(*id, name);
+    for (_, name, _) in head.fields.iter().filter(is_updated) {
+        updated.fields.remove(name);
+    }
+    for (id, name, value) in head.fields.iter().filter(is_updated) {
+        updated.fields.append_known(id, name, value)?;
+    }
+    if !head.fields.has(FieldId::Date) {
+        // RFC 9110 §6.6.1: the time at which it was received.
+        updated.fields.set(b"date", &date::now())?;
+    }
+    Ok(updated)
+}
+
+/// True if a field of a 304 updates the stored one: fields that describe the content as it is stored stay.
+fn is_updated(id: FieldId, name: &[u8]) -> bool {
+    const KEPT: [&[u8]; 4] = [
+        b"content-encoding",
+        b"content-md5",
+        b"content-range",
+        b"etag",
+    ];
+    id != FieldId::ContentLength
+        && !id.is_hop_by_hop()
+        && !KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept))
+}
+
 #[cfg(test)]
 mod tests {
-    use steppe_mem::{Budget, Lease};
+    use steppe_mem::Budget;
 
     use super::*;
-    use crate::head::{ContentLength, ResponseHead};
+    use crate::head::ContentLength;
 
     fn is_known(asked: &FieldBlock, head: &StoredHead) -> bool {
         validators(head).are_known(asked)

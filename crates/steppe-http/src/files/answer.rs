@@ -29,14 +29,14 @@ pub(super) struct Answer {
 /// Initial size of a head's buffer; nearly all heads fit.
 const HEAD_BYTES: usize = 1024;
 
-/// What the head depends on beside the file.
+/// The parts of a request that every response head depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) variant: Variant,
     pub(super) lease: &'a Lease,
 }
 
-/// Which form of a response is asked for.
+/// The form of the response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variant {
     pub(super) is_head: bool,
@@ -77,7 +77,7 @@ pub(super) fn redirect(asked: Asked<'_>, head: &RequestHead) -> Result<Answer, O
     words(asked, 301, &[(b"location", &location)])
 }
 
-/// The list of a folder. Of it nothing is loaded or run.
+/// The list of a folder, with a policy by which browsers load and run nothing.
 pub(super) fn listing(asked: Asked<'_>, page: Buffer) -> Result<Answer, OverBudget> {
     let mut draft = Draft::new(asked, 200)?;
     for (name, value) in [
@@ -199,7 +199,7 @@ impl<'a> Draft<'a> {
             .append(b"last-modified", &validators.last_modified())
     }
 
-    /// RFC 9110 §15.4.5: 304 has what 200 would have.
+    /// Appends `Cache-Control`, to 304 as to 200 (RFC 9110 §15.4.5).
     fn lifetime(&mut self, cache_control: Option<&str>) -> Result<(), OverBudget> {
         cache_control.map_or(Ok(()), |value| {
             self.fields.append(b"cache-control", value.as_bytes())

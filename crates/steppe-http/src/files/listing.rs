@@ -38,7 +38,7 @@ struct Rows {
     first: BinaryHeap<Row>,
     seen: usize,
     left_out: usize,
-    /// Entries were left that were not looked at.
+    /// The folder has entries beyond the bound of those that are looked at.
     is_cut: bool,
 }
 
@@ -51,7 +51,7 @@ const ROWS_BYTES: usize = (LISTING_ENTRIES_MAX + 1) * (NAME_BYTES_MAX + 2 * size
 /// Room that is kept for the end of the page.
 const END_BYTES: usize = 256;
 
-/// Begins to list a folder; what it takes is charged to `lease`.
+/// Begins to list a folder, in memory that is charged to `lease`.
 ///
 /// # Errors
 /// Where the budget has no room, or too many wait for a disk.
@@ -93,7 +93,7 @@ impl Rows {
     }
 }
 
-/// False of `a\b` and of a folder `;x`, which paths can't contain.
+/// True if a path can contain the name: not `a\b`, and no folder `;x`.
 fn can_be_requested(entry: &Entry<'_>) -> bool {
     let mut path = vec![b'/'];
     escape(entry.name, &mut path);
@@ -186,7 +186,7 @@ impl Row {
     }
 }
 
-/// Each byte that is not unreserved (RFC 3986 §2.3) by its number: a name is one segment, and no markup.
+/// Writes a name as one segment of a path: bytes that are not unreserved (RFC 3986 §2.3) are percent-encoded.
 fn escape(name: &[u8], text: &mut Vec<u8>) {
     for &byte in name {
         match byte {
@@ -199,7 +199,7 @@ fn escape(name: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// A name as text: what markup is made of by its names, control characters and what is not UTF-8 as U+FFFD.
+/// Writes a name as text: characters of markup as references, control characters and invalid UTF-8 as U+FFFD.
 fn escape_markup(name: &[u8], text: &mut Vec<u8>) {
     for letter in String::from_utf8_lossy(name).chars() {
         let mut letters = [0; 4];

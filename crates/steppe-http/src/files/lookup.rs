@@ -19,7 +19,7 @@ use crate::config::{Coding, FallbackFor, Files};
 use crate::limits::FILE_PATH_BYTES_MAX;
 use crate::path::{FilePattern, SegmentNames, decoded};
 
-/// Files that stand for others.
+/// The index, the fallback and the lifetimes of a folder's files.
 #[derive(Debug)]
 pub(super) struct Names {
     index: String,
@@ -29,7 +29,7 @@ pub(super) struct Names {
     listing: bool,
 }
 
-/// Lifetimes of files, of which the first that matches counts.
+/// Values of `Cache-Control` by file; the first that matches counts.
 type Rules = Arc<[(FilePattern, Arc<str>)]>;
 
 impl Names {
@@ -44,7 +44,7 @@ impl Names {
     }
 }
 
-/// `None`: files have no lifetime.
+/// `None` where no file has a `Cache-Control`.
 fn rules(files: &Files) -> Option<Rules> {
     let rules = files.cache_control.iter();
     let rules = rules.map(|rule| (rule.files.clone(), rule.value.as_str().into()));
@@ -58,9 +58,9 @@ pub(super) struct Lookup {
     /// End of the path without a suffix for a coding.
     plain_end: usize,
     accepted: Accepted,
-    /// It ended with a slash: the folder's index is requested.
+    /// The request's path ended with a slash: the folder's index is requested.
     is_folder: bool,
-    /// A folder without an index is listed: the end of its path.
+    /// The end of the folder's path, where a folder without an index is listed.
     listed_end: Option<usize>,
     /// The path to look up if there is no file here.
     fallback: Option<Arc<str>>,
@@ -94,7 +94,7 @@ pub(super) enum Found {
 pub(super) struct Representation {
     pub(super) file: File,
     pub(super) media_type: &'static str,
-    /// `None`: identity.
+    /// `None` for the identity coding.
     pub(super) coding: Option<Coding>,
     /// The value of `Cache-Control`.
     pub(super) cache_control: Option<Arc<str>>,
@@ -108,7 +108,7 @@ const WELL_KNOWN: &[u8] = b".well-known";
 
 impl Lookup {
     /// The lookup of the normalized `path` without its first `skipped` segments, for the
-    /// identity coding or one of `accepted`. `None`: the path is never served.
+    /// identity coding or one of `accepted`. `None` where the path is never served.
     pub(super) fn new(
         (path, skipped): (&[u8], usize),
         names: &Names,
@@ -163,7 +163,7 @@ impl Lookup {
         Ok(())
     }
 
-    /// Puts the fallback in the place of the path; false: there is none.
+    /// Puts the fallback in the place of the path; false where there is none.
     fn fall_back(&mut self) -> bool {
         let Some(fallback) = self.fallback.take() else {
             return false;
@@ -285,7 +285,7 @@ fn falls_back((path, skipped): (&[u8], usize), paths: FallbackFor) -> bool {
 
 /// True if a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
 /// begin with two dots are those of versions that are swapped as a whole, as Kubernetes lays out a ConfigMap, and
-/// nobody names them in a request.
+/// requests don't name them.
 pub(super) fn is_served(path: &[u8]) -> bool {
     let mut names = path.split(|&byte| byte == b'/').enumerate();
     names.all(|(at, name)| {

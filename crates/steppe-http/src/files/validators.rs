@@ -62,7 +62,7 @@ impl FileValidators {
         date::of(self.modified)
     }
 
-    /// These, for the preconditions of a request.
+    /// The validators, for the preconditions of a request.
     pub(super) fn as_validators(&self) -> conditional::Validators<'_> {
         conditional::Validators {
             tag: Some(self.tag()),

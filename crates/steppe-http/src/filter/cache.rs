@@ -1,17 +1,16 @@
-//! `cache`: answers out of stored responses, and stores those that pass. Spec: RFC 9111.
+//! `cache`: serves stored responses, and stores the responses that pass. Spec: RFC 9111.
 //!
-//! A request whose response may be stored is never forwarded itself: the filter asks in an exchange of its
-//! own, and the request waits for what comes of it along with all others that want the same, on whatever
-//! worker. So a client that leaves, or reads slowly, holds nobody up. What turns out not to be for others
-//! goes to the one who asked, and the others are let pass.
+//! A request whose response may be stored is not forwarded itself: the filter fetches the response in an exchange of
+//! its own, and all requests that want it wait for that, on whatever worker. So a client that leaves, or reads slowly,
+//! delays no other. A response that turns out to be private goes to the request that it was fetched for, and the other
+//! requests are forwarded.
 //!
-//! A request that asks for a part, with nothing stored, and one for a head pass: they are answered from
-//! what is stored, and fetch nothing whole.
+//! HEAD requests, and range requests with nothing stored, are forwarded: they are answered from stored responses, and
+//! fetch none.
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::task::{Context, Poll};
 
 use steppe_mem::Lease;
 use steppe_net::clock;
@@ -21,8 +20,10 @@ use super::factory::{FilterFactory, FilterParts};
 use super::{About, Behind, ExchangeFilter, Filter, Ready, Serve, Step};
 use crate::cache::control::RequestControl;
 use crate::cache::{
-    Ask, BackgroundFetch, Credentials, Reason, Fill, Filling, Found, Judged, KeyInput, Outcome, Place, Presented, Reader, Reading,
-    CacheKey, Role, ServedFrom, Store, StoredResponse, judge, may_stand_in,
+    BackgroundFetch, CacheKey, CacheRequest, Constraints, Credentials, Fetch, FetchAnswer,
+    FetchOutcome, FetchRequest, FetchSink, FetchWaiter, Found, Freshness, Joined, KeyInput, Lookup,
+    Reader, Reading, Reason, ServedFrom, Store, StoredResponse, freshness, may_stand_in,
+    request_for,
 };
 use crate::config::Cache;
 use crate::error::GatewayError;
@@ -31,7 +32,7 @@ use crate::limits::CACHE_LOOKUPS_MAX;
 use crate::respond::Respond;
 use crate::status;
 
-/// Answers from a store, where it can.
+/// The filter, with its store.
 #[derive(Debug)]
 pub struct CacheFilter(Arc<Store>);
 
@@ -41,49 +42,39 @@ impl CacheFilter {
     }
 }
 
-/// What a request asks of a cache.
-#[derive(Debug, Clone, Copy, Default)]
-struct Asked {
-    control: RequestControl,
-    credentials: Credentials,
-    has_range: bool,
-    /// It is to be answered by its origin: what it asks is no cache's to say.
-    is_for_origin: bool,
-}
-
-impl Asked {
-    fn of(head: &RequestHead, store: &Store) -> Self {
-        let mut asked = Self::default();
-        let (mut has_control, mut has_cookie, mut is_authenticated) = (false, false, false);
-        for (_, name, _) in head.fields.iter() {
-            let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-            match name.len() {
-                5 => asked.has_range |= is("range"),
-                6 => {
-                    has_control |= is("pragma");
-                    has_cookie |= is("cookie");
-                }
-                8 => asked.is_for_origin |= is("if-match"),
-                // RFC 9440 §3.1: it says who it is from as well.
-                11 => is_authenticated |= is("client-cert"),
-                13 => {
-                    has_control |= is("cache-control");
-                    is_authenticated |= is("authorization");
-                }
-                19 => asked.is_for_origin |= is("if-unmodified-since"),
-                _ => {}
+/// The constraints of a request. `None` where its preconditions are for the origin server: a cache can't evaluate
+/// `If-Match` and `If-Unmodified-Since` (RFC 9111 §4.3.2).
+fn constraints(head: &RequestHead, store: &Store) -> Option<Constraints> {
+    let mut constraints = Constraints::default();
+    let (mut has_control, mut has_cookie, mut is_authenticated) = (false, false, false);
+    for (_, name, _) in head.fields.iter() {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        match name.len() {
+            5 => constraints.has_range |= is("range"),
+            6 => {
+                has_control |= is("pragma");
+                has_cookie |= is("cookie");
             }
+            8 if is("if-match") => return None,
+            // RFC 9440 §3.1: a client certificate is a credential as well.
+            11 => is_authenticated |= is("client-cert"),
+            13 => {
+                has_control |= is("cache-control");
+                is_authenticated |= is("authorization");
+            }
+            19 if is("if-unmodified-since") => return None,
+            _ => {}
         }
-        asked.credentials = match (is_authenticated, has_cookie) {
-            (true, _) => Credentials::Authenticated,
-            (false, true) => Credentials::Cookie,
-            (false, false) => Credentials::None,
-        };
-        if has_control && store.settings.request_directives {
-            asked.control = RequestControl::of(&head.fields);
-        }
-        asked
     }
+    constraints.credentials = match (is_authenticated, has_cookie) {
+        (true, _) => Credentials::Authenticated,
+        (false, true) => Credentials::Cookie,
+        (false, false) => Credentials::None,
+    };
+    if has_control && store.settings.request_directives {
+        constraints.control = RequestControl::of(&head.fields);
+    }
+    Some(constraints)
 }
 
 impl FilterFactory for Cache {
@@ -107,59 +98,61 @@ impl Filter for CacheFilter {
         let store = &self.0;
         let is_get = head.method() == b"GET";
         if !is_get && head.method() != b"HEAD" {
-            return Ok(pass_or_invalidate(store, about, head));
+            return Ok(forward_other_method(store, about, head));
         }
-        let mut asked = Asked::of(head, store);
-        if asked.is_for_origin || head.asks_for_tunnel() || head.length != ContentLength::Empty {
+        let is_forwarded = head.asks_for_tunnel() || head.length != ContentLength::Empty;
+        let constraints = constraints(head, store).filter(|_| !is_forwarded);
+        let Some(mut constraints) = constraints else {
             store.stats.count_bypass();
             return Ok(Step::Continue);
-        }
+        };
         if about.identity.is_authenticated() {
-            asked.credentials = Credentials::Authenticated;
+            constraints.credentials = Credentials::Authenticated;
         }
         let look = Look {
             store,
-            route: about.route,
-            scheme: about.scheme,
             lease: about.lease,
-            asked,
-            now: about.now,
+            subrequest: &|| about.behind.make(),
+            request: CacheRequest {
+                input: key_input(about, head),
+                constraints,
+                now: about.now,
+            },
         };
-        let behind = || about.behind.make();
-        Ok(match look.decide(head, behind)? {
-            Decision::Serve(serve) => Step::Serve(serve),
-            Decision::Respond(respond) => Step::Respond(respond),
-            Decision::Pass => {
-                store.stats.count_bypass();
-                Step::Continue
-            }
-            Decision::Wait(place) => Step::Attach(Box::new(Waiting {
-                place: Some(place),
+        Ok(match look.decide()? {
+            Decision::Ready(Ready::Continue) => Step::Continue,
+            Decision::Ready(Ready::Respond(respond)) => Step::Respond(respond),
+            Decision::Ready(Ready::Serve(serve)) => Step::Serve(serve),
+            Decision::Wait(waiter) => Step::Attach(Box::new(Waiting {
+                waiter: Some(waiter),
                 store: Arc::clone(store),
                 route: about.route.into(),
                 scheme: about.scheme.to_owned(),
                 lease: about.lease.clone(),
-                behind: about.behind.make(),
-                asked,
+                subrequest: about.behind.make(),
+                constraints,
                 lookups: 1,
             })),
         })
     }
 }
 
-/// Requests that change something have what they change forgotten (RFC 9111 §4.4).
-fn pass_or_invalidate(store: &Arc<Store>, about: &About<'_>, head: &RequestHead) -> Step {
-    store.stats.count_bypass();
-    // RFC 9110 §9.2.1: these change nothing.
-    if matches!(head.method(), b"OPTIONS" | b"TRACE" | b"CONNECT") {
-        return Step::Continue;
-    }
-    let input = KeyInput {
+fn key_input<'a>(about: &About<'a>, head: &'a RequestHead) -> KeyInput<'a> {
+    KeyInput {
         route: about.route,
         scheme: about.scheme,
         head,
-    };
-    match store.find(input) {
+    }
+}
+
+/// Forwards a request that is neither GET nor HEAD. An unsafe one invalidates stored responses (RFC 9111 §4.4).
+fn forward_other_method(store: &Arc<Store>, about: &About<'_>, head: &RequestHead) -> Step {
+    store.stats.count_bypass();
+    // RFC 9110 §9.2.1: safe methods; CONNECT has no resource.
+    if matches!(head.method(), b"OPTIONS" | b"TRACE" | b"CONNECT") {
+        return Step::Continue;
+    }
+    match store.find(key_input(about, head)) {
         Some(found) => Step::Attach(Box::new(Invalidating {
             store: Arc::clone(store),
             key: found.key,
@@ -168,228 +161,174 @@ fn pass_or_invalidate(store: &Arc<Store>, about: &About<'_>, head: &RequestHead)
     }
 }
 
-/// One look at the store.
+/// One look-up of a request.
 struct Look<'a> {
     store: &'a Arc<Store>,
-    route: &'a str,
-    scheme: &'a str,
     lease: &'a Lease,
-    asked: Asked,
-    now: Instant,
+    /// Makes the exchange that a response is fetched in.
+    subrequest: &'a dyn Fn() -> Rc<dyn Behind>,
+    request: CacheRequest<'a>,
 }
 
-/// What becomes of a request.
+/// The result of a look-up for the request.
 enum Decision {
-    Serve(Serve),
-    Respond(Respond),
-    Pass,
-    /// A response is on its way.
-    Wait(Place),
+    Ready(Ready),
+    /// The request waits for a fetch.
+    Wait(FetchWaiter),
 }
 
 impl Look<'_> {
-    fn decide(
-        &self,
-        head: &RequestHead,
-        behind: impl Fn() -> Rc<dyn Behind>,
-    ) -> Result<Decision, GatewayError> {
-        let input = KeyInput {
-            route: self.route,
-            scheme: self.scheme,
-            head,
-        };
-        let Some(found) = self.store.find(input) else {
-            return Ok(Decision::Pass);
-        };
-        if let Some(stored) = &found.stored {
-            let judged = judge(&stored.terms, &self.asked.control, self.now);
-            let from = match judged {
-                Judged::Fresh => Some(ServedFrom::Hit),
-                Judged::Stale | Judged::StaleMeanwhile => Some(ServedFrom::Stale),
-                Judged::Validate => None,
-            };
-            if judged == Judged::StaleMeanwhile {
-                self.refresh(&found, head, behind);
-            } else if from.is_none() {
-                return self.fetch(&found, head, behind);
+    fn decide(&self) -> Result<Decision, GatewayError> {
+        let ready = match self.request.look_up(self.store) {
+            Lookup::Fresh(stored) => self.serve(&stored, ServedFrom::Hit)?,
+            Lookup::Stale(stored, revalidation) => {
+                if let Some(found) = revalidation {
+                    self.revalidate(found);
+                }
+                self.serve(&stored, ServedFrom::Stale)?
             }
-            stored.use_once();
-            let from = from.expect("it is used");
-            return Ok(Decision::Serve(self.serve(stored, head, from)?));
-        }
-        self.fetch(&found, head, behind)
+            Lookup::Miss(found) => return self.fetch(found),
+            Lookup::OnlyIfCached => Ready::Respond(words(504)),
+            Lookup::Pass => self.pass(),
+        };
+        Ok(Decision::Ready(ready))
     }
 
-    fn serve(
-        &self,
-        stored: &Arc<StoredResponse>,
-        head: &RequestHead,
-        from: ServedFrom,
-    ) -> Result<Serve, GatewayError> {
+    fn pass(&self) -> Ready {
+        self.store.stats.count_bypass();
+        Ready::Continue
+    }
+
+    fn serve(&self, stored: &Arc<StoredResponse>, from: ServedFrom) -> Result<Ready, GatewayError> {
+        let reader = Reader::new(stored, None, &self.reading(from))?;
+        Ok(self.served(reader, from))
+    }
+
+    fn served(&self, reader: Reader, from: ServedFrom) -> Ready {
         self.store.stats.count_served(from);
-        let reading = self.reading(head, from, false);
-        let reader = Reader::new(stored, None, &reading)?;
-        Ok(Serve {
+        Ready::Serve(Serve {
             by: Box::new(reader),
             from,
         })
     }
 
-    #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
-    fn reading<'a>(
-        &'a self,
-        head: &'a RequestHead,
-        from: ServedFrom,
-        is_collapsed: bool,
-    ) -> Reading<'a> {
+    fn reading(&self, from: ServedFrom) -> Reading<'_> {
         Reading {
-            head,
+            head: self.request.input.head,
             lease: self.lease,
             from,
-            is_collapsed,
+            is_collapsed: false,
             is_stored: true,
-            says_so: self.store.settings.cache_status,
-            now: self.now,
+            has_cache_status: self.store.settings.cache_status,
+            now: self.request.now,
         }
     }
 
-    /// Has a response fetched, or waits for one that is, unless the request is better let pass.
-    fn fetch(
-        &self,
-        found: &Found,
-        head: &RequestHead,
-        behind: impl Fn() -> Rc<dyn Behind>,
-    ) -> Result<Decision, GatewayError> {
-        let control = &self.asked.control;
-        if control.only_if_cached {
-            return Ok(Decision::Respond(words(504)));
-        }
-        // Where something is stored, it may still hold, or stand in for an error.
-        let is_better_passed = || {
-            head.method() == b"HEAD"
-                || self.asked.has_range
-                || self
-                    .store
-                    .hit_for_pass
-                    .is_marked(&found.key, self.asked.credentials, self.now)
-        };
-        if control.no_store || (found.stored.is_none() && is_better_passed()) {
-            return Ok(Decision::Pass);
-        }
+    /// Joins a fetch, or begins one.
+    fn fetch(&self, found: Found) -> Result<Decision, GatewayError> {
+        let control = &self.request.constraints.control;
         let asks_anew = control.no_cache || control.max_age.is_some();
-        let joins = |fill: &Fill| !asks_anew || fill.is_pending();
-        let asked = self.presented(head);
-        let role = self.store.lead_or_follow(&found.key, asked, joins);
-        Ok(Decision::Wait(match role {
-            Role::Follower(fill) => Place::following(fill),
-            Role::Leader(fill) => {
-                if let Err(error) = self.ask(found, &fill, head, &*behind(), None) {
-                    return self.stand_in(found, head).unwrap_or(Err(error));
-                }
-                Place::leading(fill)
-            }
-        }))
-    }
-
-    /// What is stored, where nobody can be asked and it may be used then.
-    fn stand_in(
-        &self,
-        found: &Found,
-        head: &RequestHead,
-    ) -> Option<Result<Decision, GatewayError>> {
-        let stored = found.stored.as_ref()?;
-        let may = may_stand_in(&stored.terms, &self.asked.control, self.now);
-        may.then(|| {
-            Ok(Decision::Serve(self.serve(
-                stored,
-                head,
-                ServedFrom::Stale,
-            )?))
-        })
-    }
-
-    fn presented<'a>(&self, head: &'a RequestHead) -> Presented<'a> {
-        Presented {
-            fields: &head.fields,
-            credentials: self.asked.credentials,
+        let asked = self.request.presented();
+        let joined = Fetch::join(self.store, &found.key, asked, |fetch| {
+            !asks_anew || fetch.is_pending()
+        });
+        let fetch = match joined {
+            Joined::Follower(waiter) => return Ok(Decision::Wait(waiter)),
+            Joined::Leader(fetch) => fetch,
+        };
+        let leader = fetch.leader();
+        let Err(error) = self.begin(fetch, found.stored.clone()) else {
+            return Ok(Decision::Wait(leader));
+        };
+        let stale = found.stored;
+        match stale.filter(|stale| may_stand_in(&stale.terms, control, self.request.now)) {
+            Some(stale) => Ok(Decision::Ready(self.serve(&stale, ServedFrom::Stale)?)),
+            None => Err(error),
         }
     }
 
-    /// Has a response fetched that nobody waits for, unless one is.
-    fn refresh(&self, found: &Found, head: &RequestHead, behind: impl Fn() -> Rc<dyn Behind>) {
-        // Where there is no room for it, the next request tries again.
-        let Some(background) = BackgroundFetch::begin(&self.store.background, Reason::Revalidation) else {
+    /// Fetches in the background, unless a fetch is in flight.
+    fn revalidate(&self, found: Found) {
+        // Where there are too many, the next request tries again.
+        let background = &self.store.background;
+        let Some(background) = BackgroundFetch::begin(background, Reason::Revalidation) else {
             return;
         };
-        let asked = self.presented(head);
-        let role = self.store.lead_or_follow(&found.key, asked, |_| true);
-        if let Role::Leader(fill) = role {
-            fill.leave();
-            let _ = self.ask(found, &fill, head, &*behind(), Some(background));
+        let asked = self.request.presented();
+        let joined = Fetch::join(self.store, &found.key, asked, |_| true);
+        if let Joined::Leader(fetch) = joined {
+            let _ = self.begin(fetch.in_background(background), found.stored);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn ask(
-        &self,
-        found: &Found,
-        fill: &Arc<Fill>,
-        head: &RequestHead,
-        behind: &dyn Behind,
-        background: Option<BackgroundFetch>,
-    ) -> Result<(), GatewayError> {
-        let copied = head.fields.try_clone().map_err(GatewayError::from);
-        let copied = copied.and_then(|asked| {
-            let asking = head_to_ask(head, found.stored.as_deref())?;
-            Ok((asked, asking))
-        });
-        let (asked, asking) = copied.inspect_err(|_| {
-            self.store.abandon(&found.key, fill);
-        })?;
-        // Dropped on the way, it ends what waits for it.
-        let ask = Ask {
-            store: Arc::clone(self.store),
-            key: Arc::clone(&found.key),
-            fill: Arc::clone(fill),
-            asked,
-            control: self.asked.control,
-            credentials: self.asked.credentials,
-            stale: found.stored.clone(),
-            lease: self.lease.clone(),
+    /// Begins the exchange of `fetch`, which validates `stale`.
+    fn begin(&self, fetch: Fetch, stale: Option<Arc<StoredResponse>>) -> Result<(), GatewayError> {
+        let head = self.request.input.head;
+        let stored = stale.as_ref().map(|stale| &stale.head);
+        let fields = head.fields.try_clone().map_err(GatewayError::from);
+        let copies = fields.and_then(|fields| Ok((fields, request_for(head, stored)?)));
+        let (fields, head) = match copies {
+            Ok(copies) => copies,
+            Err(error) => {
+                fetch.finish(FetchOutcome::Failed(503));
+                return Err(error);
+            }
         };
-        let filling = Filling::new(ask, self.now, background);
-        behind.ask(asking, Box::new(filling))
+        let request = FetchRequest {
+            fields,
+            control: self.request.constraints.control,
+            stale,
+            lease: self.lease.clone(),
+            began_at: self.request.now,
+        };
+        (self.subrequest)().ask(head, Box::new(FetchSink::new(fetch, request)))
+    }
+
+    /// Uses the answer of a fetch; `None` where the request is to be looked up again.
+    fn take(
+        &self,
+        waiter: &FetchWaiter,
+        answer: FetchAnswer,
+    ) -> Result<Option<Ready>, GatewayError> {
+        let is_leader = waiter.is_leader();
+        let (response, from, is_stored) = match answer {
+            FetchAnswer::Shared(response, from) if is_leader || self.may_use(&response, from) => {
+                (response, from, true)
+            }
+            FetchAnswer::Shared(..) | FetchAnswer::Retry => return Ok(None),
+            FetchAnswer::Private(response) if is_leader => (response, ServedFrom::Miss, false),
+            FetchAnswer::Private(_) | FetchAnswer::Pass => return Ok(Some(self.pass())),
+            FetchAnswer::Failed(status) => return Ok(Some(Ready::Respond(words(status)))),
+        };
+        let reading = Reading {
+            is_collapsed: !is_leader,
+            is_stored,
+            ..self.reading(from)
+        };
+        let reserved = waiter.take_reserved();
+        let reader = match Reader::new(&response, reserved.content, &reading) {
+            Ok(reader) => reader.with_lines(&reserved.lines)?,
+            // The start of content that turned out too large may be gone.
+            Err(_) if !is_leader => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(self.served(reader, from)))
+    }
+
+    /// True if the request may use a response that was fetched for another one.
+    fn may_use(&self, stored: &StoredResponse, from: ServedFrom) -> bool {
+        // The response is newer than the request: `no-cache` of the request is met.
+        let control = RequestControl {
+            no_cache: false,
+            ..self.request.constraints.control
+        };
+        let freshness = freshness(&stored.terms, &control, self.request.now);
+        stored.variant.matches(&self.request.input.head.fields)
+            && (from != ServedFrom::Miss || freshness != Freshness::Validate)
     }
 }
 
-/// `head` as the cache asks: for all of the response, unless it is `stored` as it is.
-fn head_to_ask(head: &RequestHead, stored: Option<&StoredResponse>) -> Result<RequestHead, GatewayError> {
-    const CONDITIONS: [&[u8]; 4] = [
-        b"range",
-        b"if-range",
-        b"if-none-match",
-        b"if-modified-since",
-    ];
-    let mut asking = head.try_clone()?;
-    CONDITIONS
-        .iter()
-        .for_each(|name| asking.fields.remove(name));
-    if asking.method() != b"GET" {
-        asking.set_method(b"GET")?;
-    }
-    let Some(stored) = stored else {
-        return Ok(asking);
-    };
-    if let Some(tag) = stored.head.values(b"etag").next() {
-        asking.fields.append(b"if-none-match", tag)?;
-    }
-    if let Some(modified) = stored.head.values(b"last-modified").next() {
-        asking.fields.append(b"if-modified-since", modified)?;
-    }
-    Ok(asking)
-}
-
-/// A status with a word about it.
+/// A response with a status and its reason phrase as content.
 fn words(status: u16) -> Respond {
     let text = format!("{status} {}\n", status::reason(status));
     let mut fields = vec![(
@@ -406,101 +345,54 @@ fn words(status: u16) -> Respond {
     }
 }
 
-/// A request that waits for a response.
+/// A request that waits for a fetch.
 #[derive(Debug)]
 struct Waiting {
-    place: Option<Place>,
+    waiter: Option<FetchWaiter>,
     store: Arc<Store>,
     route: Box<str>,
     scheme: String,
     lease: Lease,
-    behind: Rc<dyn Behind>,
-    asked: Asked,
+    subrequest: Rc<dyn Behind>,
+    constraints: Constraints,
     lookups: usize,
 }
 
 impl Waiting {
+    /// Uses the answer of a fetch, or looks the request up again.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a response came that a request waited for: how old it is"
+        reason = "a response came that a request waited for: its age"
     )]
-    fn look(&self) -> Look<'_> {
-        Look {
-            store: &self.store,
-            route: &self.route,
-            scheme: &self.scheme,
-            lease: &self.lease,
-            asked: self.asked,
-            now: clock::now(),
-        }
-    }
-
-    /// What came may be for the request, or for others only.
     fn take(
-        &self,
-        place: &Place,
-        outcome: &Outcome,
+        &mut self,
+        waiter: &FetchWaiter,
+        answer: FetchAnswer,
         head: &RequestHead,
-    ) -> Result<Option<Ready>, GatewayError> {
-        let look = self.look();
-        match outcome {
-            Outcome::Pending | Outcome::Void => Ok(None),
-            Outcome::Failed(status) => Ok(Some(Ready::Respond(words(*status)))),
-            Outcome::Own(_) if !place.is_leader() => {
-                self.store.stats.count_bypass();
-                Ok(Some(Ready::Continue))
-            }
-            Outcome::Left => {
-                self.store.stats.count_bypass();
-                Ok(Some(Ready::Continue))
-            }
-            Outcome::Own(stored) => {
-                let reading = Reading {
-                    is_stored: false,
-                    ..look.reading(head, ServedFrom::Miss, false)
-                };
-                let reader = Reader::new(stored, place.take_own(), &reading)?;
-                self.store.stats.count_served(ServedFrom::Miss);
-                Ok(Some(served(reader, ServedFrom::Miss)))
-            }
-            Outcome::Shared(stored, from) => {
-                if !place.is_leader() && !is_good_for(stored, *from, head, &look) {
-                    return Ok(None);
-                }
-                let reading = look.reading(head, *from, !place.is_leader());
-                let own = place.is_leader().then(|| place.take_own()).flatten();
-                let reader = match Reader::new(stored, own, &reading) {
-                    Ok(reader) => reader,
-                    // Its start may be gone where it turned out to be too large.
-                    Err(_) if !place.is_leader() => return Ok(None),
-                    Err(error) => return Err(error),
-                };
-                let reader = match place.is_leader() {
-                    true => reader.with_lines(&place.take_own_lines())?,
-                    false => reader,
-                };
-                self.store.stats.count_served(*from);
-                Ok(Some(served(reader, *from)))
-            }
+    ) -> Result<Decision, GatewayError> {
+        let look = Look {
+            store: &self.store,
+            lease: &self.lease,
+            subrequest: &|| Rc::clone(&self.subrequest),
+            request: CacheRequest {
+                input: KeyInput {
+                    route: &self.route,
+                    scheme: &self.scheme,
+                    head,
+                },
+                constraints: self.constraints,
+                now: clock::now(),
+            },
+        };
+        if let Some(ready) = look.take(waiter, answer)? {
+            return Ok(Decision::Ready(ready));
         }
+        self.lookups += 1;
+        if self.lookups > CACHE_LOOKUPS_MAX {
+            return Ok(Decision::Ready(look.pass()));
+        }
+        look.decide()
     }
-}
-
-fn served(reader: Reader, from: ServedFrom) -> Ready {
-    Ready::Serve(Serve {
-        by: Box::new(reader),
-        from,
-    })
-}
-
-/// Whether a response that another request had fetched is for this one.
-fn is_good_for(stored: &StoredResponse, from: ServedFrom, head: &RequestHead, look: &Look<'_>) -> bool {
-    // It came after the request did: it need not be asked about again, unless for each.
-    let mut control = look.asked.control;
-    control.no_cache = false;
-    let judged = judge(&stored.terms, &control, look.now);
-    let is_usable = from != ServedFrom::Miss || judged != Judged::Validate;
-    stored.variant.matches(&head.fields) && is_usable
 }
 
 impl ExchangeFilter for Waiting {
@@ -509,38 +401,21 @@ impl ExchangeFilter for Waiting {
         cx: &mut Context<'_>,
         head: &mut RequestHead,
     ) -> Poll<Result<Ready, GatewayError>> {
-        loop {
-            let Some(mut place) = self.place.take() else {
-                return Poll::Ready(Ok(Ready::Continue));
-            };
-            let polled = place.poll_outcome(cx);
-            if polled.is_pending() {
-                self.place = Some(place);
+        while let Some(mut waiter) = self.waiter.take() {
+            let Poll::Ready(answer) = waiter.poll_answer(cx) else {
+                self.waiter = Some(waiter);
                 return Poll::Pending;
-            }
-            if let Some(ready) = self.take(&place, &ready!(polled), head)? {
-                return Poll::Ready(Ok(ready));
-            }
-            self.lookups += 1;
-            if self.lookups > CACHE_LOOKUPS_MAX {
-                self.store.stats.count_bypass();
-                return Poll::Ready(Ok(Ready::Continue));
-            }
-            let behind = || Rc::clone(&self.behind);
-            match self.look().decide(head, behind)? {
-                Decision::Serve(serve) => return Poll::Ready(Ok(Ready::Serve(serve))),
-                Decision::Respond(respond) => return Poll::Ready(Ok(Ready::Respond(respond))),
-                Decision::Pass => {
-                    self.store.stats.count_bypass();
-                    return Poll::Ready(Ok(Ready::Continue));
-                }
-                Decision::Wait(place) => self.place = Some(place),
+            };
+            match self.take(&waiter, answer, head)? {
+                Decision::Ready(ready) => return Poll::Ready(Ok(ready)),
+                Decision::Wait(waiter) => self.waiter = Some(waiter),
             }
         }
+        Poll::Ready(Ok(Ready::Continue))
     }
 }
 
-/// A request that may change what is stored.
+/// A request with an unsafe method, whose response invalidates stored ones.
 #[derive(Debug)]
 struct Invalidating {
     store: Arc<Store>,
@@ -549,11 +424,11 @@ struct Invalidating {
 
 impl ExchangeFilter for Invalidating {
     fn response(&mut self, head: &mut ResponseHead) -> Result<(), GatewayError> {
-        // RFC 9111 §4.4: not where it failed.
+        // RFC 9111 §4.4: an error response invalidates nothing.
         if (200..400).contains(&head.status) {
             let referred = |name: &'static [u8]| {
                 let values = head.fields.values_named(name);
-                values.filter_map(|value| Store::reference(&self.key, value))
+                values.filter_map(|value| self.key.reference(value))
             };
             let mut references: Vec<Vec<u8>> = referred(b"location").collect();
             references.extend(referred(b"content-location"));

@@ -1,105 +1,12 @@
-//! What the store finds, and what it gives up.
+//! The responses that the store finds, and those that it evicts.
 
 use std::time::{Duration, Instant};
 
-use steppe_mem::{Budget, Chunk};
-
 use super::*;
-use crate::limits::CACHE_PASS_SECONDS;
-use crate::cache::body::Body;
 use crate::cache::credentials::Credentials;
-use crate::cache::freshness::Terms;
+use crate::cache::testing::Rig;
 use crate::cache::variant::Variant;
-use crate::cache::stored::{StoredParts, StoredHead, take_over};
-use crate::head::{ContentLength, RequestHead, ResponseHead};
-
-struct Rig {
-    budget: Budget,
-    store: Arc<Store>,
-}
-
-impl Rig {
-    fn new(bytes: usize, budget: u64) -> Self {
-        let budget = Budget::new(budget);
-        let settings = config::Cache {
-            bytes,
-            ..config::Cache::default()
-        };
-        let store = Store::new("test", settings, budget.root());
-        Self { budget, store }
-    }
-
-    fn lease(&self) -> Lease {
-        self.budget.root().lease()
-    }
-
-    fn request(&self, target: &str) -> RequestHead {
-        let head = RequestHead::new(b"GET", b"a.test", target.as_bytes(), &self.lease());
-        head.expect("it is valid")
-    }
-
-    fn find(&self, target: &str) -> Found {
-        self.find_on("r", "http", target)
-    }
-
-    fn find_on(&self, route: &str, scheme: &str, target: &str) -> Found {
-        self.find_for(route, scheme, &self.request(target))
-    }
-
-    fn find_for(&self, route: &str, scheme: &str, head: &RequestHead) -> Found {
-        let input = KeyInput {
-            route,
-            scheme,
-            head,
-        };
-        self.store.find(input).expect("it names a host")
-    }
-
-    fn has(&self, target: &str) -> bool {
-        self.find(target).stored.is_some()
-    }
-
-    /// As a hit does.
-    fn hit(&self, target: &str) -> bool {
-        let stored = self.find(target).stored;
-        stored.is_some_and(|stored| {
-            stored.use_once();
-            true
-        })
-    }
-
-    fn made(&self, target: &str, content: usize, lines: &[(&str, &str)]) -> Option<Arc<StoredResponse>> {
-        let lease = &self.store.lease;
-        let mut head = ResponseHead::new(200, ContentLength::Unknown, &self.lease()).ok()?;
-        for (name, value) in lines {
-            head.fields.append(name.as_bytes(), value.as_bytes()).ok()?;
-        }
-        let request = self.request(target);
-        let parts = StoredParts {
-            key: self.find(target).key,
-            variant: Variant::of(&head.fields, &request.fields)?,
-            terms: Terms {
-                lifetime: 60,
-                ..Terms::none(&head.fields, Instant::now())
-            },
-            head: StoredHead::of(&head, &[]),
-            body: Body::kept(),
-        };
-        let stored = StoredResponse::new(parts, lease).ok()?;
-        let mut buffer = steppe_mem::Buffer::take(&self.lease(), content).ok()?;
-        buffer.put(&vec![b'x'; content]).ok()?;
-        let chunk = take_over(Chunk::from(buffer), lease).ok()?;
-        stored.add_bytes(chunk.charged_bytes());
-        stored.body.push(chunk);
-        stored.body.finish(None);
-        Some(stored)
-    }
-
-    fn store(&self, target: &str, content: usize) {
-        let stored = self.made(target, content, &[]).expect("there is room");
-        self.store.insert(&stored);
-    }
-}
+use crate::limits::CACHE_PASS_SECONDS;
 
 #[test]
 fn what_is_stored_is_found_by_its_uri_and_route() {
@@ -143,7 +50,7 @@ fn variants_are_selected_by_what_vary_names() {
         Arc::get_mut(&mut stored)
             .expect("nobody else has it")
             .variant = variant.expect("it is selected");
-        rig.store.insert(&stored);
+        rig.insert(stored);
     };
     store("1", 100);
     store("2", 200);
@@ -173,15 +80,15 @@ fn one_fetches_and_the_others_follow() {
         };
         rig.store.lead_or_follow(&key, asked, |_| joins)
     };
-    let Role::Leader(fill) = role(true) else {
-        panic!("nobody fetches it yet");
+    let Role::Leader(first) = role(true) else {
+        panic!("no request fetches it yet");
     };
-    assert!(matches!(role(true), Role::Follower(other) if Arc::ptr_eq(&other, &fill)));
+    assert!(matches!(role(true), Role::Follower(other) if Arc::ptr_eq(&other, &first)));
     let Role::Leader(second) = role(false) else {
         panic!("it does not follow");
     };
-    rig.store.end_fill(&key, &fill);
-    rig.store.end_fill(&key, &second);
+    rig.store.end_fetch(&first, None);
+    rig.store.end_fetch(&second, None);
     assert!(matches!(role(true), Role::Leader(_)));
 }
 
@@ -230,7 +137,7 @@ fn requests_with_other_credentials_do_not_follow() {
 }
 
 #[test]
-fn a_change_has_every_route_forget_and_dooms_what_is_on_its_way() {
+fn an_unsafe_request_invalidates_on_every_route() {
     let rig = Rig::new(1 << 20, 16 << 20);
     rig.store("/x", 100);
     rig.store("/y", 100);
@@ -337,7 +244,7 @@ fn what_is_forgotten_leaves_nothing_behind() {
     assert!(rig.store.shards.iter().all(|shard| lock(shard).is_empty()));
     let tags = [("cache-tag", "a, b"), ("surrogate-key", "c d")];
     let stored = rig.made("/tagged", 10, &tags).expect("there is room");
-    rig.store.insert(&stored);
+    rig.insert(stored);
     rig.store("/other", 10);
     let count = rig
         .store
@@ -353,12 +260,12 @@ fn nothing_goes_where_it_would_make_no_room() {
     let rig = Rig::new(1 << 20, 64 << 20);
     for at in 0..10 {
         let stored = rig.made(&format!("/{at}"), 1000, &[]).expect("room");
-        rig.store.insert(&stored);
+        rig.insert(stored);
     }
-    assert!(!rig.store.is_full_of_what_is_read());
+    assert!(!rig.store.is_full_of_readers());
     // As readers of what was replaced do.
     let read = rig.store.lease.try_reserve(512 << 10).expect("room");
-    assert!(rig.store.is_full_of_what_is_read());
+    assert!(rig.store.is_full_of_readers());
     assert!(rig.store.lease.try_reserve(768 << 10).is_err());
     assert!((0..10).all(|at| rig.has(&format!("/{at}"))));
     drop(read);
