@@ -17,6 +17,13 @@
 //! - `datagram.rs`, `datagram/`: UDP sockets with `SO_REUSEPORT`; batches by `recvmmsg` and `sendmmsg`
 //! - `activation.rs`, `activation/`: socket activation (`LISTEN_FDS`)
 //! - `stream.rs`: connected stream socket
+//! - `accept.rs`: listeners of a worker, and admission of their connections and sessions
+//!   - `service.rs`: trait of a service that serves connections, with the order of its calls
+//!   - `listeners.rs`: listeners by socket: opened, retired, drained
+//!   - `acceptor.rs`: accept loop of a listener
+//!   - `admission.rs`: limit, charge and drain of sessions
+//!   - `preamble.rs`, `introduction.rs`: PROXY header and TLS handshake of a listener, and of one connection
+//!   - `refused.rs`: reasons for which a connection is not served
 //! - `transport.rs`, `transport/`: byte stream of a connection in charged buffers, and the trait `Driver` of a socket
 //!   or TLS session
 //! - `probe.rs`: check of an address without listening on it
@@ -43,6 +50,7 @@
 //! - `clock.rs`: monotonic clock that tests can pause and advance
 //! - `deadline.rs`: deadlines of connections, swept periodically
 //! - `drain.rs`: phase of a graceful shutdown
+//! - `drain_grace.rs`: time that a drain leaves to a PROXY header, a handshake, a first request
 //! - `file_limit.rs`: limit on open files (`RLIMIT_NOFILE`)
 //! - `sys.rs`: kernel memory of socket buffers (`SO_MEMINFO`)
 //! - `limits.rs`: every bound of the crate, with its reason
@@ -52,6 +60,7 @@
     allow(clippy::disallowed_methods, reason = "tests read the clock")
 )]
 
+pub mod accept;
 mod activation;
 mod address;
 pub mod clock;
@@ -60,6 +69,7 @@ mod datagram;
 mod deadline;
 mod disk;
 mod drain;
+mod drain_grace;
 mod file_limit;
 mod folder;
 pub mod limits;
@@ -85,6 +95,7 @@ pub use datagram::{
 pub use deadline::{Deadline, Deadlines};
 pub use disk::DiskTask;
 pub use drain::{Drain, Phase};
+pub use drain_grace::DrainGrace;
 pub use file_limit::{FileLimit, raise_file_limit};
 pub use folder::{
     Entry, File, FileStatus, Folder, FolderContents, FolderHandle, Opened, Reading, Root,

@@ -34,6 +34,10 @@ pub const ACCEPT_BATCH: usize = 64;
 /// retry would spin, since the connection stays in the queue.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Time in which a connection that was accepted before a drain may complete its PROXY header or TLS handshake, and
+/// bring its first request.
+pub const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
 /// Lower bound of a name's TTL.
 pub const NAME_TTL_MIN: Duration = Duration::from_secs(1);
 

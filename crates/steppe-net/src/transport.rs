@@ -127,6 +127,14 @@ pub trait Driver: fmt::Debug {
     fn limit_unsent_bytes(&self, _bytes: u32) -> io::Result<()> {
         Ok(())
     }
+
+    /// See [`Stream::set_buffer_bytes`].
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn set_buffer_bytes(&self, _bytes: usize) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// One connection's byte stream.
@@ -192,6 +200,17 @@ impl Transport {
         match &self.inner {
             Inner::Socket(socket) => socket.stream.limit_unsent_bytes(bytes),
             Inner::Driver(driver) => driver.limit_unsent_bytes(bytes),
+        }
+    }
+
+    /// See [`Stream::set_buffer_bytes`].
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn set_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
+        match &self.inner {
+            Inner::Socket(socket) => socket.stream.set_buffer_bytes(bytes),
+            Inner::Driver(driver) => driver.set_buffer_bytes(bytes),
         }
     }
 
