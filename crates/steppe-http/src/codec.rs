@@ -22,6 +22,11 @@ pub trait DownstreamCodec: fmt::Debug + Send + Sync {
     /// as one write gets.
     fn no_room(&self) -> &'static [u8];
 
+    /// Response to a client that speaks HTTP without TLS on a listener with TLS, written once as well; empty: none.
+    fn to_plain_http(&self) -> &'static [u8] {
+        b""
+    }
+
     /// What every client sends first; empty where that tells nothing.
     fn preface(&self) -> &'static [u8] {
         b""

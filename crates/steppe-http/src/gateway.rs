@@ -15,7 +15,6 @@ mod exchange;
 mod forwarding;
 mod labels;
 mod listener;
-mod proxied;
 mod redirect;
 mod replay;
 mod snapshot;
@@ -24,10 +23,10 @@ mod web;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use steppe_mem::{Account, Budget, Clients};
+use steppe_net::accept::{SessionCount, SessionLimit};
 use steppe_net::tls::ListenerTls;
 use steppe_net::{ListenAddress, Names};
 
@@ -58,7 +57,7 @@ pub struct Gateway {
     /// The state of servers, by upstream; `None` where responses are made here.
     states: Vec<Option<Arc<UpstreamState>>>,
     accounts: Accounts,
-    listeners: Vec<Arc<ListenerCount>>,
+    listeners: Vec<Arc<SessionCount>>,
     /// By listener; `None` where there is none.
     tls: Vec<Option<Arc<ListenerTls>>>,
     metrics: Arc<Generation>,
@@ -109,16 +108,6 @@ struct Accounts {
     listeners: Vec<Account>,
     routes: Vec<Account>,
     upstreams: Vec<Account>,
-}
-
-/// Connections of one listener, of all workers.
-#[derive(Debug, Default)]
-struct ListenerCount(AtomicUsize);
-
-/// One connection of a listener, as long as it lives.
-struct Admitted {
-    count: Arc<ListenerCount>,
-    buffers: Arc<SocketBuffers>,
 }
 
 impl Gateway {
@@ -189,7 +178,8 @@ impl Gateway {
         };
         let count = |listener: &config::Listener| {
             let known = last.and_then(|last| last.listener(&listener.address));
-            known.map_or_else(Arc::default, |(_, count)| Arc::clone(count))
+            let new = || Arc::new(shared.buffers.listener());
+            known.map_or_else(new, |(_, count)| Arc::clone(count))
         };
         let ways = config.upstreams.iter().zip(files.upstreams);
         let ways: Vec<_> = ways.map(way).collect();
@@ -270,7 +260,7 @@ impl Gateway {
     }
 
     /// Index and count of the listener at `address`.
-    fn listener(&self, address: &ListenAddress) -> Option<(usize, &Arc<ListenerCount>)> {
+    fn listener(&self, address: &ListenAddress) -> Option<(usize, &Arc<SessionCount>)> {
         let listeners = &self.config.listeners;
         let index = listeners
             .iter()
@@ -308,26 +298,15 @@ impl Gateway {
         &self.config
     }
 
-    /// Counts a connection in, unless the listener has as many as it may.
-    fn admit(&self, listener: usize) -> Option<Admitted> {
-        let limit = self.config.listeners[listener].limits.connections;
-        let before = self.listeners[listener].0.fetch_add(1, Ordering::AcqRel);
-        self.shared.buffers.opened();
-        // Counted in for a moment even when it is one too many: the guard counts it out.
-        let admitted = Admitted {
+    /// Most connections of the listener, and those that it has.
+    fn session_limit(&self, listener: usize) -> SessionLimit {
+        SessionLimit {
             count: Arc::clone(&self.listeners[listener]),
-            buffers: Arc::clone(&self.shared.buffers),
-        };
-        (before < limit).then_some(admitted)
+            max: self.config.listeners[listener].limits.connections,
+        }
     }
 }
 
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        self.count.0.fetch_sub(1, Ordering::AcqRel);
-        self.buffers.closed();
-    }
-}
 
 impl Accounts {
     fn new(config: &config::Gateway, node: &Account, last: Option<&Gateway>) -> Self {
@@ -401,10 +380,12 @@ mod tests {
             guests: Guests::default(),
         };
         let gateway = Gateway::new(config, context);
-        let held: Vec<_> = (0..3).filter_map(|_| gateway.admit(0)).collect();
+        let held: Vec<_> = (0..3)
+            .filter_map(|_| gateway.session_limit(0).permit().ok())
+            .collect();
         assert_eq!((held.len(), gateway.shared.buffers.connections()), (2, 2));
         drop(held);
-        assert_eq!(gateway.listeners[0].0.load(Ordering::Relaxed), 0);
+        assert_eq!(gateway.listeners[0].open(), 0);
         assert_eq!(gateway.shared.buffers.connections(), 0);
     }
 }

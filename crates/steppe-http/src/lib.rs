@@ -16,9 +16,8 @@
 //!   - `keys.rs`, `keys/`: keys of these settings, what they say together, and how they are built
 //! - `gateway.rs`: listeners, routes and upstreams of a configuration
 //!   - `worker.rs`: a worker of the gateway: start, change of configuration, drain
-//!   - `acceptor.rs`: accept loop of a listener
+//!   - `acceptor.rs`: connections of a listener, as `steppe-net` accepts them
 //!   - `listener.rs`: settings and counts of a listener that its connections share
-//!   - `proxied.rs`: PROXY header at the start of a connection
 //!   - `client.rs`: client connection, shared by its exchanges
 //!   - `snapshot.rs`: configuration of a worker, and the worker's state across configurations
 //!   - `exchange.rs`: state machine of an exchange

@@ -212,9 +212,6 @@ pub const FIELD_LIST_LINES: usize = 48;
 /// Field lists that a thread keeps for later heads: 120 KiB.
 pub const IDLE_FIELD_LISTS_MAX: usize = 128;
 
-/// Time in which a connection that was accepted before a drain may still bring its first request.
-pub const FIRST_REQUEST_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
-
 /// Time that a connection is read on after its last response, so that the
 /// client gets to see that response before a reset.
 pub const LINGER: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What fields say of a message, whatever protocol it came by. Spec: RFC 9110 §8.6, §10.1.1.
+//! What the codecs share: readers of fields, and a response to clients without TLS. Spec: RFC 9110 §8.6, §10.1.1.
 
 use crate::field::{FieldBlock, FieldId, elements};
 
@@ -12,6 +12,12 @@ pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
         sum.checked_mul(10)?.checked_add(digit)
     })
 }
+
+/// Response of every codec to a client that speaks HTTP without TLS on a listener with TLS: whichever version is agreed
+/// on there, this client reads HTTP/1.
+pub(crate) const TO_PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; \
+    charset=utf-8\r\ncontent-length: 42\r\nconnection: close\r\n\r\n\
+    This port speaks HTTPS: use https:// here.";
 
 /// Whether what `Expect` asks for is known: `100-continue` is all there is.
 pub(crate) fn is_expectation_known(fields: &FieldBlock) -> bool {

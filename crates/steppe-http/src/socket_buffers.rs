@@ -4,9 +4,11 @@
 //! grows each to megabytes. The more connections are open, the smaller the buffers of
 //! a new one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steppe_net::Stream;
+use steppe_net::Transport;
+use steppe_net::accept::SessionCount;
 
 use crate::limits::{SOCKET_BUFFER_BYTES_MIN, SOCKET_BUFFER_BYTES_TUNED, SOCKET_BUFFER_SHARE};
 
@@ -14,7 +16,7 @@ use crate::limits::{SOCKET_BUFFER_BYTES_MIN, SOCKET_BUFFER_BYTES_TUNED, SOCKET_B
 #[derive(Debug)]
 pub struct SocketBuffers {
     budget_bytes: u64,
-    connections: AtomicUsize,
+    connections: Arc<AtomicUsize>,
 }
 
 impl SocketBuffers {
@@ -23,18 +25,14 @@ impl SocketBuffers {
     pub fn new(budget_bytes: u64) -> Self {
         Self {
             budget_bytes,
-            connections: AtomicUsize::new(0),
+            connections: Arc::default(),
         }
     }
 
-    /// Counts a client's connection that was opened.
-    pub fn opened(&self) {
-        self.connections.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a client's connection that was closed.
-    pub fn closed(&self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+    /// Counts the connections of a listener, among those of all.
+    #[must_use]
+    pub fn listener(&self) -> SessionCount {
+        SessionCount::adding_to(Arc::clone(&self.connections))
     }
 
     /// Connections of clients that are open.
@@ -44,9 +42,9 @@ impl SocketBuffers {
     }
 
     /// Sets the buffer sizes of a new connection, of a client or to a server.
-    pub fn fit(&self, stream: &Stream) {
+    pub fn fit(&self, transport: &Transport) {
         if let Some(bytes) = self.bytes_each()
-            && let Err(error) = stream.set_buffer_bytes(bytes)
+            && let Err(error) = transport.set_buffer_bytes(bytes)
         {
             tracing::debug!(%error, "cannot set the buffer sizes of a socket");
         }
@@ -63,14 +61,20 @@ impl SocketBuffers {
 
 #[cfg(test)]
 mod tests {
+    use steppe_net::accept::SessionLimit;
+
     use super::*;
 
     #[test]
     fn a_crowd_gets_less_each_and_never_nothing() {
         let buffers = SocketBuffers::new(64 << 20);
-        let mut seen = Vec::new();
+        let limit = SessionLimit {
+            count: Arc::new(buffers.listener()),
+            max: 3000,
+        };
+        let (mut seen, mut open) = (Vec::new(), Vec::new());
         for count in 1..=3000 {
-            buffers.opened();
+            open.push(limit.permit());
             let bytes = buffers.bytes_each();
             if seen.last() != Some(&bytes) {
                 seen.push(bytes);
@@ -82,7 +86,7 @@ mod tests {
         }
         let kib = |kib: usize| Some(kib << 10);
         assert_eq!(seen, [None, kib(128), kib(64), kib(32), kib(16), kib(8)]);
-        (0..3000).for_each(|_| buffers.closed());
+        drop(open);
         assert_eq!(buffers.bytes_each(), None);
     }
 }

@@ -72,6 +72,10 @@ impl DownstreamCodec for Choice {
     fn no_room(&self) -> &'static [u8] {
         self.default_codec().no_room()
     }
+
+    fn to_plain_http(&self) -> &'static [u8] {
+        self.default_codec().to_plain_http()
+    }
 }
 
 impl Choice {

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
-use steppe_net::proxy_protocol::Ends;
+use steppe_mem::{Buffer, ClientAddress, Holding, Lease};
+use steppe_net::accept::{Admitted, ConnectionEnds, Refused, SessionRequest};
+use steppe_net::proxy_protocol::{Ends, NoHeader};
 use steppe_net::{Deadline, PeerAddress, Transport};
 
 use tokio::task::spawn_local;
@@ -16,6 +17,7 @@ use super::listener::{Listener, ListenerSettings};
 use super::snapshot::{Snapshot, WorkerState};
 use super::tls::ClientSession;
 use crate::forwarded::Peer;
+use crate::limits::CONNECTION_BYTES;
 use crate::metrics::{CallMetrics, CloseReason, ListenerMetrics, TotalMetrics, Traffic};
 
 /// A connection that was accepted, for a codec to serve.
@@ -58,25 +60,89 @@ struct Known {
     peer: Peer,
 }
 
-/// What counts a connection for as long as it is open.
+/// A connection's admission and counts, for as long as it is open.
 pub(super) struct Counted {
-    pub(super) state: Rc<WorkerState>,
+    state: Rc<WorkerState>,
     /// `None`: it came through a listener that is closing.
-    pub(super) metrics: Option<ListenerMetrics>,
-    pub(super) admitted: Option<super::Admitted>,
-    /// Its task, its socket, its deadline.
-    pub(super) charge: Reservation,
-    /// Its place among the connections of all clients.
-    pub(super) holding: Holding,
+    metrics: Option<ListenerMetrics>,
+    pub(super) admitted: Admitted,
+    /// What was agreed below the protocol, until the connection is served.
+    pub(super) tls: Option<ClientSession>,
+}
+
+/// The time at which a session counts toward `limits.connections`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// When it is admitted.
+    Now,
+    /// After its TLS handshake, see [`Counted::count`]: until then it is bounded among handshakes.
+    AfterHandshake,
+}
+
+/// The protocol of its connections, for people.
+pub(super) const HTTP: &str = "http";
+
+impl Counted {
+    /// Admits a session of `peer`.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn admit(
+        state: &Rc<WorkerState>,
+        listener: &Listener,
+        peer: PeerAddress,
+        counting: Counting,
+    ) -> Result<Self, Refused> {
+        let snapshot = state.current();
+        let gateway = &snapshot.gateway;
+        let settings = listener.settings();
+        // What was queued at a listener that closes belongs to none, and is not counted.
+        let index = gateway.listener(&listener.address).map(|(index, _)| index);
+        let counted = index.filter(|_| counting == Counting::Now);
+        let limit = counted.map(|index| gateway.session_limit(index));
+        let admitted = listener.admission.admit(SessionRequest {
+            limit: limit.as_ref(),
+            clients: &gateway.shared.clients,
+            client: holder_of(&snapshot, peer),
+            kind: HTTP,
+            lease: &settings.lease,
+            // Its task, its socket, its deadline.
+            bytes: CONNECTION_BYTES,
+        })?;
+        let metrics = index.map(|index| snapshot.metrics().listener(index));
+        metrics.iter().for_each(ListenerMetrics::connection_opened);
+        Ok(Self {
+            state: Rc::clone(state),
+            metrics,
+            admitted,
+            tls: None,
+        })
+    }
+
+    /// Counts a connection that has agreed on TLS.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn count(&mut self, listener: &Listener) -> Result<(), Refused> {
+        let gateway = &self.state.current().gateway;
+        match gateway.listener(&listener.address) {
+            Some((index, _)) => self.admitted.count(&gateway.session_limit(index)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ClientContext {
     pub(super) fn new(
         listener: Rc<Listener>,
         snapshot: &Snapshot,
-        (address, destination): (PeerAddress, Option<SocketAddr>),
-        (counted, tls): (Counted, Option<ClientSession>),
+        ends: ConnectionEnds,
+        mut counted: Counted,
     ) -> Rc<Self> {
+        let ConnectionEnds {
+            peer: address,
+            destination,
+        } = ends;
         let known = Known {
             snapshot: snapshot.id,
             peer: peer_of(snapshot, address),
@@ -86,7 +152,7 @@ impl ClientContext {
             listener,
             address,
             destination,
-            tls: tls.map(Rc::new),
+            tls: counted.tls.take().map(Rc::new),
             known: Cell::new(known),
             totals: snapshot.totals.clone(),
             counted: Some(counted),
@@ -130,7 +196,7 @@ impl ClientContext {
     /// connection is shed.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         match &self.counted {
-            Some(counted) => _ = spawn_local(Arc::clone(counted.holding.holder()).run(task)),
+            Some(counted) => _ = spawn_local(Arc::clone(counted.admitted.holder()).run(task)),
             None => _ = spawn_local(task),
         }
     }
@@ -139,7 +205,7 @@ impl ClientContext {
     pub fn spawn_part(&self, task: impl Future<Output = ()> + 'static) {
         match &self.counted {
             Some(counted) => {
-                _ = spawn_local(Arc::clone(counted.holding.holder()).run_part(task));
+                _ = spawn_local(Arc::clone(counted.admitted.holder()).run_part(task));
             }
             None => _ = spawn_local(task),
         }
@@ -151,7 +217,12 @@ impl ClientContext {
             .counted
             .as_ref()
             .filter(|_| self.address.ip() != client)?;
-        Some(counted.holding.visit(ClientAddress::Shared(client)))
+        Some(
+            counted
+                .admitted
+                .holding()
+                .visit(ClientAddress::Shared(client)),
+        )
     }
 
     /// Counts why the connection ends, or an exchange on it.
@@ -251,13 +322,26 @@ pub(super) fn peer_of(snapshot: &Snapshot, address: PeerAddress) -> Peer {
     }
 }
 
+/// The reason that is counted for a session that was refused; `None`: its client left.
+pub(super) fn close_reason(refused: &Refused) -> Option<CloseReason> {
+    match refused {
+        Refused::ConnectionLimit => Some(CloseReason::ConnectionLimit),
+        Refused::OverBudget => Some(CloseReason::OverBudget),
+        Refused::UntrustedProxy | Refused::Header(NoHeader::Malformed(_)) => {
+            Some(CloseReason::ProxyProtocol)
+        }
+        Refused::Header(NoHeader::Closed) => None,
+        Refused::HeaderTimeout => Some(CloseReason::HeaderTimeout),
+        Refused::Handshake(_) => Some(CloseReason::Handshake),
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(metrics) = &self.metrics {
             metrics.connection_closed();
         }
-        self.state.connection_closed();
-        if self.holding.holder().is_shed() {
+        if self.admitted.holder().is_shed() {
             self.state.current().totals.closed(CloseReason::OverBudget);
         }
     }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steppe_mem::Lease;
-use steppe_net::tls::{Handshakes, ListenerTls, Turns};
+use steppe_net::accept::Admission;
+use steppe_net::tls::ListenerTls;
 use steppe_net::{Drain, ListenAddress};
 
 use crate::config::{ListenerLimits, ListenerRoutes, ListenerTimeouts, Underscores};
@@ -44,24 +45,19 @@ pub struct ListenerSettings {
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) address: ListenAddress,
-    /// Closed before the node is, where a new configuration has no such listener.
-    pub(super) drain: Drain,
-    /// Those in progress on this worker.
-    pub(super) handshakes: Handshakes,
+    pub(super) admission: Admission,
     settings: RefCell<Rc<ListenerSettings>>,
 }
 
 impl Listener {
     pub(super) fn new(
         address: ListenAddress,
-        drain: Drain,
+        admission: Admission,
         settings: ListenerSettings,
-        turns: &Rc<Turns>,
     ) -> Self {
         Self {
             address,
-            drain,
-            handshakes: Handshakes::new(Rc::clone(turns)),
+            admission,
             settings: RefCell::new(Rc::new(settings)),
         }
     }

@@ -8,10 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use steppe_mem::Lease;
-use steppe_net::tls::Turns;
 use steppe_net::{Drain, Worker};
 use steppe_telemetry::trace::{Ids, Tracer};
-use tokio::sync::Notify;
 
 use super::Gateway;
 use super::listener::ListenerSettings;
@@ -93,12 +91,8 @@ pub(super) struct WorkerState {
     pub(super) calls: CallMetrics,
     /// Heads that wait for budget while they hold some.
     pub(super) starved_heads: Rc<Cell<usize>>,
-    /// The scheduler of handshakes.
-    pub(super) turns: Rc<Turns>,
     /// Numbers traces and spans.
     pub(super) trace_ids: Ids,
-    open: Cell<usize>,
-    all_closed: Notify,
 }
 
 impl Snapshot {
@@ -345,9 +339,6 @@ impl WorkerState {
             trace_ids: Ids::default(),
             current: RefCell::new(first),
             starved_heads: Rc::default(),
-            turns: Rc::default(),
-            open: Cell::new(0),
-            all_closed: Notify::new(),
         }
     }
 
@@ -358,28 +349,5 @@ impl WorkerState {
 
     pub(super) fn set_current(&self, next: Rc<Snapshot>) {
         *self.current.borrow_mut() = next;
-    }
-
-    /// Connections open now.
-    pub(super) fn open(&self) -> usize {
-        self.open.get()
-    }
-
-    pub(super) fn connection_opened(&self) {
-        self.open.set(self.open.get() + 1);
-    }
-
-    pub(super) fn connection_closed(&self) {
-        self.open.set(self.open.get() - 1);
-        if self.open.get() == 0 {
-            self.all_closed.notify_one();
-        }
-    }
-
-    /// Waits until no connection is open.
-    pub(super) async fn all_closed(&self) {
-        while self.open.get() > 0 {
-            self.all_closed.notified().await;
-        }
     }
 }

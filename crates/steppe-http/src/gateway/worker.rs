@@ -4,14 +4,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use steppe_net::{
-    BoundListener, BoundSockets, Change, Drained, ListenAddress, Phase, Worker, clock,
-};
+use steppe_net::accept::{ConnectionService, ListenerSet};
+use steppe_net::{BoundSockets, Change, Drained, Phase, SocketKey, Worker, clock};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
 use super::Gateway;
 use super::acceptor::Acceptor;
+use super::listener::Listener;
 use super::snapshot::{Snapshot, WorkerState};
 use crate::codecs::DownstreamCodecs;
 use crate::metrics::CloseReason;
@@ -38,83 +38,75 @@ pub async fn serve(gateway: Arc<Gateway>, worker: Rc<Worker>, intake: Intake) ->
     let first = Snapshot::new(gateway, &worker, None);
     let state = Rc::new(WorkerState::new(worker, Rc::clone(&first)));
     spawn_local(housekeeping(Rc::clone(&state)));
-    let mut acceptors = open_new(&state, &first, sockets, &codecs);
+    let mut listeners = ListenerSet::new(&state.worker);
+    let opening = Opening {
+        state: &state,
+        codecs: &codecs,
+    };
+    opening.open_new(&mut listeners, &first, sockets);
     drop(first);
     let draining = state.worker.drain.reached(Phase::Draining);
     tokio::pin!(draining);
     loop {
         tokio::select! {
             () = &mut draining => break,
-            Some(change) = changes.recv() => change_over(&state, &mut acceptors, change, &codecs).await,
+            Some(change) = changes.recv() => opening.change_over(&mut listeners, change).await,
         }
     }
-    shut_down(&state, acceptors).await
+    shut_down(&state, listeners).await
 }
 
-/// Opens the listeners of a snapshot that `sockets` has a socket for.
-fn open_new(
-    state: &Rc<WorkerState>,
-    snapshot: &Snapshot,
-    mut sockets: BoundSockets,
-    codecs: &DownstreamCodecs,
-) -> Vec<Acceptor> {
-    let listeners = snapshot.gateway.config.listeners.iter().enumerate();
-    let open = |(index, listener): (usize, &crate::config::Listener)| {
-        let bound = sockets.take_listener(&listener.address)?;
-        Some(open(state, snapshot, index, (bound, codecs)))
-    };
-    listeners.filter_map(open).collect()
+/// Opens listeners, and changes them over to the next snapshot.
+struct Opening<'a> {
+    state: &'a Rc<WorkerState>,
+    codecs: &'a DownstreamCodecs,
 }
 
-/// Accepts from `bound`, as listener `index` of the snapshot has it.
-fn open(
-    state: &Rc<WorkerState>,
-    snapshot: &Snapshot,
-    index: usize,
-    (bound, codecs): (BoundListener, &DownstreamCodecs),
-) -> Acceptor {
-    let listener = &snapshot.gateway.config.listeners[index];
-    let settings = |drain| snapshot.listener_settings(index, drain, state);
-    let served = (codecs.of(&listener.protocols), settings);
-    Acceptor::open(state, listener.address.clone(), bound, served)
-}
-
-/// Serves what begins from now on as the next snapshot says.
-async fn change_over(
-    state: &Rc<WorkerState>,
-    acceptors: &mut Vec<Acceptor>,
-    change: Change<Gateway>,
-    codecs: &DownstreamCodecs,
-) {
-    let last = state.current();
-    let next = Snapshot::new(change.next, &state.worker, Some(&last));
-    state.set_current(Rc::clone(&next));
-    let listeners = &next.gateway.config.listeners;
-    let index_of = |address: &ListenAddress| {
-        let mut known = listeners.iter();
-        known.position(|listener| listener.address == *address)
-    };
-    let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(acceptors)
-        .into_iter()
-        .partition(|acceptor| index_of(&acceptor.listener.address).is_some());
-    *acceptors = stay;
-    for acceptor in &*acceptors {
-        let listener = &acceptor.listener;
-        let index = index_of(&listener.address).expect("it stays");
-        let drain = listener.drain.clone();
-        listener.set_settings(next.listener_settings(index, drain, state));
-        acceptor.set_codec(codecs.of(&listeners[index].protocols));
+impl Opening<'_> {
+    /// Opens the listeners of a snapshot that `sockets` has a socket for.
+    fn open_new(
+        &self,
+        listeners: &mut ListenerSet<Acceptor>,
+        snapshot: &Snapshot,
+        mut sockets: BoundSockets,
+    ) {
+        let state = self.state;
+        for (index, config) in snapshot.gateway.config.listeners.iter().enumerate() {
+            let address = &config.address;
+            let Some(bound) = sockets.take_listener(address) else {
+                continue;
+            };
+            listeners.open(SocketKey::stream(address.clone()), bound, |admission| {
+                let drain = admission.drain().clone();
+                let settings = snapshot.listener_settings(index, drain, state);
+                let listener = Listener::new(address.clone(), admission, settings);
+                Acceptor::new(state, listener, self.codecs.of(&config.protocols))
+            });
+        }
     }
-    acceptors.extend(open_new(state, &next, change.sockets, codecs));
-    go.iter().for_each(Acceptor::close);
-    // Connections that wait for a request take over what is asked of them now.
-    state.worker.deadlines.wake_all();
-    for acceptor in go {
-        acceptor.closed().await;
+
+    /// Serves what begins from now on as the next snapshot says.
+    async fn change_over(&self, listeners: &mut ListenerSet<Acceptor>, change: Change<Gateway>) {
+        let state = self.state;
+        let last = state.current();
+        let next = Snapshot::new(change.next, &state.worker, Some(&last));
+        state.set_current(Rc::clone(&next));
+        let gone = listeners.retain(|key, acceptor| {
+            let Some((index, _)) = next.gateway.listener(&key.address) else {
+                return false;
+            };
+            let drain = acceptor.admission().drain().clone();
+            let settings = next.listener_settings(index, drain, state);
+            let protocols = &next.gateway.config.listeners[index].protocols;
+            acceptor.follow(settings, self.codecs.of(protocols));
+            true
+        });
+        self.open_new(listeners, &next, change.sockets);
+        gone.close().await;
+        retire_pools(&last, &next);
+        // The sender may have stopped waiting.
+        let _ = change.done.send(());
     }
-    retire_pools(&last, &next);
-    // Who asked may have stopped waiting.
-    let _ = change.done.send(());
 }
 
 /// Idle connections of upstreams that went are of no use to anybody.
@@ -127,22 +119,11 @@ fn retire_pools(last: &Snapshot, next: &Snapshot) {
     }
 }
 
-async fn shut_down(state: &Rc<WorkerState>, acceptors: Vec<Acceptor>) -> Drained {
-    acceptors.iter().for_each(Acceptor::close);
-    for acceptor in acceptors {
-        acceptor.closed().await;
-    }
-    let open = state.open();
-    // Connections between two requests end now; the others after their response.
-    state.worker.deadlines.wake_all();
-    tokio::select! {
-        () = state.all_closed() => {}
-        () = state.worker.drain.reached(Phase::Stopped) => {}
-    }
-    let dropped = state.open();
+async fn shut_down(state: &WorkerState, listeners: ListenerSet<Acceptor>) -> Drained {
+    let drained = listeners.shut_down().await;
     let totals = state.current().totals.clone();
-    (0..dropped).for_each(|_| totals.closed(CloseReason::Drain));
-    Drained { open, dropped }
+    (0..drained.dropped).for_each(|_| totals.closed(CloseReason::Drain));
+    drained
 }
 
 #[expect(

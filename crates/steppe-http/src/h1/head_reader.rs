@@ -10,12 +10,12 @@ use steppe_net::clock;
 
 use super::parse::{self, HeadLimits};
 use super::reader::split;
-use super::server::{Age, HeadError, NextRequest, ServerConnection, ServerSide};
+use super::server::{HeadError, NextRequest, ServerConnection, ServerSide};
 use crate::error::GatewayError;
 use crate::field::{FieldBlock, FieldList};
 use crate::gateway::Request;
 use crate::head::RequestHead;
-use crate::limits::{FIRST_REQUEST_GRACE, REQUEST_READ_BYTES, STARVED_HEADS_MAX};
+use crate::limits::{REQUEST_READ_BYTES, STARVED_HEADS_MAX};
 use crate::metrics::CloseReason;
 
 /// A place among the heads that may wait for budget while they hold some.
@@ -56,7 +56,7 @@ impl ServerConnection {
             }
             began_at = clock::now();
         }
-        self.age = Age::Served;
+        self.first_request = None;
         // What the listener asks may have changed meanwhile.
         self.side.settings = self.client.settings();
         self.deadline.clear();
@@ -68,7 +68,7 @@ impl ServerConnection {
     /// Ready with `None` when a request has begun.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a drain sets a deadline of its own"
+        reason = "a request that waits for budget begins where it is refused"
     )]
     fn poll_first_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<NextRequest>> {
         let side = &mut self.side;
@@ -89,14 +89,10 @@ impl ServerConnection {
             }
         }
         if side.settings.drain.is_draining() && !side.wire.is_starved() {
-            match self.age {
-                Age::Served => return Poll::Ready(Some(NextRequest::Closed(None))),
+            match &mut self.first_request {
+                None => return Poll::Ready(Some(NextRequest::Closed(None))),
                 // Its client connected before the drain, and may not know of it.
-                Age::New => {
-                    self.age = Age::InDrainGrace;
-                    self.deadline.set(clock::now(), FIRST_REQUEST_GRACE);
-                }
-                Age::InDrainGrace => {}
+                Some(grace) => grace.apply(&side.settings.drain, &self.deadline),
             }
         }
         ready!(self.deadline.poll_passed(cx));

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use steppe_mem::Lease;
-use steppe_net::{Deadline, clock};
+use steppe_net::{Deadline, DrainGrace, clock};
 
 use super::Http1;
 use super::encode::{self, Persistence};
@@ -23,6 +23,7 @@ use crate::gateway::{self, Accepted, ClientContext, End, ListenerSettings, Rejec
 use crate::head::{Announced, RequestHead, ResponseHead, Version};
 use crate::limits::{CONNECTION_BYTES, REQUEST_READ_BYTES};
 use crate::linger::linger;
+use crate::message::TO_PLAIN_HTTP;
 use crate::metrics::CloseReason;
 use crate::target::{self, Asked};
 
@@ -31,18 +32,8 @@ pub(super) struct ServerConnection {
     pub(super) side: ServerSide,
     pub(super) deadline: Deadline,
     pub(super) client: Rc<ClientContext>,
-    pub(super) age: Age,
-}
-
-/// What a drain must know of a connection that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Age {
-    /// Accepted, and its first request may be on its way.
-    New,
-    /// The same, after the drain began.
-    InDrainGrace,
-    /// It had a request.
-    Served,
+    /// `None`: a request has come, and a drain closes the connection when it waits for another.
+    pub(super) first_request: Option<DrainGrace>,
 }
 
 /// A connection as an exchange sees it.
@@ -109,6 +100,10 @@ impl DownstreamCodec for Http1 {
         NO_ROOM
     }
 
+    fn to_plain_http(&self) -> &'static [u8] {
+        TO_PLAIN_HTTP
+    }
+
     fn alpn(&self) -> &'static [u8] {
         b"http/1.1"
     }
@@ -143,7 +138,7 @@ impl ServerConnection {
             side,
             deadline,
             client,
-            age: Age::New,
+            first_request: Some(DrainGrace::default()),
         }
     }
 

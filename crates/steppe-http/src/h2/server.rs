@@ -37,6 +37,7 @@ use crate::limits::{
     LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
 };
 use crate::linger::linger;
+use crate::message::TO_PLAIN_HTTP;
 use crate::metrics::{CloseReason, CountedStream, Traffic};
 
 impl DownstreamCodec for Http2 {
@@ -47,6 +48,10 @@ impl DownstreamCodec for Http2 {
 
     fn no_room(&self) -> &'static [u8] {
         NO_ROOM
+    }
+
+    fn to_plain_http(&self) -> &'static [u8] {
+        TO_PLAIN_HTTP
     }
 
     fn preface(&self) -> &'static [u8] {

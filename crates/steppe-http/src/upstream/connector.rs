@@ -116,8 +116,8 @@ impl Connector {
             (_, Some(address)) => Stream::connect_tcp(address).await?,
             (_, None) => return Err(io::ErrorKind::AddrNotAvailable.into()),
         };
-        self.buffers.fit(&stream);
         let mut transport = Transport::new(stream);
+        self.buffers.fit(&transport);
         if let Some(version) = peer.settings.proxy_protocol {
             let header = EncodedHeader::new(version, peer.ends);
             self.write_all(&mut transport, header.as_bytes()).await?;
