@@ -26,6 +26,7 @@
 //!   - `refused.rs`: reasons for which a connection is not served
 //! - `transport.rs`, `transport/`: byte stream of a connection in charged buffers, and the trait `Driver` of a socket
 //!   or TLS session
+//! - `io.rs`: choice of drivers for a worker's listeners and connections
 //! - `probe.rs`: check of an address without listening on it
 //! - `proxy_protocol.rs`, `proxy_protocol/`: parser of the PROXY protocol, versions 1 and 2
 //! - `tls.rs`: TLS on rustls, on either side
@@ -72,6 +73,7 @@ mod drain;
 mod drain_grace;
 mod file_limit;
 mod folder;
+mod io;
 pub mod limits;
 mod listener;
 mod names;
@@ -100,6 +102,7 @@ pub use file_limit::{FileLimit, raise_file_limit};
 pub use folder::{
     Entry, File, FileStatus, Folder, FolderContents, FolderHandle, Opened, Reading, Root,
 };
+pub use io::{Accept, Connecting, Io, Readiness, ServerSocket};
 pub use listener::{BindError, BoundListener, Listener, bind};
 pub use names::{Endpoints, NameError, Names, Resolve, Resolved, SystemResolver};
 pub use probe::probe;

@@ -109,9 +109,14 @@ pub trait Driver: fmt::Debug {
     /// that came before are unread.
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Whether the last [`Driver::poll_readable`] waits for budget of the driver's own
+    /// True while the last [`Driver::poll_readable`] waits for budget of the driver's own
     /// rather than for the peer.
     fn is_starved(&self) -> bool {
+        false
+    }
+
+    /// True if the peer takes an end without [`Driver::poll_shutdown`] for a cut, as TLS does (RFC 8446 §6.1).
+    fn has_farewell(&self) -> bool {
         false
     }
 
@@ -419,10 +424,13 @@ impl Transport {
         }
     }
 
-    /// Whether an end that the peer is not told of by [`Transport::poll_shutdown`] is a cut to it.
+    /// True if the peer takes an end without [`Transport::poll_shutdown`] for a cut.
     #[must_use]
     pub fn has_farewell(&self) -> bool {
-        matches!(self.inner, Inner::Driver(_))
+        match &self.inner {
+            Inner::Socket(_) => false,
+            Inner::Driver(driver) => driver.has_farewell(),
+        }
     }
 
     /// Whether nothing has come that the codec has not read: neither bytes nor the

@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, LocalOptions};
 
 use crate::deadline::Deadlines;
 use crate::drain::Drain;
+use crate::io::{Io, Readiness};
 use crate::limits::BLOCKING_THREADS_MAX;
 
 /// What every task of a worker can reach.
@@ -24,6 +25,8 @@ pub struct Worker {
     pub deadlines: Deadlines,
     /// The node's phase.
     pub drain: Drain,
+    /// Drivers of its sockets.
+    pub io: Rc<dyn Io>,
 }
 
 /// What a worker is given to start with.
@@ -37,6 +40,8 @@ pub struct WorkerPlan {
     pub stock: Stock,
     /// Called on its thread every half second, after its pool was trimmed.
     pub housekeeping: fn(),
+    /// Chooses the drivers of its sockets, on its thread.
+    pub io: fn() -> Rc<dyn Io>,
 }
 
 /// A running worker.
@@ -87,6 +92,7 @@ where
                 index,
                 deadlines: Deadlines::default(),
                 drain: plan.drain,
+                io: (plan.io)(),
             });
             let deadlines = worker.deadlines.clone();
             tokio::task::spawn_local(async move { deadlines.run().await });
@@ -110,6 +116,14 @@ async fn housekeeping(other: fn(), heartbeat: Heartbeat) {
         heartbeat.beat();
         pool::trim();
         other();
+    }
+}
+
+impl Worker {
+    /// The drivers of a worker that asks for no others: sockets that the runtime polls for readiness.
+    #[must_use]
+    pub fn default_io() -> Rc<dyn Io> {
+        Rc::new(Readiness)
     }
 }
 

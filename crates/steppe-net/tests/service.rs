@@ -267,6 +267,7 @@ impl Node {
                     idle_bytes_max: 1 << 20,
                 },
                 housekeeping: || (),
+                io: Worker::default_io,
             };
             let (services, tell) = (set.on_worker(), tell.clone());
             let serve = |worker| async move {

@@ -11,7 +11,8 @@ use steppe_dns::{DnsContext, DnsService};
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    Drain, Drained, Inherited, Phase, Service, ServiceSet, WorkerPlan, WorkerThread, spawn_worker,
+    Drain, Drained, Inherited, Phase, Service, ServiceSet, Worker, WorkerPlan, WorkerThread,
+    spawn_worker,
 };
 use steppe_telemetry::{Registry, encode};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -83,6 +84,7 @@ impl Node {
                     idle_bytes_max: 1 << 20,
                 },
                 housekeeping,
+                io: Worker::default_io,
             };
             let (services, tell) = (set.on_worker(), tell.clone());
             let serve = |worker| async move {

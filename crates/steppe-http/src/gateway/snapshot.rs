@@ -206,7 +206,8 @@ fn pools(
             Arc::clone(&gateway.shared.buffers),
             gateway.accounts.upstreams[index].lease(),
             metrics.totals().traffic(Side::Upstream),
-        );
+        )
+        .with_io(&worker.io);
         let parts = PoolParts {
             upstream: Arc::clone(state),
             connector,

@@ -5,13 +5,14 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use steppe_mem::Lease;
 use steppe_net::proxy_protocol::{EncodedHeader, Ends};
 use steppe_net::tls::{ConnectError, ServerTls};
-use steppe_net::{Endpoints, ServerAddress, Stream, Transport};
+use steppe_net::{Endpoints, Io, ServerAddress, ServerSocket, Transport, Worker};
 use tokio::time::timeout;
 
 use super::channel::{Channel, Established, UpstreamCodec};
@@ -27,6 +28,7 @@ pub(crate) struct Connector {
     buffers: Arc<SocketBuffers>,
     lease: Lease,
     traffic: Traffic,
+    io: Rc<dyn Io>,
 }
 
 /// One server, and what it is told first.
@@ -63,7 +65,14 @@ impl Connector {
             buffers,
             lease,
             traffic,
+            io: Worker::default_io(),
         }
+    }
+
+    /// Connects with the drivers of a worker.
+    pub(crate) fn with_io(mut self, io: &Rc<dyn Io>) -> Self {
+        self.io = Rc::clone(io);
+        self
     }
 
     /// True when its connections carry several exchanges at a time.
@@ -111,12 +120,12 @@ impl Connector {
 
     async fn establish_plain(&self, peer: Peer<'_>) -> io::Result<Transport> {
         let endpoints = peer.endpoints;
-        let stream = match (endpoints.server(), endpoints.socket_address(peer.ip)) {
-            (ServerAddress::Unix(path), _) => Stream::connect_unix(path).await?,
-            (_, Some(address)) => Stream::connect_tcp(address).await?,
+        let socket = match (endpoints.server(), endpoints.socket_address(peer.ip)) {
+            (ServerAddress::Unix(path), _) => ServerSocket::Unix(path),
+            (_, Some(address)) => ServerSocket::Tcp(address),
             (_, None) => return Err(io::ErrorKind::AddrNotAvailable.into()),
         };
-        let mut transport = Transport::new(stream);
+        let mut transport = self.io.connect(socket).await?;
         self.buffers.fit(&transport);
         if let Some(version) = peer.settings.proxy_protocol {
             let header = EncodedHeader::new(version, peer.ends);

@@ -2,17 +2,18 @@
 //!
 //! Each is put under HTTP/1 on both sides by a codec that wraps it: a client speaks
 //! plain HTTP/1 to a gateway, which speaks through the driver to another, which asks
-//! a plain server.
+//! a plain server. One more gateway has a worker that chooses a driver for all of its sockets.
 
 mod completions;
 mod records;
 
 use std::future::poll_fn;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::TcpStream;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use steppe_http::codec::DownstreamCodec;
@@ -22,7 +23,10 @@ use steppe_http::gateway::Accepted;
 use steppe_http::h1::Http1;
 use steppe_http::upstream::channel::{Channel, Established, UpstreamCodec};
 use steppe_mem::{Budget, Buffer, Chunk, Lease};
-use steppe_net::{Driver, Stream, Transport};
+use steppe_net::{
+    Accept, BoundListener, Connecting, Driver, Io, PeerAddress, Readiness, ServerSocket, Stream,
+    Transport,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -120,6 +124,69 @@ fn http1_runs_over_any_driver() {
         assert_eq!(driven.accepted.load(Ordering::Relaxed), 1);
         drop((first, second));
     }
+}
+
+/// Has all sockets of a worker moved by rings of completions.
+#[derive(Debug)]
+struct Rings(Lease);
+
+/// Transports that rings have moved.
+static RINGS: AtomicUsize = AtomicUsize::new(0);
+
+impl Rings {
+    fn shared() -> Rc<dyn Io> {
+        Rc::new(Self(Budget::new(1 << 20).root().lease()))
+    }
+
+    fn moved(&self, socket: Transport) -> Transport {
+        RINGS.fetch_add(1, Ordering::Relaxed);
+        Transport::with_driver(Box::new(Completions::new(socket, self.0.clone())))
+    }
+}
+
+impl Io for Rings {
+    fn listen(&self, bound: BoundListener) -> io::Result<Box<dyn Accept>> {
+        Ok(Box::new(RingListener {
+            socket: Readiness.listen(bound)?,
+            rings: Self(self.0.clone()),
+        }))
+    }
+
+    fn connect<'a>(&'a self, server: ServerSocket<'a>) -> Connecting<'a> {
+        Box::pin(async move { Ok(self.moved(Readiness.connect(server).await?)) })
+    }
+}
+
+#[derive(Debug)]
+struct RingListener {
+    socket: Box<dyn Accept>,
+    rings: Rings,
+}
+
+impl Accept for RingListener {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Transport, PeerAddress)>> {
+        let (socket, peer) = ready!(self.socket.poll_accept(cx))?;
+        Poll::Ready(Ok((self.rings.moved(socket), peer)))
+    }
+}
+
+#[test]
+fn a_worker_has_its_choice_of_drivers() {
+    let server = Server::h1(answer());
+    let setup = Setup {
+        codecs: steppe_http::codecs(),
+        protocols: vec![H1],
+        servers: servers(H1, [server.address]),
+        filters: Vec::new(),
+    };
+    let gateway = Running::start_over(setup, Rings::shared);
+    let mut client = TcpStream::connect(gateway.addresses[0]).expect("connects");
+    for _ in 0..3 {
+        let request = "GET /at/x HTTP/1.1\r\nHost: a\r\n\r\n";
+        let answered = ask_h1(&mut client, request);
+        assert!(answered.ends_with(&"z".repeat(CONTENT_BYTES)));
+    }
+    assert_eq!(RINGS.load(Ordering::Relaxed), 2, "one on each side");
 }
 
 const CONTENT_BYTES: usize = 50_000;

@@ -1,6 +1,7 @@
 //! A gateway behind listeners of several protocols.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use steppe_http::config::{
 };
 use steppe_http::filter::{FileError, FilterFactory, custom};
 use steppe_mem::Budget;
-use steppe_net::{BoundListener, ListenAddress, ServerAddress, bind};
+use steppe_net::{BoundListener, Io, ListenAddress, ServerAddress, Worker, bind};
 
 use crate::in_process::{self, InProcess};
 
@@ -44,6 +45,11 @@ pub fn servers(protocol: ProtocolName, addresses: impl IntoIterator<Item = Socke
 
 impl Running {
     pub fn start(setup: Setup) -> Self {
+        Self::start_over(setup, Worker::default_io)
+    }
+
+    /// The same, with other drivers below its sockets.
+    pub fn start_over(setup: Setup, io: fn() -> Rc<dyn Io>) -> Self {
         let any = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let bound: Vec<_> = setup
             .protocols
@@ -62,6 +68,7 @@ impl Running {
         let budget = Budget::new(64 << 20);
         let setup = in_process::Setup {
             codecs,
+            io,
             ..in_process::Setup::of(&budget, config, bound)
         };
         Self {

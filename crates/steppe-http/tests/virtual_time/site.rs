@@ -193,6 +193,7 @@ impl Site {
             index: 0,
             deadlines: Deadlines::default(),
             drain: drain.clone(),
+            io: Worker::default_io(),
         };
         let deadlines = worker.deadlines.clone();
         spawn_local(async move { deadlines.run().await });

@@ -17,7 +17,7 @@ use crate::address::ListenAddress;
 use crate::drain::Phase;
 use crate::limits::{ACCEPT_BATCH, ACCEPT_PAUSE, BACKLOG};
 use crate::listener::BoundListener;
-use crate::stream::{PeerAddress, Stream};
+use crate::stream::PeerAddress;
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -33,7 +33,7 @@ impl<S: ConnectionService> Acceptor<S> {
     /// Accepts until the listener drains and its queue is empty.
     pub(super) async fn run(self, bound: BoundListener) {
         let address = &self.address;
-        let socket = match bound.into_listener() {
+        let socket = match self.worker.io.listen(bound) {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::error!(%address, %error, "cannot listen");
@@ -59,8 +59,8 @@ impl<S: ConnectionService> Acceptor<S> {
             };
             let is_draining = admission.drain().is_draining();
             match accepted {
-                Ok((stream, peer)) => {
-                    self.accept(stream, peer);
+                Ok((transport, peer)) => {
+                    self.accept(transport, peer);
                     queued_max -= i32::from(is_draining);
                 }
                 Err(error) => {
@@ -77,8 +77,7 @@ impl<S: ConnectionService> Acceptor<S> {
     }
 
     /// Has a connection served, or refuses it.
-    fn accept(&self, stream: Stream, peer: PeerAddress) {
-        let mut transport = Transport::new(stream);
+    fn accept(&self, mut transport: Transport, peer: PeerAddress) {
         let mut session = match self.service.admit(peer, &transport) {
             Ok(session) => session,
             Err(reason) => {

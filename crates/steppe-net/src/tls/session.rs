@@ -442,6 +442,10 @@ impl Driver for Session {
         self.socket.is_starved()
     }
 
+    fn has_farewell(&self) -> bool {
+        true
+    }
+
     fn local_address(&self) -> Option<SocketAddr> {
         self.socket.local_address()
     }

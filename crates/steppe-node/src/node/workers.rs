@@ -7,7 +7,8 @@ use anyhow::Context;
 use steppe_mem::Budget;
 use steppe_mem::pool::Stock;
 use steppe_net::{
-    Drain, Drained, Heartbeat, Phase, WorkerPlan, WorkerServices, WorkerThread, spawn_worker,
+    Drain, Drained, Heartbeat, Phase, Worker, WorkerPlan, WorkerServices, WorkerThread,
+    spawn_worker,
 };
 use tokio::time::{Instant, sleep};
 
@@ -46,6 +47,7 @@ impl WorkerSet {
                     idle_bytes_max: usize::try_from(idle_bytes).unwrap_or(usize::MAX),
                 },
                 housekeeping: allocator::rest,
+                io: Worker::default_io,
             };
             let (services, report) = (services.clone(), report.clone());
             let worker = spawn_worker(plan, move |worker| async move {

@@ -219,6 +219,10 @@ impl Driver for Records {
         self.below.is_starved()
     }
 
+    fn has_farewell(&self) -> bool {
+        true
+    }
+
     fn local_address(&self) -> Option<SocketAddr> {
         self.below.local_address()
     }
