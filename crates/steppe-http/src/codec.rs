@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::gateway::Accepted;
+use crate::gateway::{Accepted, Endpoint};
 
 /// A protocol that clients speak.
 pub trait DownstreamCodec: fmt::Debug + Send + Sync {
@@ -36,4 +36,15 @@ pub trait DownstreamCodec: fmt::Debug + Send + Sync {
     fn alpn(&self) -> &'static [u8] {
         b""
     }
+}
+
+/// A protocol that clients speak in sessions that share a datagram socket, such as those of QUIC.
+pub trait DatagramCodec: fmt::Debug + Send + Sync {
+    /// Spawns a task on the calling worker that serves the sessions of `endpoint`.
+    ///
+    /// Each is [admitted](crate::gateway::SessionListener::admit), and its tasks run in the
+    /// [scope](crate::gateway::ClientContext::spawn) of its client. When the listener
+    /// [drains](crate::gateway::ListenerSettings::drain), the task admits no more; it ends with the last session, and
+    /// closes the socket then.
+    fn serve(&self, endpoint: Endpoint);
 }

@@ -17,6 +17,7 @@ mod labels;
 mod listener;
 mod redirect;
 mod replay;
+mod sessions;
 mod snapshot;
 mod tls;
 mod web;
@@ -45,6 +46,7 @@ use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams, Way};
 pub use client::{Accepted, ClientContext};
 pub use exchange::{Completed, End, Rejected, Request, reject, run};
 pub use listener::ListenerSettings;
+pub use sessions::{Endpoint, SessionListener};
 pub use tls::LoadedFiles;
 pub use worker::{Intake, serve};
 

@@ -19,6 +19,7 @@
 //!   - `acceptor.rs`: connections of a listener, as `steppe-net` accepts them
 //!   - `listener.rs`: settings and counts of a listener that its connections share
 //!   - `client.rs`: client connection, shared by its exchanges
+//!   - `sessions.rs`: sessions of a listener that are no byte streams
 //!   - `snapshot.rs`: configuration of a worker, and the worker's state across configurations
 //!   - `exchange.rs`: state machine of an exchange
 //!     - `beginning.rs`: routing

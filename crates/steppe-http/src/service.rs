@@ -186,11 +186,14 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
     ) -> Result<Box<dyn Prepared>, PrepareError> {
         let config = config.as_ref();
         for listener in &config.listeners {
-            let bound = sockets.bind(&SocketKey::stream(listener.address.clone()));
-            bound.map_err(|cause| PrepareError::Bind {
-                key: listener.keys.listen,
-                cause,
-            })?;
+            for kind in self.codecs.socket_kinds(&listener.protocols) {
+                let address = listener.address.clone();
+                let bound = sockets.bind(&SocketKey { address, kind });
+                bound.map_err(|cause| PrepareError::Bind {
+                    key: listener.keys.listen,
+                    cause,
+                })?;
+            }
         }
         let last = Arc::clone(&self.in_force().gateway);
         let files = last.load(config, clock::now());

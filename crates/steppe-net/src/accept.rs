@@ -26,4 +26,4 @@ pub use admission::{
 pub use listeners::{ListenerSet, RetiredListeners};
 pub use preamble::{HeaderLimits, Preamble, TlsPreamble};
 pub use refused::Refused;
-pub use service::{Accepted, ConnectionEnds, ConnectionService, Established};
+pub use service::{Accepted, ConnectionEnds, ConnectionService, Established, SessionService};

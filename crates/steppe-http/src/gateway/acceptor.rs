@@ -7,7 +7,7 @@ use std::sync::Arc;
 use steppe_mem::Holding;
 use steppe_net::accept::{
     self, Admission, Admitted, ConnectionService, Established, HeaderLimits, Preamble, Refused,
-    TlsPreamble,
+    SessionService, TlsPreamble,
 };
 use steppe_net::tls::HandshakeLimits;
 use steppe_net::{PeerAddress, Transport};
@@ -61,12 +61,14 @@ impl AsMut<Admitted> for Session {
     }
 }
 
-impl ConnectionService for Acceptor {
-    type Session = Session;
-
+impl SessionService for Acceptor {
     fn admission(&self) -> &Admission {
         &self.listener.admission
     }
+}
+
+impl ConnectionService for Acceptor {
+    type Session = Session;
 
     fn admit(&self, peer: PeerAddress, transport: &Transport) -> Result<Session, Refused> {
         let counting = match &self.listener.settings().tls {

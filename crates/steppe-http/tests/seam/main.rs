@@ -1,7 +1,7 @@
 //! The proof of the seam: protocols and filters that the crate does not know.
 //!
 //! `line` is a codec of one exchange a line, `multiplexed` one whose connections are
-//! shared by exchanges. Both drive accept, route, exchange and upstream through
+//! shared by exchanges, `sessions` one that has no connections. Both drive accept, route, exchange and upstream through
 //! public traits alone; so do the filters.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
@@ -17,6 +17,7 @@ mod in_process;
 mod line;
 mod multiplexed;
 mod peers;
+mod sessions;
 
 use std::net::TcpStream;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use tokio::task::{JoinHandle, spawn_local};
 
 use super::acceptor::Acceptor;
 use super::admission::{Admission, OpenSessions};
-use super::service::ConnectionService;
+use super::service::{ConnectionService, SessionService};
 use crate::address::SocketKey;
 use crate::drain::Phase;
 use crate::listener::BoundListener;
@@ -35,11 +35,30 @@ pub struct RetiredListeners<S> {
 struct OpenListener<S> {
     key: SocketKey,
     service: Rc<S>,
-    /// `None`: its sessions come by other means than connections.
+    /// `None`: it accepts no connections.
     accepting: Option<JoinHandle<()>>,
 }
 
 impl<S: ConnectionService> ListenerSet<S> {
+    /// Accepts connections from `bound`, for the service that `service` makes with the listener's admission.
+    pub fn open(
+        &mut self,
+        key: SocketKey,
+        bound: BoundListener,
+        service: impl FnOnce(Admission) -> S,
+    ) {
+        let acceptor = Acceptor {
+            worker: Rc::clone(&self.worker),
+            address: key.address.clone(),
+            service: self.add(key, service),
+        };
+        let accepting = spawn_local(acceptor.run(bound));
+        let added = self.listeners.last_mut().expect("it was added");
+        added.accepting = Some(accepting);
+    }
+}
+
+impl<S: SessionService> ListenerSet<S> {
     /// No listeners yet, on `worker`.
     #[must_use]
     pub fn new(worker: &Rc<Worker>) -> Self {
@@ -51,24 +70,27 @@ impl<S: ConnectionService> ListenerSet<S> {
         }
     }
 
-    /// Accepts connections from `bound`, for the service that `service` makes with the listener's admission.
-    pub fn open(
-        &mut self,
-        key: SocketKey,
-        bound: BoundListener,
-        service: impl FnOnce(Admission) -> S,
-    ) {
-        let service = Rc::new(service(Admission::new(&self.turns, &self.open)));
-        let acceptor = Acceptor {
+    /// No listeners yet, whose sessions are drained with those of this set.
+    #[must_use]
+    pub fn beside<T>(&self) -> ListenerSet<T> {
+        ListenerSet {
             worker: Rc::clone(&self.worker),
-            address: key.address.clone(),
-            service: Rc::clone(&service),
-        };
+            turns: Rc::clone(&self.turns),
+            open: Rc::clone(&self.open),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// Adds a listener whose sessions come by other means than connections that are accepted here. It is retired as any
+    /// other.
+    pub fn add(&mut self, key: SocketKey, service: impl FnOnce(Admission) -> S) -> Rc<S> {
+        let service = Rc::new(service(Admission::new(&self.turns, &self.open)));
         self.listeners.push(OpenListener {
             key,
-            service,
-            accepting: Some(spawn_local(acceptor.run(bound))),
+            service: Rc::clone(&service),
+            accepting: None,
         });
+        service
     }
 
     /// Keeps the listeners for which `stays` returns true, after it has them follow a new configuration.
@@ -104,7 +126,7 @@ impl<S: ConnectionService> ListenerSet<S> {
     }
 }
 
-impl<S: ConnectionService> RetiredListeners<S> {
+impl<S: SessionService> RetiredListeners<S> {
     /// Has the sessions of these listeners drain, and waits until their sockets are closed. Sessions of all listeners
     /// are woken, to follow what is asked of them now.
     pub async fn close(self) {

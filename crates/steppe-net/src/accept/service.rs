@@ -13,7 +13,13 @@ use crate::stream::PeerAddress;
 use crate::tls::{Agreed, ListenerTls};
 use crate::transport::Transport;
 
-/// A service as one of its listeners on one worker.
+/// A service as one of its listeners on one worker, whatever its sessions are.
+pub trait SessionService {
+    /// The admission that [`ListenerSet`](super::ListenerSet) gave it.
+    fn admission(&self) -> &Admission;
+}
+
+/// A service whose sessions are connections that are accepted.
 ///
 /// For each connection that is accepted:
 ///
@@ -25,12 +31,9 @@ use crate::transport::Transport;
 ///    connection.
 /// 5. [`serve`](Self::serve) takes the connection over; or [`refused`](Self::refused) is told why it was closed, at
 ///    whichever step that was.
-pub trait ConnectionService: 'static {
+pub trait ConnectionService: SessionService + 'static {
     /// An admitted connection with what the service counts of it, until it is dropped.
     type Session: AsMut<Admitted>;
-
-    /// The admission that [`ListenerSet::open`](super::ListenerSet::open) gave the service.
-    fn admission(&self) -> &Admission;
 
     /// Admits a connection.
     ///

@@ -70,12 +70,14 @@ impl State {
     }
 }
 
-impl ConnectionService for Toy {
-    type Session = ToySession;
-
+impl SessionService for Toy {
     fn admission(&self) -> &Admission {
         &self.admission
     }
+}
+
+impl ConnectionService for Toy {
+    type Session = ToySession;
 
     fn admit(&self, peer: PeerAddress, _: &Transport) -> Result<ToySession, Refused> {
         let client = ClientAddress::Shared(peer.ip());
