@@ -48,7 +48,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_net::tls::Turns;
+use steppe_net::tls::HandshakeScheduler;
 use steppe_net::{BoundSockets, Drained, ListenAddress, Phase, SocketKind, Worker};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, spawn_local};
@@ -131,7 +131,7 @@ struct Serving {
     tasks: [AbortHandle; 2],
     worker: Rc<Worker>,
     /// Whose turn it is among handshakes.
-    turns: Rc<Turns>,
+    turns: Rc<HandshakeScheduler>,
     /// Others of the process find it.
     _here: in_process::Installed,
 }

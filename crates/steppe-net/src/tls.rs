@@ -31,7 +31,9 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 pub use accept::{Accepting, HandshakeError};
 pub use agreed::{Agreed, ClientCertificate};
 pub use client::{ConnectError, ConnectErrorKind, ServerTls};
-pub use handshakes::{Evicted, HandshakeLimits, Handshakes, InProgress, NotBegun, Turns};
+pub use handshakes::{
+    Evicted, HandshakeLimits, HandshakeScheduler, Handshakes, InProgress, NotBegun,
+};
 pub use load::{LoadError, read};
 pub use outdated::Outdated;
 pub use reread::keep_current;

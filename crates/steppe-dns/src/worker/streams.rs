@@ -15,7 +15,9 @@ use steppe_mem::limits::HOLDER_BYTES;
 use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
 use steppe_net::limits::ACCEPT_PAUSE;
 use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
-use steppe_net::tls::{Accepting, HandshakeError, HandshakeLimits, Handshakes, ListenerTls, Turns};
+use steppe_net::tls::{
+    Accepting, HandshakeError, HandshakeLimits, HandshakeScheduler, Handshakes, ListenerTls,
+};
 use steppe_net::{Deadline, Listener, PeerAddress, Stream, Transport, Worker};
 
 use super::client_stream::ClientStream;
@@ -88,7 +90,7 @@ impl StreamListener {
         address: SocketAddr,
         listener: Listener,
         worker: &Rc<Worker>,
-        (turns, settings): (&Rc<Turns>, StreamSettings),
+        (turns, settings): (&Rc<HandshakeScheduler>, StreamSettings),
     ) -> Rc<Self> {
         Rc::new(Self {
             address,

@@ -20,7 +20,7 @@ use std::time::Duration;
 use steppe_http::config::ListenerTls;
 use steppe_mem::alloc::Counted;
 use steppe_net::tls::config::{
-    CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion,
+    CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, RevocationPolicy,
 };
 use steppe_testkit::{Authority, Leaf, Peer, RawOrigin, Scratch, TlsClient};
 
@@ -122,8 +122,8 @@ fn sessions_and_handshakes_are_charged_with_what_they_take() {
     let trust = ClientTrust {
         ca,
         crls: Vec::new(),
-        expired_crl: Doubt::Refuse,
-        unknown_status: Doubt::Refuse,
+        expired_crl: RevocationPolicy::Refuse,
+        unknown_status: RevocationPolicy::Refuse,
     };
     for (version, client) in [("1.3", TlsClient::new()), ("1.2", TlsClient::of_1_2())] {
         let asked = ClientAuth::Optional(trust.clone());

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::refused::Refused;
 use crate::drain::Drain;
-use crate::tls::{Handshakes, Turns};
+use crate::tls::{HandshakeScheduler, Handshakes};
 
 /// Sessions of one listener, on all workers.
 #[derive(Debug, Default)]
@@ -114,10 +114,10 @@ impl SessionLimit {
 }
 
 impl Admission {
-    pub(super) fn new(turns: &Rc<Turns>, open: &Rc<OpenSessions>) -> Self {
+    pub(super) fn new(scheduler: &Rc<HandshakeScheduler>, open: &Rc<OpenSessions>) -> Self {
         Self {
             drain: Drain::default(),
-            handshakes: Handshakes::new(Rc::clone(turns)),
+            handshakes: Handshakes::new(Rc::clone(scheduler)),
             open: Rc::clone(open),
         }
     }

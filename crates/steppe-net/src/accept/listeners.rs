@@ -11,14 +11,14 @@ use crate::address::SocketKey;
 use crate::drain::Phase;
 use crate::listener::BoundListener;
 use crate::service::Drained;
-use crate::tls::Turns;
+use crate::tls::HandshakeScheduler;
 use crate::worker::Worker;
 
 /// Listeners of a service on one worker, by their sockets' keys.
 #[derive(Debug)]
 pub struct ListenerSet<S> {
     worker: Rc<Worker>,
-    turns: Rc<Turns>,
+    scheduler: Rc<HandshakeScheduler>,
     open: Rc<OpenSessions>,
     listeners: Vec<OpenListener<S>>,
 }
@@ -64,7 +64,7 @@ impl<S: SessionService> ListenerSet<S> {
     pub fn new(worker: &Rc<Worker>) -> Self {
         Self {
             worker: Rc::clone(worker),
-            turns: Rc::default(),
+            scheduler: Rc::default(),
             open: Rc::default(),
             listeners: Vec::new(),
         }
@@ -75,7 +75,7 @@ impl<S: SessionService> ListenerSet<S> {
     pub fn beside<T>(&self) -> ListenerSet<T> {
         ListenerSet {
             worker: Rc::clone(&self.worker),
-            turns: Rc::clone(&self.turns),
+            scheduler: Rc::clone(&self.scheduler),
             open: Rc::clone(&self.open),
             listeners: Vec::new(),
         }
@@ -84,7 +84,7 @@ impl<S: SessionService> ListenerSet<S> {
     /// Adds a listener whose sessions come by other means than connections that are accepted here. It is retired as any
     /// other.
     pub fn add(&mut self, key: SocketKey, service: impl FnOnce(Admission) -> S) -> Rc<S> {
-        let service = Rc::new(service(Admission::new(&self.turns, &self.open)));
+        let service = Rc::new(service(Admission::new(&self.scheduler, &self.open)));
         self.listeners.push(OpenListener {
             key,
             service: Rc::clone(&service),

@@ -15,7 +15,8 @@ use steppe_config::typed::{Fields, Node, Typed};
 
 use super::forms::{PIN, SERVER_NAME};
 use crate::tls::config::{
-    CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
+    CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, RevocationPolicy,
+    ServerTrust,
 };
 
 /// Certificate of a listener.
@@ -100,19 +101,21 @@ static AUTHS: Choices<Option<WithTrust>> = Choices::of(&[
     ("required", Some(ClientAuth::Required)),
 ]);
 
-static DOUBTS: Choices<Doubt> =
-    Choices::of(&[("refuse", Doubt::Refuse), ("accept", Doubt::Accept)]);
+static POLICIES: Choices<RevocationPolicy> = Choices::of(&[
+    ("refuse", RevocationPolicy::Refuse),
+    ("accept", RevocationPolicy::Accept),
+]);
 
-static CRL_EXPIRED: Key<Doubt> = key(
+static CRL_EXPIRED: Key<RevocationPolicy> = key(
     "crl_expired",
-    choice(&DOUBTS),
+    choice(&POLICIES),
     "Treatment of clients whose authority's revocation list is past its next update.",
 )
 .or(Absent::Text("refuse"));
 
-static CRL_UNKNOWN: Key<Doubt> = key(
+static CRL_UNKNOWN: Key<RevocationPolicy> = key(
     "crl_unknown",
-    choice(&DOUBTS),
+    choice(&POLICIES),
     "Treatment of clients whose authority has no revocation list in `client_crl`.",
 )
 .or(Absent::Text("refuse"));
@@ -220,10 +223,10 @@ pub fn check_listener(tls: &Fields, mistakes: &mut Mistakes) {
         }
         return;
     }
-    for doubt in [&CRL_EXPIRED, &CRL_UNKNOWN] {
-        let is_set = tls.get(doubt) == Some(Doubt::Accept);
-        if let Some(at) = tls.place_of(doubt).filter(|_| is_set) {
-            let name = doubt.spec.name;
+    for policy in [&CRL_EXPIRED, &CRL_UNKNOWN] {
+        let is_set = tls.get(policy) == Some(RevocationPolicy::Accept);
+        if let Some(at) = tls.place_of(policy).filter(|_| is_set) {
+            let name = policy.spec.name;
             mistakes.push(
                 Mistake::new(at, format!("`{name}` has no effect without `client_crl`"))
                     .label("there are no revocation lists")

@@ -57,14 +57,14 @@ pub struct ClientTrust {
     /// PEM or DER: revocation lists (RFC 5280 §5). Empty: nothing is revoked.
     pub crls: Vec<PathBuf>,
     /// What becomes of clients whose authority's list is past its next update.
-    pub expired_crl: Doubt,
+    pub expired_crl: RevocationPolicy,
     /// What becomes of clients for whose authority there is no list, where there are any.
-    pub unknown_status: Doubt,
+    pub unknown_status: RevocationPolicy,
 }
 
 /// What becomes of a client whose status nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Doubt {
+pub enum RevocationPolicy {
     /// Its handshake fails.
     #[default]
     Refuse,

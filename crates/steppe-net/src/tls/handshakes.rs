@@ -34,12 +34,12 @@ struct Inner {
     crowd: RefCell<Crowd>,
     /// A task looks for those that have stalled.
     is_looked_after: Cell<bool>,
-    turns: Rc<Turns>,
+    scheduler: Rc<HandshakeScheduler>,
 }
 
-/// The turns of all handshakes of a worker, one step after the other.
+/// The scheduler of all handshakes of a worker, one step after the other.
 #[derive(Debug)]
-pub struct Turns(Semaphore);
+pub struct HandshakeScheduler(Semaphore);
 
 /// A handshake, in progress or waiting for others to end.
 #[derive(Debug)]
@@ -48,20 +48,20 @@ pub struct InProgress {
     handshakes: Handshakes,
 }
 
-impl Default for Turns {
+impl Default for HandshakeScheduler {
     fn default() -> Self {
         Self(Semaphore::new(1))
     }
 }
 
 impl Handshakes {
-    /// None yet, of those that take `turns`.
+    /// None yet, of those that take `scheduler`.
     #[must_use]
-    pub fn new(turns: Rc<Turns>) -> Self {
+    pub fn new(scheduler: Rc<HandshakeScheduler>) -> Self {
         Self(Rc::new(Inner {
             crowd: RefCell::new(Crowd::new()),
             is_looked_after: Cell::new(false),
-            turns,
+            scheduler,
         }))
     }
 
@@ -170,7 +170,7 @@ impl InProgress {
     #[expect(clippy::disallowed_methods, reason = "a step is progress")]
     pub async fn step<T>(&self, step: impl FnOnce() -> T) -> Result<T, Evicted> {
         let waiting = WaitingForTurn::new(self);
-        let mut turn = pin!(self.handshakes.0.turns.0.acquire());
+        let mut turn = pin!(self.handshakes.0.scheduler.0.acquire());
         let turn = self.unless_evicted(|cx| turn.as_mut().poll(cx)).await?;
         drop(waiting);
         if self.entry.is_evicted() {

@@ -23,26 +23,26 @@ use crate::limits::TLS_REREAD_EVERY;
     reason = "the one task of a listener that looks at its files"
 )]
 pub async fn keep_current(tls: Arc<ListenerTls>) {
-    let mut told = Told::of(&tls);
+    let mut last = LastLogged::of(&tls);
     loop {
         sleep(TLS_REREAD_EVERY).await;
         let looking = Arc::clone(&tls);
         let looked = spawn_blocking(move || looking.reread(clock::now()));
         // There is no outcome where the runtime ends.
         let Ok(outcome) = looked.await else { return };
-        told.tell(tls.listener(), outcome);
-        told.warn_of_outdated(&tls);
+        last.log(tls.listener(), outcome);
+        last.warn_of_outdated(&tls);
     }
 }
 
 /// The last that the log was told.
 #[derive(Debug, Default)]
-struct Told {
+struct LastLogged {
     error: Option<String>,
     outdated: Vec<Outdated>,
 }
 
-impl Told {
+impl LastLogged {
     /// As [`ListenerTls::load`] has said it.
     fn of(tls: &ListenerTls) -> Self {
         Self {
@@ -54,13 +54,13 @@ impl Told {
     /// Warns once of each certificate that clients refuse by its dates: one that has come, or whose time is over.
     fn warn_of_outdated(&mut self, tls: &ListenerTls) {
         let outdated = tls.outdated();
-        let untold = outdated.iter().filter(|each| !self.outdated.contains(each));
-        untold.for_each(|each| each.warn(tls.listener()));
+        let unlogged = outdated.iter().filter(|each| !self.outdated.contains(each));
+        unlogged.for_each(|each| each.warn(tls.listener()));
         self.outdated = outdated;
     }
 
     /// Logs a change, and each error once for as long as it lasts.
-    fn tell(&mut self, listener: &str, outcome: Reread) {
+    fn log(&mut self, listener: &str, outcome: Reread) {
         match outcome {
             Reread::Unchanged => self.error = None,
             Reread::Changed(files) => {

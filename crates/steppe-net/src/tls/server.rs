@@ -16,7 +16,7 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 
-use super::config::{ClientAuth, ClientTrust, Doubt, ListenerConfig};
+use super::config::{ClientAuth, ClientTrust, ListenerConfig, RevocationPolicy};
 use super::identity::{Identities, Identity};
 use super::load::{self, LoadError};
 use super::outdated::Outdated;
@@ -304,15 +304,16 @@ fn verifier(
         parts.extend(read.iter().map(|list| list.as_ref().to_vec()));
         lists.extend(read);
     }
-    let doubts = [expired_crl, unknown_status].map(|doubt| u8::from(*doubt == Doubt::Accept));
-    parts.push(doubts.to_vec());
+    let policies =
+        [expired_crl, unknown_status].map(|policy| u8::from(*policy == RevocationPolicy::Accept));
+    parts.push(policies.to_vec());
     let mut builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider());
     if !lists.is_empty() {
         builder = builder.with_crls(lists);
-        if *expired_crl == Doubt::Refuse {
+        if *expired_crl == RevocationPolicy::Refuse {
             builder = builder.enforce_revocation_expiration();
         }
-        if *unknown_status == Doubt::Accept {
+        if *unknown_status == RevocationPolicy::Accept {
             builder = builder.allow_unknown_revocation_status();
         }
     }

@@ -21,7 +21,8 @@ use steppe_mem::{Budget, Buffer};
 use tokio::net::UnixStream;
 
 use super::config::{
-    CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
+    CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, RevocationPolicy,
+    ServerTrust,
 };
 use super::*;
 use crate::deadline::Deadlines;
@@ -121,8 +122,8 @@ impl Authority {
         ClientTrust {
             ca: self.ca(),
             crls: Vec::new(),
-            expired_crl: Doubt::Refuse,
-            unknown_status: Doubt::Refuse,
+            expired_crl: RevocationPolicy::Refuse,
+            unknown_status: RevocationPolicy::Refuse,
         }
     }
 }

@@ -8,7 +8,8 @@ use anyhow::Context;
 use clap::Args;
 use steppe_net::tls::ListenerTls;
 use steppe_net::tls::config::{
-    CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
+    CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, RevocationPolicy,
+    ServerTrust,
 };
 use steppe_plane::{ALPN, TargetTls};
 
@@ -70,8 +71,8 @@ impl Tls {
             Some(ca) => ClientAuth::Required(ClientTrust {
                 ca: ca.clone(),
                 crls: Vec::new(),
-                expired_crl: Doubt::default(),
-                unknown_status: Doubt::default(),
+                expired_crl: RevocationPolicy::default(),
+                unknown_status: RevocationPolicy::default(),
             }),
         };
         let config = ListenerConfig {

@@ -12,7 +12,8 @@ use steppe_http::config::{
 };
 use steppe_net::ListenAddress;
 use steppe_net::tls::config::{
-    CertificateFiles, ClientAuth, ClientTrust, Doubt, ListenerConfig, MinVersion, ServerTrust,
+    CertificateFiles, ClientAuth, ClientTrust, ListenerConfig, MinVersion, RevocationPolicy,
+    ServerTrust,
 };
 use steppe_node::config::{
     self, Amendments, Config, DEFAULT, DEFAULT_NAME, Drawing, MemoryBudget, Workers,
@@ -241,8 +242,8 @@ fn every_key_of_tls_with_clients_arrives() {
         client: ClientAuth::Optional(ClientTrust {
             ca: "/etc/steppe/tls/clients.crt".into(),
             crls: vec!["/etc/steppe/tls/clients.crl".into()],
-            expired_crl: Doubt::Accept,
-            unknown_status: Doubt::Accept,
+            expired_crl: RevocationPolicy::Accept,
+            unknown_status: RevocationPolicy::Accept,
         }),
         ticket_keys: Some("/etc/steppe/tls/tickets".into()),
         alpn: vec![HTTP_1_1.to_vec()],
@@ -285,8 +286,8 @@ fn every_key_of_listeners_of_the_forwarder_arrives() {
         client: ClientAuth::Required(ClientTrust {
             ca: "/etc/steppe/tls/clients.crt".into(),
             crls: vec!["/etc/steppe/tls/clients.crl".into()],
-            expired_crl: Doubt::Accept,
-            unknown_status: Doubt::Accept,
+            expired_crl: RevocationPolicy::Accept,
+            unknown_status: RevocationPolicy::Accept,
         }),
         ticket_keys: Some("/etc/steppe/tls/tickets".into()),
         alpn: vec![b"dot".to_vec()],
@@ -384,8 +385,8 @@ fn tls_of_a_listener_has_defaults() {
     let trust = ClientTrust {
         ca: "ca".into(),
         crls: Vec::new(),
-        expired_crl: Doubt::Refuse,
-        unknown_status: Doubt::Refuse,
+        expired_crl: RevocationPolicy::Refuse,
+        unknown_status: RevocationPolicy::Refuse,
     };
     assert_eq!(tls.session.client, ClientAuth::Required(trust));
 }
@@ -528,8 +529,8 @@ fn every_key_of_the_plane_arrives() {
                 client: ClientAuth::Required(ClientTrust {
                     ca: "/etc/steppe/tls/clients.crt".into(),
                     crls: vec!["/etc/steppe/tls/clients.crl".into()],
-                    expired_crl: Doubt::Accept,
-                    unknown_status: Doubt::Accept,
+                    expired_crl: RevocationPolicy::Accept,
+                    unknown_status: RevocationPolicy::Accept,
                 }),
                 ticket_keys: Some("/etc/steppe/tls/tickets".into()),
                 alpn: vec![b"steppe-plane".to_vec()],
