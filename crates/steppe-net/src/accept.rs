@@ -5,7 +5,7 @@
 //! them, retires those that a new configuration has not, and drains all. Sessions that are no byte streams, such as
 //! those of QUIC, take the same [`Admission`]: they count, and are drained and retired, as connections are.
 //!
-//! Invariant: a session is charged and counted until its [`Admitted`] is dropped, whoever serves it.
+//! Invariant: a session is charged and counted until its [`Admitted`] is dropped, whichever service serves it.
 //!
 //! Non-goals: metrics, and what is spoken.
 

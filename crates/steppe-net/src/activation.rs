@@ -30,7 +30,7 @@ pub struct Inherited(Arc<[InheritedSocket]>);
 
 #[derive(Debug)]
 struct InheritedSocket {
-    /// Its name in the manager's configuration, for people.
+    /// Name in the manager's configuration, for logs.
     name: String,
     socket: Socket,
     /// `None` if it is not a listening stream socket.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Where to listen. `[::]:PORT` is dual stack.
+/// An address to listen on. `[::]:PORT` is dual stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
     /// TCP on IPv4 or IPv6.
@@ -25,9 +25,9 @@ pub enum SocketKind {
 /// The key by which a service asks for a socket: as configured, so port 0 stays 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SocketKey {
-    /// Where it is bound.
+    /// Address of the socket.
     pub address: ListenAddress,
-    /// Its transport.
+    /// Stream or datagrams.
     pub kind: SocketKind,
 }
 

@@ -3,7 +3,7 @@
 //! The kernel picks the socket by a hash of both addresses and ports, so that the
 //! datagrams of one client arrive at one worker.
 //!
-//! None of them sends fragments: what is longer than the path takes is an error.
+//! None of them sends fragments: a datagram above the path's MTU is an error.
 
 mod batch;
 
@@ -34,7 +34,7 @@ pub fn bind_datagram(address: SocketAddr, workers: usize) -> Result<Vec<BoundDat
     bound.map_err(|source| BindError::of(&ListenAddress::Tcp(address), source))
 }
 
-/// As [`probe`](crate::probe), for datagrams.
+/// Checks that `address` could be bound now for datagrams, as [`probe`](crate::probe) does.
 pub(crate) fn probe_datagram(address: SocketAddr) -> Result<(), BindError> {
     let probed = udp_socket(address, Sharing::Alone).map(drop);
     probed.map_err(|source| BindError::of(&ListenAddress::Tcp(address), source))
@@ -57,7 +57,7 @@ fn bind_shared(address: SocketAddr, workers: usize) -> io::Result<Vec<BoundDatag
         .collect())
 }
 
-/// Whether further sockets may be bound to the address.
+/// Permission for other sockets to bind the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Alone,
@@ -84,8 +84,8 @@ fn udp_socket(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket of its own for one peer, at a port that the kernel draws: it takes datagrams of nobody
-/// else. `receive_bytes` is the room for what waits to be read (`SO_RCVBUF`).
+/// Opens a socket for one peer, at a port that the kernel draws: it receives datagrams of that peer
+/// alone. `receive_bytes` is the room for unread datagrams (`SO_RCVBUF`).
 ///
 /// Must be called within the runtime of a worker.
 ///
@@ -111,13 +111,13 @@ pub fn connect_datagram(peer: SocketAddr, receive_bytes: usize) -> io::Result<Ud
 /// only later that a new socket has room.
 ///
 /// # Errors
-/// The system's; also what the network said of an earlier datagram.
+/// The system's errors; also those that the network reported for an earlier datagram.
 pub fn send_connected(socket: &UdpSocket, bytes: &[u8]) -> io::Result<()> {
     SockRef::from(socket).send(bytes).map(drop)
 }
 
 impl BoundDatagram {
-    /// Its address, with the port that the system chose for port 0.
+    /// The bound address, with the port that the system chose for port 0.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -36,10 +36,10 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     at: Cell<Option<Instant>>,
-    /// A sweep found that it has passed, and it was not reset since.
+    /// True once a sweep found that it has passed, until it is reset.
     is_late: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// Its index in the table.
+    /// Index in the table.
     index: Cell<usize>,
 }
 

@@ -45,7 +45,7 @@ impl Drain {
         });
     }
 
-    /// Whether the node has stopped accepting. One atomic load, for hot paths.
+    /// True once the node has stopped accepting. One atomic load, for hot paths.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)

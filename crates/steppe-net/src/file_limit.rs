@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::limits::DESCRIPTORS_KEPT;
 
-/// How many descriptors the process may open.
+/// The number of descriptors that the process may open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimit {
     /// The limit in force.

@@ -51,7 +51,7 @@ enum Lookup {
     Blocking,
 }
 
-/// What a path resolved to.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Opened {
     /// A regular file.
@@ -66,7 +66,7 @@ pub enum Opened {
 #[derive(Debug)]
 pub struct File {
     handle: OwnedFd,
-    /// Its metadata when it was opened.
+    /// Metadata when it was opened.
     pub status: FileStatus,
     mode: ReadMode,
 }
@@ -86,18 +86,18 @@ pub struct FolderContents {
 /// A file or folder in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its name there.
+    /// Name in that folder.
     pub name: &'a [u8],
-    /// Else it is a regular file.
+    /// False for a regular file.
     pub is_folder: bool,
-    /// Its metadata, or that of what a link leads to.
+    /// Metadata; of a link, that of its target.
     pub status: FileStatus,
 }
 
 /// A file's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStatus {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
     /// Modification time in nanoseconds since 1970; earlier times count as 0.
     pub modified_ns: u64,
@@ -105,7 +105,7 @@ pub struct FileStatus {
     pub inode: u64,
 }
 
-/// How a file is read.
+/// The way to read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReadMode {
     /// On the worker with `RWF_NOWAIT`, which fails rather than block.
@@ -233,7 +233,7 @@ impl Root {
 }
 
 impl FolderContents {
-    /// Its path below the folder that is served.
+    /// The folder's path below the one that is served.
     #[must_use]
     pub fn path(&self) -> &CStr {
         &self.path
@@ -368,7 +368,7 @@ impl File {
         })
     }
 
-    /// How to read from a file system without `RWF_NOWAIT`: network and stacked file systems,
+    /// The way to read from a file system without `RWF_NOWAIT`: network and stacked file systems,
     /// and tmpfs of older kernels.
     fn mode_without_flag(&self) -> ReadMode {
         let system = rustix::fs::fstatfs(&self.handle).map(|system| system.f_type);

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Bytes of a Unix socket's path: `sockaddr_un` has 108, one of them a NUL.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// Bytes of a host name (RFC 1035 §2.3.4), and of one label of it.
+/// Bytes of a host name (RFC 1035 §2.3.4).
 pub const HOST_NAME_BYTES_MAX: usize = 253;
-/// See [`HOST_NAME_BYTES_MAX`].
+/// Bytes of one label of a host name (RFC 1035 §2.3.4).
 pub const HOST_LABEL_BYTES_MAX: usize = 63;
 
 /// Bytes of a subject and of an alternative name that a certificate must have. A SPIFFE ID has up to 2,048,
@@ -47,7 +47,7 @@ pub const NAME_TTL_MAX: Duration = Duration::from_secs(300);
 /// Delay before a failed lookup is retried; the last addresses stay in use.
 pub const NAME_RETRY: Duration = Duration::from_secs(2);
 
-/// Between two warnings of a name whose lookups go on to fail for one reason.
+/// Interval of warnings for a name whose lookups go on to fail for one reason.
 pub const NAME_WARNING_PAUSE: Duration = Duration::from_secs(60);
 
 /// Addresses used of one name; further ones are ignored with a warning.
@@ -56,7 +56,7 @@ pub const NAME_ADDRESSES_MAX: usize = 64;
 /// Descriptors reserved for everything but connections: listeners, logs, admin, epoll.
 pub const DESCRIPTORS_KEPT: u64 = 128;
 
-/// How long a folder's descriptor is cached before the folder is opened again:
+/// Time for which a folder's descriptor is cached before the folder is opened again:
 /// after a folder was replaced, the old one is served for at most this long.
 pub const FOLDER_KEPT: Duration = Duration::from_secs(1);
 
@@ -77,7 +77,7 @@ pub const DISK_TASKS_MAX: usize = 4096;
 /// more than this queues only for a worker that is stuck.
 pub const CHANGES_MAX: usize = 4;
 
-/// A worker that takes longer to change its configuration is stuck, and is named.
+/// Time after which a worker that changes its configuration is stuck, and is named in the log.
 /// A change closes listeners, which accept what is queued first: no wait for peers.
 pub const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -99,33 +99,33 @@ pub const CLIENT_HELLO_BYTES_MAX: usize = 16 << 10;
 /// queue. More stay there.
 pub const HANDSHAKES_WAITING_MAX: usize = 4096;
 
-/// What a ClientHello may take on the wire: as much again for headers of small records.
+/// A ClientHello with the headers of its records: as much again, for small records.
 pub const HELLO_RECORDS_BYTES_MAX: usize = 2 * CLIENT_HELLO_BYTES_MAX;
 
 /// The first read of a handshake: most flights fit.
 pub const HELLO_READ_BYTES: usize = 4 << 10;
 
-/// What a client may send after its ClientHello until it is established: 32 KiB of
+/// Bytes of a client from its ClientHello until it is established: 32 KiB of
 /// certificates, a second ClientHello after a HelloRetryRequest, and the rest.
 pub const CLIENT_FLIGHT_BYTES_MAX: usize = 40 << 10;
 
-/// What a server may send until it is established: as rustls bounds its messages.
+/// Bytes of a server until the session is established, as rustls bounds its messages.
 pub const SERVER_FLIGHT_BYTES_MAX: usize = 128 << 10;
 
-/// What rustls holds of an established session: keys, states, names, and the 4 KiB that
+/// Memory of rustls for an established session: keys, states, names, and the 4 KiB that
 /// it reads into and keeps.
 pub const TLS_SESSION_BYTES: usize = 8 << 10;
 
-/// What rustls takes beyond that while a handshake waits for its peer: key schedules,
-/// the transcript's digest. What is larger lives within one step, of which a worker
+/// Memory of rustls beyond that while a handshake waits for its peer: key schedules,
+/// the transcript's digest. Larger allocations live within one step, of which a worker
 /// does one at a time.
 pub const TLS_HANDSHAKE_BYTES: usize = 16 << 10;
 
-/// Of a message that is not whole yet, rustls holds so much within what a session and a handshake are charged; what
-/// it holds beyond is charged as it grows.
+/// Memory of rustls for an incomplete message within the charge of a session and a handshake. Memory beyond it is
+/// charged as it grows.
 pub const TLS_MESSAGE_BYTES: usize = 1 << 10;
 
-/// While an account has more room than this, whoever reads from a peer uses large buffers.
+/// Room of an account above which reads from peers use large buffers.
 pub const ROOMY_BYTES: u64 = 16 << 20;
 
 /// The first read of ciphertext where little came last: requests are small.
@@ -137,11 +137,11 @@ pub const RECORD_READ_BYTES_MAX: usize = 64 << 10;
 /// Content that is sealed at once: four records go out with one system call.
 pub const SEALED_BYTES_MAX: usize = 64 << 10;
 
-/// Between two looks at a listener's files. A look costs a system call a file; whoever replaces a
-/// certificate waits no longer than this for new connections to see it.
+/// Interval of looks at a listener's files. A look costs a system call a file; a replaced certificate is shown to
+/// new connections after this time at most.
 pub const TLS_REREAD_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a session can be resumed. Its secret opens tickets for as long.
+/// Time for which a session can be resumed. Its secret opens tickets for as long.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 /// A ticket. A client's chain is in it; larger ones are not made, and the session is
@@ -155,6 +155,6 @@ pub const TICKET_SECRETS_MAX: usize = 16;
 /// (§2.1), its terminating zero included.
 pub const PROXY_V1_BYTES_MAX: usize = 107;
 
-/// The same of version 2. §2.2 asks for 536 at least; the rest is for extensions, such as a
-/// certificate's subject, which are skipped.
+/// Bytes of a header of the PROXY protocol, version 2. §2.2 asks for 536 at least; the rest is for
+/// extensions, such as a certificate's subject, which are skipped.
 pub const PROXY_V2_BYTES_MAX: usize = 2 << 10;

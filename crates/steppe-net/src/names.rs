@@ -25,11 +25,11 @@ use crate::stream::PeerAddress;
 pub struct Resolved {
     /// IPv4 and IPv6; a lookup may succeed without any.
     pub addresses: Vec<IpAddr>,
-    /// How long they may be used.
+    /// Time for which the addresses may be used.
     pub ttl: Duration,
 }
 
-/// Why a name has no addresses, for logs.
+/// A failed lookup, for logs.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot resolve {host}: {reason}")]
 pub struct NameError {
@@ -86,7 +86,7 @@ impl SystemResolver {
     /// Reads the system's settings.
     ///
     /// # Errors
-    /// When they can't be read.
+    /// The settings can't be read.
     pub fn new() -> Result<Self, NameError> {
         let failed = |error: hickory_resolver::net::NetError| NameError {
             host: "/etc/resolv.conf".to_owned(),

@@ -1,10 +1,10 @@
-//! The PROXY protocol, versions 1 and 2: who a connection is made for, told by the proxy
-//! that makes it, before anything else.
+//! The PROXY protocol, versions 1 and 2: a header at the beginning of a connection, in which a proxy
+//! names the client.
 //!
 //! Invariant: nothing is read beyond the header, and none is accepted in part.
 //!
 //! Leaves out extensions (TLVs), which are skipped, `PP2_TYPE_CRC32C` among them: TCP has a
-//! checksum of its own; and datagrams. Whom to believe is the caller's to know.
+//! checksum of its own; and datagrams. The caller decides which proxies to trust.
 //! Spec: "The PROXY protocol, versions 1 & 2", HAProxy, doc/proxy-protocol.txt.
 
 use std::io::Write;
@@ -16,7 +16,7 @@ use steppe_mem::{Buffer, Lease};
 use crate::limits::{PROXY_V1_BYTES_MAX, PROXY_V2_BYTES_MAX};
 use crate::transport::Transport;
 
-/// Which of the two.
+/// A version of the PROXY protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyVersion {
     /// A line of text.
@@ -28,16 +28,16 @@ pub enum ProxyVersion {
 /// Both ends of a connection: the client's, and what it connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ends {
-    /// Who connected.
+    /// The client.
     pub source: SocketAddr,
-    /// To what.
+    /// The address that the client connected to.
     pub destination: SocketAddr,
 }
 
-/// What a header says.
+/// The content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// The proxy speaks for itself, or does not know for whom: the connection's own ends count.
+    /// The proxy names no client: the connection's own ends count.
     Own,
     /// For a client over IP.
     For(Ends),
@@ -46,7 +46,7 @@ pub enum ProxyHeader {
 }
 
 impl ProxyVersion {
-    /// As a configuration writes it.
+    /// Name in a configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl ProxyVersion {
     }
 }
 
-/// What came is no header.
+/// Error for bytes that begin no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed PROXY protocol header")]
 pub struct Malformed;
@@ -67,7 +67,7 @@ pub enum NoHeader {
     /// The peer closed before it was whole.
     #[error("connection closed by the proxy before the end of its PROXY header")]
     Closed,
-    /// See [`Malformed`].
+    /// The bytes begin no header.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
@@ -115,7 +115,7 @@ pub fn poll_header(
 /// The header that `bytes` begin with, and how many they are; `None` while it is not whole.
 ///
 /// # Errors
-/// Where they can't become one.
+/// The bytes can't become a header.
 pub fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Malformed> {
     if begins(bytes, V2_START) {
         return parse_v2(bytes);
@@ -126,7 +126,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Malformed> {
     Err(Malformed)
 }
 
-/// Whether `bytes` have `start`, or may still come to have it.
+/// True if `bytes` begin with `start`, or with a part of it and end there.
 fn begins(bytes: &[u8], start: &[u8]) -> bool {
     let count = bytes.len().min(start.len());
     bytes[..count] == start[..count]
@@ -254,7 +254,7 @@ pub struct EncodedHeader {
 }
 
 impl EncodedHeader {
-    /// A header for the connection between `ends`; `None`: nobody's but the proxy's own.
+    /// A header for the connection between `ends`; `None`: for the proxy itself.
     #[must_use]
     pub fn new(version: ProxyVersion, ends: Option<Ends>) -> Self {
         let mut header = Self {
@@ -268,7 +268,7 @@ impl EncodedHeader {
         header
     }
 
-    /// Its bytes.
+    /// Bytes of the header.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

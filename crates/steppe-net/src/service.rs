@@ -1,12 +1,12 @@
-//! What the node serves clients with: the HTTP gateway, and later DNS and the
-//! request plane, all started, changed and drained in the same way.
+//! Services of the node: the HTTP gateway, DNS and the request plane, all started, changed and drained in the
+//! same way.
 //!
 //! Invariant: everything that can fail does so in [`Service::prepare`], before the
 //! first worker starts or is told of a change. So a node that serves is whole, and
 //! a configuration is swapped whole or refused whole, by all services together.
 //!
-//! Non-goals: what a service does with a connection, and how a configuration is
-//! written down.
+//! Non-goals: what a service does with a connection ([`accept`](crate::accept) brings it there), and how a
+//! configuration is written down.
 
 mod changes;
 mod set;
@@ -28,7 +28,7 @@ pub use set::{PreparedServices, ServiceSet, WorkerServices};
 /// A future of the thread that it was made on.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What a service has read ahead, which it keeps for as long as this is there.
+/// A guard of files that a service has read ahead: it keeps them until this is dropped.
 pub type ReadAhead = Box<dyn Any>;
 
 /// A protocol that the node serves; `C` is the node's configuration.
@@ -51,30 +51,30 @@ pub type ReadAhead = Box<dyn Any>;
 ///    `prepare` and no `change` follows.
 /// 5. The service is dropped when every `serve` has ended.
 pub trait Service<C>: Send + Sync {
-    /// Reads what takes long of a configuration that [`prepare`](Self::prepare) is given next, on threads
+    /// Reads the files of a configuration that [`prepare`](Self::prepare) is given next, on threads
     /// of its own, while the control thread goes on. The result is dropped when `prepare` has returned,
-    /// which does without it as well, and says what is wrong.
+    /// which does without it as well, and reports errors.
     ///
     /// Must be called and polled within the control thread's runtime.
     fn read_ahead(self: Arc<Self>, _config: &C) -> LocalFuture<ReadAhead> {
         Box::pin(async { Box::new(()) as ReadAhead })
     }
 
-    /// Does everything of a configuration that can fail for want of a port, a file
-    /// or memory, and starts nothing.
+    /// Does all that can fail of a configuration for want of a port, a file or memory, and starts
+    /// nothing.
     ///
     /// The result makes the change; dropped, it has changed nothing.
     ///
     /// # Errors
-    /// Why the configuration can't be served.
+    /// The reason why the configuration can't be served.
     fn prepare(
         self: Arc<Self>,
         config: &C,
         sockets: &mut SocketBinder<'_>,
     ) -> Result<Box<dyn Prepared>, PrepareError>;
 
-    /// Serves on one worker until the node has drained; says what became of what
-    /// was open then.
+    /// Serves on one worker until the node has drained. Returns what became of the sessions that
+    /// were open then.
     fn serve(self: Arc<Self>, worker: Rc<Worker>) -> LocalFuture<Drained>;
 }
 
@@ -90,10 +90,10 @@ pub trait Prepared {
     fn change(self: Box<Self>, sockets: Vec<BoundSockets>) -> LocalFuture<()>;
 }
 
-/// Why a service can't serve a configuration; names the key that says so.
+/// A reason why a service can't serve a configuration, with the key at fault.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// A socket.
+    /// A socket can't be bound.
     #[error("{key}: {cause}")]
     Bind {
         /// The key of the configuration.
@@ -111,7 +111,7 @@ pub enum PrepareError {
     },
 }
 
-/// What became of what was open when the node drained.
+/// Sessions that were open when the node drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drained {
     /// Open when the drain began.
@@ -123,12 +123,12 @@ pub struct Drained {
 /// The next snapshot of a service for one worker.
 #[derive(Debug)]
 pub struct Change<S> {
-    /// What it serves from now on.
+    /// The snapshot to serve from now on.
     pub next: Arc<S>,
     /// Sockets that are new.
     pub sockets: BoundSockets,
-    /// Told when new exchanges are served as the snapshot says, and sockets that
-    /// it has no listener for are closed.
+    /// Sent when new exchanges follow the snapshot, and sockets that it has no
+    /// listener for are closed.
     pub done: oneshot::Sender<()>,
 }
 

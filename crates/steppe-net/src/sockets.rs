@@ -27,9 +27,9 @@ pub struct BoundSockets {
 pub struct SocketBinder<'a> {
     inherited: &'a Inherited,
     workers: usize,
-    /// Which service has each socket that is open now.
+    /// Owners of the sockets that are open now.
     in_force: &'a SocketOwners,
-    /// The same under the next configuration.
+    /// Owners under the next configuration.
     next: SocketOwners,
     /// The service that is being prepared.
     service: usize,
@@ -65,7 +65,7 @@ impl BoundSockets {
         Some(self.datagrams.remove(at).1)
     }
 
-    /// Keys of the sockets that nobody has taken.
+    /// Keys of the sockets that were not taken.
     pub fn keys(&self) -> impl Iterator<Item = SocketKey> {
         let listeners = self.listeners.iter();
         let listeners = listeners.map(|(address, _)| SocketKey::stream(address.clone()));
@@ -73,7 +73,7 @@ impl BoundSockets {
         listeners.chain(datagrams.map(|&(address, _)| SocketKey::datagram(address)))
     }
 
-    /// Whether nothing is left to take.
+    /// True if nothing is left to take.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.listeners.is_empty() && self.datagrams.is_empty()
@@ -97,7 +97,7 @@ impl<'a> SocketBinder<'a> {
         }
     }
 
-    /// What follows is asked for by the service of this index.
+    /// Attributes the sockets that are asked for from now on to the service of this index.
     pub(crate) fn begin(&mut self, service: usize) {
         self.service = service;
         self.bound = (0..self.workers).map(|_| BoundSockets::default()).collect();
@@ -108,7 +108,7 @@ impl<'a> SocketBinder<'a> {
         std::mem::take(&mut self.bound)
     }
 
-    /// Which service listens where under the next configuration.
+    /// Owners of sockets under the next configuration.
     pub(crate) fn into_owners(self) -> SocketOwners {
         self.next
     }

@@ -22,7 +22,7 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
-/// Who is at the other end.
+/// The address of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerAddress {
     /// An IP address and port.
@@ -35,7 +35,7 @@ impl Stream {
     /// Connects to a TCP address.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -45,12 +45,12 @@ impl Stream {
     /// Connects to a Unix socket.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
         Ok(Self::Unix(UnixStream::connect(path).await?))
     }
 
-    /// The address that it has on this side; `None` for a Unix socket.
+    /// The local address; `None` for a Unix socket.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         match self {
@@ -59,11 +59,11 @@ impl Stream {
         }
     }
 
-    /// Sizes what the kernel may hold of it, each way. It doubles the figure for
+    /// Sizes the kernel's buffers, each way. The kernel doubles the figure for
     /// its own overhead, and no longer tunes the size by itself.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn set_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),
@@ -77,7 +77,7 @@ impl Stream {
     /// written then is what the peer gets next. Of a TCP socket; others are left as they are.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn limit_unsent_bytes(&self, bytes: u32) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => SockRef::from(stream).set_tcp_notsent_lowat(bytes),
@@ -88,7 +88,7 @@ impl Stream {
     /// Ready when bytes, the end or an error can be read; no system call.
     ///
     /// # Errors
-    /// When the runtime is going away.
+    /// The runtime is shutting down.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
@@ -99,7 +99,7 @@ impl Stream {
     /// Ready when bytes can be written, or an error be had; no system call.
     ///
     /// # Errors
-    /// When the runtime is going away.
+    /// The runtime is shutting down.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(cx),
@@ -110,7 +110,7 @@ impl Stream {
     /// Reads into `room`; 0 is the end of the stream.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(room);
         let read = match self {
@@ -121,10 +121,10 @@ impl Stream {
         Poll::Ready(Ok(buf.filled().len()))
     }
 
-    /// Writes what it can of the slices, in one system call.
+    /// Writes as much of the slices as the kernel takes, in one system call.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -142,7 +142,7 @@ impl Stream {
     /// Ready when the peer has closed or reset the connection, even while bytes that
     /// came before are unread (`EPOLLRDHUP`).
     pub async fn closed(&self) {
-        // Linux reports the peer's end along with urgent data, which nobody sends: waiting
+        // Linux reports the peer's end along with urgent data, which no peer sends: waiting
         // for that is not woken by bytes.
         let closed = match self {
             Self::Tcp(stream) => stream.ready(Interest::PRIORITY).await,
@@ -155,7 +155,7 @@ impl Stream {
     /// Ends the sending side; the other goes on.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),

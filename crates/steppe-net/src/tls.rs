@@ -1,7 +1,7 @@
 //! TLS (RFC 8446, RFC 5246) on either side of a connection, on rustls.
 //!
 //! A session is a [`Driver`](crate::Driver) below a [`Transport`](crate::Transport): codecs learn
-//! of it who the peer is and which protocol was agreed, and no more.
+//! the peer's identity and the protocol of it, and no more.
 //!
 //! Non-goals: early data, renegotiation, compression, versions before 1.2.
 

@@ -1,14 +1,13 @@
-//! A connection's byte stream: what codecs read from and write to.
+//! A connection's byte stream, as codecs read and write it.
 //!
-//! A [`Transport`] hands over charged buffers that it filled, and writes
-//! slices. What stands below it is a [`Driver`]: a socket that the runtime
-//! polls for readiness, later a TLS session, or a ring of completions whose
-//! buffers arrive filled. Codecs know none of them.
+//! A [`Transport`] hands over charged buffers that it filled, and writes slices. Below it is a socket that the
+//! runtime polls for readiness, or a [`Driver`]: a TLS session, or a ring of completions whose buffers arrive filled.
+//! Codecs know none of them.
 //!
 //! Invariants: memory is taken when there is something to read, not before, so
 //! that a connection that waits holds none. One read or write of a socket is
 //! one system call: the runtime clears readiness after a short read, so nothing
-//! is asked twice. Whoever waits for budget still sees its peer close.
+//! is asked twice. A read that waits for budget still sees its peer close.
 //!
 //! Non-goals: framing, deadlines, counts of bytes.
 
@@ -26,9 +25,9 @@ use steppe_mem::{Buffer, Chunk, Lease, Waiter};
 
 use crate::stream::Stream;
 
-/// What moves the bytes of one connection.
+/// Moves the bytes of one connection.
 ///
-/// What may be called when:
+/// Order of calls:
 /// 1. [`Driver::poll_readable`] at any time. It takes no memory while nothing has come.
 /// 2. [`Driver::take_filled`], then [`Driver::poll_read`], only after
 ///    `poll_readable` was ready; either may find that there is nothing after all.
@@ -45,11 +44,11 @@ pub trait Driver: fmt::Debug {
     /// Ready when bytes for the codec, the end or an error can be had.
     ///
     /// Bytes that are the driver's own business, such as a TLS session ticket,
-    /// are consumed here and make nothing ready. What it must hold to know, such as
-    /// half a record, is charged to a lease of the driver's own.
+    /// are consumed here and make nothing ready. Bytes that it must hold, such as
+    /// half a record, are charged to a lease of the driver's own.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// A buffer that arrived filled, charged to `lease` from now on.
@@ -63,24 +62,24 @@ pub trait Driver: fmt::Debug {
     /// Reads into `room`; 0 is the end of the stream.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Accepts what it can of `slices`; says how many bytes.
+    /// Accepts as much of `slices` as it can; returns the number of bytes.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
 
-    /// Accepts what it can of `chunk`, which it consumes by as much. A driver whose
-    /// sends own what they send shares the chunk's memory instead of copying it.
+    /// Accepts as much of `chunk` as it can, and consumes that. A driver whose sends own their
+    /// memory shares the chunk's instead of copying it.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     fn poll_write_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -91,10 +90,10 @@ pub trait Driver: fmt::Debug {
         Poll::Ready(Ok(written))
     }
 
-    /// Ready when the kernel has all that was accepted.
+    /// Ready when the kernel has all accepted bytes.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -102,7 +101,7 @@ pub trait Driver: fmt::Debug {
     /// Ends the sending side; the other goes on.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Ready when the peer has closed or reset the connection, even while bytes
@@ -125,18 +124,18 @@ pub trait Driver: fmt::Debug {
         None
     }
 
-    /// See [`Stream::limit_unsent_bytes`].
+    /// Limits unsent bytes in the kernel, see [`Stream::limit_unsent_bytes`].
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     fn limit_unsent_bytes(&self, _bytes: u32) -> io::Result<()> {
         Ok(())
     }
 
-    /// See [`Stream::set_buffer_bytes`].
+    /// Sizes the kernel's buffers, see [`Stream::set_buffer_bytes`].
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     fn set_buffer_bytes(&self, _bytes: usize) -> io::Result<()> {
         Ok(())
     }
@@ -197,10 +196,10 @@ impl Transport {
         }
     }
 
-    /// See [`Stream::limit_unsent_bytes`].
+    /// Limits unsent bytes in the kernel, see [`Stream::limit_unsent_bytes`].
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn limit_unsent_bytes(&self, bytes: u32) -> io::Result<()> {
         match &self.inner {
             Inner::Socket(socket) => socket.stream.limit_unsent_bytes(bytes),
@@ -208,10 +207,10 @@ impl Transport {
         }
     }
 
-    /// See [`Stream::set_buffer_bytes`].
+    /// Sizes the kernel's buffers, see [`Stream::set_buffer_bytes`].
     ///
     /// # Errors
-    /// As the system reports them.
+    /// The system's errors.
     pub fn set_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
         match &self.inner {
             Inner::Socket(socket) => socket.stream.set_buffer_bytes(bytes),
@@ -219,7 +218,7 @@ impl Transport {
         }
     }
 
-    /// Whether the last read waits for budget rather than for the peer.
+    /// True while the last read waits for budget rather than for the peer.
     #[must_use]
     pub fn is_starved(&self) -> bool {
         let is_driver_starved = match &self.inner {
@@ -233,7 +232,7 @@ impl Transport {
     /// An empty buffer is the end of the stream.
     ///
     /// # Errors
-    /// As the connection failed; and where the peer closed it while there was no
+    /// The connection's error; and a reset where the peer closed it while there was no
     /// budget to read what came before.
     pub fn poll_read(
         &mut self,
@@ -262,7 +261,7 @@ impl Transport {
     /// more than it holds. 0 is the end of the stream.
     ///
     /// # Errors
-    /// As [`Transport::poll_read`].
+    /// Errors of [`Transport::poll_read`].
     pub fn poll_read_more(
         &mut self,
         cx: &mut Context<'_>,
@@ -294,7 +293,7 @@ impl Transport {
     /// as it was.
     ///
     /// # Errors
-    /// As [`Transport::poll_read`].
+    /// Errors of [`Transport::poll_read`].
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn poll_fill(
         &mut self,
@@ -312,7 +311,7 @@ impl Transport {
         Poll::Ready(Ok(count))
     }
 
-    /// There is something to read and no room for it: only the peer's end is of interest.
+    /// Waits for budget, with bytes to read: only the peer's end is of interest.
     fn starve<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.is_starved = true;
         ready!(self.poll_closed(cx));
@@ -320,7 +319,7 @@ impl Transport {
         Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
     }
 
-    /// Gives up the place in the queue for budget: whoever reads no more must not keep
+    /// Gives up the place in the queue for budget: a transport that reads no more must not keep
     /// bytes from others that were drawn for it.
     pub fn stop_waiting(&mut self) {
         self.waiter = Waiter::default();
@@ -330,7 +329,7 @@ impl Transport {
     /// Reads into memory of the caller; 0 is the end of the stream. It waits for no budget.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     pub fn poll_read_into(
         &mut self,
         cx: &mut Context<'_>,
@@ -341,10 +340,10 @@ impl Transport {
         self.inner.poll_read(cx, room)
     }
 
-    /// Writes what it can of `slices`, in one system call.
+    /// Writes as much of `slices` as it can, in one system call.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -358,10 +357,10 @@ impl Transport {
         }
     }
 
-    /// Writes what it can of `chunk`, and consumes it by as much.
+    /// Writes as much of `chunk` as it can, and consumes that.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     pub fn poll_write_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -379,10 +378,10 @@ impl Transport {
         }
     }
 
-    /// Ready when the kernel has all that was written.
+    /// Ready when the kernel has all written bytes.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.inner {
             Inner::Socket(_) => Poll::Ready(Ok(())),
@@ -393,7 +392,7 @@ impl Transport {
     /// Ends the sending side; the other goes on.
     ///
     /// # Errors
-    /// As the connection failed.
+    /// The connection's error.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.inner {
             Inner::Socket(socket) => socket.while_watched(cx, Stream::poll_shutdown),
@@ -401,7 +400,7 @@ impl Transport {
         }
     }
 
-    /// Writes `bytes` as far as they go at once: the last words to a peer that is not waited for.
+    /// Writes `bytes` as far as one write gets: the last words to a peer that is not waited for.
     pub fn write_now(&mut self, bytes: &[u8]) {
         let mut cx = Context::from_waker(Waker::noop());
         if !bytes.is_empty() {
@@ -409,14 +408,14 @@ impl Transport {
         }
     }
 
-    /// Writes `bytes` as far as they go at once, and ends the sending side.
+    /// Writes `bytes` as far as one write gets, and ends the sending side.
     pub fn end_now(&mut self, bytes: &[u8]) {
         self.write_now(bytes);
         let _ = self.poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 
     /// Ready when the peer has closed or reset the connection, even while bytes that
-    /// came before are unread. It allocates: for whoever waits for something else.
+    /// came before are unread. It allocates: use it where a task waits for something else.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.inner {
             Inner::Socket(socket) => socket.poll_closed(cx),
@@ -433,7 +432,7 @@ impl Transport {
         }
     }
 
-    /// Whether nothing has come that the codec has not read: neither bytes nor the
+    /// True while nothing has come that the codec has not read: neither bytes nor the
     /// end. No system call on a socket; the task of `cx` is woken when that changes.
     pub fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
         self.inner.poll_readable(cx).is_pending()
@@ -462,7 +461,7 @@ impl Socket {
         Rc::get_mut(&mut self.stream).expect("`closed` was the only other holder")
     }
 
-    /// Uses the stream; whoever waits for the close waits on. A read ends that, nothing else.
+    /// Uses the stream and goes on to wait for the close, which only a read ends.
     fn while_watched<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,6 +1,6 @@
-//! Sees that files were changed, by looking at them.
+//! Detection of changed files, by polling.
 //!
-//! Looking costs a system call a file every half second and works on every file system,
+//! A poll costs a system call a file every half second and works on every file system,
 //! through links that are swapped (Kubernetes) and files that are replaced
 //! (editors), where notifications are lost.
 
@@ -16,13 +16,13 @@ pub struct Watch(Vec<Watched>);
 struct Watched {
     path: PathBuf,
     seen: Option<Stamp>,
-    /// Seen once: it may still be written.
+    /// A state that was seen once: the file may still be written.
     settling: Option<Stamp>,
-    /// Looks in a row that have found no file.
+    /// Polls in a row that have found no file.
     missed: u32,
 }
 
-/// What tells two states of a file apart.
+/// A state of a file, told from others by time, length and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -31,22 +31,22 @@ struct Stamp {
     changed_at: (i64, i64),
 }
 
-/// What a look at a file found.
+/// The result of polling a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// It is as it was, or gone: on its way to be replaced.
+    /// The file is as it was, or gone: on its way to be replaced.
     Same,
-    /// It is another one, which may still be written.
+    /// The file has changed, and may still be written.
     Settling,
-    /// It is another one, and has come to rest.
+    /// The file has changed, and has come to rest.
     Changed,
 }
 
 impl Watch {
-    /// How often it looks.
+    /// Interval of polls.
     pub const EVERY: Duration = Duration::from_millis(500);
 
-    /// Watches `paths`, as they are now.
+    /// Watches `paths`, from their present states.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self::default();
@@ -54,7 +54,7 @@ impl Watch {
         watch
     }
 
-    /// Watches a further path, as it is now; one that is watched stays as it was seen.
+    /// Watches a further path, from its present state; a path that is watched keeps the state that was seen.
     pub fn add(&mut self, path: PathBuf) {
         if self.0.iter().any(|watched| watched.path == path) {
             return;
@@ -67,7 +67,7 @@ impl Watch {
         });
     }
 
-    /// True if a file that was there has been missing for so many looks, and no more: it is told once.
+    /// True at the poll at which a file that was there has been missing for that many polls.
     #[must_use]
     pub fn has_lost(&self, looks: u32) -> bool {
         let mut watched = self.0.iter();
@@ -80,16 +80,16 @@ impl Watch {
         self.0.iter().any(|watched| watched.settling.is_some())
     }
 
-    /// Whether there is nothing to watch.
+    /// True without a file to watch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Waits until a file is another one, and all have come to rest; for ever where there is none.
+    /// Waits until a file has changed, and all have come to rest; forever without a file.
     ///
     /// # Cancel safety
-    /// Safe: what was seen is kept.
+    /// Safe: the states that were seen are kept.
     pub async fn changed(&mut self) {
         if self.is_empty() {
             return std::future::pending().await;
@@ -102,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// A file that was seen as `from` has been renamed to `to`, as it was.
+    /// Follows a file that has been renamed from `from` to `to`, with the state that was seen.
     #[must_use]
     pub fn with_renamed(mut self, from: &Path, to: &Path) -> Self {
         for watched in self.0.iter_mut().filter(|watched| watched.path == from) {
@@ -111,7 +111,7 @@ impl Watch {
         self
     }
 
-    /// Whether all files are as they were.
+    /// True if all files are as they were.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.0
@@ -119,7 +119,7 @@ impl Watch {
             .all(|watched| watched.seen == stamp(&watched.path))
     }
 
-    /// Looks at each file; true if one is another one since it was seen, and all have come to rest.
+    /// Polls each file; true if one has changed since it was seen, and all have come to rest.
     pub fn look(&mut self) -> bool {
         let looks: Vec<Look> = self.0.iter_mut().map(Watched::look).collect();
         if looks.contains(&Look::Settling) || !looks.contains(&Look::Changed) {

@@ -16,12 +16,12 @@ use crate::drain::Drain;
 use crate::io::{Io, Readiness};
 use crate::limits::BLOCKING_THREADS_MAX;
 
-/// What every task of a worker can reach.
+/// A worker, as its tasks see it.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its number, from 0.
+    /// Number of the worker, from 0.
     pub index: usize,
-    /// Deadlines of its connections.
+    /// Deadlines of the worker's connections.
     pub deadlines: Deadlines,
     /// The node's phase.
     pub drain: Drain,
@@ -29,14 +29,14 @@ pub struct Worker {
     pub io: Rc<dyn Io>,
 }
 
-/// What a worker is given to start with.
+/// Settings of a worker that starts.
 #[derive(Debug)]
 pub struct WorkerPlan {
-    /// Its number, from 0.
+    /// Number of the worker, from 0.
     pub index: usize,
     /// The node's phase.
     pub drain: Drain,
-    /// What its pool may keep.
+    /// Most memory that its pool keeps.
     pub stock: Stock,
     /// Called on its thread every half second, after its pool was trimmed.
     pub housekeeping: fn(),
@@ -51,15 +51,15 @@ pub struct WorkerThread {
     heartbeat: Heartbeat,
 }
 
-/// Shows whether a worker still polls its tasks. Clones share it.
+/// Count of a worker's beats, which go on while it polls its tasks. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeat(Arc<AtomicU64>);
 
 /// The count of a worker that has ended by itself.
 const ENDED: u64 = u64::MAX;
 
-/// How often pool stocks are trimmed and the other housekeeping is done. What a load leaves goes in the
-/// second turn after it, and the allocator gives it back a second later.
+/// Interval at which pool stocks are trimmed and the other housekeeping is done. Memory that a load leaves is freed
+/// in the second turn after it, and the allocator gives it back a second later.
 const TRIM_EVERY: Duration = Duration::from_millis(500);
 
 /// Starts a worker, whose tasks `serve` spawns; it ends when `serve` does.
@@ -109,7 +109,7 @@ where
     })
 }
 
-/// Trims the pool, and does what else is due.
+/// Trims the pool, and does the other housekeeping.
 async fn housekeeping(other: fn(), heartbeat: Heartbeat) {
     loop {
         tokio::time::sleep(TRIM_EVERY).await;
@@ -135,13 +135,13 @@ impl WorkerThread {
         }
     }
 
-    /// Shows whether it hangs.
+    /// The worker's heartbeat, which stops where it hangs.
     #[must_use]
     pub fn heartbeat(&self) -> Heartbeat {
         self.heartbeat.clone()
     }
 
-    /// Whether it has ended.
+    /// True once it has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
@@ -149,13 +149,13 @@ impl WorkerThread {
 }
 
 impl Heartbeat {
-    /// How often it has beaten: at least once a second, while the worker polls its tasks.
+    /// Number of beats: one a second at least, while the worker polls its tasks.
     #[must_use]
     pub fn beats(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether it beat since it had beaten `before` times, or need not any more: the worker ended.
+    /// True if there are more than `before` beats, or the worker has ended and need not beat.
     #[must_use]
     pub fn is_alive_since(&self, before: u64) -> bool {
         let now = self.beats();

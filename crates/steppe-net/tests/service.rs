@@ -27,25 +27,25 @@ use tokio::task::{JoinHandle, spawn_local};
 const WORKERS: usize = 2;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the toy node is told.
+/// Configuration of the toy node.
 #[derive(Debug, Clone, Default)]
 struct Config {
-    /// Where clients are greeted, and with which word.
+    /// Addresses at which clients are greeted, with the word for each.
     greet: Vec<(SocketAddr, &'static str)>,
-    /// Where datagrams come back, and what is put before them.
+    /// The address from which datagrams come back, and the word before them.
     echo: Option<(SocketAddr, &'static str)>,
     /// Stands for a file that can't be read.
     is_file_missing: bool,
 }
 
-/// One toy, its configurations, and what it was given.
+/// One toy, its configurations, and the sockets that it was given.
 struct Toy<S> {
     changes: Arc<Changes<Config>>,
     new_sockets: Arc<AtomicUsize>,
     _kind: PhantomData<S>,
 }
 
-/// What a toy asks for, and how it serves.
+/// A kind of toy: its sockets, and the way that it serves.
 trait Kind: Send + Sync + 'static {
     fn keys(config: &Config) -> Vec<SocketKey>;
     fn serve(worker: Rc<Worker>, changes: mpsc::Receiver<Change<Config>>) -> LocalFuture<Drained>;
@@ -69,7 +69,7 @@ impl<S: Kind> Toy<S> {
         })
     }
 
-    /// How many sockets it was given since this was asked last.
+    /// Number of sockets that it was given since the last call.
     fn new_sockets(&self) -> usize {
         self.new_sockets.swap(0, Ordering::Relaxed)
     }

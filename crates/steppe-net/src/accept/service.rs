@@ -93,7 +93,7 @@ pub struct ConnectionEnds {
 /// The result of a handshake with a client.
 #[derive(Debug)]
 pub struct Established {
-    /// What both sides agreed on.
+    /// Version, cipher suite, protocol and identities.
     pub agreed: Agreed,
     /// Certificates and policy that the handshake followed.
     pub tls: Arc<ListenerTls>,

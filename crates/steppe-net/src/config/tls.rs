@@ -27,7 +27,7 @@ pub static CERT: Key<PathBuf> = key(
 )
 .required();
 
-/// Its private key.
+/// Private key of a listener's certificate.
 pub static KEY: Key<PathBuf> = key("key", text(&FILE), KEY_DOC).required();
 
 const KEY_DOC: &str = "PEM file with the private key of the certificate.";
@@ -196,7 +196,7 @@ pub fn certificate_files(certificate: &Fields) -> Option<CertificateFiles> {
 }
 
 /// Finds the mistakes of a listener's keys: clients are asked for a certificate if there are authorities, and only
-/// then; revocation lists are those of client certificates, and what is done in doubt is about lists.
+/// then; revocation lists are those of client certificates, and policies for clients without a current list need lists.
 pub fn check_listener(tls: &Fields, mistakes: &mut Mistakes) {
     let asks = tls.get(&CLIENT_AUTH).map(|auth| auth.is_some());
     let node = tls.value(&CLIENT_AUTH.spec);
@@ -302,7 +302,7 @@ pub fn servers(tls: &Fields, alpn: &[u8]) -> Option<ServerTrust> {
     })
 }
 
-/// Finds the mistakes of the keys of TLS to servers: a certificate is shown by whoever has its key.
+/// Finds the mistakes of the keys of TLS to servers: a certificate needs its key.
 pub fn check_servers(tls: &Fields, mistakes: &mut Mistakes) {
     for (one, other) in [(&OWN_CERT, &OWN_KEY), (&OWN_KEY, &OWN_CERT)] {
         if let (Some(at), None) = (tls.place_of(one), tls.place_of(other)) {

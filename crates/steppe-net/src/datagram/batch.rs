@@ -1,4 +1,4 @@
-//! Datagrams that are read, or written, many with one system call.
+//! Batches of datagrams, read or written with one system call.
 //!
 //! A batch has fixed memory: what is read into it and written from it allocates nothing.
 //!
@@ -19,16 +19,16 @@ use slot::Slot;
 pub use slot::Fits;
 pub(super) use sys::{forbid_fragments, report_local_address};
 
-/// Room for so many datagrams of one socket.
+/// Memory for a number of datagrams of one socket.
 #[derive(Debug)]
 pub struct DatagramBatch {
     /// The room of all datagrams, one after the other.
     bytes: Box<[u8]>,
-    /// Of each, in bytes.
+    /// Room of each datagram, in bytes.
     capacity: usize,
-    /// What is known of each datagram that is there.
+    /// Peer, local address and length of each datagram.
     slots: Box<[Slot]>,
-    /// How many are there.
+    /// Number of datagrams.
     len: usize,
     calls: sys::Calls,
 }
@@ -36,25 +36,25 @@ pub struct DatagramBatch {
 /// One datagram of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Its payload.
+    /// Payload.
     pub bytes: &'a [u8],
-    /// Who sent it.
+    /// Sender.
     pub peer: SocketAddr,
     /// The address of this machine that it was sent to; known where the socket is bound to a
     /// wildcard address ([`bind_datagram`](super::bind_datagram)).
     pub local: Option<IpAddr>,
-    /// Whether that is all of it.
+    /// Truncated, or whole.
     pub fits: Fits,
 }
 
-/// What became of a batch that was to be sent.
+/// Results of sending a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sent {
     /// Datagrams that the kernel took.
     pub datagrams: usize,
-    /// Those that it refused one by one: an unreachable peer, a datagram that is too long.
+    /// Datagrams that it refused: an unreachable peer, a datagram that is too long.
     pub refused: usize,
-    /// Those that found no room in the socket's buffer: lost, as the network may lose them.
+    /// Datagrams that found no room in the socket's buffer: lost, as the network may lose them.
     pub dropped: usize,
 }
 
@@ -78,7 +78,7 @@ impl DatagramBatch {
         }
     }
 
-    /// What a batch of this shape takes of memory, in bytes.
+    /// Memory of a batch of this shape, in bytes.
     #[must_use]
     pub fn footprint(slots: usize, capacity: usize) -> usize {
         slots * (capacity + size_of::<Slot>() + sys::BYTES_PER_SLOT)
@@ -87,7 +87,7 @@ impl DatagramBatch {
     /// Waits for datagrams, and replaces those of the batch by as many as there are and fit.
     ///
     /// # Errors
-    /// Those of `recvmmsg`: of a connected socket also what the network said of an earlier send.
+    /// Errors of `recvmmsg`; on a connected socket also those that the network reported for an earlier send.
     ///
     /// # Cancel safety
     /// Safe: a datagram that was read is in the batch.
@@ -98,11 +98,11 @@ impl DatagramBatch {
             .await
     }
 
-    /// As [`receive`](Self::receive), without waiting: for a batch that several sockets share, whose
+    /// Replaces the batch's datagrams without waiting: for a batch that several sockets share, whose
     /// tasks wait by [`UdpSocket::readable`].
     ///
     /// # Errors
-    /// `WouldBlock`: there is none. Else those of `recvmmsg`.
+    /// `WouldBlock` where there is none; others are errors of `recvmmsg`.
     pub fn receive_ready(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.len = 0;
         socket.try_io(Interest::READABLE, || self.try_receive(socket))
@@ -145,19 +145,19 @@ impl DatagramBatch {
         })
     }
 
-    /// How many are there.
+    /// Number of datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// True without a datagram.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is no room for another.
+    /// True without room for another datagram.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len == self.slots.len()
@@ -166,7 +166,7 @@ impl DatagramBatch {
     /// Adds a datagram for `peer`, from the address `local` of this machine where that is known:
     /// `write` fills the room that it is given and says how many bytes it wrote; 0 adds none.
     ///
-    /// Returns whether one was added; without room for one, nothing is.
+    /// Returns true if one was added; without room for one, nothing is.
     pub fn push(
         &mut self,
         peer: SocketAddr,
@@ -199,7 +199,7 @@ impl DatagramBatch {
         while at < self.len {
             let rooms = self.bytes.chunks_exact(self.capacity);
             let pending = rooms.zip(self.slots.iter()).take(self.len).skip(at);
-            // Past the runtime, which nobody asks to wait: whether there is room, the kernel knows.
+            // Past the runtime: no task waits for room here, and the kernel knows if there is some.
             match self.calls.send(socket, pending) {
                 Ok(count) => {
                     sent.datagrams += count;

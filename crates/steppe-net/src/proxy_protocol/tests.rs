@@ -162,7 +162,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 proptest! {
-    /// What is written reads back, however it is cut.
+    /// A header that is written reads back, however its bytes are cut.
     #[test]
     fn headers_read_back(source in addresses(), destination in addresses(), is_v2: bool) {
         let version = if is_v2 { ProxyVersion::V2 } else { ProxyVersion::V1 };

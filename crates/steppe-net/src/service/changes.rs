@@ -1,4 +1,4 @@
-//! How a service tells its workers which snapshot to serve.
+//! Snapshots of a service on their way to its workers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::Change;
 use crate::limits::{CHANGE_TIME_MAX, CHANGES_MAX};
 use crate::sockets::BoundSockets;
 
-/// A channel to each worker of a service. `S` is a snapshot of what it serves.
+/// A channel to each worker of a service. `S` is a snapshot of its configuration.
 #[derive(Debug)]
 pub struct Changes<S> {
     senders: Vec<mpsc::Sender<Change<S>>>,
@@ -31,10 +31,10 @@ impl<S> Changes<S> {
         }
     }
 
-    /// The end of the worker of this index.
+    /// The receiver of the worker of this index.
     ///
     /// # Panics
-    /// Where it was taken before, or there is no such worker.
+    /// If it was taken before, or there is no such worker.
     pub fn take_receiver(&self, worker: usize) -> mpsc::Receiver<Change<S>> {
         let mut receivers = self
             .receivers

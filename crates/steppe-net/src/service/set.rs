@@ -45,7 +45,7 @@ impl<C: 'static> ServiceSet<C> {
         }
     }
 
-    /// Lets every service prepare `config`.
+    /// Has every service prepare `config`.
     ///
     /// # Errors
     /// Why the first of them that refuses it does so; nothing has changed then.
@@ -61,11 +61,11 @@ impl<C: 'static> ServiceSet<C> {
         Ok(PreparedServices { services, owners })
     }
 
-    /// As [`Self::prepare`], within the control thread's runtime, where other tasks go on while services
-    /// read what takes long.
+    /// Has every service read ahead and prepare `config`, within the control thread's runtime: other tasks go on
+    /// while services read what takes long.
     ///
     /// # Errors
-    /// As [`Self::prepare`].
+    /// Errors of [`Self::prepare`].
     ///
     /// # Cancel safety
     /// Safe: nothing has changed.
@@ -79,7 +79,7 @@ impl<C: 'static> ServiceSet<C> {
         prepared
     }
 
-    /// Lets every service serve what was prepared; ends when all workers do.
+    /// Has every service serve the prepared configuration; ends when all workers do.
     pub async fn change(&mut self, next: PreparedServices) {
         for (prepared, sockets) in next.services {
             prepared.change(sockets).await;
@@ -87,7 +87,7 @@ impl<C: 'static> ServiceSet<C> {
         self.owners = next.owners;
     }
 
-    /// What each worker is to run.
+    /// The services, for a worker to run.
     #[must_use]
     pub fn on_worker(&self) -> WorkerServices<C> {
         self.services.clone()
@@ -105,7 +105,7 @@ impl<C: 'static> WorkerServices<C> {
     /// have drained.
     ///
     /// # Panics
-    /// When one of them does.
+    /// If one of them does.
     pub async fn serve(self, worker: Rc<Worker>) -> Drained {
         let mut serving = JoinSet::new();
         for service in &*self.0 {
@@ -113,7 +113,7 @@ impl<C: 'static> WorkerServices<C> {
         }
         let mut drained = Drained::default();
         while let Some(joined) = serving.join_next().await {
-            // Nobody cancels them, so what is no result is a panic.
+            // They are not cancelled, so a task without a result has panicked.
             let ended =
                 joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
             drained = drained + ended;

@@ -29,13 +29,13 @@ use crate::transport::Transport;
 const UNEXPECTED_MESSAGE: u8 = 10;
 const DECODE_ERROR: u8 = 50;
 
-/// Why a handshake failed.
+/// A reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The client speaks HTTP without TLS, and was told so.
     #[error("plain HTTP request on a TLS listener")]
     PlainHttp,
-    /// What came begins no handshake of TLS.
+    /// The first bytes begin no handshake of TLS.
     #[error("not a TLS handshake")]
     NotTls,
     /// The ClientHello is larger than it may be.
@@ -44,16 +44,16 @@ pub enum HandshakeError {
     /// The client's certificates are larger than they may be.
     #[error("client's certificates too large")]
     ChainTooLarge,
-    /// It took too long.
+    /// The handshake was not complete in time.
     #[error("handshake timed out")]
     Timeout,
-    /// Younger ones took its place.
+    /// Evicted, for younger ones.
     #[error("too many handshakes")]
     Evicted,
     /// The client left.
     #[error("closed by the client")]
     Closed,
-    /// There is no memory for it.
+    /// The budget has no room.
     #[error("over budget")]
     OverBudget,
     /// The client gave up, and said why.
@@ -106,22 +106,22 @@ impl From<Evicted> for HandshakeError {
     }
 }
 
-/// Whose handshake it is, and what it may take.
+/// A handshake with one client, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Accepting<'a> {
     /// TLS of the listener.
     pub tls: &'a ListenerTls,
-    /// Its place among others.
+    /// Place among the listener's handshakes.
     pub slot: &'a InProgress,
-    /// The calling task's. It is clear, or set to when the handshake must be over even if it still waits for others;
-    /// the caller may set it meanwhile, as a drain does. Where it is clear when the handshake begins, it is set to
-    /// `timeout` from then on.
+    /// Deadline of the calling task: clear, or set to a time at which the handshake must be over even if it still
+    /// waits for others. The caller may set it meanwhile, as a drain does. Where it is clear when the handshake begins,
+    /// it is set to `timeout` from then on.
     pub deadline: &'a Deadline,
     /// From its begin to its end at most.
     pub timeout: Duration,
-    /// What it and its session are charged to.
+    /// Charged with the handshake and its session.
     pub lease: &'a Lease,
-    /// What a client is sent that speaks HTTP without TLS.
+    /// Sent to a client that speaks HTTP without TLS.
     pub to_plain_http: &'a [u8],
 }
 
@@ -129,7 +129,7 @@ impl Accepting<'_> {
     /// Agrees with the client on `socket`, of which `pending` was read already.
     ///
     /// # Errors
-    /// Why there is no session. What the client is to be told of it was sent as far as one
+    /// The reason why there is no session. An alert or response about it was sent as far as one
     /// write gets.
     ///
     /// # Cancel safety

@@ -7,14 +7,14 @@ use steppe_mem::alloc::block_bytes;
 
 use super::x509::{Summary, X509Error};
 
-/// Bytes that rustls keeps of the peer's chain, for as long as the session lives.
+/// Bytes of the peer's chain, which rustls keeps for as long as the session lives.
 pub(super) fn chain_bytes(tls: &Connection) -> usize {
     let chain = tls.peer_certificates().unwrap_or_default();
     let each = |der: &CertificateDer<'_>| block_bytes(der.len());
     block_bytes(size_of_val(chain)) + chain.iter().map(each).sum::<usize>()
 }
 
-/// The most bytes that an [`Agreed`] takes. Of a certificate, names take most: three bytes make a text of their own, with
+/// The most bytes that an [`Agreed`] takes. Names take most of a certificate: three bytes make a text of their own, with
 /// its place in a list that doubles.
 pub(super) fn bytes_max(tls: &Connection) -> usize {
     let der = tls.peer_certificates().and_then(|chain| chain.first());
@@ -30,7 +30,7 @@ pub struct Agreed {
     version: Option<ProtocolVersion>,
     suite: Option<CipherSuite>,
     group: Option<NamedGroup>,
-    /// Of our certificates the one that the client was shown; 0 to servers.
+    /// Index of the certificate that the client was shown; 0 to servers.
     pub identity: usize,
     /// The name that the client asked for (RFC 6066 §3).
     pub server_name: Option<Box<str>>,

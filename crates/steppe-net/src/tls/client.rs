@@ -33,16 +33,16 @@ pub struct ServerTls {
     server_name: Option<ServerName<'static>>,
 }
 
-/// Why there is no session with a server.
+/// A reason why there is no session with a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The server closed the connection.
     #[error("connection closed by the server during the handshake")]
     Closed,
-    /// What the server sent in the handshake is larger than it may be.
+    /// The server's handshake messages are larger than they may be.
     #[error("the server's certificates are too large")]
     TooLarge,
-    /// There is no memory for it.
+    /// The budget has no room.
     #[error("over budget")]
     OverBudget,
     /// The server's public key is none of those that are pinned.
@@ -56,7 +56,7 @@ pub enum ConnectError {
     NoName,
 }
 
-/// What kind of failure a [`ConnectError`] is.
+/// Kinds of a [`ConnectError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectErrorKind {
     /// The certificate is of no authority that is trusted.
@@ -74,7 +74,7 @@ pub enum ConnectErrorKind {
 }
 
 impl ConnectError {
-    /// What kind of failure it is.
+    /// Kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ConnectErrorKind {
         use CertificateError as Certificate;
@@ -104,7 +104,7 @@ impl ServerTls {
     /// Reads the files of `trust`.
     ///
     /// # Errors
-    /// What is wrong with a file; and where there is no authority to trust.
+    /// The error in a file; and that there is no authority to trust.
     pub fn load(trust: &ServerTrust) -> Result<Self, LoadError> {
         let provider = provider();
         let verifier = Verifier::new(trust, &provider)?;
@@ -134,7 +134,7 @@ impl ServerTls {
         })
     }
 
-    /// What rustls is told, for a client that runs on no [`Transport`].
+    /// The configuration of rustls, for a client that runs on no [`Transport`].
     #[must_use]
     pub fn rustls_config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
@@ -143,7 +143,7 @@ impl ServerTls {
     /// Agrees with the server behind `socket`, whose address is `host`, a name or an IP address.
     ///
     /// # Errors
-    /// Why there is no session.
+    /// The reason why there is no session.
     pub async fn connect(
         &self,
         mut socket: Transport,
@@ -170,7 +170,7 @@ impl ServerTls {
     }
 }
 
-/// Goes on until both sides are done; what came after the handshake.
+/// Goes on until both sides are done. Returns bytes that came after the handshake.
 async fn finish(
     socket: &mut Transport,
     tls: &mut Connection,

@@ -1,4 +1,4 @@
-//! What TLS is told to do, as valid types.
+//! Settings of TLS, as valid types.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ pub struct ListenerConfig {
     pub certificates: Vec<CertificateFiles>,
     /// The oldest version that is spoken.
     pub min_version: MinVersion,
-    /// What clients must show.
+    /// Requirement for client certificates.
     pub client: ClientAuth,
     /// Secrets that tickets are made with, shared between nodes. `None`: made here, and rotated.
     pub ticket_keys: Option<PathBuf>,
-    /// What is agreed on by ALPN (RFC 7301), the most preferred first, such as `http/1.1`.
+    /// Protocols for ALPN (RFC 7301), the most preferred first, such as `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
 }
 
@@ -38,37 +38,37 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// What clients must show.
+/// Requirement for client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked for a certificate.
+    /// Clients are not asked for a certificate.
     None,
-    /// A certificate that one shows must be valid.
+    /// A client need not show a certificate; one that it shows must be valid.
     Optional(ClientTrust),
-    /// Each must show a valid one.
+    /// Each client must show a valid certificate.
     Required(ClientTrust),
 }
 
-/// Which certificates of clients are valid.
+/// Authorities and revocation of client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientTrust {
     /// PEM: the authorities.
     pub ca: PathBuf,
     /// PEM or DER: revocation lists (RFC 5280 §5). Empty: nothing is revoked.
     pub crls: Vec<PathBuf>,
-    /// What becomes of clients whose authority's list is past its next update.
+    /// Policy for clients whose authority's list is past its next update.
     pub expired_crl: RevocationPolicy,
-    /// What becomes of clients for whose authority there is no list, where there are any.
+    /// Policy for clients whose authority has no list, where there are lists.
     pub unknown_status: RevocationPolicy,
 }
 
-/// What becomes of a client whose status nobody knows.
+/// Policy for a client whose revocation status is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RevocationPolicy {
-    /// Its handshake fails.
+    /// The handshake fails.
     #[default]
     Refuse,
-    /// It passes.
+    /// The client passes.
     Accept,
 }
 
@@ -77,17 +77,17 @@ pub enum RevocationPolicy {
 pub struct ServerTrust {
     /// PEM: the authorities. `None`: the system's.
     pub ca: Option<PathBuf>,
-    /// The name to ask for and to verify. `None`: the server's address.
+    /// The name to ask for and to verify; `None`: the server's address.
     pub server_name: Option<String>,
     /// Our own certificate, for servers that ask for one.
     pub identity: Option<CertificateFiles>,
-    /// Whether certificates are verified at all.
+    /// True if certificates are verified at all.
     pub verify: bool,
     /// SHA-256 of public keys (`SubjectPublicKeyInfo`), one of which the server must have;
     /// empty: any.
     pub pins: Vec<[u8; 32]>,
     /// The oldest version that is spoken.
     pub min_version: MinVersion,
-    /// What is offered by ALPN, the most preferred first.
+    /// Protocols to offer by ALPN, the most preferred first.
     pub alpn: Vec<Vec<u8>>,
 }

@@ -1,7 +1,7 @@
-//! Handshakes with clients on one worker: how many there may be, and whose turn it is.
+//! Handshakes with clients on one worker: their limit, and the order of their steps.
 //!
-//! Invariants: a handshake that has to wait is begun later rather than refused; of one source at most half of what
-//! there may be is in progress, so that a crowd from one address keeps no other out; and a turn of the event loop
+//! Invariants: a handshake that has to wait is begun later rather than refused; one source has at most half of the
+//! handshakes in progress, so that a crowd from one address keeps no other out; and a turn of the event loop
 //! has one step of one handshake at most, so that connections which are established are served between any two.
 
 mod crowd;
@@ -37,7 +37,7 @@ struct Inner {
     scheduler: Rc<HandshakeScheduler>,
 }
 
-/// The scheduler of all handshakes of a worker, one step after the other.
+/// Schedules the steps of all handshakes of a worker, one after the other.
 #[derive(Debug)]
 pub struct HandshakeScheduler(Semaphore);
 
@@ -55,7 +55,7 @@ impl Default for HandshakeScheduler {
 }
 
 impl Handshakes {
-    /// None yet, of those that take `scheduler`.
+    /// No handshakes yet, of those that `scheduler` schedules.
     #[must_use]
     pub fn new(scheduler: Rc<HandshakeScheduler>) -> Self {
         Self(Rc::new(Inner {
@@ -109,7 +109,7 @@ impl Handshakes {
     }
 }
 
-/// As far as clients are told apart: whoever has an address of IPv6 has its network of 64 bits.
+/// The source of a client: its IPv4 address, or the network of 64 bits of its IPv6 address.
 fn source(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => {
@@ -121,14 +121,13 @@ fn source(client: IpAddr) -> IpAddr {
 }
 
 impl InProgress {
-    /// Waits until it is in progress. Ready with an error where it had to give way, or is given up, which is what
-    /// `poll_given_up` is ready for.
+    /// Waits until it is in progress. Ready with an error where it was evicted, or once `poll_given_up` is ready.
     ///
     /// # Errors
     /// [`NotBegun`].
     ///
     /// # Cancel safety
-    /// It waits on, until it is dropped.
+    /// Safe: it waits on, until it is dropped.
     pub async fn begun(
         &self,
         mut poll_given_up: impl FnMut(&mut Context<'_>) -> Poll<NotBegun>,
@@ -150,12 +149,12 @@ impl InProgress {
         .await
     }
 
-    /// Client and server agree.
+    /// Notes that client and server agree.
     pub fn complete(&self) {
         self.entry.complete();
     }
 
-    /// Ready when it has to give way.
+    /// Ready once it is evicted.
     pub fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.entry.poll_evicted(cx)
     }
@@ -163,7 +162,7 @@ impl InProgress {
     /// Does a step that takes long, when it is this handshake's turn.
     ///
     /// # Errors
-    /// It was evicted meanwhile, and the step was not done.
+    /// The handshake was evicted meanwhile, and the step was not done.
     ///
     /// # Cancel safety
     /// The turn passes on.
@@ -178,16 +177,16 @@ impl InProgress {
         }
         let done = step();
         self.entry.note_progress(clock::now());
-        // Everybody who is ready runs before the next one's turn.
+        // All tasks that are ready run before the next handshake's turn.
         tokio::task::yield_now().await;
         drop(turn);
         Ok(done)
     }
 
-    /// Waits for `ready`, unless it has to give way before.
+    /// Waits for `ready`, unless it is evicted before.
     ///
     /// # Errors
-    /// It was evicted.
+    /// The handshake was evicted.
     pub async fn unless_evicted<T>(
         &self,
         mut ready: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -216,18 +215,18 @@ impl Drop for WaitingForTurn<'_> {
     }
 }
 
-/// Why a handshake never began.
+/// A reason why a handshake never began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotBegun {
-    /// It gave way to others.
+    /// Evicted, for others.
     Evicted,
-    /// Its client closed the connection.
+    /// The client closed the connection.
     Left,
-    /// Its deadline passed.
+    /// The deadline passed.
     Late,
 }
 
-/// A handshake gave way to others.
+/// A handshake was evicted, for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evicted;
 

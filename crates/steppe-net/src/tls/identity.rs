@@ -1,4 +1,4 @@
-//! Certificates of our own, and which of them a client is shown.
+//! Certificates of our own, and the choice of the one that a client is shown.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,9 +26,9 @@ pub(super) struct Identities {
     all: Vec<Identity>,
     /// Indexes, in the order of the file, by name in [normal form](normal).
     exact: HashMap<Box<str>, Vec<usize>>,
-    /// The same, by what follows `*.`.
+    /// Indexes of wildcard names, by the part behind `*.`.
     wildcard: HashMap<Box<str>, Vec<usize>>,
-    /// Whom no name leads to.
+    /// Default certificates, for clients that name no server or an unknown one.
     default: Vec<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Identities {
         &self.all
     }
 
-    /// The certificates for `name`, in any case, with a final dot or without; the default ones where it is unknown.
+    /// Certificates for `name`, in any case, with a final dot or without; the default ones for an unknown name.
     pub(super) fn named(&self, name: &str) -> &[usize] {
         let name = &*normal(name);
         let wildcard = || {
@@ -110,8 +110,8 @@ impl Identities {
         found.unwrap_or(&self.default)
     }
 
-    /// Which certificate a client is shown that asks for `name` and can verify `schemes`: the
-    /// first that it can verify, or else the first, to which it says why not.
+    /// Chooses the certificate of a client that asks for `name` and can verify `schemes`: the
+    /// first that it can verify, or else the first, which it refuses with an alert.
     pub(super) fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
         let candidates = match name {
             Some(name) => self.named(name),

@@ -10,23 +10,23 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 
 use crate::limits::TLS_FILE_BYTES_MAX;
 
-/// Why TLS can't be had from the files that were named.
+/// An error in the files of TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file could not be read.
     #[error("{}: {cause}", .path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         cause: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has other content than it should.
     #[error("{}: {problem}", .path.display())]
     Content {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// There is no authority to trust.
@@ -38,7 +38,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// A file that does not hold what it should.
+    /// The error for a file with other content than it should have.
     #[must_use]
     pub fn content(path: &Path, problem: impl ToString) -> Self {
         Self::Content {
@@ -51,7 +51,7 @@ impl LoadError {
 /// The whole file, up to [`TLS_FILE_BYTES_MAX`].
 ///
 /// # Errors
-/// Where it can't be read, or is longer.
+/// The file can't be read, or is longer.
 pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |cause| LoadError::Read {
         path: path.to_owned(),
@@ -79,7 +79,7 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(certificates)
 }
 
-/// `authorities`, which `path` holds, as those to trust.
+/// A store of `authorities` to trust, which `path` holds.
 pub(super) fn roots(
     path: &Path,
     authorities: Vec<CertificateDer<'static>>,

@@ -10,13 +10,13 @@ use super::x509::{Dates, Summary, unix_now};
 pub struct Outdated {
     file: PathBuf,
     subject: String,
-    /// Tells it from another one of the same subject.
+    /// Distinguishes certificates of one subject.
     fingerprint: [u8; 32],
     dates: Dates,
 }
 
 impl Outdated {
-    /// That of `file`; `None`: it is valid now.
+    /// The certificate of `file`; `None`: it is valid now.
     pub(super) fn of(file: PathBuf, summary: Summary) -> Option<Self> {
         let dates = summary.dates(unix_now());
         let (subject, fingerprint) = (summary.subject, summary.fingerprint);
@@ -28,7 +28,7 @@ impl Outdated {
         })
     }
 
-    /// Warns of it: `listener` shows it.
+    /// Logs that `listener` shows it.
     pub(super) fn warn(&self, listener: &str) {
         let (file, subject) = (self.file.display(), &self.subject);
         match self.dates {

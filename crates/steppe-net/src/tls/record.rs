@@ -13,7 +13,7 @@ const CLIENT_HELLO: u8 = 1;
 /// A handshake message's header: type, length.
 const MESSAGE_HEADER_BYTES: usize = 4;
 
-/// What can't be a record.
+/// Error for bytes that begin no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a TLS record")]
 pub(super) struct NoRecord;
@@ -31,13 +31,13 @@ pub(super) fn whole(bytes: &[u8]) -> Result<Option<usize>, NoRecord> {
     Ok((bytes.len() >= bytes_needed).then_some(bytes_needed))
 }
 
-/// Bytes at the start to give rustls next; `None` while a record is not all there. What can't be a
-/// record is given whole: rustls says what is wrong with it, and seals an alert.
+/// Bytes at the start to give rustls next; `None` while a record is incomplete. Bytes that begin no
+/// record are given whole: rustls names the error, and seals an alert.
 pub(super) fn next(bytes: &[u8]) -> Option<usize> {
     whole(bytes).unwrap_or(Some(bytes.len()))
 }
 
-/// Why a first flight is not given to rustls.
+/// A reason why a first flight is not given to rustls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelloError {
     /// A request of HTTP, without TLS.
@@ -51,11 +51,11 @@ pub enum HelloError {
 /// Follows the records of a ClientHello as their bytes come, each byte looked at once.
 #[derive(Debug, Default)]
 pub struct HelloReader {
-    /// Where the next record begins.
+    /// Begin of the next record.
     at: usize,
     /// Bytes of the message in the records before that.
     message: usize,
-    /// Of the message with its header, once that is known.
+    /// Length of the message with its header, once that is known.
     needed: Option<usize>,
     header: [u8; MESSAGE_HEADER_BYTES],
 }
@@ -64,7 +64,7 @@ impl HelloReader {
     /// Bytes up to the end of the record that ends the ClientHello, of at most `bytes_max`;
     /// `None` while some are lacking.
     /// # Errors
-    /// Why there is no ClientHello, as soon as that is known.
+    /// The reason why there is no ClientHello, as soon as that is known.
     pub fn read(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Option<usize>, HelloError> {
         if bytes.first().is_some_and(u8::is_ascii_uppercase) {
             return Err(HelloError::PlainHttp);

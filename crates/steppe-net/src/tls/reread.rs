@@ -1,6 +1,6 @@
-//! Has files of a listener read again when they change.
+//! Reloading of a listener's changed files.
 //!
-//! It looks every [`TLS_REREAD_EVERY`]: that works on every file system, through links that are
+//! Files are polled every [`TLS_REREAD_EVERY`]: that works on every file system, through links that are
 //! swapped (Kubernetes) and files that are replaced (ACME clients), where notifications are lost.
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::server::{ListenerTls, Reread};
 use crate::clock;
 use crate::limits::TLS_REREAD_EVERY;
 
-/// Looks at the files of `tls` again and again, for ever, and logs what came of it.
+/// Polls the files of `tls` forever, reloads changed ones, and logs the results.
 ///
 /// # Cancel safety
 /// Safe: a look that has begun ends by itself.
@@ -35,7 +35,7 @@ pub async fn keep_current(tls: Arc<ListenerTls>) {
     }
 }
 
-/// The last that the log was told.
+/// Errors and certificates that were logged last.
 #[derive(Debug, Default)]
 struct LastLogged {
     error: Option<String>,
@@ -43,7 +43,7 @@ struct LastLogged {
 }
 
 impl LastLogged {
-    /// As [`ListenerTls::load`] has said it.
+    /// The certificates that [`ListenerTls::load`] has logged.
     fn of(tls: &ListenerTls) -> Self {
         Self {
             error: None,
@@ -51,7 +51,7 @@ impl LastLogged {
         }
     }
 
-    /// Warns once of each certificate that clients refuse by its dates: one that has come, or whose time is over.
+    /// Warns once of each certificate that clients refuse by its dates: a new one, or one that has expired since.
     fn warn_of_outdated(&mut self, tls: &ListenerTls) {
         let outdated = tls.outdated();
         let unlogged = outdated.iter().filter(|each| !self.outdated.contains(each));

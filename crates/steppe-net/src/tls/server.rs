@@ -1,7 +1,7 @@
 //! TLS of a listener: its certificates, its policy for clients, its tickets.
 //!
-//! Invariant: what is in force is valid. Files that change are read again, and what can't be used
-//! changes nothing.
+//! Invariant: certificates in force are valid. Files that change are read again, and files that can't be used
+//! change nothing.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -27,30 +27,30 @@ use super::{provider, versions};
 /// TLS of a listener, for all workers.
 pub struct ListenerTls {
     config: ListenerConfig,
-    /// Its address, which tickets are bound to.
+    /// Address of the listener, which tickets are bound to.
     listener: String,
     secrets: Arc<Secrets>,
     in_force: RwLock<Arc<InForce>>,
     counts: Arc<Counts>,
 }
 
-/// How often its files were read again, by what came of it.
+/// Numbers of times that its files were read again, by result.
 #[derive(Debug, Default)]
 struct Counts {
     changed: AtomicU64,
     failed: AtomicU64,
 }
 
-/// How often files of a listener were read again since it began to speak TLS.
+/// Numbers of times that a listener's files were read again since it began to speak TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RereadCounts {
-    /// They had changed, and are in force.
+    /// The files had changed, and are in force.
     pub changed: u64,
-    /// They can't be used; counted at each look for as long as that lasts.
+    /// The files can't be used; counted at each look for as long as that lasts.
     pub failed: u64,
 }
 
-/// What its files said when they were read last.
+/// Content of its files when they were read last.
 pub(super) struct InForce {
     pub(super) identities: Identities,
     /// One for each identity.
@@ -58,21 +58,21 @@ pub(super) struct InForce {
     stamps: Vec<Stamp>,
 }
 
-/// When a file changed last, as far as its folder tells.
+/// Time, length and inode of a file, which tell its states apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     path: PathBuf,
     state: Option<(SystemTime, u64, u64)>,
 }
 
-/// What came of looking at the files again.
+/// The result of looking at the files again.
 #[derive(Debug)]
 pub enum Reread {
-    /// None had changed.
+    /// No file had changed.
     Unchanged,
-    /// These had, and all are in force.
+    /// These files had changed, and all are in force.
     Changed(Vec<PathBuf>),
-    /// What was in force stays.
+    /// The files can't be used: those in force stay.
     Failed(LoadError),
 }
 
@@ -91,7 +91,7 @@ impl ListenerTls {
     /// bound to has changed.
     ///
     /// # Errors
-    /// What is wrong with a file.
+    /// The error in a file.
     pub fn load(
         config: &ListenerConfig,
         listener: &str,
@@ -121,7 +121,7 @@ impl ListenerTls {
         Ok(loaded)
     }
 
-    /// Its certificates that clients refuse now by their dates.
+    /// Certificates that clients refuse now by their dates.
     #[must_use]
     pub fn outdated(&self) -> Vec<Outdated> {
         let all = self.certificates().into_iter();
@@ -164,7 +164,7 @@ impl ListenerTls {
         }
     }
 
-    /// How often files were read again, by what came of it.
+    /// Numbers of times that files were read again, by result.
     #[must_use]
     pub fn rereads(&self) -> RereadCounts {
         RereadCounts {
@@ -173,20 +173,20 @@ impl ListenerTls {
         }
     }
 
-    /// What rustls is told for clients that are shown the first certificate, for a server that
-    /// runs on no [`Transport`](crate::Transport). It is that of the files as they were read last.
+    /// The configuration of rustls for clients that are shown the first certificate, for a server that
+    /// runs on no [`Transport`](crate::Transport). It follows the files as they were read last.
     #[must_use]
     pub fn rustls_config(&self) -> Arc<ServerConfig> {
         Arc::clone(self.in_force().config(0))
     }
 
-    /// Its address.
+    /// Address of the listener.
     #[must_use]
     pub fn listener(&self) -> &str {
         &self.listener
     }
 
-    /// What its certificates say, in the order of the configuration.
+    /// Fields of its certificates, in the order of the configuration.
     #[must_use]
     pub fn certificates(&self) -> Vec<(PathBuf, Summary)> {
         let in_force = self.in_force();
@@ -198,7 +198,7 @@ impl ListenerTls {
             .collect()
     }
 
-    /// Whether a client that was shown certificate `shown` would have been shown another one for
+    /// True if a client that was shown certificate `shown` would have been shown another one for
     /// `host`, a name in any case, with a final dot or without (RFC 9110 §15.5.20).
     #[must_use]
     pub fn is_misdirected(&self, shown: usize, host: &[u8]) -> bool {

@@ -34,9 +34,9 @@ pub(super) struct Session {
     opened: usize,
     /// Length of the record behind that of which rustls has the plaintext.
     given: usize,
-    /// Bytes that the next read asks for: much where much came last.
+    /// Bytes that the next read asks for: many where many came last.
     read_bytes: usize,
-    /// For what is sealed and not sent.
+    /// Charge of records that are sealed and not sent.
     sealed: Option<Reservation>,
     waiter: Waiter,
     /// rustls has plaintext, the peer's end or an error for the codec.
@@ -45,7 +45,7 @@ pub(super) struct Session {
     _charge: Reservation,
 }
 
-/// Gives what a transport takes to rustls as a blocking writer's.
+/// A transport as the blocking writer that rustls asks for.
 struct Blocking<'a, 'b> {
     socket: &'a mut Transport,
     cx: &'a mut Context<'b>,
@@ -68,7 +68,7 @@ impl Write for Blocking<'_, '_> {
     }
 }
 
-/// Sends what is sealed.
+/// Sends sealed records.
 pub(super) fn poll_send(
     cx: &mut Context<'_>,
     socket: &mut Transport,
@@ -85,7 +85,7 @@ pub(super) fn poll_send(
     Poll::Ready(Ok(()))
 }
 
-/// Sends what is sealed, as far as one write gets: an alert of a session that ends.
+/// Sends sealed records, as far as one write gets: an alert of a session that ends.
 pub(super) fn send_now(socket: &mut Transport, tls: &mut Connection) {
     let mut cx = Context::from_waker(Waker::noop());
     let _ = poll_send(&mut cx, socket, tls);
@@ -93,10 +93,10 @@ pub(super) fn send_now(socket: &mut Transport, tls: &mut Connection) {
 
 /// Gives rustls `bytes`, all of them.
 ///
-/// Says whether there is plaintext to read, or the peer's end.
+/// Returns true if there is plaintext to read, or the peer's end.
 ///
 /// # Errors
-/// What is wrong with them; an alert is sealed then.
+/// The error in these bytes; an alert is sealed then.
 pub(super) fn feed(tls: &mut Connection, mut bytes: &[u8]) -> Result<bool, rustls::Error> {
     let mut is_readable = false;
     while !bytes.is_empty() {
@@ -125,7 +125,7 @@ pub(super) struct Unwhole {
 }
 
 impl Unwhole {
-    /// Charged to the lease of `charge`, but for what that covers.
+    /// Memory charged to the lease of `charge`, beyond `covered`.
     pub(super) fn beside(charge: &mut Reservation, covered: usize) -> Self {
         Self {
             charge: charge.split(0),
@@ -134,11 +134,11 @@ impl Unwhole {
         }
     }
 
-    /// Feeds rustls `bytes`, as [`feed`] does, and counts what it keeps of them. Plaintext is not counted: whoever reads
-    /// it frees it.
+    /// Feeds rustls `bytes`, as [`feed`] does, and counts the memory that it keeps of them. Plaintext is not counted:
+    /// reading frees it.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The budget has no room.
     pub(super) fn feed(
         &mut self,
         tls: &mut Connection,
@@ -247,7 +247,7 @@ impl Session {
         self.consume(given);
     }
 
-    /// Drops what `pending` begins with, and a buffer of which nothing is left.
+    /// Drops bytes that `pending` begins with, and a buffer of which nothing is left.
     fn consume(&mut self, bytes: usize) {
         if let Some(pending) = &mut self.pending {
             pending.consume(bytes);
@@ -324,7 +324,7 @@ impl Session {
         let _ = self.tls.read_tls(&mut io::empty());
     }
 
-    /// Reserves memory for what is to be sealed.
+    /// Reserves memory for records to be sealed.
     fn poll_reserve(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<io::Result<()>> {
         let bytes = bytes.min(SEALED_BYTES_MAX) + SEALED_OVERHEAD;
         let lacking = bytes.saturating_sub(self.sealed.as_ref().map_or(0, Reservation::bytes));
@@ -433,7 +433,7 @@ impl Driver for Session {
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Whoever waits for this does not read.
+        // A task that waits for this does not read.
         self.take_back();
         self.socket.poll_closed(cx)
     }

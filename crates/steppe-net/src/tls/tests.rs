@@ -145,7 +145,7 @@ const LIMITS: HandshakeLimits = HandshakeLimits {
     age_max: Duration::MAX,
 };
 
-/// What a server makes of `near`.
+/// Runs a server's handshake on `near`.
 async fn accept(
     near: UnixStream,
     tls: &ListenerTls,
@@ -186,7 +186,7 @@ async fn agree(server: &ListenerTls, client: &ServerTls, budget: &Budget) -> Agr
     tokio::join!(accept(near, server, budget), connect)
 }
 
-/// What a server makes of a client that leaves as soon as it is done: one that is refused is
+/// Runs a server's handshake with a client that leaves as soon as it is done: one that is refused is
 /// waited for, so that it hears why.
 async fn accept_one_that_leaves(
     server: &ListenerTls,

@@ -23,17 +23,17 @@ use super::load::{self, LoadError};
 use crate::limits::{TICKET_BYTES_MAX, TICKET_LIFETIME, TICKET_SECRETS_MAX};
 
 const SECRET_BYTES: usize = 32;
-/// Tells which secret sealed a ticket, and nothing else.
+/// Length of a secret's name, which a ticket carries in clear and which tells nothing else.
 const NAME_BYTES: usize = 8;
 
 type Secret = [u8; SECRET_BYTES];
 
-/// What a ticket is bound to.
+/// A hash of the listener and its policy, which a ticket is bound to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Context([u8; 32]);
 
 impl Context {
-    /// Of these parts, each of which ends where the next begins.
+    /// The context of these parts, which are hashed with their lengths.
     pub(super) fn of(parts: &[&[u8]]) -> Self {
         let mut bytes = Vec::new();
         for part in parts {
@@ -46,11 +46,11 @@ impl Context {
     }
 }
 
-/// Where secrets come from.
+/// The source of secrets.
 pub(super) enum Secrets {
     /// Made here, and rotated; what is open at a restart is lost.
     Made(Mutex<Made>),
-    /// Those of a file, read again when it changes.
+    /// Secrets of a file, read again when it changes.
     File(PathBuf, Mutex<Arc<[Secret]>>),
 }
 

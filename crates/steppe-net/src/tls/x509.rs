@@ -1,8 +1,8 @@
-//! What a certificate says (RFC 5280), for people, logs, metrics and predicates.
+//! Fields of a certificate (RFC 5280), for reports, logs, metrics and predicates.
 //!
 //! Invariant: bytes of a peer neither panic nor cost more than a small multiple of
 //! [`CERT_BYTES_MAX`], and text of a certificate can't pass for other text: names are escaped.
-//! Left out: whether the certificate is to be trusted, which the verifiers of rustls decide.
+//! Left out: trust in the certificate, which the verifiers of rustls decide.
 
 mod distinguished_name;
 
@@ -28,31 +28,31 @@ use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 use self::distinguished_name::hex;
 use crate::limits::{CERT_BYTES_MAX, CERT_NAMES_MAX};
 
-/// What a certificate says.
+/// Fields of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// RFC 4514, the most specific part first: `CN=api,O=Example,C=DE`.
     pub subject: String,
-    /// As `subject`.
+    /// Issuer, in the form of `subject`.
     pub issuer: String,
     /// Uppercase hexadecimal digits, as OpenSSL writes it.
     pub serial: String,
     /// Subject alternative names: DNS names in lower case, IP addresses, email addresses and URIs.
-    /// What hasn't the form of its kind is left out, so that no kind can pass for another.
+    /// A name without the form of its kind is left out, so that no kind can pass for another.
     pub names: Vec<String>,
     /// Unix time in seconds from which it is valid.
     pub not_before: i64,
     /// Unix time in seconds until which it is valid.
     pub not_after: i64,
-    /// Its public key.
+    /// Kind of the public key.
     pub key: KeyKind,
-    /// How the issuer signed it.
+    /// Algorithm of the issuer's signature.
     pub signature: Signature,
     /// SHA-256 of the certificate.
     pub fingerprint: [u8; 32],
     /// SHA-256 of its `SubjectPublicKeyInfo`, by which keys are pinned.
     pub spki_fingerprint: [u8; 32],
-    /// Whether it may issue certificates.
+    /// True if it may issue certificates.
     pub is_ca: bool,
     subject_key_id: Option<Vec<u8>>,
     authority_key_id: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ pub struct Summary {
 /// The kind of a public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyKind {
-    /// Of an elliptic curve: `P-256`, `P-384`, `P-521`, or another one's identifier.
+    /// Elliptic curve: `P-256`, `P-384`, `P-521`, or another one's identifier.
     Ec(String),
     /// RSA.
     Rsa {
@@ -79,11 +79,11 @@ pub enum KeyKind {
 pub struct Signature {
     /// `ECDSA with SHA-256`, or the object identifier of an unknown one.
     pub name: String,
-    /// Whether it hashes with MD5 or SHA-1, for which collisions are made.
+    /// True if it hashes with MD5 or SHA-1, for which collisions are made.
     pub is_weak: bool,
 }
 
-/// Why bytes have no [`Summary`].
+/// A reason why bytes have no [`Summary`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum X509Error {
     /// Longer than [`CERT_BYTES_MAX`].
@@ -100,16 +100,16 @@ pub enum X509Error {
 /// The state of a certificate's dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dates {
-    /// It is valid.
+    /// Valid now.
     Valid,
-    /// Its time is over.
+    /// Past its end.
     Expired,
-    /// Its time is to come.
+    /// Before its begin.
     NotYetValid,
 }
 
 impl Dates {
-    /// At `now`: both ends are within (RFC 5280 §4.1.2.5).
+    /// The state at `now`: both ends are within (RFC 5280 §4.1.2.5).
     fn at(now: i64, (not_before, not_after): (i64, i64)) -> Self {
         if now > not_after {
             Self::Expired
@@ -142,7 +142,7 @@ impl Summary {
     /// Reads a certificate in DER.
     ///
     /// # Errors
-    /// When `der` is no certificate, has bytes behind it, or exceeds a limit.
+    /// `der` is no certificate, has bytes behind it, or exceeds a limit.
     pub fn of(der: &[u8]) -> Result<Self, X509Error> {
         if der.len() > CERT_BYTES_MAX {
             return Err(X509Error::TooLong);
@@ -182,7 +182,7 @@ impl Summary {
         })
     }
 
-    /// Whether `issuer` is named as the one that signed this; the signature is not checked.
+    /// True if `issuer` is named as the one that signed this; the signature is not checked.
     pub fn names_as_issuer(&self, issuer: &Self) -> bool {
         // RFC 5280 §4.2.1.1: key identifiers tell keys of one name apart, where both have them.
         let is_other_key = match (&self.authority_key_id, &issuer.subject_key_id) {

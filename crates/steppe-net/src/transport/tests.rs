@@ -311,7 +311,7 @@ fn a_write_does_not_hide_from_a_starved_read_that_its_peer_left() {
     });
 }
 
-/// What is ready; else does something first.
+/// Returns what is ready; where nothing is, does something first.
 fn ready_or<T>(polled: Poll<T>, before: impl FnOnce()) -> Poll<T> {
     if polled.is_pending() {
         before();

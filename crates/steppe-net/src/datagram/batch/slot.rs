@@ -1,24 +1,24 @@
-//! What is known of a datagram beside its bytes.
+//! Peer, local address and length of a datagram.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// What is known of one datagram.
+/// One datagram, without its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    /// Who sent it, or is to have it.
+    /// Sender, or receiver.
     pub(super) peer: SocketAddr,
-    /// The address of this machine that it came to, or is to come from.
+    /// Address of this machine: destination of a datagram that came, source of one to send.
     pub(super) local: Option<IpAddr>,
-    /// Bytes of it.
+    /// Length in bytes.
     pub(super) len: usize,
     pub(super) fits: Fits,
 }
 
-/// Whether a datagram was read whole.
+/// Completeness of a datagram that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fits {
-    /// It was.
+    /// Read whole.
     Whole,
-    /// It was longer than the room for it; the rest is lost.
+    /// Longer than the room for it; the rest is lost.
     Truncated,
 }

@@ -19,13 +19,13 @@ struct Control([u8; CONTROL_BYTES]);
 /// `CMSG_SPACE` of the longer one, `in6_pktinfo`: a header of 16 bytes, and 20.
 const CONTROL_BYTES: usize = 40;
 
-/// What [`Calls`] keeps for each datagram.
+/// Memory of [`Calls`] for each datagram.
 pub(super) const BYTES_PER_SLOT: usize = size_of::<libc::mmsghdr>()
     + size_of::<libc::iovec>()
     + size_of::<libc::sockaddr_storage>()
     + size_of::<Control>();
 
-/// What the kernel reads and writes beside payloads.
+/// Headers that the kernel reads and writes beside payloads.
 ///
 /// Headers point into the other lists only during a call: they are made anew for each.
 pub(super) struct Calls {
@@ -97,8 +97,8 @@ impl Calls {
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
-    /// What the last [`receive`](Self::receive) said of a datagram; `None`: it has no address of the
-    /// Internet.
+    /// Peer, local address and length of a datagram of the last [`receive`](Self::receive); `None`: it
+    /// has no address of the Internet.
     pub(super) fn received(&self, index: usize) -> Option<Slot> {
         let header = self.headers.get(index)?;
         let fits = if header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
@@ -219,7 +219,7 @@ fn socklen(bytes: usize) -> libc::socklen_t {
     libc::socklen_t::try_from(bytes).expect("lengths here are small")
 }
 
-/// Of what C libraries give different types.
+/// A length, for which C libraries have different types.
 fn length(bytes: impl TryInto<usize>) -> usize {
     bytes.try_into().unwrap_or(0)
 }

@@ -43,7 +43,7 @@ pub(super) struct Entry {
     ticket: Cell<u64>,
     source: IpAddr,
     began_at: Cell<Instant>,
-    /// Its last step.
+    /// Time of its last step.
     progress_at: Cell<Instant>,
     waits_for_turn: Cell<bool>,
     is_completed: Cell<bool>,
@@ -70,7 +70,7 @@ pub(super) struct Crowd {
     waiting: usize,
     /// The last look found that half of those of one source had stalled.
     stalls: bool,
-    /// Of the task that accepts connections.
+    /// Waker of the task that accepts connections.
     acceptor: Option<Waker>,
 }
 
@@ -84,19 +84,19 @@ struct Source {
 }
 
 impl Source {
-    /// Of its handshakes so many are completed that all in progress would be within [`MOVES_WITHIN_SECONDS`].
+    /// True if it completes enough handshakes for all in progress to be done within [`MOVES_WITHIN_SECONDS`].
     fn is_moving(&self, now: Instant) -> bool {
         MOVES_WITHIN_SECONDS * self.turnover.within_second(now) >= self.in_progress.max(1)
     }
 }
 
 impl Entry {
-    /// Ready when it has to give way.
+    /// Ready once it is evicted.
     pub(super) fn poll_evicted(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state| state == State::Evicted)
     }
 
-    /// Ready when it is in progress, or has to give way.
+    /// Ready once it is in progress, or evicted.
     pub(super) fn poll_begun(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state| state != State::Waiting)
     }
@@ -112,7 +112,7 @@ impl Entry {
         Poll::Pending
     }
 
-    /// True when it had to give way.
+    /// True once it is evicted.
     pub(super) fn is_evicted(&self) -> bool {
         self.state.get() == State::Evicted
     }
@@ -122,12 +122,12 @@ impl Entry {
         self.waits_for_turn.set(waits == Turn::Awaited);
     }
 
-    /// It took a step.
+    /// Notes a step of it.
     pub(super) fn note_progress(&self, now: Instant) {
         self.progress_at.set(now);
     }
 
-    /// Client and server agree: that it ends is no failure.
+    /// Notes that client and server agree: its end is no failure.
     pub(super) fn complete(&self) {
         self.is_completed.set(true);
     }
@@ -323,7 +323,7 @@ impl Crowd {
         }
     }
 
-    /// It waits no more, and is not in progress.
+    /// Takes it off the crowd: it waits no more, and is not in progress.
     fn end(&mut self, entry: &Entry, state: State) {
         let Some(of) = self.sources.get_mut(&entry.source) else {
             return;
@@ -588,7 +588,7 @@ mod tests {
         assert_eq!(states(&crowd[1..5]), [State::InProgress; 4]);
     }
 
-    /// Of one source or of several, and whether those that wait begin or leave.
+    /// Handshakes of one source or of several, of which those that wait begin or leave.
     #[test]
     fn connections_are_accepted_again_once_fewer_wait() {
         for sources in [&[ONE][..], &[ONE, OTHER], &[ONE, OTHER, "192.0.2.3"]] {

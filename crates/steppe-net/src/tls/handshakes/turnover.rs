@@ -13,7 +13,7 @@ pub(super) struct Turnover {
     /// When the second that is counted began; `None`: none was completed yet.
     began_at: Option<Instant>,
     counted: usize,
-    /// Of the second before.
+    /// Count of the second before.
     before: usize,
 }
 
@@ -29,7 +29,7 @@ impl Turnover {
         self.counted += 1;
     }
 
-    /// As many as were completed in the last second, or a little more.
+    /// Number that was completed in the last second, or a little more.
     pub(super) fn within_second(&self, now: Instant) -> usize {
         let since = |began_at| now.saturating_duration_since(began_at);
         match self.began_at.map(since) {

@@ -104,7 +104,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether it moves a terminal's cursor, ends a line, turns its direction, or shows nothing.
+/// True for a character that moves a terminal's cursor, ends a line, turns its direction, or shows nothing.
 pub(super) fn is_invisible(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
