@@ -12,6 +12,7 @@ mod dependencies;
 mod flakes;
 mod fuzz;
 mod git;
+mod house;
 mod jobs;
 mod libtest;
 mod mutants;
@@ -106,6 +107,9 @@ enum Task {
     Lab,
     /// Build the image `steppe-lab`, with podman, buildah or docker
     LabImage,
+    /// Figures of the house style: the gateway's crates beside rustls and hyper
+    #[command(after_help = house::DEFINITIONS)]
+    House(HouseArgs),
     /// The rules of the house that no compiler checks
     Tidy {
         /// First take mended violations off the list of known ones; none is added
@@ -146,6 +150,29 @@ struct FlakesArgs {
     programs: Vec<String>,
 }
 
+#[derive(Args)]
+struct HouseArgs {
+    /// Fetch quinn and Pingora too, by versions of their own, and count them
+    #[arg(long)]
+    peers: bool,
+    /// Print the places behind a figure: of the four crates, or of each PATH
+    #[arg(long, value_name = "KIND", conflicts_with = "peers")]
+    list: Option<house::Kind>,
+    /// Folders of packages, or of checkouts: a column each
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+impl From<HouseArgs> for house::Request {
+    fn from(args: HouseArgs) -> Self {
+        Self {
+            with_peers: args.peers,
+            list: args.list,
+            paths: args.paths,
+        }
+    }
+}
+
 impl From<FlakesArgs> for flakes::Hunt {
     fn from(args: FlakesArgs) -> Self {
         Self {
@@ -175,6 +202,7 @@ fn main() -> ExitCode {
         Task::Image => package::image(),
         Task::Lab => package::lab(),
         Task::LabImage => package::lab_image(),
+        Task::House(args) => house::command(&args.into()),
         Task::Tidy { shrink: true } => tidy::shrink(),
         Task::Tidy { shrink: false } => tidy::command(),
     };

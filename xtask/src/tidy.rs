@@ -6,15 +6,15 @@
 //! comment is any good, and what clippy can say (`clippy.toml`).
 
 mod arrows;
-mod circles;
-mod code;
+pub mod circles;
+pub mod code;
 mod documents;
 mod finding;
 mod known;
 mod literals;
-mod mentions;
+pub mod mentions;
 mod rust_files;
-mod tree;
+pub mod tree;
 mod unsafe_list;
 
 use std::collections::BTreeSet;

@@ -143,7 +143,7 @@ impl<'ast> Visit<'ast> for Code {
 }
 
 /// The arguments that a type stands for: the elements of a tuple, and what is wrapped.
-fn arguments_in(ty: &syn::Type) -> Vec<&syn::Type> {
+pub fn arguments_in(ty: &syn::Type) -> Vec<&syn::Type> {
     match ty {
         syn::Type::Tuple(tuple) => tuple.elems.iter().flat_map(arguments_in).collect(),
         syn::Type::Reference(reference) => arguments_in(&reference.elem),

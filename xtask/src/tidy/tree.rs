@@ -1,6 +1,8 @@
 //! The files that the rules judge: those that git knows or would add; and some of their history.
 
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -50,6 +52,31 @@ impl Tree {
             tree.known_before = version_before(LIST, &list.text).unwrap_or_default();
         }
         Ok(tree)
+    }
+
+    /// Adds the manifest and the library's sources of a package, whose folder is called `shown`.
+    pub fn add_package(&mut self, folder: &Path, shown: &str) -> Result<()> {
+        self.add(
+            &format!("{shown}/Cargo.toml"),
+            fs::read(folder.join("Cargo.toml"))?,
+        );
+        self.add_folder(&folder.join("src"), &format!("{shown}/src"))
+    }
+
+    fn add_folder(&mut self, folder: &Path, shown: &str) -> Result<()> {
+        let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        let mut paths: Vec<_> = entries.iter().map(DirEntry::path).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let shown = format!("{shown}/{name}");
+            if path.is_dir() {
+                self.add_folder(&path, &shown)?;
+            } else if shown.ends_with(".rs") {
+                self.add(&shown, fs::read(&path)?);
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, path: &str, content: Vec<u8>) {
