@@ -41,12 +41,12 @@ pub trait Evict: fmt::Debug + Send + Sync {
     fn evict(&self, bytes: u64) -> u64;
 }
 
-/// What an account holds, for people.
+/// A snapshot of an account, for status pages and logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountReport {
-    /// Its name, unique among its siblings.
+    /// The account's name, unique among its siblings.
     pub name: String,
-    /// Its own limit; accounts above it may refuse earlier.
+    /// The account's own limit; accounts above it may refuse earlier.
     pub limit_bytes: Option<u64>,
     /// Bytes reserved now, in this account and below it.
     pub reserved_bytes: u64,
@@ -71,9 +71,9 @@ pub(crate) struct Node {
     parent: Option<Account>,
     children: Mutex<Vec<Weak<Node>>>,
     slots: Mutex<Vec<Weak<Slot>>>,
-    /// Of the root: what is kept for later below it, as it was measured last.
+    /// Root only: evictable bytes of the whole tree, as last measured.
     evictable_bytes: AtomicU64,
-    /// What is kept for later here.
+    /// The cache of this account, which gives up memory on demand.
     evicting: Mutex<Option<Weak<dyn Evict>>>,
     /// Tasks that this account refused.
     queue: Queue,
@@ -282,7 +282,10 @@ impl Account {
         Ok(())
     }
 
-    /// Whether there are `bytes` here and above; how many levels above there are not.
+    /// Checks that this account and each above it have `bytes` left.
+    ///
+    /// # Errors
+    /// The number of levels from here up to the account that lacks them.
     pub(crate) fn find_room(&self, bytes: u64) -> Result<(), usize> {
         let lacking = self.ancestry().position(|node| node.left_bytes() < bytes);
         lacking.map_or(Ok(()), Err)

@@ -212,7 +212,7 @@ impl Buffer {
         block.end - block.start
     }
 
-    /// Whether nothing is filled.
+    /// True when no byte is filled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -49,7 +49,7 @@ impl Chunk {
         Self(Content::Shared(View::of(Memory::Charged(bytes, charge))))
     }
 
-    /// Its bytes.
+    /// The filled bytes.
     #[must_use]
     pub fn filled(&self) -> &[u8] {
         match &self.0 {
@@ -58,7 +58,7 @@ impl Chunk {
         }
     }
 
-    /// How many bytes it has.
+    /// The number of filled bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -67,7 +67,7 @@ impl Chunk {
         }
     }
 
-    /// Whether it has no bytes.
+    /// True when the chunk has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -121,7 +121,8 @@ impl Chunk {
         }
     }
 
-    /// Its bytes for a library, which keep memory and charge until the last clone goes.
+    /// The content as a library's `Bytes`, which keep memory and charge until the last clone is
+    /// dropped.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
@@ -146,7 +147,7 @@ impl Chunk {
         }
     }
 
-    /// What the memory behind it is charged with, however little of it is seen.
+    /// Bytes charged for the memory that the chunk views a part of.
     #[must_use]
     pub fn charged_bytes(&self) -> usize {
         match &self.0 {

@@ -81,7 +81,7 @@ pub struct Holding {
 /// A client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
-    /// It has the share of its address; of an IPv6 address the first 64 bits count.
+    /// A client with a share of its own; IPv6 addresses share one for each /64.
     Shared(IpAddr),
     /// The same without a share.
     Exempt(IpAddr),
@@ -92,9 +92,9 @@ pub enum ClientAddress {
 /// A connection that was told to close.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shed {
-    /// Its client; `None`: a local process.
+    /// The client's address; `None`: a local process.
     pub client: Option<IpAddr>,
-    /// Its protocol.
+    /// The connection's protocol.
     pub kind: &'static str,
     /// Bytes that it held.
     pub bytes: u64,

@@ -9,14 +9,15 @@ pub const DRAW_BYTES: u64 = 64 << 10;
 /// Free bytes of a lease above which it gives back all but [`DRAW_BYTES`].
 pub const LEASE_FREE_BYTES_MAX: u64 = 4 * DRAW_BYTES;
 
-/// What a thread's pool may be charged beyond what lies idle in it.
+/// Bytes that a thread's pool may be charged beyond its idle buffers.
 pub const CHARGE_SLACK_BYTES: usize = 256 << 10;
 
 /// Bytes that a thread asks for between two wakes of the thread that measures resident memory: what each can
 /// take unseen.
 pub const NOTICE_BYTES: u64 = 1 << 20;
 
-/// How often a pool is trimmed that is tended: what lies idle for so long goes.
+/// The period at which [`tend`](crate::pool::tend) trims a pool: buffers idle for so long are
+/// freed.
 pub const TEND_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Tasks woken with one lock of the queues: their wakers are held on the stack.

@@ -18,7 +18,7 @@ use crate::clients::count_pooled;
 use crate::limits::{CHARGE_SLACK_BYTES, TEND_EVERY};
 use crate::size_class::SizeClass;
 
-/// What a thread's pool may keep idle.
+/// The bound on idle buffers of a thread's pool.
 #[derive(Debug, Clone)]
 pub struct Stock {
     /// The account that idle buffers are charged to.
@@ -82,7 +82,7 @@ struct Counts {
 }
 
 static THREADS: Mutex<Vec<Weak<Counts>>> = Mutex::new(Vec::new());
-/// What threads that ended had in use when they did.
+/// In-use counts of threads that have ended.
 static ENDED: Counts = Counts::zero();
 
 thread_local! {
@@ -277,7 +277,7 @@ impl LocalPool {
         covered >= idle_bytes || charge.try_grow(idle_bytes - covered).is_ok()
     }
 
-    /// Whether somebody waits for what lies idle.
+    /// True when a task waits for bytes that idle buffers hold.
     fn is_wanted(&self) -> bool {
         let charge = self.charge.as_ref();
         charge.is_some_and(|charge| charge.lease().waiting().is_any())

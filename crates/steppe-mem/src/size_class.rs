@@ -15,7 +15,7 @@ const MAPPED_CLASSES: usize =
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// How many classes there are.
+    /// The number of classes.
     pub const COUNT: usize = HEAP_CLASSES + MAPPED_CLASSES;
 
     /// The smallest class that holds `bytes`; the largest class where none does.
@@ -60,7 +60,7 @@ impl SizeClass {
         usize::from(self.0)
     }
 
-    /// Whether a buffer of this class is a mapping of its own.
+    /// True when a buffer of this class is a mapping of its own.
     #[must_use]
     pub fn is_mapped(self) -> bool {
         self.index() >= HEAP_CLASSES

@@ -34,7 +34,7 @@ pub struct Waiter {
     /// `None`: it has no place.
     slot: Option<Arc<Slot>>,
     index: u32,
-    /// Its client holds its share: it has no place, and waits all the same.
+    /// Waits for its client to fall below its share: `index` is the ticket there.
     is_held_back: bool,
 }
 
@@ -92,19 +92,19 @@ enum State {
     Free,
     /// In the queue of the account so many levels above its own.
     Queued { level: u8 },
-    /// Its bytes are drawn.
+    /// The bytes are drawn for the task.
     Granted,
 }
 
-/// What a task waits for.
+/// The bytes that a task waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) bytes: u64,
-    /// It is there only where so many more are free, which are not drawn.
+    /// Bytes that must be free beyond `bytes`, without being drawn.
     pub(crate) leaving: u64,
 }
 
-/// What became of an attempt to draw for somebody.
+/// The result of drawing bytes for a waiting task.
 enum Attempt {
     Granted,
     /// The account where it was queued has no room.
@@ -143,7 +143,7 @@ impl Waiter {
         self.slot.is_some()
     }
 
-    /// Its place among the tasks of its client that wait for that to hold less.
+    /// The ticket in the queue of tasks whose client holds its share.
     pub(crate) fn ticket(&self) -> Option<u32> {
         self.is_held_back.then_some(self.index)
     }
@@ -214,7 +214,7 @@ impl Drop for Waiter {
 }
 
 impl Waiting {
-    /// Whether somebody waits, anywhere in the tree. While it is so, no lease keeps free bytes.
+    /// True while any task of the tree waits. Until it is over, no lease keeps free bytes.
     pub(crate) fn is_any(&self) -> bool {
         self.count() > 0
     }
@@ -434,8 +434,10 @@ impl Entries {
         None
     }
 
-    /// Who came first among the smallest `sizes` of those that take all that is free, and of those
-    /// that leave some: with group and size.
+    /// The first task in ticket order among the smallest `sizes` of each group, with its group and
+    /// size.
+    ///
+    /// The first group takes all that is free, the second one leaves some.
     fn oldest(&self, node: &Node, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
         let lists = lock(&node.queue().lists);
         let both = (0..sizes[0])

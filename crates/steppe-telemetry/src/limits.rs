@@ -40,7 +40,7 @@ pub const SPANS_QUEUED_MAX: usize = 512;
 /// Spans that are sent at once; the default of OpenTelemetry's own batches.
 pub const SPANS_IN_BATCH_MAX: usize = 256;
 
-/// How long the thread waits for a batch to become full.
+/// The time that the thread waits for a batch to become full.
 pub const SPAN_BATCH_WAIT: Duration = Duration::from_secs(1);
 
 /// Times that a batch is sent, where its collector can't be reached.
@@ -52,10 +52,10 @@ pub const SPAN_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of all texts of a span: what is beyond is left out.
 pub const SPAN_TEXTS_BYTES_MAX: usize = 1 << 10;
 
-/// What a span takes: its texts and its attributes.
+/// Memory of a span: its texts and its attributes.
 const SPAN_BYTES: usize = SPAN_TEXTS_BYTES_MAX + 1024;
 
-/// What all spans take that are held: the queue, a batch, and the batch as JSON, which is about as large.
+/// Memory of all spans that are held: the queue, a batch, and the batch as JSON of about its size.
 pub const SPANS_HELD_BYTES: usize = (SPANS_QUEUED_MAX + 2 * SPANS_IN_BATCH_MAX) * SPAN_BYTES;
 
 const _: () = assert!(SPANS_IN_BATCH_MAX <= SPANS_QUEUED_MAX);

@@ -56,7 +56,7 @@ pub struct LineLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// What it is called in messages.
+    /// The log's name in messages.
     name: &'static str,
     to_thread: SyncSender<Command>,
     counts: Arc<Counts>,

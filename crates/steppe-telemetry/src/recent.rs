@@ -201,7 +201,8 @@ impl Write for Bounded {
     }
 }
 
-/// What steers a terminal, ends a line, or turns text around (Unicode's bidirectional controls).
+/// True for a character that steers a terminal, ends a line, or turns text around (Unicode's
+/// bidirectional controls).
 fn is_steering(part: char) -> bool {
     let turns_text =
         matches!(part, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

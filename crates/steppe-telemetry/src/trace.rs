@@ -31,7 +31,7 @@ use crate::limits::{
 
 pub use context::{Ids, TRACEPARENT_BYTES, TRACESTATE_BYTES_MAX, TraceContext, is_tracestate};
 
-/// What a tracer does.
+/// The settings of a tracer.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceSettings {
     /// The share of traces that is kept of those that begin here: above 0, at most 1.
@@ -79,18 +79,18 @@ pub struct Tracer {
 /// Something that took time.
 #[derive(Debug)]
 pub struct Span {
-    /// Its trace, and itself.
+    /// The trace's id and the span's own.
     pub context: TraceContext,
     /// The span that it is part of; `None`: the trace begins with it.
     pub parent: Option<TraceContext>,
-    /// What others keep of the trace.
+    /// The `tracestate` list of other vendors.
     state: String,
     name: String,
     /// When it began.
     pub began_at: Instant,
     /// When it ended.
     pub ended_at: Instant,
-    /// It failed, by the doing of the node or of what is behind it.
+    /// True for a failure of the node or of its upstream.
     pub is_error: bool,
     attributes: Vec<(&'static str, Value)>,
     /// Bytes of texts that there is room for.
@@ -131,7 +131,7 @@ struct Counts {
 /// Why there are no traces.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// What waits for the collector has no room.
+    /// The budget has no room for the queue of spans.
     #[error("no room in the budget for spans: {0}")]
     Budget(#[from] OverBudget),
     /// There is no thread.

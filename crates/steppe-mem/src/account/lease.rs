@@ -1,4 +1,4 @@
-//! What a worker holds of an account: its lease, and the reservations made from it.
+//! A worker's lease of an account, and the reservations made from it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub struct Reservation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("over budget: no room for {bytes} bytes")]
 pub struct OverBudget {
-    /// What was asked for.
+    /// The requested size.
     pub bytes: u64,
 }
 
@@ -235,7 +235,7 @@ impl Lease {
         &self.slot
     }
 
-    /// Whether both are the same share.
+    /// True when both are clones of the same lease.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot)
     }

@@ -24,7 +24,7 @@ pub struct Holder {
     shares: Arc<Shares>,
     client: Arc<Client>,
     kind: &'static str,
-    /// Of a client that another one speaks for.
+    /// For a client named by a proxy: the proxy's connection.
     connection: Option<Arc<Holder>>,
     /// Reserved in its scope.
     charged_bytes: AtomicI64,
@@ -32,10 +32,10 @@ pub struct Holder {
     flushed_bytes: AtomicI64,
     /// Allocated in its scope and not freed there.
     live_bytes: AtomicI64,
-    /// It is of no client's share, whatever its address.
+    /// Memory of this holder counts toward no client's share, whatever the address.
     is_exempt: AtomicBool,
     is_shed: AtomicBool,
-    /// Its client knows nothing of it any more.
+    /// The holder has left its client: later charges are not reported to it.
     has_ended: AtomicBool,
     /// Wakes the task of the connection.
     task: Mutex<Option<Waker>>,
@@ -215,7 +215,7 @@ impl Holder {
         self.is_exempt.store(true, Ordering::Relaxed);
     }
 
-    /// Its protocol.
+    /// The connection's protocol.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.kind
@@ -247,7 +247,7 @@ impl Holder {
         }
     }
 
-    /// Its client holds less by what it had.
+    /// Takes this holder's charge off its client, and wakes tasks that waited for room.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
         let flushed = self.flushed_bytes.swap(0, Ordering::Relaxed);

@@ -12,11 +12,11 @@ pub struct ClientReport {
     pub client: Option<IpAddr>,
     /// The protocol of its connections.
     pub kind: &'static str,
-    /// Its connections, and the clients that they speak for.
+    /// The client's connections, and the clients for which they are a proxy.
     pub connections: usize,
     /// Reserved for it.
     pub charged_bytes: u64,
-    /// Of each connection the same, or what was allocated for it where that is more.
+    /// Summed over connections: bytes reserved or bytes allocated, whichever are more.
     pub held_bytes: u64,
 }
 

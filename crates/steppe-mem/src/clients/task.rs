@@ -22,9 +22,9 @@ pin_project! {
 /// State of a task between its polls.
 #[derive(Default)]
 struct Turns {
-    /// It is the task of the connection, and has not been polled.
+    /// The connection's own task, before its first poll.
     is_new: bool,
-    /// Of its place among the tasks that stand still.
+    /// The ticket in the queue of paused tasks.
     ticket: Option<u32>,
 }
 

@@ -21,7 +21,7 @@ const MODE: u32 = 0o640;
 
 #[derive(Debug)]
 pub(super) struct Sink {
-    /// What the log is called in messages.
+    /// The log's name in messages.
     name: &'static str,
     destination: Destination,
     file: File,

@@ -24,7 +24,7 @@ pub struct TraceContext {
     pub trace: NonZeroU128,
     /// The span itself.
     pub span: NonZeroU64,
-    /// Whether whoever made it keeps it.
+    /// True when the parent samples the trace (the `sampled` flag).
     pub is_sampled: bool,
 }
 
@@ -63,7 +63,7 @@ impl TraceContext {
     }
 }
 
-/// Whether a list of `tracestate` can be passed on (§3.3.1).
+/// True for a `tracestate` list that can be passed on (§3.3.1).
 #[must_use]
 pub fn is_tracestate(value: &[u8]) -> bool {
     if value.len() > TRACESTATE_BYTES_MAX {
