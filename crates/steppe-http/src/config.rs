@@ -1,4 +1,4 @@
-//! What a gateway is told to do, as valid types.
+//! The configuration of a gateway as valid types.
 //!
 //! Every value here is within its range: the reader of a configuration file
 //! builds these types or reports a mistake, and nothing validates them again.
@@ -61,20 +61,20 @@ pub struct Gateway {
     pub upstreams: Vec<Upstream>,
     /// Named filters, referred to by routes.
     pub filters: Vec<Filter>,
-    /// Which requests go where, in the order of the file.
+    /// Routes, in the order of the file.
     pub routes: Vec<Route>,
 }
 
 /// One `[http.upstream.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
-    /// Its key in the file.
+    /// The table's key in the file.
     pub name: String,
     /// Servers, or a canned response.
     pub kind: UpstreamKind,
 }
 
-/// What stands behind an upstream's name.
+/// The kind of an upstream: servers, a canned response, or a service of this process.
 #[expect(
     clippy::large_enum_variant,
     reason = "there are a few in a configuration"
@@ -92,9 +92,9 @@ pub enum UpstreamKind {
 /// One `[[http.route]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
-    /// Its name in metrics and logs; unique.
+    /// The route's name in metrics and logs; unique.
     pub name: String,
-    /// Any of these listeners; empty: every listener but those that have routes of their own.
+    /// The listeners that use this route; empty: every listener but those with routes of their own.
     pub listeners: Vec<ListenAddress>,
     /// Any of these hosts; empty: every host.
     pub hosts: Vec<HostPattern>,
@@ -106,11 +106,11 @@ pub struct Route {
     pub headers: Vec<(String, String)>,
     /// Query parameters that must be there with just this value.
     pub query: Vec<(String, String)>,
-    /// What the client's certificate must have. `None`: it needs none.
+    /// Conditions on the client's certificate. `None`: none is required.
     pub client_cert: Option<ClientCertMatch>,
     /// Indexes into [`Gateway::filters`], in order.
     pub filters: Vec<usize>,
-    /// Who answers.
+    /// The upstream, folder or redirect that answers.
     pub target: Target,
     /// Share of the node's memory budget, in bytes. `None`: the whole of it.
     pub budget: Option<u64>,
@@ -125,7 +125,7 @@ impl Route {
         self.listeners.is_empty() || self.listeners.contains(address)
     }
 
-    /// Of all requests to `path`.
+    /// A route for all requests to `path`.
     #[must_use]
     pub fn of(name: &str, path: PathPattern, target: Target) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Route {
     }
 }
 
-/// What answers the requests of a route.
+/// The target of a route: an upstream, a folder or a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Index into [`Gateway::upstreams`].
@@ -165,7 +165,7 @@ pub struct Files {
     pub index: String,
     /// The file for paths that lead to none, relative to the folder.
     pub fallback: Option<String>,
-    /// Paths that it stands for.
+    /// Paths that the fallback is served for.
     pub fallback_for: FallbackFor,
     /// Encoded forms that lie beside files, the dearest first.
     pub precompressed: Vec<Coding>,
@@ -187,10 +187,10 @@ pub struct CacheControl {
 /// Paths that a fallback is served for, where they lead to no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FallbackFor {
-    /// Those whose last segment has no dot: names of pages, not of files.
+    /// Paths whose last segment has no dot: names of pages, not of files.
     #[default]
     Pages,
-    /// All of them.
+    /// All paths.
     All,
 }
 

@@ -1,4 +1,5 @@
-//! How it is found out who sends a request, and decided what they may.
+//! Authentication and authorization of requests: tokens, passwords, API keys, an external service,
+//! rules.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,22 +7,22 @@ use std::time::Duration;
 use crate::field::is_token;
 use crate::path::PathPattern;
 
-/// What a JSON Web Token must be (RFC 7519).
+/// Requirements on a JSON Web Token (RFC 7519), and the keys that verify it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Jwt {
-    /// Its `iss`. `None`: any.
+    /// The required `iss`. `None`: any.
     pub issuer: Option<String>,
-    /// One of these is in its `aud`; empty: any.
+    /// Audiences, of which the token's `aud` has one; empty: any.
     pub audience: Vec<String>,
-    /// How far clocks may differ.
+    /// Clock skew that `exp` and `nbf` tolerate.
     pub leeway: Duration,
     /// Keys that may have signed it.
     pub keys: Vec<JwtKey>,
     /// Files with sets of such keys (RFC 7517 §5).
     pub sets: Vec<PathBuf>,
-    /// A URL with one.
+    /// A URL of such a set.
     pub remote: Option<JwksUrl>,
-    /// Where it is looked for, in this order.
+    /// Places where the token is looked for, in this order.
     pub from: Vec<TokenSource>,
     /// Claims that servers are told, and the fields that tell them, in lower case.
     pub forward_claims: Vec<(String, String)>,
@@ -32,22 +33,22 @@ pub struct Jwt {
 /// A URL with a set of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwksUrl {
-    /// Of http or https.
+    /// The URL, of http or https.
     pub url: String,
-    /// After so long, it is fetched again.
+    /// The period after which the set is fetched again.
     pub refresh: Duration,
-    /// For a key that it lacks, it is fetched again no sooner than so long after the last time.
+    /// The least time between two fetches caused by tokens whose key the set lacks.
     pub cooldown: Duration,
     /// Authorities of its server, PEM. `None`: those of the system.
     pub ca: Option<PathBuf>,
 }
 
-/// Who may come in by a password (RFC 7617).
+/// Authentication by user name and password (Basic, RFC 7617).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasicAuth {
-    /// The file with their names and the hashes of their passwords.
+    /// The file with user names and password hashes.
     pub users: PathBuf,
-    /// What browsers say that the password is for. No quotes or backslashes.
+    /// The realm that browsers show. No quotes or backslashes.
     pub realm: String,
     /// The field that servers are told the name by, in lower case. `None`: none.
     pub forward_user: Option<String>,
@@ -68,18 +69,18 @@ pub struct ApiKeys {
     pub forward_key: bool,
 }
 
-/// Which service is asked about requests, and what is passed on.
+/// Authorization by another service: its upstream, and the fields that pass between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardAuth {
     /// Index of its upstream, which has servers.
     pub upstream: usize,
-    /// What it is asked for: a path, with a query or without one.
+    /// The target of the subrequest: a path, with a query or without one.
     pub path: String,
-    /// Fields of the request that it is shown, in lower case.
+    /// Fields of the request that the service receives, in lower case.
     pub request_headers: Vec<String>,
     /// Fields of its answer that the request is given in place of its own, in lower case.
     pub response_headers: Vec<String>,
-    /// How long an answer may take.
+    /// The time limit for an answer.
     pub timeout: Duration,
 }
 
@@ -88,9 +89,9 @@ pub struct ForwardAuth {
 pub struct JwtKey {
     /// The `kid` of tokens that it signed. `None`: those without one, too.
     pub id: Option<String>,
-    /// What it signs with, and nothing else.
+    /// The only algorithm that the key verifies.
     pub algorithm: &'static str,
-    /// The file that holds it: bytes of a secret, or a public key as PEM.
+    /// The file of the key: bytes of a secret, or a public key as PEM.
     pub file: PathBuf,
 }
 
@@ -137,6 +138,6 @@ pub struct Rule {
     pub claims: Vec<(String, Vec<String>)>,
     /// The API key has one of these names; empty: any, or none.
     pub api_keys: Vec<String>,
-    /// It refuses what it matches.
+    /// Requests that match are refused.
     pub denies: bool,
 }

@@ -1,4 +1,4 @@
-//! What is said in place of errors.
+//! Error pages: contents that replace those of error responses.
 
 use std::path::PathBuf;
 
@@ -7,29 +7,29 @@ use super::Statuses;
 /// Contents that stand in for those of errors (`kind = "error-pages"`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorPages {
-    /// Whose errors.
+    /// The errors that are replaced.
     pub of: ErrorsOf,
-    /// Of these, the first that is for a status.
+    /// Pages, of which the first that matches the status is sent.
     pub pages: Vec<ErrorPage>,
 }
 
-/// Whose errors are said in other words.
+/// The origin of errors that get a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorsOf {
-    /// Those that the gateway finds, or that a filter or a folder answers with.
+    /// Errors of the gateway, of filters and of folders.
     Gateway,
-    /// Those of servers and upstreams too.
+    /// Errors of servers and canned responses too.
     All,
 }
 
 /// The content of some errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorPage {
-    /// Of which, all within 400 to 599.
+    /// The statuses that this page is for, all within 400 to 599.
     pub statuses: Statuses,
-    /// Where it is from.
+    /// The source of the page's content.
     pub content: ErrorContent,
-    /// Its `Content-Type`. `None`: by the file's name, or plain text.
+    /// The page's `Content-Type`. `None`: by the file's name, or plain text.
     pub content_type: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What filters are told to do.
+//! The configuration of filters.
 
 use std::any::Any;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::path::PathPattern;
 /// One `[http.filter.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    /// Its key in the file.
+    /// The table's key in the file.
     pub name: String,
-    /// What it does.
+    /// The filter's kind and settings.
     pub kind: FilterKind,
 }
 
@@ -38,7 +38,7 @@ pub enum FilterKind {
     Compress(Compress),
     /// Says which other sites may read responses (`kind = "cors"`).
     Cors(Cors),
-    /// Says errors in other words (`kind = "error-pages"`).
+    /// Replaces the content of errors by pages (`kind = "error-pages"`).
     ErrorPages(ErrorPages),
     /// Asks another service about each request (`kind = "forward-auth"`).
     ForwardAuth(ForwardAuth),
@@ -46,16 +46,16 @@ pub enum FilterKind {
     Ip(IpRules),
     /// Refuses requests beyond a rate (`kind = "rate-limit"`).
     RateLimit(RateLimit),
-    /// Sends clients elsewhere (`kind = "redirect"`).
+    /// Answers with a redirect (`kind = "redirect"`).
     Redirect(Redirect),
-    /// Gives each request a name (`kind = "request-id"`).
+    /// Gives each request an id (`kind = "request-id"`).
     RequestId(RequestId),
-    /// Tells browsers to be careful (`kind = "security-headers"`): fields that responses have
+    /// Adds fields that restrict browsers (`kind = "security-headers"`): fields that responses have
     /// unless their server said otherwise.
     SecurityHeaders(Vec<(String, String)>),
     /// Rewrites paths and queries, edits fields (`kind = "transform"`).
     Transform(Transform),
-    /// One that a program brings along which embeds the gateway; no file has it.
+    /// A filter of a program that embeds the gateway; no file has it.
     Custom(CustomFilter),
 }
 
@@ -86,18 +86,18 @@ impl PartialEq for CustomFilter {
     }
 }
 
-/// Which content is encoded, and how.
+/// Compression of content: codings, levels, media types, defense against BREACH.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compress {
     /// Codings, most preferred first, among those that a client prefers alike.
     pub algorithms: Vec<Coding>,
-    /// How hard each tries.
+    /// The level of each coding.
     pub levels: Levels,
     /// Content that is known to be shorter goes as it is.
     pub min_bytes: u64,
-    /// What is encoded.
+    /// The media types that are encoded.
     pub types: Vec<MediaRange>,
-    /// What is done against attacks by the length of content.
+    /// The defense against attacks by the length of content.
     pub breach: Breach,
     /// Under [`Breach::Strict`], paths whose content is not encoded.
     pub secret_paths: Vec<PathPattern>,
@@ -115,7 +115,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// That of `coding`.
+    /// The level of `coding`.
     #[must_use]
     pub fn of(self, coding: Coding) -> u8 {
         match coding {
@@ -131,7 +131,7 @@ impl Levels {
 pub struct MediaRange(String);
 
 impl MediaRange {
-    /// One that is written so.
+    /// Parses a range; `None`: it is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, subtype) = text.split_once('/')?;
@@ -140,8 +140,9 @@ impl MediaRange {
         is_range.then(|| Self(text.to_ascii_lowercase()))
     }
 
-    /// Whether `media_type` is one of it. Event streams are, of none but their own: to hold parts of
-    /// them back, however shortly, should be meant.
+    /// True when the range includes `media_type`. Event streams need a range of their own: encoding
+    /// them
+    /// holds parts back for a moment, which should be chosen.
     #[must_use]
     pub fn matches(&self, media_type: &[u8]) -> bool {
         match self.0.strip_suffix('*') {
@@ -155,18 +156,18 @@ impl MediaRange {
     }
 }
 
-/// What is done against attacks by the length of compressed content (BREACH).
+/// The defense against attacks by the length of compressed content (BREACH).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breach {
     /// Content is not encoded where it may vary by a secret, or another site has it sent.
     Strict,
-    /// What is encoded is padded.
+    /// Encoded content is padded.
     Pad,
-    /// Nothing.
+    /// No defense.
     Off,
 }
 
-/// What scripts of other origins may do (Fetch, "CORS protocol").
+/// Permissions for scripts of other origins (Fetch, "CORS protocol").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
     /// Serialized origins; `"*"` is all, and `"https://*.example.com"` every subdomain.
@@ -177,22 +178,23 @@ pub struct Cors {
     pub headers: Vec<String>,
     /// Response fields that they may read.
     pub expose: Vec<String>,
-    /// Whether their requests may carry cookies and `Authorization`.
+    /// Allows requests with cookies and `Authorization`.
     pub credentials: bool,
-    /// How long a preflight's answer holds. `None`: as long as the browser likes.
+    /// The lifetime of a preflight's answer. `None`: the browser's default.
     pub max_age: Option<Duration>,
 }
 
-/// Who may ask, by address: `deny` wins; without `allow`, all that is not denied.
+/// Allowed and denied client addresses: `deny` wins; without `allow`, every address that is not
+/// denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpRules {
-    /// Those that may; empty: all.
+    /// Allowed networks; empty: all.
     pub allow: Vec<IpNet>,
-    /// Those that may not.
+    /// Denied networks.
     pub deny: Vec<IpNet>,
 }
 
-/// Where clients are sent.
+/// A redirect: status and target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
@@ -202,11 +204,11 @@ pub struct Redirect {
     pub to: String,
 }
 
-/// A name for each request, told to servers and clients.
+/// An id for each request, sent to servers and clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId {
     /// The field, in lower case.
     pub header: String,
-    /// Whether a name that the client gave is kept, where it is a short token.
+    /// Keeps an id that the client sent, where it is a short token.
     pub keep: bool,
 }

@@ -1,26 +1,26 @@
-//! How many requests there may be, and where they are counted.
+//! Rate limits: requests in a time or in flight, their key, and the store that shares them.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::field::is_token;
 
-/// How many requests of each key there may be: in a time, at once, or both.
+/// A limit on the requests of each key: in a time, in flight, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
-    /// What `RateLimit` fields call it: the filter's name.
+    /// The filter's name, as `RateLimit` fields have it.
     pub name: String,
-    /// How fast they may come; `None`: at any rate.
+    /// The token bucket of each key; `None`: any rate.
     pub rate: Option<Rate>,
-    /// How many may be in flight; `None`: any number.
+    /// The maximum in flight; `None`: no limit.
     pub concurrent: Option<u32>,
-    /// Whose requests are counted together.
+    /// The key by which requests are counted together.
     pub key: RateKey,
     /// Leading bits of an address that count, of IPv4 and of IPv6.
     pub prefix: (u8, u8),
-    /// Keys that are remembered.
+    /// Keys that are remembered at most.
     pub entries: usize,
-    /// What shares the rate among nodes; `None`: it is this node's.
+    /// The store that shares the rate among nodes; `None`: each node counts for itself.
     pub store: Option<RateStore>,
 }
 
@@ -29,7 +29,7 @@ pub struct RateLimit {
 pub struct Rate {
     /// Requests in [`Rate::per`]. 1 to 1,000,000.
     pub requests: u32,
-    /// What they are counted in.
+    /// The time in which requests are counted.
     pub per: Duration,
     /// Requests that may come at once.
     pub burst: u32,
@@ -74,18 +74,18 @@ impl fmt::Debug for RateStore {
     }
 }
 
-/// Whose requests are counted together.
+/// The key by which requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RateKey {
-    /// Those of a client's network.
+    /// The client's network.
     Ip,
-    /// Those with one value of a field, its name in lower case.
+    /// The value of a field, its name in lower case.
     Header(String),
-    /// Those with one value of a claim of their token.
+    /// The value of a claim of the token.
     Claim(String),
-    /// Those with API keys of one name.
+    /// The name of the API key.
     ApiKey,
-    /// All of the route.
+    /// None: all requests of the route.
     Route,
 }
 

@@ -1,15 +1,15 @@
-//! How requests and responses are rewritten.
+//! Rewrites of requests and responses: path, query, fields, JSON content.
 
 use regex::bytes::Regex;
 
 use crate::field::is_token;
 
-/// Another path for those that match.
+/// A replacement in paths that match.
 #[derive(Debug, Clone)]
 pub struct PathEdit {
-    /// What of the path is replaced.
+    /// The part of the path that is replaced.
     pub pattern: Regex,
-    /// By what: `${name}` stands for what a group of the pattern matched.
+    /// The replacement: `${name}` stands for what a group of the pattern matched.
     pub to: String,
 }
 
@@ -28,16 +28,16 @@ pub struct QueryEdits {
     pub set: Vec<(String, String)>,
 }
 
-/// What becomes of a field.
+/// A rewrite of a field, from its own value or another text.
 #[derive(Debug, Clone)]
 pub struct FieldRewrite {
     /// The field, in lower case.
     pub header: String,
-    /// Where the text is from. `None`: from the field itself, of which what matches is replaced.
+    /// The source of the text. `None`: the field itself, whose matching parts are replaced.
     pub from: Option<TextSource>,
-    /// What is looked for in the text.
+    /// The pattern that the text must match.
     pub pattern: Regex,
-    /// What the field, or what matched of it, becomes: `${name}` stands for what a group matched.
+    /// The field's new value, or the replacement in it: `${name}` stands for what a group matched.
     pub to: String,
 }
 
@@ -50,7 +50,7 @@ impl PartialEq for FieldRewrite {
     }
 }
 
-/// Where a text is taken from.
+/// The source of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextSource {
     /// The path in normal form.
@@ -80,11 +80,11 @@ pub struct JsonEdits {
     pub remove: Vec<String>,
     /// Members, and the names that they have in their object from then on.
     pub rename: Vec<(String, String)>,
-    /// Members, and what they are, as JSON.
+    /// Members and their values, as JSON.
     pub set: Vec<(String, String)>,
     /// Content that is longer is refused.
     pub max_bytes: u64,
-    /// What becomes of content that is not JSON though it says so.
+    /// The treatment of content that is not JSON though it says so.
     pub unreadable: Unreadable,
 }
 
@@ -120,23 +120,23 @@ impl JsonEdits {
     }
 }
 
-/// What becomes of content that can't be read.
+/// The treatment of unreadable content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// 400 to who sent it, 502 of a server's.
+    /// Refused: 400 for a client's content, 502 for a server's.
     Refuse,
-    /// It goes on as it is.
+    /// Passed on unchanged.
     Pass,
 }
 
 /// Edits on the way in and out.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transform {
-    /// Of these, the first that matches the path in normal form.
+    /// Rewrites of the path, of which the first that matches its normal form is applied.
     pub path: Vec<PathEdit>,
-    /// On the query.
+    /// Edits of the query.
     pub query: QueryEdits,
-    /// On the request, before it is forwarded.
+    /// Edits of the request's fields, before it is forwarded.
     pub request: FieldEdits,
     /// On the response, before it is sent.
     pub response: FieldEdits,

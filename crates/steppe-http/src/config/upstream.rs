@@ -1,4 +1,4 @@
-//! What an upstream of servers is told: who is asked, when one is left out, what is sent again.
+//! The configuration of an upstream of servers: balancing, health, outliers, retries, hedging.
 //!
 //! Invariant: as for all of `config`, every value is within its range.
 
@@ -18,31 +18,31 @@ use crate::grpc::Code;
 pub struct Servers {
     /// At least one.
     pub servers: Vec<Server>,
-    /// What they speak.
+    /// The protocol of the servers.
     pub protocol: ProtocolName,
-    /// TLS below it. `None`: none.
+    /// TLS below the protocol. `None`: plain TCP.
     pub tls: Option<ServerTrust>,
-    /// Which one is next.
+    /// The load-balancing policy.
     pub balance: Balance,
-    /// What keeps a client at its server.
+    /// The cookie that keeps a client at its server.
     pub sticky: Option<Sticky>,
-    /// How long a server that comes back takes to its full share. Zero: at once.
+    /// The time that a recovered server takes to its full share. Zero: at once.
     pub slow_start: Duration,
     /// Idle connections kept, a worker.
     pub keepalive: usize,
-    /// How long a server may take.
+    /// Time limits on servers.
     pub timeouts: UpstreamTimeouts,
     /// Requests that ask a server whether it is well.
     pub health: Option<Health>,
-    /// When a server that fails is left out. `None`: after failed connections alone.
+    /// Ejection of servers that fail. `None`: only failed connections eject one.
     pub outlier: Option<Outlier>,
-    /// When all are left alone. `None`: never.
+    /// The circuit breaker over all servers. `None`: none.
     pub circuit_breaker: Option<CircuitBreaker>,
-    /// What is sent again. `None`: what no server took.
+    /// Retries. `None`: only requests that no server received.
     pub retry: Option<Retry>,
-    /// When a second server is asked too. `None`: never.
+    /// Hedging: the request goes to a second server as well. `None`: never.
     pub hedge: Option<Hedge>,
-    /// Servers are told first whom a connection is for. None is kept then.
+    /// Connections open with a PROXY header that names the client. They are not reused then.
     pub proxy_protocol: Option<ProxyVersion>,
 }
 
@@ -73,13 +73,13 @@ impl Default for UpstreamTimeouts {
 /// A server and its share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Where it is.
+    /// The server's address.
     pub address: ServerAddress,
-    /// Its share of the requests, relative to the others'; 1 to 1000.
+    /// The server's share of requests, relative to the others'; 1 to 1000.
     pub weight: u32,
 }
 
-/// Which server is next.
+/// A load-balancing policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Balance {
     /// In turn, evenly spread by weight.
@@ -91,11 +91,11 @@ pub enum Balance {
     P2cEwma,
     /// Any.
     Random,
-    /// The same one for what is the same.
+    /// The same server for requests with the same hash key.
     RingHash(HashOn),
 }
 
-/// What makes requests the same for [`Balance::RingHash`].
+/// The hash key of [`Balance::RingHash`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashOn {
     /// A field; its name in lower case.
@@ -111,16 +111,16 @@ pub enum HashOn {
 /// A cookie that keeps a client at its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sticky {
-    /// Its name: a token.
+    /// The cookie's name: a token.
     pub cookie: String,
-    /// How long the client keeps it.
+    /// The cookie's lifetime.
     pub ttl: Duration,
 }
 
 /// Requests that ask a server whether it is well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
-    /// What is asked for.
+    /// The probe's request.
     pub asks: HealthRequest,
     /// Between two requests.
     pub interval: Duration,
@@ -134,12 +134,12 @@ pub struct Health {
     pub expect: Statuses,
 }
 
-/// What a server is asked, to see whether it is well.
+/// The request of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthRequest {
     /// A GET of this target, in origin-form.
     Path(String),
-    /// How this service is, by `grpc.health.v1`; empty: the server as a whole.
+    /// A `grpc.health.v1` check of this service; empty: of the server as a whole.
     Grpc(String),
 }
 
@@ -150,18 +150,18 @@ pub struct Statuses {
     ranges: Vec<RangeInclusive<u16>>,
 }
 
-/// When a server that fails is left out.
+/// Ejection of a server that fails (outlier detection).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outlier {
     /// After this many failures in a row.
     pub consecutive_failures: u32,
     /// For this long the first time; longer when it happens again.
     pub ejection: Duration,
-    /// Of the servers, at most this share at once.
+    /// The largest share of servers ejected at once.
     pub max_ejected: f64,
 }
 
-/// When an upstream whose servers fail is left alone.
+/// A circuit breaker: while it is open, the upstream gets no requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CircuitBreaker {
     /// The time in which requests are counted.
@@ -170,27 +170,27 @@ pub struct CircuitBreaker {
     pub min_requests: u32,
     /// The share of them that fails.
     pub failure_ratio: f64,
-    /// How long no request is sent.
+    /// The time that the breaker stays open.
     pub open_for: Duration,
     /// The upstream that answers meanwhile, one with `respond`. `None`: 503.
     pub fallback: Option<String>,
 }
 
-/// When a second server is asked beside the first.
+/// Hedging: a request that takes long goes to a second server as well.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hedge {
-    /// How long the first has for its head.
+    /// The delay before the second request.
     pub after: HedgeAfter,
-    /// Of the requests of the last ten seconds, at most this share is sent twice.
+    /// The largest share of the last ten seconds' requests that is hedged.
     pub budget: f64,
 }
 
-/// How long a first server is waited for.
+/// The delay of a hedge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HedgeAfter {
-    /// So long.
+    /// A fixed time.
     Time(Duration),
-    /// As long as so many percent of the upstream's answers take. 50 to 99.
+    /// A percentile of the upstream's response times. 50 to 99.
     Percentile(u8),
 }
 
@@ -204,18 +204,18 @@ impl HedgeAfter {
     }
 }
 
-/// What is sent again, and how often.
+/// Retries: conditions, attempts and budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retry {
     /// Further tries of one request.
     pub attempts: u32,
-    /// After what.
+    /// The conditions.
     pub on: RetryOn,
-    /// Of the requests of the last ten seconds, at most this share is sent again.
+    /// The largest share of the last ten seconds' requests that is retried.
     pub budget: f64,
 }
 
-/// What a request is sent again after.
+/// A set of conditions for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetryOn(u16);
 
@@ -295,7 +295,7 @@ impl Statuses {
         })
     }
 
-    /// Whether `status` is one of them.
+    /// True when `status` is in the set.
     #[must_use]
     pub fn contains(&self, status: u16) -> bool {
         self.ranges.iter().any(|range| range.contains(&status))
@@ -348,13 +348,13 @@ impl RetryOn {
     /// A status of gRPC: `UNAVAILABLE`.
     pub const CALL_UNAVAILABLE: Self = Self(1 << 10);
 
-    /// Either.
+    /// The union of both sets.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether `other` is in it.
+    /// True when the sets intersect.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -384,13 +384,13 @@ impl RetryOn {
         }
     }
 
-    /// Whether any status of gRPC is in it.
+    /// True when the set has a status of gRPC.
     #[must_use]
     pub fn has_codes(self) -> bool {
         (Code::ALL.into_iter().filter_map(Self::code)).any(|on| self.has(on))
     }
 
-    /// Whether any status is in it.
+    /// True when the set has an HTTP status.
     #[must_use]
     pub fn has_statuses(self) -> bool {
         self.has(

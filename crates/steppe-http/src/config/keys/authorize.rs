@@ -17,7 +17,7 @@ pub(super) static TABLE: Table = Table::new(
     keys! { RULES },
 );
 
-/// Its rules.
+/// The filter's rules.
 pub static RULES: Key<Vec<Rule>> = key(
     "rules",
     list(&table(&RULE, rule), 1),

@@ -19,7 +19,7 @@ pub(super) static TABLE: Table = Table::new(
     keys! { BYTES, MAX_OBJECT_BYTES, STALE_WHILE_REVALIDATE, STALE_IF_ERROR, REQUEST_DIRECTIVES, STORE_SET_COOKIE, CACHE_STATUS },
 );
 
-/// Its memory.
+/// The cache's memory.
 pub(super) static BYTES: Key<usize> = key(
     "bytes",
     size(BYTES_MIN, BUDGET_BYTES_MAX),

@@ -25,32 +25,32 @@ use crate::limits;
 pub struct Listener {
     /// The socket to bind.
     pub address: ListenAddress,
-    /// Its protocols, at least one.
+    /// The protocols, at least one.
     pub protocols: Vec<ProtocolName>,
-    /// TLS below them. `None`: none.
+    /// TLS below the protocols. `None`: plain TCP.
     pub tls: Option<ListenerTls>,
     /// The port that every request is redirected to by https, on a listener without TLS.
     pub redirect_https: Option<NonZeroU16>,
-    /// Trusted proxies say first who they connect for; others are turned away.
+    /// Trusted proxies send a PROXY header first; other peers are turned away.
     pub proxy_protocol: bool,
-    /// Which routes its requests take.
+    /// The routes that the listener uses.
     pub routes: ListenerRoutes,
     /// Treatment of fields whose name has an underscore.
     pub underscores: Underscores,
-    /// Limits of what clients ask of it.
+    /// Limits on requests.
     pub limits: ListenerLimits,
     /// Time limits for clients.
     pub timeouts: ListenerTimeouts,
-    /// Its keys in errors.
+    /// Names of its keys in messages.
     pub keys: ListenerKeys,
 }
 
 /// Keys that a listener comes from: those of the gateway, unless it is one of another service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerKeys {
-    /// Of its address.
+    /// The key of the address.
     pub listen: &'static str,
-    /// Of its TLS.
+    /// The key of TLS.
     pub tls: &'static str,
 }
 
@@ -82,13 +82,13 @@ impl Listener {
     }
 }
 
-/// Which routes the requests of a listener take.
+/// The routes that a listener uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListenerRoutes {
-    /// Those that name no listener.
+    /// Routes that name no listener.
     #[default]
     Shared,
-    /// Those that name it, and no others.
+    /// Only routes that name this listener.
     Own,
 }
 
@@ -141,7 +141,7 @@ pub static TABLE: Table = Table::new(
     keys! { LISTEN, PROTOCOLS, TLS, REDIRECT_HTTPS, PROXY_PROTOCOL, UNDERSCORES, LIMITS, TIMEOUTS },
 );
 
-/// Its address.
+/// The listener's address.
 pub static LISTEN: Key<ListenAddress> = key(
     "listen",
     text(&forms::LISTEN),
@@ -162,7 +162,7 @@ static PROTOCOLS: Key<Vec<ProtocolName>> = key(
 )
 .or(Absent::Texts(&[H1]));
 
-/// Its TLS.
+/// The listener's TLS.
 pub static TLS: OptionalKey<ListenerTls> = section("tls", &LISTENER, listener);
 
 /// The port that requests are redirected to.
@@ -202,7 +202,7 @@ static UNDERSCORES: Key<Underscores> = key(
 )
 .or(Absent::Text("drop"));
 
-/// Its limits.
+/// The listener's limits.
 pub static LIMITS: Key<ListenerLimits> = section("limits", &LIMIT, limits).or(Absent::Table);
 
 static LIMIT: Table = Table::new(

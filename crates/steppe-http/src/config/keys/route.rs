@@ -97,7 +97,7 @@ static PATH: Key<PathPattern> = key(
 )
 .or(Absent::Text("/{rest*}"));
 
-/// Its methods.
+/// The route's methods.
 pub static METHODS: OptionalKey<Vec<String>> = key(
     "methods",
     list(&text(&forms::METHOD), 1),
@@ -158,7 +158,7 @@ static REDIRECT: OptionalKey<Redirect> = key(
      `to` and `status`.",
 );
 
-/// Its part of the memory budget of the node.
+/// The route's part of the node's memory budget.
 pub static BUDGET: OptionalKey<u64> = key(
     "budget",
     size(ROUTE_BUDGET_MIN, BUDGET_BYTES_MAX),

@@ -37,7 +37,7 @@ pub static TABLE: Table = Table::new(
 )
 .needing(Needs::One(&["proxy", "files", "redirect"]));
 
-/// Its name.
+/// The site's name.
 pub static NAME: OptionalKey<String> = key(
     "name",
     text(&NAMED),
@@ -45,7 +45,7 @@ pub static NAME: OptionalKey<String> = key(
      it, the first of `hosts`.",
 );
 
-/// Its hosts.
+/// The site's hosts.
 pub static HOSTS: Key<Vec<HostPattern>> = key(
     "hosts",
     one_or_many(&text(&HOST)),
@@ -117,7 +117,7 @@ pub static FALLBACK: OptionalKey<String> = key(
      segment has a dot: its path below `files`, such as \"/index.html\".",
 );
 
-/// Its certificate; `None`: it is served over http.
+/// The site's certificate; `None`: it is served over http.
 pub static HTTPS: Key<Option<CertificateFiles>> = key(
     "https",
     of(
@@ -151,7 +151,7 @@ pub enum Www {
     Remove,
 }
 
-/// Its names with or without `www.`
+/// Redirects between names with and without `www.`
 pub static WWW: OptionalKey<Www> = key(
     "www",
     choice(&Choices::of(&[("add", Www::Add), ("remove", Www::Remove)])),
@@ -159,7 +159,7 @@ pub static WWW: OptionalKey<Www> = key(
      way round. Path and query stay.",
 );
 
-/// Its addresses.
+/// The site's addresses.
 pub static LISTEN: OptionalKey<Vec<ListenAddress>> = key(
     "listen",
     one_or_many(&text(&LISTENED)),
@@ -184,7 +184,7 @@ pub static AUTH: OptionalKey<PathBuf> = key(
      them get 401. Other filters that authenticate are named in `filters`.",
 );
 
-/// Its cache.
+/// The site's cache.
 pub static CACHE: PlaceKey = place(
     "cache",
     Kind::Either(&[Kind::Boolean, Kind::Table(&CACHE_TABLE)]),

@@ -40,7 +40,7 @@ pub static TABLE: Table = Table::new(
 )
 .needing(Needs::One(&["servers", "respond", "plane"]));
 
-/// Its servers.
+/// The upstream's servers.
 pub static SERVERS: OptionalKey<Vec<Server>> = key(
     "servers",
     list(
@@ -142,7 +142,7 @@ static HEALTH: OptionalKey<Health> = section("health", &health::TABLE, health::b
 
 static OUTLIER: OptionalKey<Outlier> = section("outlier", &health::OUTLIER, health::outlier);
 
-/// Its circuit breaker.
+/// The upstream's circuit breaker.
 pub static CIRCUIT_BREAKER: OptionalKey<CircuitBreaker> = section(
     "circuit_breaker",
     &health::CIRCUIT_BREAKER,

@@ -57,7 +57,7 @@ fn hosts(sites: &[Site<'_>], mistakes: &mut Mistakes) -> Vec<bool> {
 pub(super) struct Names(HashMap<(&'static str, String), Span>);
 
 impl Names {
-    /// Those of a file.
+    /// Collects the names in a file.
     pub(super) fn of(tree: &Value) -> Self {
         let http = tree.entry("http").map(|http| &http.value);
         let part = |name| {

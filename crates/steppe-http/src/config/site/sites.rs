@@ -18,21 +18,21 @@ use crate::limits::SITE_ADDRESSES_MAX;
 
 /// A site whose values are valid.
 pub(super) struct Site<'a> {
-    /// Its header.
+    /// The place of the site's header.
     pub(super) span: Span,
-    /// As the file has it.
+    /// The site as written in the file.
     pub(super) written: &'a Value,
-    /// As it was read.
+    /// The values as they were read.
     pub(super) fields: &'a Fields,
     pub(super) name: String,
     /// The place of its name, or of the host that it is called after.
     pub(super) name_span: Span,
     pub(super) hosts: Vec<Host>,
-    /// Its certificate as the file has it.
+    /// The site's certificate, as written in the file.
     pub(super) https: Option<&'a Value>,
-    /// Where it is served.
+    /// Addresses where the site is served.
     pub(super) served_on: Vec<Address>,
-    /// Where requests are redirected to https.
+    /// Addresses where requests are redirected to https.
     pub(super) redirected_on: Vec<Address>,
 }
 

@@ -25,7 +25,7 @@ pub(super) static TABLE: Table = Table::new(
     keys! { ROOT, INDEX, FALLBACK, FALLBACK_FOR, PRECOMPRESSED, CACHE_CONTROL, LISTING },
 );
 
-/// Its path.
+/// The folder's path.
 pub static ROOT: Key<PathBuf> = key(
     "root",
     text(&FOLDER),

@@ -51,9 +51,9 @@ pub(super) fn check(
 /// Routes that differ in their hosts alone.
 #[derive(Default)]
 struct Group {
-    /// The one of every host.
+    /// The route of every host.
     any_host: Option<Span>,
-    /// Of the others: where each stands, and by host, in ascending order, which have it.
+    /// Places of the routes with hosts; `by_host` has their indexes by host, in ascending order.
     places: Vec<Span>,
     by_host: HashMap<(bool, String), Vec<usize>>,
 }

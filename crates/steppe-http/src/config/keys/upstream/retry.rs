@@ -140,7 +140,7 @@ pub(super) fn check(retry: &Fields, protocol: &str, mistakes: &mut Mistakes) {
     }
 }
 
-/// Of what needs gRPC where another protocol is spoken.
+/// The mistake of a key that needs gRPC on an upstream of another protocol.
 pub(super) fn no_grpc(at: Span, protocol: &str) -> Mistake {
     let message = format!("\"{protocol}\" does not carry gRPC");
     Mistake::new(at, message).label("needs HTTP/2")
