@@ -1,11 +1,12 @@
-//! How old a connection may get.
+//! The maximum age of a connection.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
 use crate::limits::CONNECTION_AGE_MAX;
 
-/// When a connection that begins at `now` is too old for further requests: those that begin
+/// The time after which a connection that begins at `now` takes no further requests: those that
+/// begin
 /// together do not end together.
 pub(crate) fn ages_at(now: Instant) -> Instant {
     const PARTS: u16 = 1024;

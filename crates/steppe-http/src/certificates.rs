@@ -21,7 +21,7 @@ pub struct Certificates {
     sources: RwLock<Vec<Source>>,
 }
 
-/// Says which listeners another service has now.
+/// Listeners of another service, as they are now.
 struct Source(Box<dyn Fn() -> Vec<Arc<ListenerTls>> + Send + Sync>);
 
 impl fmt::Debug for Source {
@@ -35,9 +35,9 @@ impl fmt::Debug for Source {
 pub struct ListenerCertificate {
     /// The listener's address.
     pub listener: String,
-    /// Its file.
+    /// The certificate's file.
     pub file: PathBuf,
-    /// What it says.
+    /// The certificate's subject, names and validity.
     pub summary: Summary,
 }
 

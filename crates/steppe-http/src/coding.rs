@@ -14,7 +14,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// How many there are.
+    /// The number of codings.
     pub const COUNT: usize = 3;
 
     /// Every coding, in the order of its number.
@@ -26,7 +26,7 @@ impl Coding {
         Self::ALL.into_iter().find(|coding| coding.as_str() == name)
     }
 
-    /// Its name in `Content-Encoding`.
+    /// The name in `Content-Encoding`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Coding {
         }
     }
 
-    /// What the name of a file in this coding ends with.
+    /// The extension of files in this coding.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {

@@ -46,7 +46,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// What `write` writes, in a buffer that holds it: at first one of `bytes`.
+    /// Runs `write` on a buffer of `bytes`, and on larger ones until everything fits.
     ///
     /// # Errors
     /// Where the budget has no room.

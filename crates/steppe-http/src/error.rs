@@ -1,11 +1,10 @@
-//! What goes wrong in an exchange: whose fault, what the client is told, and
-//! whether the request may be sent again.
+//! Errors of an exchange: origin, the client's status, and whether a retry is safe.
 
 use crate::field::UnderscoreRefused;
 use crate::metrics::CloseReason;
 use crate::path::PathError;
 
-/// Where an error came from.
+/// The origin of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The client, or the way to it.
@@ -16,29 +15,29 @@ pub enum Origin {
     Internal,
 }
 
-/// Why an exchange ended before it was whole.
+/// An error that ends an exchange early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason:?} ({status})")]
 pub struct GatewayError {
     /// Counted and logged.
     pub reason: CloseReason,
-    /// What the client is told, as long as its response has not begun.
+    /// The status that the client gets, if its response has not begun.
     pub status: u16,
-    /// Whose doing it was.
+    /// The origin of the error.
     pub origin: Origin,
-    /// Whether the request may be sent again, whatever its upstream's `retry` says.
+    /// The retries that are safe without the upstream's `retry`.
     pub resend: Resend,
 }
 
-/// Whether a request that failed may be sent again on another connection.
+/// The requests that may be sent again on another connection after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
-    /// It may not: it may have been processed, and a retry is a matter of policy.
+    /// None: the server may have processed the request, and a retry is a matter of policy.
     No,
-    /// Its connection had been used before, and ended before a byte of the response: perhaps the
-    /// server closed it while it was idle. What is idempotent may be sent again (RFC 9110 §9.2.2).
+    /// Idempotent ones (RFC 9110 §9.2.2): a reused connection ended before a byte of the response,
+    /// perhaps because the server closed it while it was idle.
     IfIdempotent,
-    /// The server says that it has processed none of it (RFC 9113 §8.7).
+    /// Any: the server says that it has processed none of it (RFC 9113 §8.7).
     Any,
 }
 
@@ -65,7 +64,8 @@ impl GatewayError {
         }
     }
 
-    /// The server closed or failed before its response was whole; what that says of the request.
+    /// The server closed or failed before its response was whole; `resend` says which requests may
+    /// be repeated.
     #[must_use]
     pub fn cut(resend: Resend) -> Self {
         Self {

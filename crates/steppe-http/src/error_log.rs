@@ -22,7 +22,7 @@ use crate::limits::{ERROR_LINES_MAX, REQUEST_NAME_BYTES};
 use crate::metrics::{CloseReason, ErrorLine};
 use crate::upstream::{TargetState, UpstreamState};
 
-/// Of the bytes that are kept of a request, those of its host at most.
+/// The most bytes of a request's host that a line keeps.
 const HOST_BYTES: usize = REQUEST_NAME_BYTES / 2;
 
 /// The error log of a gateway. Clones write to the same.

@@ -35,7 +35,7 @@ pub enum Part {
 /// 2. [`Sink::poll_flush`] at any time. While it is pending, `can_put` may be false.
 /// 3. After an error of either, nothing is put or flushed any more.
 pub trait Sink {
-    /// Whether it takes another part now; otherwise it must be flushed first.
+    /// True when the sink takes another part; otherwise it must be flushed first.
     fn can_put(&self) -> bool;
 
     /// Takes a part over.
@@ -63,7 +63,7 @@ pub trait Source {
     /// Where the content can't be read to its end.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>>;
 
-    /// Whether the last [`Source::poll_part`] or [`Upstream::poll_head`] waits for
+    /// True when the last [`Source::poll_part`] or [`Upstream::poll_head`] waits for
     /// budget rather than for the peer.
     fn is_starved(&self) -> bool;
 }
@@ -103,10 +103,11 @@ pub trait Downstream: Sink + Source {
     /// many bytes of content it has. `None`: something that was put is in the way.
     fn put_refusal(&mut self, refusal: &Refusal<'_>) -> Option<u64>;
 
-    /// Takes back what was put, if the client has not seen any of it; says whether.
+    /// Takes back the response, if no byte of it was sent to the client: true then.
     fn retract(&mut self) -> bool;
 
-    /// Ready when the client has gone. What it sent and was not read stays unread: this is for whoever does not read
+    /// Ready when the client has disconnected. Bytes that it sent stay unread: this is for
+    /// exchanges that don't read
     /// for now.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
@@ -144,11 +145,11 @@ pub trait Upstream: Sink + Source {
 /// A request on its way to a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
-    /// Its head, as the filters left it.
+    /// The head after all filters.
     pub head: &'a RequestHead,
-    /// How the server is named where the request names no host.
+    /// The server's authority, for a request without a host.
     pub authority: &'a str,
-    /// What the exchange's memory is charged to.
+    /// The lease that the exchange's memory is charged to.
     pub lease: &'a Lease,
 }
 
@@ -159,25 +160,25 @@ pub struct Refusal<'a> {
     pub status: u16,
     /// Further fields.
     pub fields: &'a [(&'a str, &'a str)],
-    /// What it has for content.
+    /// The content.
     pub content: RefusalContent<'a>,
 }
 
-/// What a refusal has for content.
+/// The content of a refusal.
 #[derive(Debug, Clone, Copy)]
 pub enum RefusalContent<'a> {
-    /// Nothing.
+    /// No content.
     Nothing,
-    /// A word about its status.
+    /// The status and its reason phrase.
     Word,
-    /// What the configuration has for it.
+    /// An error page of the configuration.
     Page(&'a Page),
 }
 
 /// Content that a configuration has for errors. Whoever sends it shares its memory.
 #[derive(Debug)]
 pub struct Page {
-    /// Its `Content-Type`.
+    /// The page's `Content-Type`.
     pub media_type: String,
     content: Chunk,
 }
@@ -192,7 +193,7 @@ impl Page {
         }
     }
 
-    /// Its content.
+    /// The page's content.
     #[must_use]
     pub fn content(&self) -> Chunk {
         self.content
@@ -200,7 +201,7 @@ impl Page {
             .expect("memory of a library is seen by views")
     }
 
-    /// How long that is.
+    /// The content's length.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.content.len() as u64
@@ -208,7 +209,7 @@ impl Page {
 }
 
 impl Refusal<'_> {
-    /// Its `Content-Type`, where it has content.
+    /// The `Content-Type`, where there is content.
     #[must_use]
     pub fn media_type(&self) -> Option<&str> {
         match self.content {
@@ -218,7 +219,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// How long its content is.
+    /// The content's length.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self.content {
@@ -229,7 +230,7 @@ impl Refusal<'_> {
     }
 }
 
-/// What one message may take of what is left, so that many find room.
+/// The part of the free budget that one message may take, so that many find room.
 pub(crate) fn fair_share(lease: &Lease) -> usize {
     const SHARERS: u64 = 256;
     let room = lease.account().headroom_bytes() / SHARERS;

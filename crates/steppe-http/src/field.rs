@@ -30,7 +30,7 @@ pub struct Span {
 /// One field line.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// What its name is, where the gateway knows it.
+    /// The name's id, where the gateway knows it.
     pub id: FieldId,
     name: Span,
     value: Span,
@@ -136,13 +136,13 @@ impl Field {
         (self.name, self.value)
     }
 
-    /// Its name in `bytes`, in the case that it came in.
+    /// The name in `bytes`, in the case that was sent.
     #[must_use]
     pub fn name(self, bytes: &[u8]) -> &[u8] {
         self.name.of(bytes)
     }
 
-    /// Its value in `bytes`, without the white space around it.
+    /// The value in `bytes`, without the white space around it.
     #[must_use]
     pub fn value(self, bytes: &[u8]) -> &[u8] {
         self.value.of(bytes)
@@ -150,7 +150,7 @@ impl Field {
 }
 
 impl FieldId {
-    /// What `name` is, in any case.
+    /// The id of `name`, in any case.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         // The last byte tells most names apart before all of them are compared.
@@ -228,8 +228,8 @@ impl FieldId {
         )
     }
 
-    /// Whether no trailer may have this `name`: it would frame, route, modify or authorize a
-    /// message, or say what its content is (RFC 9110 §6.5.1).
+    /// True when trailers must not have this `name`: it would frame, route, modify or authorize a
+    /// message, or describe its content (RFC 9110 §6.5.1).
     #[must_use]
     pub fn is_refused_as_trailer(self, name: &[u8]) -> bool {
         const REFUSED: [&str; 14] = [
@@ -260,7 +260,7 @@ impl FieldId {
     }
 }
 
-/// Whether `name` begins with `X-Forwarded-`. Its first byte tells most others apart.
+/// True when `name` begins with `X-Forwarded-`. Its first byte tells most others apart.
 fn is_x_forwarded(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"x-forwarded-";
     matches!(name.first(), Some(b'x' | b'X'))
@@ -341,7 +341,7 @@ impl FieldBlock {
         pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
     }
 
-    /// Whether the field is there.
+    /// True when the block has a line of this field.
     #[must_use]
     pub fn has(&self, id: FieldId) -> bool {
         self.fields.iter().any(|field| field.id == id)
@@ -534,7 +534,7 @@ pub const fn is_token_byte(byte: u8) -> bool {
         | b'|' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')
 }
 
-/// Whether `bytes` is a token (RFC 9110 §5.6.2): a method, a field name.
+/// True for a token (RFC 9110 §5.6.2): a method, a field name.
 #[must_use]
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
@@ -553,7 +553,7 @@ pub fn is_field_line(name: &[u8], value: &[u8]) -> bool {
     is_token(name) && is_field_value(value)
 }
 
-/// Whether `bytes` can be a field's value.
+/// True for a valid field value.
 #[must_use]
 pub fn is_field_value(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| is_value_byte(byte)) && bytes.trim_ascii().len() == bytes.len()

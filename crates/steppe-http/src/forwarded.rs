@@ -1,6 +1,7 @@
-//! Who the client is, and what the origin is told: `Forwarded` and `X-Forwarded-*`.
+//! The client's address, and the fields that carry it to the origin: `Forwarded` and
+//! `X-Forwarded-*`.
 //!
-//! Invariants: nothing that an untrusted peer says about others is believed or passed on; both
+//! Invariants: forwarding fields of untrusted peers are neither believed nor passed on; both
 //! kinds of field that are sent name the same client; nothing is allocated.
 //!
 //! The client is found by walking from the right, over the elements that trusted proxies added: the
@@ -14,10 +15,10 @@
 //! therefore remove the other.
 //!
 //! Every other `X-Forwarded-*` field, `X-Real-IP`, `X-Client-IP` and `True-Client-IP` pass from a
-//! trusted proxy and are removed from what anybody else sent. Nothing is put in their place: origins
-//! that read them stand behind a proxy that sets them.
+//! trusted proxy and are removed from the requests of other peers. Nothing is put in their place:
+//! origins that read them stand behind a proxy that sets them.
 //!
-//! Left out: `by`, which tells origins about interfaces and which nobody reads; `Via` says that
+//! Left out: `by`, which names interfaces to origins that don't read it; `Via` says that
 //! Steppe was there. Spec: RFC 7239; `X-Forwarded-*` has none.
 
 mod element;
@@ -59,23 +60,24 @@ impl Peer {
         Self::new(IpAddr::V4(Ipv4Addr::LOCALHOST), trusted_proxies)
     }
 
-    /// Its address.
+    /// The peer's address.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Its address as text.
+    /// The peer's address as text.
     pub(crate) fn text(&self) -> &[u8] {
         self.text.as_bytes()
     }
 
-    /// Whether it is one of the trusted proxies.
+    /// True for a trusted proxy.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
     }
 
-    /// Whether a field of its requests goes no further: ours take its place, or nobody vouches
-    /// for it.
+    /// True for a request field that is not forwarded: the gateway sets it itself, or the peer is
+    /// not trusted
+    /// with it.
     pub(crate) fn is_replaced(&self, id: FieldId) -> bool {
         let is_ours = matches!(
             id,
@@ -93,20 +95,20 @@ impl Peer {
 /// Of an untrusted peer they are not looked at.
 #[derive(Debug, Clone)]
 pub struct Incoming<I> {
-    /// Of `Forwarded`.
+    /// Values of `Forwarded`.
     pub forwarded: I,
-    /// Of `X-Forwarded-For`.
+    /// Values of `X-Forwarded-For`.
     pub x_forwarded_for: I,
-    /// Of `X-Forwarded-Proto`.
+    /// Values of `X-Forwarded-Proto`.
     pub x_forwarded_proto: I,
-    /// Of `X-Forwarded-Host`.
+    /// Values of `X-Forwarded-Host`.
     pub x_forwarded_host: I,
 }
 
-/// How the request came here.
+/// The authority and scheme by which the request was received.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
-    /// Its authority as [`Authority`] has passed it, with its port; empty when it named none.
+    /// The authority that [`Authority`] has parsed, with its port; empty when the request has none.
     pub host: &'a [u8],
     /// `http` or `https`.
     pub proto: &'static str,
@@ -123,10 +125,10 @@ pub struct Forwarding<'a, I> {
     x_forwarded_for: Origin,
 }
 
-/// What stands before our own element.
+/// The elements before the gateway's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The values that came.
+    /// The values of the peer's field.
     Extended,
     /// The client alone, unless it is the peer.
     Made,
@@ -217,7 +219,7 @@ where
     }
 }
 
-/// What a trusted peer's fields say.
+/// The client by a trusted peer's fields, and the treatment of both.
 fn believe<'a, I>(
     peer: &Peer,
     trusted_proxies: &[IpNet],
@@ -279,7 +281,7 @@ fn is_within(address: IpAddr, nets: &[IpNet]) -> bool {
     nets.iter().any(|net| net.contains(&address))
 }
 
-/// Whether lines split into elements the same way from either side: no quote is left open, and
+/// True when lines split into elements the same way from either side: no quote is left open, and
 /// no backslash hides one.
 fn has_one_reading<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
     lines.all(|line| {
@@ -288,7 +290,7 @@ fn has_one_reading<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
     })
 }
 
-/// Whether lines are a list of at least one member, each of which is `valid`.
+/// True when the lines are a list of at least one member, each of which is `valid`.
 fn is_list_of<'a>(
     lines: impl Iterator<Item = &'a [u8]> + Clone,
     valid: impl Fn(&[u8]) -> bool,

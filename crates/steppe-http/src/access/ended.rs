@@ -16,7 +16,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) peer: &'a Peer,
     /// The client's address, by trusted proxies' forwarding fields.
     pub(crate) client: IpAddr,
-    /// What was agreed below the protocol. `None`: nothing.
+    /// The negotiated TLS session. `None`: no TLS.
     pub(crate) tls: Option<&'a Agreed>,
     /// `None` if the request's head could not be parsed.
     pub(crate) record: Option<Record>,

@@ -15,7 +15,7 @@ pub enum AccessField {
     Target,
     /// The target up to its `?`.
     Path,
-    /// What follows the `?`.
+    /// The query, without the `?`.
     Query,
     /// `HTTP/1.0` or `HTTP/1.1`.
     Protocol,
@@ -55,7 +55,7 @@ pub enum AccessField {
     TlsSni,
     /// The protocol that was agreed on by ALPN.
     TlsAlpn,
-    /// Whether an earlier session was resumed.
+    /// True when the TLS session was resumed.
     TlsResumed,
     /// The subject of the client's certificate.
     ClientSubject,
@@ -126,7 +126,7 @@ impl AccessField {
         "close_reason",
     ];
 
-    /// Its name.
+    /// The field's name in formats.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         Self::ALL[self as usize].0

@@ -182,7 +182,7 @@ const _: () = assert!(
     4 * (ALL_PARTS_MAX + ACCESS_TARGET_BYTES_MAX) + 8 * 1024
         <= steppe_telemetry::limits::LINE_BYTES_MAX
 );
-/// What a client chooses of its TLS session: a name, a protocol, a subject.
+/// Parts of the TLS session that a client chooses: server name, protocol, subject.
 const SESSION_PARTS: usize = 3;
 // Only JSON has these, where an escaped byte takes three at most.
 const _: () = assert!(

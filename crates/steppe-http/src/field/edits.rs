@@ -1,7 +1,9 @@
-//! What is looked for in heads, and added to them, whatever they are: names, and lines as they go out.
+//! Sets of field names to find in heads, and prepared field lines to add to them.
 //!
-//! Invariant: a head is gone over once for all names of a set, and lines are added in one piece, however many
-//! there are. Both are arranged when a configuration is read; with a head in hand neither allocates.
+//! Invariant: a head is scanned once for all names of a set, and lines are added in one piece,
+//! however many
+//! there are. Both are prepared when a configuration is read; with a head in hand neither
+//! allocates.
 
 use steppe_mem::OverBudget;
 
@@ -18,7 +20,7 @@ pub(crate) struct NameSet {
     names: Box<[Box<[u8]>]>,
 }
 
-/// Of so many bits, fifty names set one in twenty.
+/// Bits of a set's filter: fifty names set one in twenty.
 const MARK_BITS: u32 = 10;
 const MARK_WORDS: usize = (1 << MARK_BITS) / 64;
 
@@ -53,7 +55,7 @@ impl NameSet {
     }
 }
 
-/// Which bit stands for a name: a hash of its length and of three of its bytes, in lower case.
+/// The filter bit of a name: a hash of its length and of three of its bytes, in lower case.
 fn mark(name: &[u8]) -> (usize, u64) {
     let lower = |at: usize| name.get(at).map_or(0, |&byte| u32::from(byte | 0x20));
     let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
@@ -74,7 +76,7 @@ pub(crate) struct Lines {
 }
 
 impl<'a> FromIterator<(&'a str, &'a str)> for Lines {
-    /// Of names and values, which are valid (RFC 9110 §5.1, §5.5).
+    /// Builds lines from valid names and values (RFC 9110 §5.1, §5.5).
     fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(lines: I) -> Self {
         let (mut text, mut fields) = (Vec::new(), Vec::new());
         for (name, value) in lines {
@@ -94,8 +96,8 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Lines {
 }
 
 impl FieldBlock {
-    /// Of the lines named `name`, or an [alias](is_alias) of it that a peer sent, keeps those for whose value `keep`
-    /// holds.
+    /// Removes lines named `name`, or an [alias](is_alias) of it that a peer sent, unless `keep`
+    /// holds for the value.
     pub(crate) fn retain_named(&mut self, name: &[u8], keep: impl Fn(&[u8]) -> bool) {
         let bytes = self.bytes.filled();
         self.fields.retain(|field| {
@@ -111,7 +113,7 @@ impl FieldBlock {
         self.values_named(name).nth(1).is_some()
     }
 
-    /// Of the lines of `Authorization`, keeps those of one scheme, which ends in its space, in any case.
+    /// Removes `Authorization` lines of other schemes. `scheme` ends in its space; case is ignored.
     pub(crate) fn keep_scheme(&mut self, scheme: &[u8]) {
         let bytes = self.bytes.filled();
         let is_of_scheme = |value: &[u8]| {

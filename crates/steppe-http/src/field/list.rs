@@ -17,7 +17,7 @@ use crate::limits::{FIELD_LIST_LINES, IDLE_FIELD_LISTS_MAX};
 #[derive(Debug)]
 pub struct FieldList {
     fields: Vec<Field>,
-    /// Of the whole list, once it is larger than what is free.
+    /// The charge for the whole list, once it is larger than those that come without one.
     charge: Option<Reservation>,
     has_underscore: bool,
 }
@@ -102,7 +102,7 @@ impl FieldList {
         }
     }
 
-    /// Whether the name of any line may have an underscore in it.
+    /// True when a line's name may have an underscore.
     pub(super) fn has_underscore(&self) -> bool {
         self.has_underscore
     }

@@ -13,14 +13,14 @@ use std::cmp::Ordering;
 use super::{Field, FieldBlock, FieldId, elements};
 use crate::limits::{CONNECTION_OPTIONS_COMPARED_MAX, HEADER_COUNT_MAX};
 
-/// What becomes of a request's fields whose name has an underscore: servers that hand fields on as
+/// The treatment of request fields whose name has an underscore: servers that hand fields on as
 /// variables take them for those with a hyphen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Underscores {
-    /// They are not forwarded.
+    /// The fields are not forwarded.
     #[default]
     Drop,
-    /// They are forwarded, unless they are aliases of fields that the gateway sets.
+    /// The fields are forwarded, unless they are aliases of fields that the gateway sets.
     Pass,
     /// The request is refused: 400.
     Refuse,
