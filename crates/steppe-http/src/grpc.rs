@@ -1,5 +1,6 @@
-//! What a gateway must know of gRPC: whose request it is, how long it may take, and how its client
-//! is told of an error. Spec: gRPC over HTTP/2 (PROTOCOL-HTTP2.md), "gRPC status codes".
+//! gRPC as a gateway sees it: detection of calls, timeouts, and errors as a call's status. Spec:
+//! gRPC over
+//! HTTP/2 (PROTOCOL-HTTP2.md), "gRPC status codes".
 //!
 //! Non-goals: messages. They pass as content, trailers as trailers.
 
@@ -19,14 +20,14 @@ pub(crate) use media_type::MEDIA_TYPE;
 use media_type::rest_of;
 use web::Coding;
 
-/// How long a call may take, from its client's point of view.
+/// The time that a call may take, counted from its client's request.
 pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
 
-/// How a call ended: in trailers, or in a head that nothing follows ("Trailers-Only").
-/// How a call ended: a [`Code`].
+/// The status of a call, a [`Code`]: in trailers, or in a head that nothing follows
+/// ("Trailers-Only").
 pub(crate) const STATUS: &[u8] = b"grpc-status";
 
-/// The same for people.
+/// The status as text.
 pub(crate) const MESSAGE: &[u8] = b"grpc-message";
 
 /// Digits of a timeout at most.
@@ -35,22 +36,22 @@ const TIMEOUT_DIGITS_MAX: usize = 8;
 /// Room for a value of `grpc-timeout`.
 pub type TimeoutText = [u8; TIMEOUT_DIGITS_MAX + 1];
 
-/// What the client of a call speaks.
+/// The protocol of a call's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// gRPC, whatever its messages are coded in.
+    /// gRPC, with messages in any format.
     Grpc,
     /// gRPC-Web.
     Web {
-        /// What the request is written in.
+        /// The coding of the request.
         request: Coding,
-        /// What the response is to be written in.
+        /// The coding of the response.
         response: Coding,
     },
 }
 
 impl Dialect {
-    /// Of a request, if it is a call.
+    /// The dialect of a request; `None`: it is not a call.
     pub(crate) fn of(head: &RequestHead) -> Option<Self> {
         if head.method() != b"POST" {
             return None;
@@ -64,7 +65,7 @@ impl Dialect {
         Some(Self::Web { request, response })
     }
 
-    /// Of a message with this media type.
+    /// The dialect of this media type.
     pub(crate) fn of_media_type(value: &[u8]) -> Option<Self> {
         if rest_of(value, MEDIA_TYPE).is_some() {
             return Some(Self::Grpc);
@@ -85,7 +86,7 @@ impl Dialect {
     }
 }
 
-/// How the call ended, if these fields say so.
+/// The call's status, where these fields have one.
 pub(crate) fn status(fields: &FieldBlock) -> Option<Code> {
     fields.values_named(STATUS).next().map(Code::read)
 }
@@ -135,7 +136,7 @@ pub fn write_timeout(left: Duration, room: &mut TimeoutText) -> &[u8] {
     &room[..written]
 }
 
-/// How a service is asked for by `grpc.health.v1`.
+/// Requests and answers of `grpc.health.v1`.
 pub(crate) mod health {
     /// The method's path.
     pub(crate) const PATH: &[u8] = b"/grpc.health.v1.Health/Check";
@@ -169,7 +170,7 @@ pub(crate) mod health {
         [&[0][..], &len.to_be_bytes(), &message].concat()
     }
 
-    /// Whether the answer says that the service is served.
+    /// True when the answer's status is `SERVING`.
     pub(crate) fn is_serving(answer: &[u8]) -> bool {
         answer.first() == Some(&0) && answer.get(PREFIX_BYTES..) == Some(&[STATUS, SERVING])
     }

@@ -23,43 +23,43 @@ pub use whole::{Answering, Whole, WholeGuest, WholeRequest};
 
 /// A service of the process that answers requests. All workers share it.
 pub trait Guest: fmt::Debug + Send + Sync {
-    /// Its side of an exchange, on the thread of the worker that the request came to. Content follows as
-    /// parts. [`Upstream::start`] may be called without having a meaning; no tunnel is begun.
+    /// Starts an exchange on the thread of the worker that received the request. Content follows as
+    /// parts. [`Upstream::start`] may be called and does nothing; no tunnel is begun.
     ///
     /// # Errors
-    /// Where it does not take the request.
+    /// Where the guest refuses the request.
     fn receive(&self, request: GuestRequest<'_>) -> Result<Box<dyn Upstream>, GatewayError>;
 }
 
 /// A request whose content is still to come.
 #[derive(Debug)]
 pub struct GuestRequest<'a> {
-    /// What of the guest's is asked, as the configuration has it.
+    /// The requested resource, as the configuration names it.
     pub resource: &'a str,
-    /// Its head, as the filters left it.
+    /// The head after all filters.
     pub head: RequestHead,
     /// The client, as far as trusted proxies vouch for it.
     pub client: IpAddr,
-    /// What the exchange's memory is charged to.
+    /// The lease that the exchange's memory is charged to.
     pub lease: &'a Lease,
-    /// When the exchange must be over. `None`: there is no bound.
+    /// The deadline of the exchange. `None`: there is no bound.
     pub ends_at: Option<Instant>,
 }
 
 /// The name of a guest.
 pub type GuestName = &'static str;
 
-/// What an upstream leads to within the process.
+/// The guest and resource that an upstream leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestAddress {
-    /// Who answers.
+    /// The guest's name.
     pub guest: GuestName,
-    /// What of it is asked; empty where a guest has one thing only.
+    /// The requested resource; empty where a guest has only one.
     pub resource: String,
 }
 
 impl GuestAddress {
-    /// A guest that has one thing only.
+    /// A guest with a single resource.
     #[must_use]
     pub fn whole(guest: GuestName) -> Self {
         Self {

@@ -48,23 +48,23 @@ impl Version {
     }
 }
 
-/// How long a message's content is, as far as its head says.
+/// The length of a message's content, as its head announces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentLength {
     /// There is none.
     Empty,
     /// Just this many bytes.
     Known(u64),
-    /// Its end shows when it comes; trailers may follow it.
+    /// Unknown until the end; trailers may follow.
     Unknown,
 }
 
-/// Which `Content-Length` a response carries.
+/// The `Content-Length` that a response carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Announced {
-    /// That of its content.
+    /// The length of its content.
     Content,
-    /// That of the content that a GET would have got: to HEAD, and in a 304.
+    /// The length of the content that a GET would have got: to HEAD, and in a 304.
     Representation,
 }
 
@@ -73,9 +73,9 @@ pub enum Announced {
 pub struct RequestHead {
     /// Field lines, and the bytes of everything else.
     pub fields: FieldBlock,
-    /// How it came.
+    /// The protocol version.
     pub version: Version,
-    /// How long its content is.
+    /// The length of its content.
     pub length: ContentLength,
     /// The client takes trailers (`TE: trailers`).
     pub takes_trailers: bool,
@@ -105,9 +105,9 @@ pub struct RequestView<'a> {
     pub method: &'a [u8],
     /// The request target as it came.
     pub target: &'a [u8],
-    /// How it came.
+    /// The protocol version.
     pub version: Version,
-    /// Its field lines.
+    /// The field lines.
     pub fields: &'a FieldBlock,
 }
 
@@ -116,21 +116,21 @@ pub struct RequestView<'a> {
 pub struct ResponseHead {
     /// Field lines, and the bytes of everything else.
     pub fields: FieldBlock,
-    /// How it came.
+    /// The protocol version.
     pub version: Version,
     /// 100 to 599.
     pub status: u16,
-    /// How long its content is.
+    /// The length of its content.
     pub length: ContentLength,
     pub(crate) reason: Span,
     /// The protocol that the connection goes on as, after 101.
     pub(crate) upgrade: Option<Span>,
-    /// It says yes to CONNECT.
+    /// A 2xx answer to CONNECT.
     pub(crate) is_connected: bool,
 }
 
 impl Announced {
-    /// Of the response `head`, to HEAD or not.
+    /// The length field for the response `head`, to HEAD or not.
     #[expect(
         clippy::fn_params_excessive_bools,
         reason = "a response is to HEAD or not; nothing else of the request matters"
@@ -255,7 +255,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// What follows the `?`.
+    /// The query, without the `?`.
     #[must_use]
     pub fn query(&self) -> Option<&[u8]> {
         self.parts.query.map(|query| query.of(self.fields.bytes()))
@@ -316,19 +316,19 @@ impl RequestHead {
             .map(|upgrade| upgrade.of(self.fields.bytes()))
     }
 
-    /// It asks for a tunnel to what its authority names (RFC 9110 §9.3.6).
+    /// True for CONNECT, which requests a tunnel to its authority (RFC 9110 §9.3.6).
     #[must_use]
     pub fn is_connect(&self) -> bool {
         self.method() == b"CONNECT"
     }
 
-    /// What follows its answer may be bytes both ways.
+    /// True when the response may turn the connection into a tunnel.
     #[must_use]
     pub fn asks_for_tunnel(&self) -> bool {
         self.upgrade().is_some() || self.is_connect()
     }
 
-    /// What an access log sees of it.
+    /// The head's parts for the access log.
     #[must_use]
     pub fn view(&self) -> RequestView<'_> {
         RequestView {
@@ -339,7 +339,7 @@ impl RequestHead {
         }
     }
 
-    /// Whether asking twice does what asking once does (RFC 9110 §9.2.2).
+    /// True for a method that is idempotent (RFC 9110 §9.2.2).
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         matches!(
@@ -411,7 +411,7 @@ impl ResponseHead {
         }
     }
 
-    /// Whether a client that asked by CONNECT would take it for a tunnel, which it is not.
+    /// True for a 2xx response that a client would take for an answer to CONNECT, and that is none.
     pub(crate) fn is_false_yes(&self) -> bool {
         (200..300).contains(&self.status) && !self.is_connected
     }

@@ -73,7 +73,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// Whether two hosts are the same: ASCII case and a final dot don't count, nor does the spelling
+/// True when two hosts are the same: ASCII case and a final dot don't count, nor does the spelling
 /// of an IPv6 address.
 pub fn same_host(left: &[u8], right: &[u8]) -> bool {
     let (mut left_buf, mut right_buf) = ([0; HOST_BYTES_MAX], [0; HOST_BYTES_MAX]);
@@ -161,10 +161,10 @@ fn validate(host: &[u8]) -> Result<(), HostError> {
 /// Why a route's host is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HostPatternError {
-    /// It is no host.
+    /// The text is not a host.
     #[error("`{0}` is not a host: {1}")]
     Host(String, HostError),
-    /// It names a port.
+    /// The text names a port.
     #[error("`{0}` has a port: routes match only the host")]
     Port(String),
     /// `*` elsewhere than in the place of the first label.

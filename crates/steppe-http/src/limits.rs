@@ -88,7 +88,7 @@ pub const REPLAY_CHUNKS_MAX: usize = 64;
 /// Bytes that an exchange in flight takes, beside what it reserves by itself.
 pub const EXCHANGE_BYTES: usize = 1536;
 
-/// Of the host and path of a request, bytes that are kept for the error log.
+/// Bytes of a request's host and path that are kept for the error log.
 pub const REQUEST_NAME_BYTES: usize = 160;
 
 /// Lines of the error log that are written of one upstream and reason in a second.

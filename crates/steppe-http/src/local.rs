@@ -9,7 +9,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Outgoing, Part, Sink, Source, Upstream};
 use crate::head::ResponseHead;
 
-/// What produces one response. Its head is never 101.
+/// A source of one response, whose head is never 101.
 pub trait Responder {
     /// As [`Upstream::poll_head`].
     ///

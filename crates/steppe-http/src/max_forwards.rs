@@ -8,14 +8,14 @@ use crate::error::GatewayError;
 use crate::field::FieldBlock;
 use crate::metrics::CloseReason;
 
-/// What the field says of a request.
+/// The meaning of the field for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxForwards {
-    /// Nothing.
+    /// No field.
     Absent,
-    /// It may go on; the field has been counted down.
+    /// The request is forwarded; the field has been counted down.
     Forward,
-    /// It came as far as it may: this gateway answers it.
+    /// The request has used up its hops: this gateway answers it.
     AnswerHere,
 }
 

@@ -25,7 +25,7 @@ pub use pattern::{PathPattern, PatternError, PatternErrorKind, PatternSegment};
 /// A path has at least one segment, and only the last one may be empty: `/` has one, `/a/` two.
 #[derive(Debug, Clone)]
 pub struct SegmentNames<'a> {
-    /// What follows the slash that was read last; `None` after the last segment.
+    /// The rest behind the slash that was read last; `None` after the last segment.
     rest: Option<&'a [u8]>,
 }
 

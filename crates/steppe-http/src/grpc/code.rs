@@ -2,7 +2,7 @@
 
 use crate::metrics::CloseReason;
 
-/// How a call ended.
+/// The status code of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the code of that name")]
 pub enum Code {
@@ -68,7 +68,7 @@ impl Code {
         ("16", "UNAUTHENTICATED"),
     ];
 
-    /// What an error of the gateway's, or a status of HTTP alone, is to a client of gRPC.
+    /// The code for an error of the gateway, or for an HTTP status alone.
     #[must_use]
     pub fn of(status: u16, reason: Option<CloseReason>) -> Self {
         match (reason, status) {
@@ -88,8 +88,7 @@ impl Code {
         }
     }
 
-    /// What a call is to its client whose response was cut for `reason`; `None`: its connection
-    /// ended.
+    /// The code of a call whose response was cut for `reason`; `None`: its connection ended.
     #[must_use]
     pub fn of_cut(reason: Option<CloseReason>) -> Self {
         match reason {
@@ -114,20 +113,21 @@ impl Code {
         Self::TEXTS[self.index()].0
     }
 
-    /// Its name in the specification.
+    /// The code's name in the specification.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::TEXTS[self.index()].1
     }
 
-    /// Its place in [`Code::ALL`].
+    /// The code's index in [`Code::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Whether a server that answers so has a method of the name that it was asked for. The others
-    /// are what servers, and what stands before them, say to any name.
+    /// True when a server that answers so has the requested method. Servers and proxies send the
+    /// other codes
+    /// for unknown methods too.
     #[must_use]
     pub fn tells_of_method(self) -> bool {
         !matches!(

@@ -3,7 +3,7 @@
 /// The media type of messages in whatever format.
 pub(crate) const MEDIA_TYPE: &str = "application/grpc";
 
-/// What follows a media type where `known` ends: a format, parameters, or nothing.
+/// The part of a media type behind `known`: a format, parameters, or nothing.
 pub(super) fn rest_of<'a>(value: &'a [u8], known: &str) -> Option<&'a [u8]> {
     let (start, rest) = value.split_at_checked(known.len())?;
     let is_known = start.eq_ignore_ascii_case(known.as_bytes())

@@ -19,16 +19,16 @@ use crate::encoder::{Encoder, Put};
 use crate::field::{FieldBlock, FieldId};
 use crate::head::{ContentLength, RequestHead};
 
-/// How messages are written.
+/// The coding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// As they are.
+    /// Binary.
     Binary,
-    /// In base64.
+    /// Base64.
     Text,
 }
 
-/// It is no base64 as gRPC-Web has it.
+/// The content is not base64 as gRPC-Web has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not base64")]
 pub struct NotText;
@@ -36,7 +36,7 @@ pub struct NotText;
 /// Decodes the text coding.
 #[derive(Debug, Default)]
 pub struct TextDecoder {
-    /// Of the present group of four letters.
+    /// Bits of the present group of four letters.
     bits: u32,
     letters: u8,
     padding: u8,
@@ -51,7 +51,7 @@ pub struct TextEncoder {
     carried_count: usize,
 }
 
-/// What [`TextEncoder::encode`] did.
+/// Progress of [`TextEncoder::encode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoded {
     /// Bytes that were taken.
@@ -60,10 +60,10 @@ pub struct Encoded {
     pub written: usize,
 }
 
-/// Where in its messages content is at.
+/// A position in a stream of messages.
 #[derive(Debug, Default)]
 struct Place {
-    /// Of a message's prefix, its first byte left out when it is whole.
+    /// The message's prefix, without its first byte once it is whole.
     prefix: [u8; PREFIX_BYTES],
     prefix_count: usize,
     /// Bytes of the message that are still to come.
@@ -73,14 +73,14 @@ struct Place {
 /// A byte of flags, and a length.
 const PREFIX_BYTES: usize = 5;
 
-/// Of the message that has the trailers.
+/// The flag of the message that has the trailers.
 const TRAILERS_FLAG: u8 = 0x80;
 
 const BINARY: &str = "application/grpc-web";
 const TEXT: &str = "application/grpc-web-text";
 
 impl Coding {
-    /// Of a media type of gRPC-Web.
+    /// The coding of a media type of gRPC-Web.
     #[must_use]
     pub fn of(media_type: &[u8]) -> Option<Self> {
         let is = |known: &str| rest_of(media_type, known).is_some();
@@ -274,7 +274,7 @@ impl TextEncoder {
         write_base64(&self.carried[..count], out)
     }
 
-    /// Whether [`TextEncoder::finish`] has something to write.
+    /// True when [`TextEncoder::finish`] has something to write.
     #[must_use]
     pub fn is_carrying(&self) -> bool {
         self.carried_count > 0
@@ -330,10 +330,10 @@ fn write_base64(bytes: &[u8], out: &mut [u8]) -> usize {
     written.expect("the callers keep room")
 }
 
-/// What a byte that is no letter stands for.
+/// The value of a byte that is not a letter.
 const NO_LETTER: u8 = 0xff;
 
-/// What letters stand for (RFC 4648 §4).
+/// Values of letters (RFC 4648 §4).
 const VALUES: [u8; 256] = {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut values = [NO_LETTER; 256];

@@ -39,11 +39,11 @@ pub type Answering = Pin<Box<dyn Future<Output = Respond>>>;
 /// A request, all of which is there.
 #[derive(Debug)]
 pub struct WholeRequest<'a> {
-    /// Its head, as the filters left it.
+    /// The head after all filters.
     pub head: &'a RequestHead,
     /// The client, as far as trusted proxies vouch for it.
     pub client: IpAddr,
-    /// Its content.
+    /// The whole content.
     pub content: &'a [u8],
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Methods {
 struct Table {
     /// By hash, or at the next free place.
     places: Box<[OnceLock<Name>]>,
-    /// How many are taken. Held while one is being taken.
+    /// The number of places taken. Locked while one is being taken.
     learned: Mutex<usize>,
     _charge: Reservation,
 }
@@ -76,7 +76,7 @@ pub struct Called(Method);
 enum Method {
     /// At this place of the table.
     Known(usize),
-    /// Its name may be learned.
+    /// A name that may be learned.
     New(Name),
     Other,
 }

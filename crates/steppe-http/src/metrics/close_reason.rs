@@ -90,13 +90,13 @@ impl CloseReason {
         Self::Drain,
     ];
 
-    /// Its index among the cells.
+    /// The reason's index among the cells.
     #[inline]
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its label in metrics and logs.
+    /// The reason's label in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,19 +3,19 @@
 /// The outcome of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorLine {
-    /// It is queued to be written.
+    /// Queued to be written.
     Written,
-    /// Too many of its kind came in this second.
+    /// Left out: too many of its kind came in this second.
     Omitted,
-    /// The thread that writes is behind.
+    /// Dropped: the thread that writes is behind.
     Dropped,
 }
 
 impl ErrorLine {
-    /// Their words, by index.
+    /// Labels of the outcomes, by index.
     pub const OUTCOMES: [&str; 3] = ["written", "omitted", "dropped"];
 
-    /// Its index there.
+    /// The outcome's index in [`ErrorLine::OUTCOMES`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize

@@ -46,13 +46,13 @@ impl Generation {
         WorkerMetrics::new(cells, Arc::clone(&self.methods))
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers.cells().count()
     }
 
-    /// What has no name of the configuration, of all workers.
+    /// Unlabelled totals of all workers.
     pub(super) fn total(&self, of: fn(&TotalCells) -> &OpenCells) -> OpenSum {
         OpenSum::of(self.workers.cells().map(|cells| of(&cells.totals)))
     }

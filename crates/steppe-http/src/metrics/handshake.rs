@@ -1,8 +1,8 @@
-//! How TLS handshakes with clients ended.
+//! Outcomes of TLS handshakes with clients.
 
 use steppe_net::tls::{Agreed, HandshakeError};
 
-/// How a handshake ended: a value of the label `outcome` of
+/// The outcome of a handshake: a value of the label `outcome` of
 /// `steppe_http_tls_handshakes_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake(usize);

@@ -3,19 +3,19 @@
 /// Each is a value of the label `reason` of `steppe_http_uncompressed_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uncompressed {
-    /// There was none.
+    /// The response has no content.
     NoContent,
-    /// Its server had encoded it.
+    /// The server has encoded the content.
     Encoded,
     /// `Cache-Control: no-transform`, of the request or the response.
     NoTransform,
-    /// Its media type is not configured.
+    /// The media type is not configured.
     Type,
-    /// It is short.
+    /// The content is short.
     Small,
-    /// It is a part of a representation.
+    /// The content is a part of a representation.
     Range,
-    /// It may vary by a secret.
+    /// The content may vary by a secret.
     Secret,
     /// The client accepts no coding that is offered.
     NotAccepted,
@@ -37,12 +37,12 @@ impl Uncompressed {
         Self::NoRoom,
     ];
 
-    /// Its index among the cells.
+    /// The reason's index among the cells.
     pub(super) const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its label in metrics.
+    /// The reason's label in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What a worker counts: handles of its own cells.
+//! Handles of a worker's own cells.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl WorkerMetrics {
     }
 }
 
-/// Who answered a request.
+/// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     /// The upstream of its route.
@@ -86,7 +86,7 @@ pub enum Answered {
 pub struct FilterMetrics(Handle<FilterCells>);
 
 impl FilterMetrics {
-    /// It answered a request itself.
+    /// Counts a request that the filter answered itself.
     pub fn answered(&self) {
         self.0.0.answered.increment();
     }
@@ -170,7 +170,7 @@ impl UpstreamMetrics {
         self.0.0.replays.increment();
     }
 
-    /// How many connections this worker keeps idle to the upstream's servers.
+    /// Sets the number of idle connections that this worker keeps to the upstream's servers.
     #[inline]
     pub fn set_idle(&self, count: usize) {
         self.0.0.idle.set(count as u64);
@@ -223,9 +223,9 @@ impl TotalMetrics {
 /// Which of a gateway's sides a connection is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It faces a client.
+    /// Toward a client.
     Downstream,
-    /// It faces a server.
+    /// Toward a server.
     Upstream,
 }
 
@@ -237,7 +237,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Of a connection whose bytes nobody counts.
+    /// A connection whose bytes are not counted.
     #[must_use]
     pub fn uncounted() -> Self {
         Self {

@@ -29,10 +29,10 @@ pub enum FilePatternError {
     /// NUL is in no path.
     #[error("it contains a NUL")]
     Nul,
-    /// It is above [`FILE_PATTERN_BYTES_MAX`].
+    /// Longer than [`FILE_PATTERN_BYTES_MAX`].
     #[error("{0} bytes, at most {FILE_PATTERN_BYTES_MAX}")]
     TooLong(usize),
-    /// It is above [`FILE_PATTERN_STARS_MAX`].
+    /// More stars than [`FILE_PATTERN_STARS_MAX`].
     #[error("{0} times `*`, at most {FILE_PATTERN_STARS_MAX}")]
     TooManyStars(usize),
 }

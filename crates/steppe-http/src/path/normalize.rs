@@ -20,14 +20,14 @@ use thiserror::Error;
 
 use super::{escaped_byte, is_sub_delim, is_unreserved};
 
-/// What [`normalize`] found.
+/// The result of [`normalize`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalized {
     /// The path is its own normal form.
     Clean,
     /// The normal form is in the first `len` bytes of the output.
     Rewritten {
-        /// Its length: at least 1, at most the length of the input.
+        /// The length of the normal form: at least 1, at most the length of the input.
         len: usize,
     },
 }
@@ -55,7 +55,7 @@ pub enum PathError {
     /// `%2f`, `%5c` or `%00`: origins disagree on what they mean.
     #[error("escape %{byte:02x} at offset {offset} is refused in a path")]
     RefusedEscape {
-        /// What it stands for.
+        /// The byte that the escape stands for.
         byte: u8,
         /// Where its `%` stands in the path.
         offset: usize,
@@ -99,7 +99,7 @@ pub fn normalize(path: &[u8], out: &mut [u8]) -> Result<Normalized, PathError> {
     })
 }
 
-/// Whether `path` is certainly its own normal form; nearly every one is.
+/// True when `path` is certainly its own normal form; nearly every one is.
 ///
 /// # Errors
 /// As [`normalize`].
@@ -144,7 +144,7 @@ fn scan(path: &[u8]) -> Result<bool, PathError> {
     Ok(clean)
 }
 
-/// Whether a segment must be looked at by [`rewrite`]: empty but not last, parameters without a
+/// True when [`rewrite`] must look at a segment: empty but not last, parameters without a
 /// name, or perhaps a dot segment.
 fn begins_suspiciously(segment: &[u8]) -> bool {
     let after_dots = match segment {
@@ -156,7 +156,7 @@ fn begins_suspiciously(segment: &[u8]) -> bool {
     matches!(after_dots.first(), None | Some(b'/' | b';' | b'%'))
 }
 
-/// Whether the escape at `offset` stays as it is.
+/// True when the escape at `offset` stays as it is.
 fn is_normal_escape(path: &[u8], offset: usize) -> Result<bool, PathError> {
     let escape = &path[offset..];
     match escaped_byte(escape) {
@@ -231,7 +231,7 @@ fn parent(path: &[u8]) -> usize {
     memchr::memrchr(b'/', above).map_or(1, |slash| slash + 1)
 }
 
-/// What a decoded segment means to the path.
+/// The kind of a decoded segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SegmentKind {
     Empty,
@@ -257,7 +257,7 @@ impl SegmentKind {
     }
 }
 
-/// Whether `bytes` begin with what an origin may take for the `;` before parameters.
+/// True when `bytes` begin with what an origin may take for the `;` before parameters.
 ///
 /// `%3B` is not a delimiter (RFC 3986 §2.2), but an origin that decodes before it looks for
 /// parameters would leave this path for another directory. Behind a name, as in `a%3Bb.txt`, it is
@@ -266,7 +266,7 @@ fn begins_parameters(bytes: &[u8]) -> bool {
     bytes.starts_with(b";") || bytes.starts_with(b"%3B")
 }
 
-/// What a byte is to [`scan`].
+/// The class of a byte for [`scan`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Plain,

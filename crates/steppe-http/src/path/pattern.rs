@@ -44,16 +44,16 @@ pub enum PatternSegment {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{kind}")]
 pub struct PatternError {
-    /// What is wrong.
+    /// The kind of mistake.
     pub kind: PatternErrorKind,
     /// The bytes of the pattern that are wrong; not empty unless the pattern is.
     pub span: Range<usize>,
 }
 
-/// What is wrong with a pattern.
+/// A mistake in a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatternErrorKind {
-    /// It begins with something else than `/`.
+    /// The pattern does not begin with `/`.
     #[error("a path must begin with `/`")]
     NotAbsolute,
     /// `//`, which no normalized path contains.
@@ -65,7 +65,7 @@ pub enum PatternErrorKind {
     /// A brace that is not at an end of its segment.
     #[error("`{0}` is neither text nor one `{{name}}`: a capture is a whole segment")]
     PartialCapture(String),
-    /// What stands in the braces is no identifier.
+    /// The name in the braces is no identifier.
     #[error("`{0}` is not a name: letters, digits and `_`, not a digit first")]
     CaptureName(String),
     /// Two captures with one name.
@@ -111,7 +111,7 @@ impl PathPattern {
         .parse()
     }
 
-    /// Whether a path that [`normalize`](super::normalize) has passed is of this pattern.
+    /// True when a path that [`normalize`](super::normalize) has passed matches.
     pub fn matches(&self, path: &[u8]) -> bool {
         let mut names = SegmentNames::new(path);
         for segment in &self.segments {
@@ -132,7 +132,7 @@ impl PathPattern {
         names.next().is_none()
     }
 
-    /// Its segments in order: at least one.
+    /// The segments in order: at least one.
     pub fn segments(&self) -> &[PatternSegment] {
         &self.segments
     }
