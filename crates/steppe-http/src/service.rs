@@ -29,15 +29,15 @@ use crate::metrics::{HttpMetrics, Labels};
 use crate::observers::Observers;
 use crate::upstream::{Probes, Upstreams};
 
-/// What the gateway takes from its node.
+/// The node's parts that the gateway uses.
 pub struct HttpContext<'a> {
-    /// Everything is charged below it.
+    /// The budget that everything is charged to.
     pub budget: &'a Budget,
     /// Resolves names of servers.
     pub names: &'a Names,
-    /// How many workers will serve.
+    /// The number of workers that will serve.
     pub workers: usize,
-    /// The protocols that it speaks.
+    /// Codecs of the protocols.
     pub codecs: Codecs,
     /// Services of the process that answer requests.
     pub guests: Guests,
@@ -45,7 +45,7 @@ pub struct HttpContext<'a> {
     pub fetch_keys: Arc<dyn FetchKeys>,
 }
 
-/// The gateway, whatever its configuration. Clones share it.
+/// The gateway over all configurations. Clones share it.
 #[derive(Clone)]
 pub struct HttpService {
     metrics: Arc<HttpMetrics>,
@@ -58,14 +58,14 @@ pub struct HttpService {
 
 struct InForce {
     gateway: Arc<Gateway>,
-    /// Those of the next snapshot.
+    /// Observers of the next snapshot.
     observers: Observers,
     probes: Option<Probes>,
-    /// They look at the files of listeners' TLS, and of API keys.
+    /// Tasks that reread files of listeners' TLS, and of API keys.
     rereads: JoinSet<()>,
 }
 
-/// A configuration whose sockets are bound.
+/// A configuration with bound sockets.
 struct PreparedGateway {
     service: HttpService,
     config: config::Gateway,
@@ -104,37 +104,37 @@ impl HttpService {
         }
     }
 
-    /// What it counts, whatever the configuration.
+    /// The gateway's metrics, over all configurations.
     #[must_use]
     pub fn metrics(&self) -> &Arc<HttpMetrics> {
         &self.metrics
     }
 
-    /// What is known of servers, whatever the configuration.
+    /// The state of upstreams, over all configurations.
     #[must_use]
     pub fn upstreams(&self) -> Arc<Upstreams> {
         Arc::clone(self.in_force().gateway.upstreams())
     }
 
-    /// The caches that there are, whatever the configuration.
+    /// The caches, over all configurations.
     #[must_use]
     pub fn caches(&self) -> Arc<Caches> {
         Arc::clone(self.in_force().gateway.caches())
     }
 
-    /// A collector of what filters count that decide with other nodes.
+    /// A collector of the counters of rate limits that are shared with other nodes.
     #[must_use]
     pub fn limits_collector(&self) -> Box<LimitsCollector> {
         Box::new(LimitsCollector(Arc::clone(&self.in_force)))
     }
 
-    /// What listeners show, whatever the configuration.
+    /// Certificates of listeners, over all configurations.
     #[must_use]
     pub fn certificates(&self) -> &Arc<Certificates> {
         &self.certificates
     }
 
-    /// Sets of keys that filters have by URL, whatever the configuration.
+    /// Key sets that filters fetch by URL, over all configurations.
     #[must_use]
     pub fn key_sets(&self) -> &Arc<KeySets> {
         &self.key_sets

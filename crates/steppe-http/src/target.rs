@@ -1,4 +1,5 @@
-//! What a request is for: its target and `Host`, made one, whatever protocol it came by.
+//! The request target and `Host`, resolved into authority, path and query for every protocol
+//! version.
 //! Spec: RFC 9112 §3.2, RFC 9113 §8.3.1, RFC 9110 §7.2.
 //!
 //! # Deviations
@@ -28,11 +29,11 @@ pub(crate) fn is_scheme(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes.iter().all(is_further)
 }
 
-/// What a request asks, as it came.
+/// The request line as it was received.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) method: Span,
-    /// In whatever form.
+    /// The target in any form.
     pub(crate) target: Span,
     pub(crate) version: Version,
 }

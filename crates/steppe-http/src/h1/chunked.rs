@@ -14,7 +14,7 @@ pub struct Decoder {
     extension_bytes: usize,
 }
 
-/// What one call found.
+/// The result of decoding some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
     /// Bytes of content, moved to the front.

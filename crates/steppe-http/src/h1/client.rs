@@ -41,7 +41,7 @@ struct ClientConnection {
     is_to_connect: bool,
     /// The protocols that the request asks to go on as.
     asked_to_upgrade: Option<Buffer>,
-    /// It had been idle before this request.
+    /// The connection was idle before this request.
     is_reused: bool,
     has_response_begun: bool,
     /// All of it was put; the writer knows what is still to be written.
@@ -108,7 +108,7 @@ impl ClientConnection {
         }
     }
 
-    /// Whether another request can go out on it.
+    /// True when the connection can carry another request.
     fn is_reusable(&self) -> bool {
         self.keep_alive
             && self.is_request_put
@@ -311,7 +311,7 @@ impl Upstream for ClientConnection {
     }
 }
 
-/// Whatever is wrong with a response, it can't be used; but for want of memory it is not wrong.
+/// The error for a response that can't be parsed: 502, unless memory is short.
 fn refusal_of(error: ParseError) -> GatewayError {
     match error {
         ParseError::OverBudget => GatewayError::over_budget(),

@@ -13,14 +13,14 @@ use crate::field::{FieldBlock, FieldId};
 use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
 use crate::status;
 
-/// What the client's connection is for after a response.
+/// The client's connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
     /// Another request may follow, as HTTP/1.1 has it.
     Default,
     /// Another request may follow, and HTTP/1.0 must be told.
     KeepAlive,
-    /// It is closed.
+    /// The connection is closed.
     Close,
 }
 
@@ -69,7 +69,7 @@ impl Encoder<'_> {
     }
 }
 
-/// How a request's content is delimited: never by the end of the connection.
+/// The framing of a request's content: never by the end of the connection.
 #[must_use]
 pub fn request_length(head: &RequestHead) -> BodyLength {
     match head.length {
@@ -221,7 +221,7 @@ impl Encoder<'_> {
     }
 }
 
-/// What a head usually takes: as much as it had, a few fields of ours, and some
+/// The usual size of a head: as much as it had, a few fields of ours, and some
 /// content behind it.
 fn room_for(fields: &FieldBlock) -> usize {
     const OURS: usize = 512;

@@ -1,4 +1,4 @@
-//! What HTTP/1.1 can't read, as errors of the exchange.
+//! Errors of parsing and framing HTTP/1.1, as errors of the exchange.
 
 use super::framing::FramingError;
 use super::parse::ParseError;

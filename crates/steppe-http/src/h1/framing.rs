@@ -12,12 +12,12 @@ use crate::head::{ContentLength, Version};
 use crate::limits::UPGRADE_PROTOCOLS_MAX;
 use crate::message;
 
-/// How a message's content is delimited (RFC 9112 §6.3).
+/// The framing of a message's content (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// There is none.
+    /// No content.
     Empty,
-    /// Just this many bytes.
+    /// A fixed number of bytes.
     Known(u64),
     /// By the chunked coding, which may have trailers.
     Chunked,
@@ -35,23 +35,23 @@ impl From<BodyLength> for ContentLength {
     }
 }
 
-/// What a request's fields say of its connection and content.
+/// A request's framing, and its wishes for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestFraming {
-    /// How its content is delimited.
+    /// The framing of its content.
     pub length: BodyLength,
     /// The client would send another request.
     pub keep_alive: bool,
     /// The client waits for `100 Continue`.
     pub expects_continue: bool,
-    /// It asks to go on as another protocol, one that may be asked for.
+    /// An `Upgrade` to another protocol, one that may be asked for.
     pub upgrade: bool,
 }
 
-/// What a response's fields say of its connection and content.
+/// A response's framing, and its wishes for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseFraming {
-    /// How its content is delimited.
+    /// The framing of its content.
     pub length: BodyLength,
     /// The server would take another request.
     pub keep_alive: bool,
@@ -141,7 +141,7 @@ pub fn response(
     })
 }
 
-/// Which fields are there that matter to framing, found in one pass.
+/// Presence of the fields that matter to framing, found in one pass.
 #[derive(Default)]
 struct Seen {
     content_length: bool,
@@ -219,7 +219,7 @@ fn transfer_encoding(fields: &FieldBlock) -> Result<BodyLength, FramingError> {
     }
 }
 
-/// What the `Connection` field asks for.
+/// The options of the `Connection` field.
 #[derive(Default)]
 struct Connection {
     close: bool,
@@ -256,8 +256,10 @@ fn asks_for_other_than_http(fields: &FieldBlock) -> bool {
     protocols.peek().is_some() && !protocols.any(is_http)
 }
 
-/// Whether a 101 goes on as what the client asked for: each protocol that the `answered` value of
-/// `Upgrade` names was named in `asked` (RFC 9110 §7.8). Names count in any case; a version counts
+/// True when a 101 switches to a protocol that the client asked for: each protocol in `answered`,
+/// the
+/// response's `Upgrade`, is one of `asked` (RFC 9110 §7.8). Names count in any case; a version
+/// counts
 /// where both sides give one.
 #[must_use]
 pub fn upgrade_matches(asked: &[u8], answered: &[u8]) -> bool {

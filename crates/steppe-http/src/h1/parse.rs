@@ -15,16 +15,16 @@ use crate::field::{Field, FieldBlock, FieldList, Span, is_token_byte, is_value_b
 use crate::head::{RequestView, Version};
 use crate::target::is_target_byte;
 
-/// What a head may take.
+/// Limits on the size of a head.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadLimits {
-    /// From its first byte to its empty line.
+    /// Bytes from the first one up to the empty line.
     pub bytes: usize,
     /// Field lines.
     pub fields: usize,
 }
 
-/// Where the parts of a request line lie, and where the head ends.
+/// The parts of a request line as spans, and the end of the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLine {
     /// The method.
@@ -38,7 +38,7 @@ pub struct RequestLine {
 }
 
 impl RequestLine {
-    /// What an access log sees of the request, even where the rest of it is refused.
+    /// The request's parts for the access log, even where the rest of it is refused.
     #[must_use]
     pub fn view<'a>(&self, fields: &'a FieldBlock) -> RequestView<'a> {
         RequestView {
@@ -194,7 +194,7 @@ pub fn trailers(
     }
 }
 
-/// Whether a head that was incomplete up to `seen` bytes may be complete now.
+/// True when a head that was incomplete up to `seen` bytes may be complete now.
 ///
 /// So that a head that comes byte by byte is not parsed as often as it has bytes.
 #[must_use]

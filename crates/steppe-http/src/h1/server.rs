@@ -43,12 +43,12 @@ pub(super) struct ServerSide {
     reader: Reader,
     writer: Writer,
     pub(super) settings: Rc<ListenerSettings>,
-    /// What the exchange's content is charged to.
+    /// The lease that the exchange's content is charged to.
     lease: Lease,
     request: RequestState,
 }
 
-/// What the response must know of its request.
+/// The properties of a request that its response depends on.
 #[derive(Debug, Clone, Copy)]
 struct RequestState {
     version: Version,
@@ -59,13 +59,13 @@ struct RequestState {
     began_at: Instant,
 }
 
-/// What came of waiting for a request.
+/// The result of waiting for a request.
 pub(super) enum NextRequest {
-    /// One was read.
+    /// A request was read.
     Request(Request),
-    /// None will come: the client closed, or stayed away for too long.
+    /// The client closed, or was idle for too long.
     Closed(Option<CloseReason>),
-    /// What came is rejected.
+    /// The request is rejected.
     Rejected(GatewayError, Option<(RequestLine, FieldBlock)>),
 }
 
@@ -206,7 +206,7 @@ impl ServerSide {
         self.request.began_at
     }
 
-    /// What is read from now on belongs to no route yet.
+    /// Charges to the listener again: bytes read from now on belong to no route yet.
     pub(super) fn release_lease(&mut self) {
         self.lease = self.settings.lease.clone();
     }
@@ -291,7 +291,7 @@ impl ServerSide {
         }
     }
 
-    /// Whether another request may follow on it, now that a response is out.
+    /// True when the connection can carry another request, now that a response is out.
     fn is_reusable(&self) -> bool {
         self.request.keep_alive && self.reader.is_done()
     }
@@ -306,7 +306,7 @@ impl ServerSide {
         }
     }
 
-    /// How the content of a response is delimited for this client.
+    /// The framing of a response's content for this client.
     fn delimited(&self, head: &ResponseHead) -> BodyLength {
         use crate::head::ContentLength;
         let has_none = self.request.is_head || matches!(head.status, 204 | 304);
@@ -320,14 +320,14 @@ impl ServerSide {
     }
 }
 
-/// What a head says beside its fields.
+/// The parsed parts of a head beside its fields.
 struct ReadHead {
     length: BodyLength,
     takes_trailers: bool,
     parts: crate::head::RequestParts,
 }
 
-/// What is said when there is no memory to say anything with.
+/// The response when there is no memory to build one.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     content-length: 0\r\nconnection: close\r\n\r\n";
 

@@ -28,7 +28,7 @@ impl Wire {
         }
     }
 
-    /// Whether the last fill waits for budget.
+    /// True when the last fill waits for budget.
     pub(crate) fn is_starved(&self) -> bool {
         self.transport.is_starved()
     }

@@ -1,4 +1,4 @@
-//! What is to be written of an HTTP/1.1 message: head and content in as few
+//! The output of an HTTP/1.1 message: head and content in as few
 //! system calls as can be.
 //!
 //! Small parts are copied behind the head and go out with it in one `send`;
@@ -24,14 +24,14 @@ const SIZE_LINE_BYTES: usize = 18;
 pub(crate) struct Writer {
     /// Head, and parts that were copied behind it.
     out: Option<Buffer>,
-    /// How much of `out` was written.
+    /// Bytes of `out` that were written.
     out_written: usize,
     /// Size line of `chunk`.
     size_line: [u8; SIZE_LINE_BYTES],
     size_line_at: u8,
     size_line_end: u8,
     chunk: Option<Chunk>,
-    /// What follows `chunk`.
+    /// Bytes behind `chunk`.
     tail: &'static [u8],
     length: BodyLength,
     shuts_down: bool,

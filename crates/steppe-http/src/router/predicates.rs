@@ -17,7 +17,7 @@ pub(super) struct Predicates {
     headers: Vec<(String, String)>,
     query: Vec<(String, String)>,
     client_cert: Option<ClientCertMatch>,
-    /// It has a filter that answers preflights, which have none of what it asks for.
+    /// A filter of the route answers preflights, which lack the fields that the route requires.
     answers_preflight: bool,
 }
 
@@ -35,9 +35,9 @@ pub(super) enum Verdict {
 /// The condition of a route, beside host and path, that a request does not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmet {
-    /// It came to a listener that the route is not for.
+    /// The listener.
     Listener,
-    /// Its method.
+    /// The method.
     Method,
     /// The field of this index in [`Route::headers`].
     Header(usize),
@@ -48,7 +48,7 @@ pub enum Unmet {
 }
 
 impl Predicates {
-    /// Of a route that refers to `filters`.
+    /// The predicates of a route that refers to `filters`.
     pub(super) fn new(route: &Route, filters: &[Filter]) -> Self {
         let mut kinds = route.filters.iter().map(|&index| &filters[index].kind);
         Self {
@@ -61,7 +61,7 @@ impl Predicates {
         }
     }
 
-    /// How many there are, for the order of routes.
+    /// The number of predicates, for the order of routes.
     pub(super) fn count(&self) -> usize {
         let lists = [!self.listeners.is_empty(), !self.methods.is_empty()];
         let lists = lists.map(usize::from).iter().sum::<usize>();
@@ -118,7 +118,7 @@ impl Predicates {
     }
 }
 
-/// Whether a client's certificate has all that is wanted of it.
+/// True when a client's certificate meets every condition.
 fn is_cert(cert: &Summary, wanted: &ClientCertMatch) -> bool {
     let ClientCertMatch {
         subject,

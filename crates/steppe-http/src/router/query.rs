@@ -16,7 +16,7 @@ pub struct RouteQuery<'a> {
     pub method: &'a [u8],
     /// The method that a CORS preflight asks about; `None`: it is none.
     pub preflight: Option<&'a [u8]>,
-    /// What follows the first `?` of the target.
+    /// The query, behind the first `?` of the target.
     pub query: Option<&'a [u8]>,
     /// The request's fields.
     pub fields: &'a dyn FieldLookup,
@@ -24,7 +24,7 @@ pub struct RouteQuery<'a> {
     pub listener: &'a ListenAddress,
     /// The routes of that listener.
     pub routes: ListenerRoutes,
-    /// What the client's certificate says, where it showed one.
+    /// The client's certificate, if it sent one.
     pub client_cert: Option<&'a Summary>,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct PathTrie {
 /// The decoded bytes of a literal segment, and the node behind it.
 type Child = (Box<[u8]>, usize);
 
-/// What may follow a sequence of segments.
+/// The continuations of a sequence of segments.
 #[derive(Debug, Default)]
 struct Node {
     /// By the [`hash`] of their decoded bytes.
