@@ -26,5 +26,5 @@ mod windows;
 #[derive(Debug, Clone, Copy)]
 pub struct Http2;
 
-/// What a client sends before its first frame (RFC 9113 §3.4).
+/// The client's preface, before its first frame (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

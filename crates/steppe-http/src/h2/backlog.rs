@@ -34,7 +34,7 @@ struct Waiting {
     /// For the table of records.
     table: RefCell<Option<Reservation>>,
     lists: RefCell<Lists>,
-    /// Of the connection's task, while nothing is read.
+    /// The waker of the connection's task, while nothing is read.
     reader: RefCell<Option<Waker>>,
 }
 

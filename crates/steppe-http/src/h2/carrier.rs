@@ -31,7 +31,7 @@ use crate::metrics::Traffic;
 /// Slices of one write: what was gathered, a frame's header, its content.
 const SLICES_MAX: usize = 4;
 
-/// What is read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
 /// A connection's bytes, shared by the `h2` crate and the connection's task.
@@ -46,7 +46,7 @@ struct Line {
     /// To be written. Never empty.
     gathered: Option<Buffer>,
     lease: Lease,
-    /// Of the connection.
+    /// The connection's charge.
     charge: Reservation,
     /// The part of it for the table of the peer's fields.
     table_bytes: usize,
@@ -70,11 +70,11 @@ struct Line {
     now: Instant,
     /// The transport takes nothing more at the moment.
     is_blocked: bool,
-    /// What it did not take is still with the crate, which will bring it again.
+    /// The last write was refused in part: the crate will repeat it.
     is_refused: bool,
 }
 
-/// How far a connection has come.
+/// The progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Content of DATA frames that came in all, in bytes.
@@ -93,9 +93,9 @@ pub(super) struct Progress {
     pub(super) is_held: bool,
     /// A header list waits for memory.
     pub(super) is_short: bool,
-    /// Of a header list, some has come.
+    /// A part of a header list was received, and not its end.
     pub(super) has_part_of_list: bool,
-    /// What the peer overdoes.
+    /// The kind of flood that the peer sends.
     pub(super) flood: Option<Flood>,
 }
 
@@ -155,7 +155,7 @@ impl Carrier {
         self.0.borrow_mut().gate.take_given()
     }
 
-    /// What is read from now on comes `now`.
+    /// Sets the time of reads from now on.
     pub(super) fn set_now(&self, now: Instant) {
         self.0.borrow_mut().now = now;
     }
@@ -234,7 +234,7 @@ impl Line {
         Ok(count - taken)
     }
 
-    /// Whether `slices` were gathered.
+    /// Gathers `slices`, if they fit: true then.
     fn gather(&mut self, slices: &[IoSlice<'_>], bytes: usize) -> bool {
         if bytes > GATHERED_WRITE_BYTES_MAX || self.is_blocked {
             return false;
@@ -406,7 +406,7 @@ impl AsyncWrite for Carrier {
         true
     }
 
-    /// What was gathered is sent by the connection's task, once for all frames of a turn.
+    /// Does nothing: the connection's task sends gathered bytes once for all frames of a turn.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -112,7 +112,7 @@ struct Task {
     carrier: Carrier,
     shared: Rc<Shared>,
     silence: Silence,
-    /// Whether the server is there is looked at then.
+    /// The time of the next check that the server is alive.
     look_at: Pin<Box<Sleep>>,
     ping: Option<PingPong>,
     /// Keeps the connection from ending while the pool has it.

@@ -21,7 +21,7 @@ use crate::field::FieldBlock;
 use crate::head::ContentLength;
 use crate::limits::{TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 
-/// What the `h2` crate holds of us until it is written.
+/// Content that the `h2` crate holds until it is written.
 #[derive(Debug)]
 pub(super) struct Piece(Option<Chunk>);
 
@@ -48,9 +48,9 @@ pub(super) enum IncomingError {
     Cut(h2::Error),
     /// More of it than allowed.
     TooLarge,
-    /// Its trailers are malformed.
+    /// The trailers are malformed.
     Malformed,
-    /// Its trailers are more than allowed.
+    /// The trailers are larger than allowed.
     TrailersTooLarge,
     /// There is no memory for its trailers.
     OverBudget,
@@ -259,7 +259,7 @@ impl Drop for Incoming {
     }
 }
 
-/// What a head says of what comes after it.
+/// The frames that follow a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follows {
     /// The stream ends with it.
@@ -278,7 +278,7 @@ impl From<ContentLength> for Follows {
 }
 
 impl Follows {
-    /// Whether the head ends the stream.
+    /// True when the head ends the stream.
     pub(super) fn is_nothing(self) -> bool {
         self == Self::Nothing
     }
@@ -304,7 +304,7 @@ pub(super) struct Outgoing {
 enum End {
     /// More may be put.
     Open,
-    /// It follows what is in the queue.
+    /// Trailers or the end, behind the queue.
     Put(Option<FieldBlock>),
     Sent,
 }

@@ -75,16 +75,16 @@ pub(super) struct FrameCounter {
     flood: Option<Flood>,
     /// The peer takes no further streams.
     is_goaway: bool,
-    /// Its SETTINGS have come.
+    /// The peer's SETTINGS were received.
     has_settings: bool,
 }
 
 /// A header list of which some has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct List {
-    /// Its stream.
+    /// The list's stream.
     pub(super) stream: u32,
-    /// It opens that stream: it is a request's head.
+    /// The list opens that stream: it is a request's head.
     pub(super) is_opening: bool,
 }
 
@@ -107,7 +107,7 @@ impl Bucket {
         }
     }
 
-    /// Whether there was one to take.
+    /// Takes a token, if there is one: true then.
     fn take(&mut self, now: Instant) -> bool {
         if self.left == 0 {
             let since = now.saturating_duration_since(self.at).as_millis();
@@ -131,7 +131,7 @@ impl Bucket {
 }
 
 impl FrameCounter {
-    /// Of a peer whose bytes begin with a preface of so many.
+    /// A scanner of a peer whose bytes begin with a preface of so many.
     pub(super) fn new(preface_bytes: usize, now: Instant) -> Self {
         Self {
             preface_left: preface_bytes,
@@ -151,17 +151,17 @@ impl FrameCounter {
         }
     }
 
-    /// What the peer overdoes, if it does.
+    /// The kind of flood that the peer sends, if any.
     pub(super) fn flood(&self) -> Option<Flood> {
         self.flood
     }
 
-    /// Whether the peer has sent GOAWAY.
+    /// True when the peer has sent GOAWAY.
     pub(super) fn is_goaway(&self) -> bool {
         self.is_goaway
     }
 
-    /// Whether the peer has sent its SETTINGS.
+    /// True when the peer has sent its SETTINGS.
     pub(super) fn has_settings(&self) -> bool {
         self.has_settings
     }
@@ -236,7 +236,7 @@ impl FrameCounter {
         self.control.put_back(granted);
     }
 
-    /// Of the present frame.
+    /// The stream of the present frame.
     fn stream(&self) -> u32 {
         let [.., a, b, c, d] = self.header;
         u32::from_be_bytes([a, b, c, d]) & STREAM_ID

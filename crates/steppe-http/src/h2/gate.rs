@@ -21,7 +21,7 @@ use crate::limits::{
 /// Which header lists of a client may open streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admits {
-    /// Those for which there is memory.
+    /// As many streams as there is memory for.
     Reserved,
     /// None: a stream waits for memory.
     None,
@@ -46,7 +46,8 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Of a connection whose lists have at most `list_bytes` (RFC 9113 §6.5.2), and whose peer opens `streams_max`
+    /// A gate of a connection whose lists have at most `list_bytes` (RFC 9113 §6.5.2), and whose
+    /// peer opens `streams_max`
     /// streams; `None`: the peer is a server.
     pub(super) fn new(lease: Lease, list_bytes: usize, streams_max: Option<usize>) -> Self {
         let limit = lease.account().limit_bytes();

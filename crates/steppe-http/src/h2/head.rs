@@ -27,7 +27,7 @@ use crate::message;
 use crate::metrics::CloseReason;
 use crate::target::{self, Asked};
 
-/// What RFC 9113 §6.5.2 counts of a field beside its name and its value.
+/// Bytes that RFC 9113 §6.5.2 counts of a field beside its name and its value.
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
 /// A request that is rejected, and as much of it as could be read.
@@ -60,7 +60,7 @@ impl From<FieldError> for GatewayError {
 }
 
 impl Rejection {
-    /// What an access log sees of it.
+    /// The head's parts for the access log.
     pub(super) fn view(&self) -> Option<RequestView<'_>> {
         let (asked, fields) = self.read.as_ref()?;
         Some(RequestView {
@@ -211,7 +211,7 @@ fn finish_request(
     Ok((length, target::resolve(asked, upgrade, fields)?))
 }
 
-/// How much content a request may have, as far as that can be told before it is read.
+/// The length of a request's content, as far as its head announces it.
 pub(super) fn announced_length(request: &Request<RecvStream>) -> ContentLength {
     match content_length(request.headers()) {
         _ if request.body().is_end_stream() => ContentLength::Empty,
@@ -366,7 +366,7 @@ pub(super) fn tunnel_head(mut head: ResponseHead, key: &[u8]) -> Result<Response
     Ok(head)
 }
 
-/// Whether a server's 101 answers the handshake that `key` began.
+/// True when a server's 101 answers the handshake that `key` began.
 pub(super) fn is_accepted(head: &ResponseHead, key: &[u8]) -> bool {
     let mut accepted = head.fields.values_named(websocket::ACCEPT);
     accepted.next() == Some(websocket::accept(key).as_bytes())
@@ -468,5 +468,5 @@ fn status(status: u16) -> StatusCode {
     StatusCode::from_u16(status).expect("100 to 599")
 }
 
-/// How a stream ends whose exchange was cut.
+/// The reset code of a stream whose exchange was cut.
 pub(super) const CUT: Reason = Reason::INTERNAL_ERROR;

@@ -1,23 +1,24 @@
-//! How urgent a response is: the `priority` field. Spec: RFC 9218 §4.
+//! The urgency of a response: the `priority` field. Spec: RFC 9218 §4.
 
-/// What both sides say of a response.
+/// The priority of a response, by the client's and the server's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Priority {
     /// 0 goes first, 7 last.
     pub(super) urgency: u8,
-    /// Whether a part is of use, so that it shares with its equals. Otherwise it is sent whole
+    /// True when a part is of use, so that the stream shares with its equals. Otherwise it is sent
+    /// whole
     /// before them.
     pub(super) is_incremental: bool,
 }
 
 impl Priority {
-    /// Of who says nothing: they share (RFC 9218 §10 leaves it to the server).
+    /// The priority without a field: streams share (RFC 9218 §10 leaves it to the server).
     pub(super) const SHARED: Self = Self {
         urgency: 3,
         is_incremental: true,
     };
 
-    /// What the lines of the client's field say.
+    /// The priority in the lines of the client's field.
     pub(super) fn of_request<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut lines = lines.peekable();
         if lines.peek().is_none() {
@@ -30,7 +31,7 @@ impl Priority {
         unsaid.with(lines)
     }
 
-    /// What the server's lines say goes before that (RFC 9218 §8).
+    /// Overrides the priority by the server's lines (RFC 9218 §8).
     pub(super) fn with<'a>(mut self, lines: impl Iterator<Item = &'a [u8]>) -> Self {
         for member in lines.flat_map(members) {
             // Parameters of a member are none of ours.

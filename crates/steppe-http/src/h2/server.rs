@@ -66,7 +66,7 @@ impl DownstreamCodec for Http2 {
 /// Empty SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM for no stream (RFC 9113 §6.5, §6.8).
 const NO_ROOM: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
-/// What all streams of a connection share.
+/// State that all streams of a connection share.
 struct Shared {
     client: Rc<ClientContext>,
     /// Streams whose exchange is not over.
@@ -93,7 +93,7 @@ struct ServerConnection<'a> {
     short_since: Option<Instant>,
     /// Since when there is no stream.
     idle_since: Option<Instant>,
-    /// It takes no further streams from then on.
+    /// The time after which no further stream is taken.
     ages_at: Instant,
     /// When the peer took something last, and how much in all.
     written: (Instant, u64),
@@ -107,16 +107,16 @@ struct WaitingStream {
     request: HttpRequest<RecvStream>,
     respond: SendResponse<Piece>,
     began_at: Instant,
-    /// What it lacks of its window, which is asked for as it was.
+    /// The part of its window that is not reserved yet.
     lacking: usize,
     /// Room that it begins with.
     room: usize,
-    /// Of its head as the crate has it, where that was reserved before it came.
+    /// The charge for its head as the crate has it, where that was reserved before it came.
     _head: Option<Reservation>,
     waiter: Waiter,
 }
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// Another stream.
@@ -469,7 +469,8 @@ impl ServerConnection<'_> {
         }
     }
 
-    /// What the connection waits for, and until when; `None`: exchanges have deadlines of their
+    /// The event that the connection waits for, and its deadline; `None`: exchanges have deadlines
+    /// of their
     /// own.
     fn waits(&mut self, timeouts: &ListenerTimeouts, now: Instant) -> Option<(Waits, Instant)> {
         let progress = self.carrier.progress();
@@ -553,7 +554,7 @@ impl ServerConnection<'_> {
         self.shared.client.spawn_part(serving);
     }
 
-    /// It takes nothing that comes.
+    /// Refuses whatever the stream receives from now on.
     fn close_stream(&self, stream: &WaitingStream) {
         let number = stream.respond.stream_id().as_u32();
         self.shared.backlog.close(number);

@@ -1,13 +1,14 @@
-//! Whether a server that sends nothing is still there: it is asked by PING (RFC 9113 §6.7).
+//! Liveness of a silent server, checked by PING (RFC 9113 §6.7).
 //!
-//! It is asked only while it owes a response, and seldom: servers of gRPC end connections that
+//! A server is checked only while it owes a response, and seldom: servers of gRPC end connections
+//! that
 //! ping more often than every five minutes.
 
 use std::time::Instant;
 
 use crate::limits::{PING_AFTER, PING_EVERY, PING_TIMEOUT};
 
-/// What is known of a peer's silence.
+/// The state of the check.
 #[derive(Debug)]
 pub(super) struct Silence {
     /// Bytes that had come when it was looked at last.
@@ -17,7 +18,7 @@ pub(super) struct Silence {
     is_answer_due: bool,
 }
 
-/// What is to be done.
+/// The next step of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     /// Look again then.
@@ -56,12 +57,12 @@ impl Silence {
     }
 }
 
-/// Whether the peer is to send something.
+/// The server's debt of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owes {
     Nothing,
     Response,
-    /// Nobody knows: what came before has to be taken first.
+    /// Unknown: received bytes have to be read first.
     Unread,
 }
 

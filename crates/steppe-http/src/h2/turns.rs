@@ -1,11 +1,15 @@
-//! Whose content goes out next, where a connection takes less than its streams have. Spec: RFC 9218.
+//! A scheduler of content over the streams of a connection that takes less than they have. Spec:
+//! RFC 9218.
 //!
-//! What the `h2` crate was handed can't be put in another order, and it keeps it for as long as the
-//! peer takes nothing. So it is handed little at a time, and nothing while the connection is blocked.
+//! Content that the `h2` crate was handed can't be put in another order, and it keeps it for as
+//! long as the
+//! peer takes nothing. So it is handed little at a time, and nothing while the connection is
+//! blocked.
 //! The most urgent goes first; among equals the one that waits longest, unless it is to be sent
 //! whole: that one goes on until it is.
 //!
-//! Header lists wait for the same, and keep their charges here until the connection's task has written all that it
+//! Header lists wait for the same, and keep their charges here until the connection's task has
+//! written all that it
 //! was handed: the crate does not say when it has written one.
 //!
 //! PRIORITY_UPDATE frames are not seen: the crate skips frames that it does not know.
@@ -35,7 +39,7 @@ struct State {
     taken: Cell<u64>,
     /// Times that the task had written all that it was handed.
     written: Cell<u64>,
-    /// Of header lists that were handed over since.
+    /// Charges of header lists that were handed over since.
     lists: RefCell<Vec<Reservation>>,
     /// `None` where it was woken: it keeps its place until it comes.
     waiting: RefCell<BTreeMap<Place, Option<Waker>>>,
@@ -69,7 +73,7 @@ pub(super) struct HandedList<'a> {
 }
 
 impl Turns {
-    /// Of the stream with this number.
+    /// A turn for the stream with this number.
     pub(super) fn of(&self, stream: u32, priority: Priority) -> Turn {
         Turn {
             turns: self.clone(),
@@ -95,7 +99,7 @@ impl Turns {
         self.0.is_blocked.set(true);
     }
 
-    /// It has.
+    /// Marks the connection as writable again.
     fn go_on(&self) {
         self.0.is_blocked.set(false);
         self.0.handed.set(0);
@@ -193,7 +197,7 @@ impl Turn {
         }
     }
 
-    /// It handed over so many bytes.
+    /// Notes that the stream handed over so many bytes.
     pub(super) fn take(&mut self, bytes: usize) {
         let state = &*self.turns.0;
         state.handed.set(state.handed.get() + bytes);
@@ -203,7 +207,7 @@ impl Turn {
         }
     }
 
-    /// It has nothing to hand over that the peer would take: others go on.
+    /// Passes the turn on: the stream has nothing that the peer would take.
     pub(super) fn pass(&self) {
         self.turns.wake();
     }

@@ -12,16 +12,16 @@ use sha1::{Digest, Sha1};
 /// The protocol's name, in `Upgrade` and `:protocol` alike.
 pub(super) const WEBSOCKET: &[u8] = b"websocket";
 
-/// What a client sends of a handshake of HTTP/1.1.
+/// The request's field of a handshake by HTTP/1.1.
 pub(super) const KEY: &[u8] = b"sec-websocket-key";
 
-/// What a server answers.
+/// The response's field.
 pub(super) const ACCEPT: &[u8] = b"sec-websocket-accept";
 
-/// Whether a stream's content is bytes both ways.
+/// The state of a tunnel on a stream.
 pub(super) enum Tunnel {
     No,
-    /// It is asked for; of a WebSocket, what the handshake of HTTP/1.1 has as its key.
+    /// Requested; for a WebSocket, with the key of HTTP/1.1's handshake.
     Asked(Option<Vec<u8>>),
     Begun,
 }
@@ -35,7 +35,7 @@ pub(super) fn new_key() -> String {
     STANDARD.encode([random(), random()].concat())
 }
 
-/// What proves that a server has read `key`.
+/// The proof that a server has read `key`.
 pub(super) fn accept(key: &[u8]) -> String {
     let mut digest = Sha1::new();
     digest.update(key);

@@ -1,14 +1,18 @@
-//! How much content a peer may send before it is taken, on all streams of a connection.
+//! Receive windows of a connection and its streams: the content that a peer may send before it is
+//! taken.
 //!
-//! Every stream has the same window. The connection's begins as that of one stream, and opens as far
-//! as that of all its streams together while half of the budget is free: a stream that nobody takes
-//! from holds up no other then. Where the budget is short, streams share what the connection has.
-//! What all of them may send is charged. Where a few streams fill their windows again and again and
-//! the budget has room, all windows grow, up to where those of all streams together are a quarter of
+//! Every stream has the same window. The connection's begins as that of one stream, and opens as
+//! far
+//! as that of all its streams together while half of the budget is free: a stream that is not read
+//! holds up no other then. Where the budget is short, streams share what the connection has.
+//! All that they may send is charged. Where a few streams fill their windows again and again and
+//! the budget has room, all windows grow, up to where those of all streams together are a quarter
+//! of
 //! the budget.
 //!
-//! Content goes on with the charge of its window where there is no other for it, and the window opens
-//! again once it is charged anew: what has come never waits for budget.
+//! Content goes on with the charge of its window where there is no other for it, and the window
+//! opens
+//! again once it is charged anew: received content never waits for budget.
 //!
 //! A window is charged with more than its size: content stays in the memory that the `h2` crate has
 //! read frames into, in blocks that are not filled to their ends.
@@ -35,16 +39,16 @@ pub(super) struct Windows(Rc<RefCell<Sizes>>);
 struct Sizes {
     lease: Lease,
     streams_max: u32,
-    /// Of each stream, now and at most.
+    /// The window of each stream, now and at most.
     stream: u32,
     stream_max: u32,
-    /// Of the connection.
+    /// The window of the connection.
     connection: u32,
     /// Streams that may send.
     open: usize,
-    /// What they may send, each by itself.
+    /// The sum of what streams may send, each by itself.
     wanted: u64,
-    /// What went on with its charge, and is not charged anew.
+    /// Bytes whose charge went on with their content, and is not made anew.
     lent: u64,
     /// For what the peer may send.
     charge: Option<Reservation>,
@@ -59,12 +63,12 @@ struct Sizes {
 #[derive(Debug)]
 pub(super) struct Window {
     windows: Windows,
-    /// What it was charged when it began, and the size of windows then.
+    /// The charge when it began, and the size of windows then.
     began: (u64, u32),
     lent: u64,
 }
 
-/// What a peer is to be told.
+/// A change of windows to announce to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change {
     /// `None`: as before.
@@ -72,13 +76,13 @@ pub(super) struct Change {
     pub(super) connection: u32,
 }
 
-/// What so much content is charged, in bytes. A frame of 16 KiB with its header takes a block of 20.
+/// Bytes charged for so much content. A frame of 16 KiB with its header takes a block of 20.
 pub(super) fn charged_bytes(content: usize) -> usize {
     content.saturating_add(content / 4)
 }
 
 impl Windows {
-    /// Of a connection of at most `streams_max` streams.
+    /// Windows of a connection of at most `streams_max` streams.
     pub(super) fn new(lease: Lease, streams_max: usize) -> Self {
         let share = lease.account().limit_bytes() / 4 / streams_max.max(1) as u64;
         let share = u32::try_from(share).unwrap_or(u32::MAX);
@@ -98,12 +102,12 @@ impl Windows {
         })))
     }
 
-    /// Of which they are charged, whatever a reload makes of the connection's settings.
+    /// The lease that windows are charged to, whatever a reload makes of the connection's settings.
     pub(super) fn lease(&self) -> Lease {
         self.0.borrow().lease.clone()
     }
 
-    /// What is charged in addition when a stream of this `length` begins, in bytes.
+    /// Bytes charged in addition when a stream of this `length` begins.
     pub(super) fn lacking_bytes(&self, length: ContentLength) -> usize {
         if length == ContentLength::Empty {
             return 0;
@@ -158,7 +162,7 @@ impl Windows {
         }
     }
 
-    /// Whether there is a change that the peer is to be told at once: one of the connection's window
+    /// True when a change is to be announced at once: one of the connection's window
     /// alone, which waits for nothing.
     pub(super) fn is_untold(&self) -> bool {
         let mut sizes = self.0.borrow_mut();
@@ -168,7 +172,7 @@ impl Windows {
 }
 
 impl Sizes {
-    /// What a stream may send at first.
+    /// The first window of a stream.
     fn wanted_by(&self, length: ContentLength) -> u64 {
         match length {
             ContentLength::Empty => 0,
@@ -177,7 +181,7 @@ impl Sizes {
         }
     }
 
-    /// What is to be charged where streams may send `wanted`: no more can come than either allows.
+    /// The charge where streams may send `wanted`: no more can come than either allows.
     fn needed(&self, wanted: u64) -> usize {
         let needed = wanted.min(self.connection.into());
         charged_bytes(usize::try_from(needed.saturating_sub(self.lent)).unwrap_or(usize::MAX))
@@ -200,7 +204,7 @@ impl Sizes {
         Ok(())
     }
 
-    /// How much of the budget windows may take yet: half of it is for what they bring.
+    /// The part of the budget that windows may still take: half of it is for received content.
     fn spare(&self) -> u64 {
         let account = self.lease.account();
         (account.headroom_bytes()).saturating_sub(account.limit_bytes() / 2)
@@ -264,13 +268,13 @@ impl Window {
         Some(lent)
     }
 
-    /// Whether the peer may be kept from sending by others, or by what is not charged.
+    /// True when other streams, or a missing charge, may keep the peer from sending.
     pub(super) fn is_short(&self) -> bool {
         let sizes = self.windows.0.borrow();
         self.lent > 0 || sizes.wanted > sizes.connection.into()
     }
 
-    /// Whether some went on with its charge.
+    /// True when content went on with its charge.
     pub(super) fn has_lent(&self) -> bool {
         self.lent > 0
     }

@@ -1,4 +1,4 @@
-//! What the parts of a server's connection tell each other.
+//! State that the task, the streams and the pool of a server's connection share.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -14,17 +14,17 @@ use crate::limits::UPSTREAM_STREAMS_MAX;
 use crate::metrics::Traffic;
 use crate::upstream::channel::Established;
 
-/// What the task of a connection, its streams and the pool know of it.
+/// State of a connection that its task, its streams and the pool share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Of what is asked for on it.
+    /// The scheme of requests on it.
     pub(super) scheme: Scheme,
     pub(super) traffic: Traffic,
     /// Streams whose exchange is not over.
     pub(super) open: Cell<usize>,
     /// A stream was opened on it before.
     pub(super) is_used: Cell<bool>,
-    /// It takes no further stream: the server says so, or it ended.
+    /// No further stream begins: by the server's GOAWAY, or since the connection has ended.
     pub(super) is_closed: Cell<bool>,
     /// The pool has let go of it.
     pub(super) is_abandoned: Cell<bool>,
@@ -34,11 +34,11 @@ pub(super) struct Shared {
     pub(super) backlog: RefCell<Option<Backlog>>,
     /// The server has said what it takes.
     pub(super) has_settings: Cell<bool>,
-    /// Of streams that wait for that.
+    /// Wakers of streams that wait for a stream to end.
     pub(super) waiting: RefCell<Vec<Waker>>,
     /// The pool's, for when it closes.
     pub(super) pool: RefCell<Option<Waker>>,
-    /// Its task's, for when it is abandoned.
+    /// The waker of the connection's task, for when it is abandoned.
     pub(super) task: RefCell<Option<Waker>>,
 }
 

@@ -44,13 +44,13 @@ pub(super) struct ClientStream {
     has_response_begun: bool,
     /// A head without content waits for the end of its stream: DATA makes it malformed.
     ending: Option<Box<ResponseHead>>,
-    /// What the server may send.
+    /// The receive window.
     window: Option<Window>,
     lease: Option<Lease>,
     charge: Option<Reservation>,
-    /// Of the request's head as the crate has it, until it is handed over.
+    /// The charge for the request's head as the crate has it, until it is handed over.
     head_charge: Option<Reservation>,
-    /// Of the stream, once it was begun.
+    /// The stream's number, once it was begun.
     number: u32,
     backlog: Option<Backlog>,
     /// A head that has come waits for memory.

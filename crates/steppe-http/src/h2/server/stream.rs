@@ -36,20 +36,20 @@ pub(super) struct ServerStream {
     /// The stream was reset, by the client or for what it did: it has been told why.
     is_reset: bool,
     settings: Rc<ListenerSettings>,
-    /// What the exchange's content is charged to.
+    /// The lease that the exchange's content is charged to.
     lease: Lease,
 }
 
-/// How far the response is.
+/// The progress of the response.
 #[expect(
     clippy::large_enum_variant,
     reason = "a stream has one, and is charged for the largest"
 )]
 enum State {
     Nothing,
-    /// Its head was put, and nobody has seen it yet.
+    /// The head was put, and not sent.
     Head(Box<Head>),
-    /// Its head is out.
+    /// The head was sent.
     Content(Outgoing),
 }
 
