@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use steppe_telemetry::encode::Family;
-use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, Writer};
+use steppe_telemetry::{Collector, Counter, DescriptorEncoder, PerWorker, ShardWriter};
 
 use crate::cache::ShardStats;
 use crate::config::{Protocol, Transport};
@@ -266,7 +266,7 @@ impl DnsMetrics {
     ///
     /// # Panics
     /// When there is no such worker, or its cells are taken.
-    pub(crate) fn worker(&self, index: usize) -> Writer<Cells> {
+    pub(crate) fn worker(&self, index: usize) -> ShardWriter<Cells> {
         let cells = self.workers.writer(index);
         cells.expect("each worker takes its own cells, once")
     }

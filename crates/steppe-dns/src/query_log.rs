@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use steppe_telemetry::clock::{Now, digits};
-use steppe_telemetry::{Line, LineLog};
+use steppe_telemetry::{LineLog, LogLine};
 
 use crate::client::Client;
 use crate::config;
@@ -93,7 +93,7 @@ impl Entry<'_> {
     pub(crate) fn write(
         &self,
         format: config::QueryLogFormat,
-        line: &mut Line<'_>,
+        line: &mut LogLine<'_>,
         clock: &Now<'_>,
     ) {
         let mut text = Text(line);
@@ -155,7 +155,7 @@ impl Entry<'_> {
 }
 
 /// A line as formatting writes to it.
-struct Text<'a, 'b>(&'a mut Line<'b>);
+struct Text<'a, 'b>(&'a mut LogLine<'b>);
 
 /// The inside of a string of JSON.
 struct Quoted<'a, 'b, 'c>(&'a mut Text<'b, 'c>);

@@ -27,7 +27,7 @@ use steppe_mem::Budget;
 use steppe_mem::alloc::{Counted, thread_allocations};
 use steppe_net::tls::config::{CertificateFiles, ClientAuth, ListenerConfig, MinVersion};
 use steppe_net::{ListenAddress, ServerAddress, bind};
-use steppe_telemetry::trace::{Export, Refused, Taken, TraceSettings, Tracer};
+use steppe_telemetry::trace::{BatchRefused, Export, Taken, TraceSettings, Tracer};
 use steppe_telemetry::{Destination, LineLog};
 use tokio::sync::{mpsc, oneshot};
 
@@ -66,7 +66,7 @@ fn default_fields() -> Vec<AccessField> {
 fn a_request_that_is_not_sampled_allocates_nothing() {
     struct Nowhere;
     impl Export for Nowhere {
-        fn export(&mut self, _: &[u8]) -> Result<Taken, Refused> {
+        fn export(&mut self, _: &[u8]) -> Result<Taken, BatchRefused> {
             Ok(Taken { rejected: 0 })
         }
     }

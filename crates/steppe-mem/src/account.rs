@@ -24,15 +24,15 @@ pub use forced::ForcedCharge;
 pub use lease::{Lease, OverBudget, Reservation};
 
 use crate::lock::lock;
-use crate::waiters::{Queue, Waiting};
+use crate::waiters::{AccountQueue, TreeWaiters};
+pub(crate) use lease::LeaseSlot;
 use lease::Purpose;
-pub(crate) use lease::Slot;
 
 /// One account of the tree. Clones name the same account.
 #[derive(Debug, Clone)]
-pub struct Account(Arc<Node>);
+pub struct Account(Arc<AccountNode>);
 
-/// Memory of an account that is kept for later, and given up before anybody is refused: a cache.
+/// Evictable memory of an account, a cache: given up before a reservation is refused.
 pub trait Evict: fmt::Debug + Send + Sync {
     /// Gives up about `bytes`; says how many it gave up, 0 where it has nothing left.
     ///
@@ -60,7 +60,7 @@ pub struct AccountReport {
 }
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct AccountNode {
     name: String,
     /// `u64::MAX`: none of its own.
     limit_bytes: u64,
@@ -69,22 +69,26 @@ pub(crate) struct Node {
     peak_bytes: AtomicU64,
     refused: AtomicU64,
     parent: Option<Account>,
-    children: Mutex<Vec<Weak<Node>>>,
-    slots: Mutex<Vec<Weak<Slot>>>,
+    children: Mutex<Vec<Weak<AccountNode>>>,
+    slots: Mutex<Vec<Weak<LeaseSlot>>>,
     /// Root only: evictable bytes of the whole tree, as last measured.
     evictable_bytes: AtomicU64,
     /// The cache of this account, which gives up memory on demand.
     evicting: Mutex<Option<Weak<dyn Evict>>>,
     /// Tasks that this account refused.
-    queue: Queue,
-    /// Everybody who waits in the tree.
-    waiting: Arc<Waiting>,
+    queue: AccountQueue,
+    /// All waiting tasks of the tree.
+    waiting: Arc<TreeWaiters>,
 }
 
 impl Account {
     /// The root of a tree: of `limit_bytes` for the whole node.
     pub(crate) fn root_of(limit_bytes: u64) -> Self {
-        Self(Arc::new(Node::new("node".to_owned(), limit_bytes, None)))
+        Self(Arc::new(AccountNode::new(
+            "node".to_owned(),
+            limit_bytes,
+            None,
+        )))
     }
 
     /// Sums what is kept for later here and below.
@@ -101,7 +105,7 @@ impl Account {
     /// An account below this one. `limit_bytes`: `None` for none of its own.
     #[must_use]
     pub fn child(&self, name: impl Into<String>, limit_bytes: Option<u64>) -> Self {
-        let node = Node::new(
+        let node = AccountNode::new(
             name.into(),
             limit_bytes.unwrap_or(u64::MAX),
             Some(self.clone()),
@@ -128,7 +132,7 @@ impl Account {
     }
 
     fn lease_for(&self, purpose: Purpose) -> Lease {
-        let slot = Arc::new(Slot::new(self.clone(), self.root().clone(), purpose));
+        let slot = Arc::new(LeaseSlot::new(self.clone(), self.root().clone(), purpose));
         let mut slots = lock(&self.0.slots);
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
@@ -170,7 +174,10 @@ impl Account {
     /// Bytes that could still be drawn here, as far as every account above has them.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
-        self.ancestry().map(Node::left_bytes).min().unwrap_or(0)
+        self.ancestry()
+            .map(AccountNode::left_bytes)
+            .min()
+            .unwrap_or(0)
     }
 
     /// True when half of this account's own limit is free, or kept for later and given up when it is wanted.
@@ -195,7 +202,7 @@ impl Account {
         self.0.waiting.count()
     }
 
-    pub(crate) fn waiting_tasks(&self) -> &Waiting {
+    pub(crate) fn waiting_tasks(&self) -> &TreeWaiters {
         &self.0.waiting
     }
 
@@ -205,7 +212,7 @@ impl Account {
     }
 
     /// The account `level` above this one: itself at 0.
-    pub(crate) fn node_above(&self, level: usize) -> &Node {
+    pub(crate) fn node_above(&self, level: usize) -> &AccountNode {
         self.ancestry().nth(level).expect("a level below the depth")
     }
 
@@ -231,7 +238,7 @@ impl Account {
         root
     }
 
-    fn ancestry(&self) -> impl Iterator<Item = &Node> {
+    fn ancestry(&self) -> impl Iterator<Item = &AccountNode> {
         std::iter::successors(Some(&*self.0), |node| node.parent.as_ref().map(|p| &*p.0))
     }
 
@@ -291,7 +298,7 @@ impl Account {
         lacking.map_or(Ok(()), Err)
     }
 
-    /// Takes `bytes` off here and every account above, and grants them to who waits.
+    /// Takes `bytes` off here and every account above, and grants them to waiting tasks.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -300,7 +307,7 @@ impl Account {
         self.grant_waiting();
     }
 
-    /// Grants what is free here and above to who waits for it.
+    /// Grants free bytes, here and above, to tasks that wait for them.
     pub(crate) fn grant_waiting(&self) {
         if self.ancestry().any(|node| !node.queue.is_empty()) {
             self.0.waiting.grant(self);
@@ -386,7 +393,7 @@ impl Account {
     }
 }
 
-impl Node {
+impl AccountNode {
     fn new(name: String, limit_bytes: u64, parent: Option<Account>) -> Self {
         let waiting = parent
             .as_ref()
@@ -402,12 +409,12 @@ impl Node {
             slots: Mutex::default(),
             evictable_bytes: AtomicU64::new(0),
             evicting: Mutex::default(),
-            queue: Queue::default(),
+            queue: AccountQueue::default(),
             waiting,
         }
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
+    pub(crate) fn queue(&self) -> &AccountQueue {
         &self.queue
     }
 

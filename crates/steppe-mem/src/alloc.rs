@@ -22,15 +22,15 @@ const SHARDS: usize = 16;
 pub struct Counted<A>(pub A);
 
 #[repr(align(128))]
-struct Shard(AtomicI64);
+struct LiveShard(AtomicI64);
 
-static LIVE_BYTES: [Shard; SHARDS] = [const { Shard(AtomicI64::new(0)) }; SHARDS];
+static LIVE_BYTES: [LiveShard; SHARDS] = [const { LiveShard(AtomicI64::new(0)) }; SHARDS];
 static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
 /// Unparked by a thread that asked for much.
 static WATCHER: OnceLock<Thread> = OnceLock::new();
 
 /// Sums of one thread; in one place, which each allocation looks up once.
-struct OfThread {
+struct ThreadSums {
     /// `usize::MAX`: none yet.
     shard: Cell<usize>,
     allocations: Cell<u64>,
@@ -42,8 +42,8 @@ struct OfThread {
 
 thread_local! {
     // Constant and without a destructor: usable while a thread starts and ends.
-    static THREAD: OfThread = const {
-        OfThread {
+    static THREAD: ThreadSums = const {
+        ThreadSums {
             shard: Cell::new(usize::MAX),
             allocations: Cell::new(0),
             asked_bytes: Cell::new(0),
@@ -133,7 +133,7 @@ fn notify_watcher() {
     }
 }
 
-impl OfThread {
+impl ThreadSums {
     fn count(&self, live: i64, blocks: i64) {
         let block_bytes = self.block_bytes.get().wrapping_add(blocks);
         self.block_bytes.set(block_bytes);

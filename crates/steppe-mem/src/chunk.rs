@@ -18,9 +18,9 @@ use crate::buffer::Buffer;
 ///
 /// An owned chunk costs what its [`Buffer`] costs. To share one allocates a few
 /// words, once, and copies nothing.
-pub struct Chunk(Content);
+pub struct Chunk(ChunkContent);
 
-enum Content {
+enum ChunkContent {
     Owned(Buffer),
     Shared(View),
 }
@@ -46,15 +46,17 @@ impl Chunk {
     #[must_use]
     pub fn charged(bytes: Bytes, mut charge: Reservation) -> Self {
         charge.bind();
-        Self(Content::Shared(View::of(Memory::Charged(bytes, charge))))
+        Self(ChunkContent::Shared(View::of(Memory::Charged(
+            bytes, charge,
+        ))))
     }
 
     /// The filled bytes.
     #[must_use]
     pub fn filled(&self) -> &[u8] {
         match &self.0 {
-            Content::Owned(buffer) => buffer.filled(),
-            Content::Shared(view) => view.bytes(),
+            ChunkContent::Owned(buffer) => buffer.filled(),
+            ChunkContent::Shared(view) => view.bytes(),
         }
     }
 
@@ -62,8 +64,8 @@ impl Chunk {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Content::Owned(buffer) => buffer.len(),
-            Content::Shared(view) => view.end - view.start,
+            ChunkContent::Owned(buffer) => buffer.len(),
+            ChunkContent::Shared(view) => view.end - view.start,
         }
     }
 
@@ -79,8 +81,8 @@ impl Chunk {
     /// Where there are fewer.
     pub fn consume(&mut self, count: usize) {
         match &mut self.0 {
-            Content::Owned(buffer) => buffer.consume(count),
-            Content::Shared(view) => view.consume(count),
+            ChunkContent::Owned(buffer) => buffer.consume(count),
+            ChunkContent::Shared(view) => view.consume(count),
         }
     }
 
@@ -94,13 +96,13 @@ impl Chunk {
         let mut first = view.clone();
         view.consume(count);
         first.end = view.start;
-        Self(Content::Shared(first))
+        Self(ChunkContent::Shared(first))
     }
 
     /// A second view of the same bytes. The chunk itself becomes a view where it was owned.
     #[must_use]
     pub fn share(&mut self) -> Self {
-        Self(Content::Shared(self.view().clone()))
+        Self(ChunkContent::Shared(self.view().clone()))
     }
 
     /// A second view of the same bytes, of a chunk that [is one](Chunk::share) already; `None` of one that
@@ -108,15 +110,15 @@ impl Chunk {
     #[must_use]
     pub fn view_again(&self) -> Option<Self> {
         match &self.0 {
-            Content::Owned(_) => None,
-            Content::Shared(view) => Some(Self(Content::Shared(view.clone()))),
+            ChunkContent::Owned(_) => None,
+            ChunkContent::Shared(view) => Some(Self(ChunkContent::Shared(view.clone()))),
         }
     }
 
     /// Passes it to another task: it counts for the client in whose scope this is called until it is freed there. Views
     /// and a library's memory do so from the beginning.
     pub fn bind(&mut self) {
-        if let Content::Owned(buffer) = &mut self.0 {
+        if let ChunkContent::Owned(buffer) = &mut self.0 {
             buffer.bind();
         }
     }
@@ -126,11 +128,11 @@ impl Chunk {
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
-            Content::Owned(mut buffer) => {
+            ChunkContent::Owned(mut buffer) => {
                 buffer.bind();
                 buffer.freeze()
             }
-            Content::Shared(view) => Bytes::from_owner(view),
+            ChunkContent::Shared(view) => Bytes::from_owner(view),
         }
     }
 
@@ -140,10 +142,10 @@ impl Chunk {
     /// The chunk itself, where others see its memory or where that is a library's.
     pub fn into_buffer(self) -> Result<Buffer, Self> {
         match self.0 {
-            Content::Owned(buffer) => Ok(buffer),
-            Content::Shared(view) => view
+            ChunkContent::Owned(buffer) => Ok(buffer),
+            ChunkContent::Shared(view) => view
                 .into_buffer()
-                .map_err(|view| Self(Content::Shared(view))),
+                .map_err(|view| Self(ChunkContent::Shared(view))),
         }
     }
 
@@ -151,8 +153,8 @@ impl Chunk {
     #[must_use]
     pub fn charged_bytes(&self) -> usize {
         match &self.0 {
-            Content::Owned(buffer) => buffer.capacity(),
-            Content::Shared(view) => view.memory.charged_bytes(),
+            ChunkContent::Owned(buffer) => buffer.capacity(),
+            ChunkContent::Shared(view) => view.memory.charged_bytes(),
         }
     }
 
@@ -160,20 +162,20 @@ impl Chunk {
     #[must_use]
     pub fn lease(&self) -> &Lease {
         match &self.0 {
-            Content::Owned(buffer) => buffer.lease(),
-            Content::Shared(view) => view.memory.lease(),
+            ChunkContent::Owned(buffer) => buffer.lease(),
+            ChunkContent::Shared(view) => view.memory.lease(),
         }
     }
 
     /// Makes it a view, where it is none yet.
     fn view(&mut self) -> &mut View {
-        if let Content::Owned(buffer) = &mut self.0 {
+        if let ChunkContent::Owned(buffer) = &mut self.0 {
             let mut buffer = buffer.take_out();
             buffer.bind();
             let view = View::of(Memory::Pooled(buffer));
-            self.0 = Content::Shared(view);
+            self.0 = ChunkContent::Shared(view);
         }
-        let Content::Shared(view) = &mut self.0 else {
+        let ChunkContent::Shared(view) = &mut self.0 else {
             unreachable!("it was made a view");
         };
         view
@@ -241,7 +243,7 @@ impl Memory {
 
 impl From<Buffer> for Chunk {
     fn from(buffer: Buffer) -> Self {
-        Self(Content::Owned(buffer))
+        Self(ChunkContent::Owned(buffer))
     }
 }
 
@@ -261,8 +263,8 @@ impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the content: it may be a peer's secret.
         let kind = match &self.0 {
-            Content::Owned(_) => "owned",
-            Content::Shared(_) => "shared",
+            ChunkContent::Owned(_) => "owned",
+            ChunkContent::Shared(_) => "shared",
         };
         write!(f, "Chunk({} bytes, {kind})", self.len())
     }

@@ -39,17 +39,17 @@ use crate::lock::lock;
 
 /// The clients of a node. Clones name the same table.
 #[derive(Debug, Clone, Default)]
-pub struct Clients(Arc<Table>);
+pub struct Clients(Arc<ClientTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct ClientTable {
     shares: Arc<Shares>,
-    entries: Mutex<Entries>,
+    entries: Mutex<ClientEntries>,
     shed_total: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Entries {
+struct ClientEntries {
     exempt: Exempt,
     clients: HashMap<IpAddr, Arc<Client>>,
     holders: slab::Slab<Arc<Holder>>,
@@ -115,19 +115,20 @@ impl Clients {
     /// Enters a connection of `client` that speaks `kind`, until the result is dropped.
     #[must_use]
     pub fn open(&self, client: ClientAddress, kind: &'static str) -> Holding {
-        self.enter(client, (kind, None))
+        self.enter(client, kind, None)
     }
 
     fn enter(
         &self,
         client: ClientAddress,
-        (kind, connection): (&'static str, Option<&Arc<Holder>>),
+        kind: &'static str,
+        connection: Option<&Arc<Holder>>,
     ) -> Holding {
         let mut entries = self.entries();
         let client = entries.client(client);
         client.connections.fetch_add(1, Ordering::Relaxed);
         let shares = Arc::clone(&self.0.shares);
-        let holder = Holder::new((shares, client), kind, connection.cloned());
+        let holder = Holder::new(shares, client, kind, connection.cloned());
         let holder = Arc::new(holder);
         let place = entries.holders.insert(Arc::clone(&holder));
         Holding {
@@ -269,7 +270,7 @@ impl Clients {
         new.collect()
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, ClientEntries> {
         lock(&self.0.entries)
     }
 }
@@ -285,8 +286,8 @@ impl Holding {
     /// is reserved in its scope counts for that client, and for this connection where that is shed.
     #[must_use]
     pub fn visit(&self, client: ClientAddress) -> Self {
-        let parent = (self.holder.kind(), Some(&self.holder));
-        self.clients.enter(client, parent)
+        let kind = self.holder.kind();
+        self.clients.enter(client, kind, Some(&self.holder))
     }
 }
 
@@ -297,7 +298,7 @@ impl Drop for Holding {
     }
 }
 
-impl Entries {
+impl ClientEntries {
     fn client(&mut self, address: ClientAddress) -> Arc<Client> {
         let (address, is_exempt) = match address {
             ClientAddress::Local => return Arc::new(Client::new(None)),

@@ -70,20 +70,20 @@ struct LocalPool {
     charge: Option<Reservation>,
     /// When it was trimmed last, where [`tend`] does that.
     tended: Option<Instant>,
-    counts: Arc<Counts>,
+    counts: Arc<PoolCounts>,
 }
 
 /// Written by one thread, read by reports. A buffer that changes threads
 /// leaves one count above and another below the truth; the sums are right.
 #[derive(Debug)]
-struct Counts {
+struct PoolCounts {
     in_use: [AtomicI64; SizeClass::COUNT],
     idle: [AtomicI64; SizeClass::COUNT],
 }
 
-static THREADS: Mutex<Vec<Weak<Counts>>> = Mutex::new(Vec::new());
+static THREADS: Mutex<Vec<Weak<PoolCounts>>> = Mutex::new(Vec::new());
 /// In-use counts of threads that have ended.
-static ENDED: Counts = Counts::zero();
+static ENDED: PoolCounts = PoolCounts::zero();
 
 thread_local! {
     static LOCAL: RefCell<LocalPool> = RefCell::new(LocalPool::new());
@@ -150,10 +150,10 @@ pub fn drain() {
 #[must_use]
 pub fn report() -> PoolReport {
     let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-    let live: Vec<Arc<Counts>> = threads.iter().filter_map(Weak::upgrade).collect();
+    let live: Vec<Arc<PoolCounts>> = threads.iter().filter_map(Weak::upgrade).collect();
     drop(threads);
-    let sum = |count: fn(&Counts) -> &[AtomicI64; SizeClass::COUNT], index: usize| {
-        let of = |counts: &Counts| count(counts)[index].load(Ordering::Relaxed);
+    let sum = |count: fn(&PoolCounts) -> &[AtomicI64; SizeClass::COUNT], index: usize| {
+        let of = |counts: &PoolCounts| count(counts)[index].load(Ordering::Relaxed);
         let total = of(&ENDED) + live.iter().map(|counts| of(counts)).sum::<i64>();
         usize::try_from(total).unwrap_or(0)
     };
@@ -226,7 +226,7 @@ impl Drop for Storage {
 
 impl LocalPool {
     fn new() -> Self {
-        let counts = Arc::new(Counts::zero());
+        let counts = Arc::new(PoolCounts::zero());
         let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| thread.strong_count() > 0);
         threads.push(Arc::downgrade(&counts));
@@ -244,7 +244,7 @@ impl LocalPool {
 
     fn take(&mut self, class: SizeClass) -> Box<Block> {
         let index = class.index();
-        Counts::add(&self.counts.in_use[index], 1);
+        PoolCounts::add(&self.counts.in_use[index], 1);
         let Some(block) = self.idle[index].pop() else {
             return Block::new(class);
         };
@@ -256,14 +256,14 @@ impl LocalPool {
 
     fn put(&mut self, class: SizeClass, block: Box<Block>) {
         let index = class.index();
-        Counts::add(&self.counts.in_use[index], -1);
+        PoolCounts::add(&self.counts.in_use[index], -1);
         if self.is_wanted() {
             return self.drain();
         }
         let idle_bytes = self.idle_bytes + class.bytes();
         if idle_bytes <= self.idle_bytes_max && self.cover(idle_bytes) {
             self.idle_bytes = idle_bytes;
-            Counts::add(&self.counts.idle[index], 1);
+            PoolCounts::add(&self.counts.idle[index], 1);
             self.idle[index].push(block);
         }
     }
@@ -329,7 +329,7 @@ impl LocalPool {
             }
         }
         let count = i64::try_from(count).expect("a pool is bounded");
-        Counts::add(&self.counts.idle[class.index()], -count);
+        PoolCounts::add(&self.counts.idle[class.index()], -count);
     }
 }
 
@@ -342,7 +342,7 @@ impl Drop for LocalPool {
     }
 }
 
-impl Counts {
+impl PoolCounts {
     const fn zero() -> Self {
         Self {
             in_use: [const { AtomicI64::new(0) }; SizeClass::COUNT],

@@ -1,70 +1,70 @@
-//! Tasks that wait for bytes of an account, and who gets them.
+//! Queues of tasks that wait for bytes of an account, and the order in which they get them.
 //!
 //! Bytes that come back are drawn for a waiting task before it is woken, so that
-//! it is woken once and nobody takes them meanwhile. A task is queued at the
+//! it is woken once and no other task takes them meanwhile. A task is queued at the
 //! account that refused it, by size, apart from those that wait for more to be free than they take;
 //! each queue is first in, first out. A request
 //! that does not fit lets smaller ones pass: a peer may choose its size, and one
-//! large request would stop everybody.
+//! large request would stop all others.
 //!
 //! Invariant: for the first task of each queue there is no room. Two rules keep it:
-//! - Whoever gives bytes back to an account looks at its queue afterwards, and
-//!   whoever queues tries to draw again afterwards, so one of them sees the other.
+//! - A task that gives bytes back to an account looks at its queue afterwards, and
+//!   one that queues tries to draw again afterwards, so one of them sees the other.
 //! - A queue of which the first task moved to an account above is looked at again
 //!   when that task got its bytes, left, or moved down.
 //!
-//! Cost: all queues of a tree share one lock, which is only taken while somebody
+//! Cost: all queues of a tree share one lock, which is only taken while a task
 //! waits. A release tries the first task of each size, a refusal none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use crate::account::{Account, Lease, Node, Slot};
+use crate::account::{Account, AccountNode, Lease, LeaseSlot};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, WAITER_BYTES, WAKES_MAX};
 use crate::lock::lock;
 
 /// A task's place in the queue for bytes: empty until it has to wait.
 ///
-/// Whoever waits keeps it between polls and drops it when it no longer waits;
-/// bytes that were meant for it go to the next then. One that is kept without
-/// being polled may hold bytes back.
+/// The task keeps it between polls and drops it when it no longer waits; bytes
+/// drawn for it go to the next task then. One that is kept without being polled
+/// may hold bytes back.
 #[derive(Debug, Default)]
 pub struct Waiter {
     /// `None`: it has no place.
-    slot: Option<Arc<Slot>>,
+    slot: Option<Arc<LeaseSlot>>,
     index: u32,
     /// Waits for its client to fall below its share: `index` is the ticket there.
     is_held_back: bool,
 }
 
-/// Everybody who waits in one tree of accounts.
+/// All waiting tasks of one tree of accounts.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct TreeWaiters {
     /// Tasks that are queued, or about to be.
     count: AtomicUsize,
-    entries: Mutex<Entries>,
+    entries: Mutex<WaiterSlab>,
 }
 
 /// The tasks that one account refused.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct AccountQueue {
     count: AtomicUsize,
-    /// Locked only by whoever has locked [`Waiting::entries`].
-    lists: Mutex<[List; 2 * SIZES]>,
+    /// Locked only while [`TreeWaiters::entries`] is locked.
+    lists: Mutex<[WaiterList; 2 * SIZES]>,
 }
 
-/// A list through [`Entries`].
+/// A list through [`WaiterSlab`].
 #[derive(Debug, Clone, Copy)]
-struct List {
+struct WaiterList {
     first: u32,
     last: u32,
 }
 
 /// A slab: places are reused, so that waiting again allocates nothing.
 #[derive(Debug)]
-struct Entries {
-    slab: Vec<Entry>,
+struct WaiterSlab {
+    slab: Vec<WaiterEntry>,
     /// Free entries, linked by `next`.
     free: u32,
     in_use: usize,
@@ -72,22 +72,22 @@ struct Entries {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WaiterEntry {
     account: Option<Account>,
     waker: Option<Waker>,
     /// Wanted, or drawn for it once it is granted.
     bytes: u64,
     /// Granted only where so many more are free, which are not drawn.
     leaving: u64,
-    /// Smaller for who came earlier.
+    /// Ascending in the order of arrival.
     ticket: u64,
     prev: u32,
     next: u32,
-    state: State,
+    state: WaiterState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum WaiterState {
     /// In no queue.
     Free,
     /// In the queue of the account so many levels above its own.
@@ -98,14 +98,14 @@ enum State {
 
 /// The bytes that a task waits for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct BytesWanted {
     pub(crate) bytes: u64,
     /// Bytes that must be free beyond `bytes`, without being drawn.
     pub(crate) leaving: u64,
 }
 
 /// The result of drawing bytes for a waiting task.
-enum Attempt {
+enum DrawAttempt {
     Granted,
     /// The account where it was queued has no room.
     Stayed,
@@ -128,7 +128,7 @@ const SIZES: usize = (BUFFER_BYTES_MAX.ilog2() - BUFFER_BYTES_MIN.ilog2()) as us
 const NONE: u32 = u32::MAX;
 
 // The slab doubles when it grows.
-const _: () = assert!(2 * size_of::<Entry>() <= WAITER_BYTES);
+const _: () = assert!(2 * size_of::<WaiterEntry>() <= WAITER_BYTES);
 const _: () = assert!(size_of::<Waiter>() <= 16);
 
 impl Waiter {
@@ -155,7 +155,7 @@ impl Waiter {
     }
 
     /// Polls for what the task waits for, from its place if it has one.
-    pub(crate) fn poll(&mut self, lease: &Lease, wanted: Wanted, waker: &Waker) -> Poll<()> {
+    pub(crate) fn poll(&mut self, lease: &Lease, wanted: BytesWanted, waker: &Waker) -> Poll<()> {
         let Some(known) = &self.slot else {
             return self.register(lease, wanted, waker, None);
         };
@@ -179,7 +179,7 @@ impl Waiter {
     fn register(
         &mut self,
         lease: &Lease,
-        wanted: Wanted,
+        wanted: BytesWanted,
         waker: &Waker,
         ticket: Option<u64>,
     ) -> Poll<()> {
@@ -213,7 +213,7 @@ impl Drop for Waiter {
     }
 }
 
-impl Waiting {
+impl TreeWaiters {
     /// True while any task of the tree waits. Until it is over, no lease keeps free bytes.
     pub(crate) fn is_any(&self) -> bool {
         self.count() > 0
@@ -233,7 +233,7 @@ impl Waiting {
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, WaiterSlab> {
         lock(&self.entries)
     }
 
@@ -242,7 +242,7 @@ impl Waiting {
     fn register(
         &self,
         lease: &Lease,
-        wanted: Wanted,
+        wanted: BytesWanted,
         waker: &Waker,
         ticket: Option<u64>,
     ) -> Option<u32> {
@@ -263,32 +263,33 @@ impl Waiting {
 
     /// The bytes that were drawn for it, at least those `wanted`. `None` where it waits for another
     /// amount.
-    fn poll(&self, index: u32, wanted: Wanted, waker: &Waker) -> Option<Poll<u64>> {
+    fn poll(&self, index: u32, wanted: BytesWanted, waker: &Waker) -> Option<Poll<u64>> {
         let mut entries = self.entries();
         let entry = entries.at(index);
         // A waker may own what locks this: it is dropped after the lock.
-        let (polled, dropped) = if entry.state == State::Granted && entry.bytes >= wanted.bytes {
-            let granted = entry.bytes;
-            (Poll::Ready(granted), entries.remove(index).waker)
-        } else if entry.state != State::Granted
-            && (entry.bytes, entry.leaving) == (wanted.bytes, wanted.leaving)
-        {
-            let is_same = entry.waker.as_ref().is_some_and(|old| old.will_wake(waker));
-            let old = if is_same {
-                None
+        let (polled, dropped) =
+            if entry.state == WaiterState::Granted && entry.bytes >= wanted.bytes {
+                let granted = entry.bytes;
+                (Poll::Ready(granted), entries.remove(index).waker)
+            } else if entry.state != WaiterState::Granted
+                && (entry.bytes, entry.leaving) == (wanted.bytes, wanted.leaving)
+            {
+                let is_same = entry.waker.as_ref().is_some_and(|old| old.will_wake(waker));
+                let old = if is_same {
+                    None
+                } else {
+                    entry.waker.replace(waker.clone())
+                };
+                (Poll::Pending, old)
             } else {
-                entry.waker.replace(waker.clone())
+                return None;
             };
-            (Poll::Pending, old)
-        } else {
-            return None;
-        };
         drop(entries);
         drop(dropped);
         Some(polled)
     }
 
-    /// Gives room of `account`, and of those above it, to who waits for it.
+    /// Grants room of `account`, and of those above it, to tasks that wait for it.
     pub(crate) fn grant(&self, account: &Account) {
         let mut account = account.clone();
         loop {
@@ -302,13 +303,13 @@ impl Waiting {
     }
 }
 
-impl Queue {
+impl AccountQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0
     }
 }
 
-impl Default for List {
+impl Default for WaiterList {
     fn default() -> Self {
         Self {
             first: NONE,
@@ -317,7 +318,7 @@ impl Default for List {
     }
 }
 
-impl Default for Entries {
+impl Default for WaiterSlab {
     fn default() -> Self {
         Self {
             slab: Vec::new(),
@@ -328,8 +329,8 @@ impl Default for Entries {
     }
 }
 
-impl Entries {
-    fn at(&mut self, index: u32) -> &mut Entry {
+impl WaiterSlab {
+    fn at(&mut self, index: u32) -> &mut WaiterEntry {
         &mut self.slab[index as usize]
     }
 
@@ -337,14 +338,14 @@ impl Entries {
     fn insert(
         &mut self,
         account: &Account,
-        wanted: Wanted,
+        wanted: BytesWanted,
         waker: &Waker,
         ticket: Option<u64>,
     ) -> u32 {
         let ticket = ticket.unwrap_or(self.next_ticket);
         self.next_ticket += 1;
         self.in_use += 1;
-        let entry = Entry {
+        let entry = WaiterEntry {
             account: Some(account.clone()),
             waker: Some(waker.clone()),
             bytes: wanted.bytes,
@@ -352,7 +353,7 @@ impl Entries {
             ticket,
             prev: NONE,
             next: NONE,
-            state: State::Free,
+            state: WaiterState::Free,
         };
         if self.free == NONE {
             let index = u32::try_from(self.slab.len()).expect("fewer tasks than 2^32");
@@ -372,10 +373,10 @@ impl Entries {
         let left = Left {
             waker: entry.waker.take(),
             ticket: entry.ticket,
-            granted_bytes: (entry.state == State::Granted).then_some(entry.bytes),
+            granted_bytes: (entry.state == WaiterState::Granted).then_some(entry.bytes),
         };
         entry.account = None;
-        entry.state = State::Free;
+        entry.state = WaiterState::Free;
         entry.next = free;
         self.free = index;
         self.in_use -= 1;
@@ -423,9 +424,9 @@ impl Entries {
             let ((group, size), index) = self.oldest(node, sizes)?;
             match self.attempt(index) {
                 // There is no room for this much: neither for more.
-                Attempt::Stayed | Attempt::MovedUp => sizes[group] = size,
-                Attempt::MovedDown => return Some((self.account(index), None)),
-                Attempt::Granted => {
+                DrawAttempt::Stayed | DrawAttempt::MovedUp => sizes[group] = size,
+                DrawAttempt::MovedDown => return Some((self.account(index), None)),
+                DrawAttempt::Granted => {
                     let waker = self.at(index).waker.take();
                     return Some((self.account(index), waker));
                 }
@@ -438,7 +439,7 @@ impl Entries {
     /// size.
     ///
     /// The first group takes all that is free, the second one leaves some.
-    fn oldest(&self, node: &Node, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
+    fn oldest(&self, node: &AccountNode, sizes: [usize; 2]) -> Option<((usize, usize), u32)> {
         let lists = lock(&node.queue().lists);
         let both = (0..sizes[0])
             .map(|size| (0, size))
@@ -448,18 +449,20 @@ impl Entries {
             .min_by_key(|&(_, first)| self.slab[first as usize].ticket)
     }
 
-    fn attempt(&mut self, index: u32) -> Attempt {
+    fn attempt(&mut self, index: u32) -> DrawAttempt {
         let before = self.at(index).state;
         if self.draw_or_queue(index) {
-            self.at(index).state = State::Granted;
-            return Attempt::Granted;
+            self.at(index).state = WaiterState::Granted;
+            return DrawAttempt::Granted;
         }
         match (before, self.at(index).state) {
-            (State::Queued { level: before }, State::Queued { level }) if level < before => {
-                Attempt::MovedDown
+            (WaiterState::Queued { level: before }, WaiterState::Queued { level })
+                if level < before =>
+            {
+                DrawAttempt::MovedDown
             }
-            (before, after) if before == after => Attempt::Stayed,
-            _ => Attempt::MovedUp,
+            (before, after) if before == after => DrawAttempt::Stayed,
+            _ => DrawAttempt::MovedUp,
         }
     }
 
@@ -467,8 +470,8 @@ impl Entries {
     /// account that refuses.
     fn draw_or_queue(&mut self, index: u32) -> bool {
         let account = self.account(index);
-        let Entry { bytes, leaving, .. } = *self.at(index);
-        // Nobody may think meanwhile that nobody waits.
+        let WaiterEntry { bytes, leaving, .. } = *self.at(index);
+        // Keep the waiter count above zero here.
         account.waiting_tasks().count.fetch_add(1, Ordering::SeqCst);
         let is_drawn = loop {
             let room = account.find_room(bytes.saturating_add(leaving));
@@ -476,7 +479,7 @@ impl Entries {
                 self.unlink(index);
                 break true;
             };
-            let state = State::Queued {
+            let state = WaiterState::Queued {
                 level: u8::try_from(level).expect("accounts are few levels deep"),
             };
             if self.at(index).state == state {
@@ -509,7 +512,7 @@ impl Entries {
         };
         self.join(list, prev, index);
         self.join(list, index, next);
-        self.at(index).state = State::Queued {
+        self.at(index).state = WaiterState::Queued {
             level: u8::try_from(level).expect("accounts are few levels deep"),
         };
         queue.count.fetch_add(1, Ordering::SeqCst);
@@ -518,7 +521,7 @@ impl Entries {
 
     /// Takes it out of its queue, where it is in one.
     fn unlink(&mut self, index: u32) {
-        let State::Queued { level } = self.at(index).state else {
+        let WaiterState::Queued { level } = self.at(index).state else {
             return;
         };
         let account = self.account(index);
@@ -528,13 +531,13 @@ impl Entries {
         let (prev, next) = (self.at(index).prev, self.at(index).next);
         self.join(list, prev, next);
         let entry = self.at(index);
-        (entry.prev, entry.next, entry.state) = (NONE, NONE, State::Free);
+        (entry.prev, entry.next, entry.state) = (NONE, NONE, WaiterState::Free);
         queue.count.fetch_sub(1, Ordering::SeqCst);
         account.waiting_tasks().count.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Makes `next` follow `prev`; [`NONE`] is the list's end.
-    fn join(&mut self, list: &mut List, prev: u32, next: u32) {
+    fn join(&mut self, list: &mut WaiterList, prev: u32, next: u32) {
         match prev {
             NONE => list.first = next,
             _ => self.at(prev).next = next,
@@ -546,7 +549,7 @@ impl Entries {
     }
 }
 
-impl Entry {
+impl WaiterEntry {
     /// Which list it is queued with: by size, those that leave some free behind the others. All of
     /// these leave the same, as a rule.
     fn size(&self) -> usize {
@@ -567,7 +570,7 @@ mod tests {
     #[test]
     fn each_size_has_a_list_of_its_group() {
         let size = |bytes, leaving| {
-            let entry = Entry {
+            let entry = WaiterEntry {
                 account: None,
                 waker: None,
                 bytes,
@@ -575,7 +578,7 @@ mod tests {
                 ticket: 0,
                 prev: NONE,
                 next: NONE,
-                state: State::Free,
+                state: WaiterState::Free,
             };
             entry.size()
         };

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, Response, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
-use steppe_telemetry::trace::{Export, Refused, Taken};
+use steppe_telemetry::trace::{BatchRefused, Export, Taken};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -93,7 +93,7 @@ impl Collector {
 }
 
 impl Export for Collector {
-    fn export(&mut self, batch: &[u8]) -> Result<Taken, Refused> {
+    fn export(&mut self, batch: &[u8]) -> Result<Taken, BatchRefused> {
         let post = async {
             match timeout(TIME_MAX, self.post(batch)).await {
                 Ok(posted) => posted,
@@ -102,7 +102,7 @@ impl Export for Collector {
         };
         match self.runtime.block_on(post) {
             Ok((status, answer)) => taken(status, &answer),
-            Err(error) => Err(Refused {
+            Err(error) => Err(BatchRefused {
                 may_be_sent_again: true,
                 why: format!("{error:#}"),
             }),
@@ -111,13 +111,13 @@ impl Export for Collector {
 }
 
 /// What an answer means (OTLP/HTTP §OTLP/HTTP Response).
-fn taken(status: StatusCode, answer: &[u8]) -> Result<Taken, Refused> {
+fn taken(status: StatusCode, answer: &[u8]) -> Result<Taken, BatchRefused> {
     if status.is_success() {
         let rejected = rejected(answer).unwrap_or(0);
         return Ok(Taken { rejected });
     }
     let may_be_sent_again = matches!(status.as_u16(), 429 | 502..=504);
-    Err(Refused {
+    Err(BatchRefused {
         may_be_sent_again,
         why: status.to_string(),
     })

@@ -1,10 +1,10 @@
 //! Single-writer counters and gauges, read by any thread.
 //!
-//! Invariant: at any time at most one thread writes a cell; [`Writer`] enforces it.
+//! Invariant: at any time at most one thread writes a cell; [`ShardWriter`] enforces it.
 //! So an increment is a relaxed load and a relaxed store, without a lock prefix: a
 //! quarter of the cost of `fetch_add` on x86-64, and no increment is lost.
 //!
-//! [`Writer`]: crate::Writer
+//! [`ShardWriter`]: crate::ShardWriter
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

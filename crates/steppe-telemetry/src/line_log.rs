@@ -26,9 +26,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::encode::Family;
 use crate::limits::{LINE_BUFFERS_MAX, LINE_COMMANDS_MAX, LINE_PIPE_PAUSE};
-use sink::Sink;
+use sink::LineSink;
 
-pub use writer::{Line, LineWriter};
+pub use writer::{LineWriter, LogLine};
 
 /// Where lines are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,28 +52,28 @@ impl Destination {
 
 /// A line log. Clones write to the same destination.
 #[derive(Debug, Clone)]
-pub struct LineLog(Arc<Shared>);
+pub struct LineLog(Arc<LineLogThread>);
 
 #[derive(Debug)]
-struct Shared {
+struct LineLogThread {
     /// The log's name in messages.
     name: &'static str,
     to_thread: SyncSender<Command>,
-    counts: Arc<Counts>,
+    counts: Arc<LineCounters>,
     ended: Mutex<Receiver<()>>,
 }
 
 /// A line log that ends when nobody else has it.
 #[derive(Debug, Clone)]
-pub struct WeakLineLog(Weak<Shared>);
+pub struct WeakLineLog(Weak<LineLogThread>);
 
 /// Lines written and lost, of all logs that follow on each other. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct LineCounts(Arc<Counts>);
+pub struct LineCounts(Arc<LineCounters>);
 
 /// Lines written and lost.
 #[derive(Debug, Default)]
-struct Counts {
+struct LineCounters {
     /// There is a log, or was one.
     is_used: AtomicBool,
     written: AtomicU64,
@@ -117,8 +117,8 @@ impl LineLog {
         workers: usize,
         counts: &LineCounts,
     ) -> io::Result<Self> {
-        let sink = Sink::open("access log", destination)?;
-        Self::start(("access log", sink), workers, counts)
+        let sink = LineSink::open("access log", destination)?;
+        Self::start("access log", sink, workers, counts)
     }
 
     /// The same for a log of another name, such as `access log`, for messages and the thread.
@@ -130,12 +130,13 @@ impl LineLog {
         destination: Destination,
         workers: usize,
     ) -> io::Result<Self> {
-        let sink = Sink::open(name, destination)?;
-        Self::start((name, sink), workers, &LineCounts::default())
+        let sink = LineSink::open(name, destination)?;
+        Self::start(name, sink, workers, &LineCounts::default())
     }
 
     fn start(
-        (name, sink): (&'static str, Sink),
+        name: &'static str,
+        sink: LineSink,
         workers: usize,
         LineCounts(counts): &LineCounts,
     ) -> io::Result<Self> {
@@ -151,7 +152,7 @@ impl LineLog {
                 // The receiver may be gone.
                 let _ = end.try_send(());
             })?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(LineLogThread {
             name,
             to_thread,
             counts: Arc::clone(counts),
@@ -230,7 +231,7 @@ impl LineCounts {
     }
 }
 
-fn write(mut sink: Sink, commands: &Receiver<Command>, counts: &Counts) {
+fn write(mut sink: LineSink, commands: &Receiver<Command>, counts: &LineCounters) {
     for command in commands {
         match command {
             Command::Write(filled) => {

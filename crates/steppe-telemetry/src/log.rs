@@ -32,7 +32,7 @@ pub enum Level {
 
 /// The format of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum LogFormat {
     /// One JSON object per line.
     #[default]
     Json,
@@ -56,7 +56,7 @@ impl LevelHandle {
 ///
 /// # Errors
 /// When a log is installed already.
-pub fn init(level: Level, format: Format) -> Result<(Recent, LevelHandle), TryInitError> {
+pub fn init(level: Level, format: LogFormat) -> Result<(Recent, LevelHandle), TryInitError> {
     let recent = Recent::default();
     let kept = recent.clone().with_filter(WarningsAndErrors);
     let (log, level) = subscriber(level, format, io::stderr);
@@ -66,13 +66,13 @@ pub fn init(level: Level, format: Format) -> Result<(Recent, LevelHandle), TryIn
 
 type Log = tracing_subscriber::layer::Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
 
-fn subscriber<W>(level: Level, format: Format, writer: W) -> (Log, LevelHandle)
+fn subscriber<W>(level: Level, format: LogFormat, writer: W) -> (Log, LevelHandle)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let (filter, handle) = reload::Layer::new(filter(level));
     let layer = match format {
-        Format::Json => fmt::layer()
+        LogFormat::Json => fmt::layer()
             .log_internal_errors(REPORT_LOST_LINES)
             .json()
             .flatten_event(true)
@@ -81,7 +81,7 @@ where
             .with_writer(writer)
             .with_filter(filter)
             .boxed(),
-        Format::Text => fmt::layer()
+        LogFormat::Text => fmt::layer()
             .log_internal_errors(REPORT_LOST_LINES)
             .with_ansi(false)
             .with_writer(writer)
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    fn logged(level: Level, format: Format) -> Vec<String> {
+    fn logged(level: Level, format: LogFormat) -> Vec<String> {
         let lines = Lines::default();
         let writer = lines.clone();
         let (log, _) = subscriber(level, format, move || writer.clone());
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn json_has_one_object_a_line_with_fields_beside_the_message() {
-        let lines = logged(Level::Info, Format::Json);
+        let lines = logged(Level::Info, LogFormat::Json);
         assert_eq!(lines.len(), 2, "{lines:#?}");
         assert!(lines[0].starts_with('{') && lines[0].ends_with('}'));
         assert!(lines[0].contains(r#""level":"INFO","message":"served","peer":"a\\nb""#));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn text_stays_on_one_line() {
-        let lines = logged(Level::Debug, Format::Text);
+        let lines = logged(Level::Debug, LogFormat::Text);
         assert_eq!(lines.len(), 3, "{lines:#?}");
         assert!(lines[0].ends_with(r"INFO steppe_http: served peer=a\nb"));
     }
@@ -183,7 +183,7 @@ mod tests {
     fn the_level_of_an_installed_log_changes() {
         let lines = Lines::default();
         let writer = lines.clone();
-        let (log, level) = subscriber(Level::Warn, Format::Text, move || writer.clone());
+        let (log, level) = subscriber(Level::Warn, LogFormat::Text, move || writer.clone());
         tracing::subscriber::with_default(log, || {
             for told in [Level::Debug, Level::Error, Level::Info] {
                 tracing::info!(target: "steppe_http", "before {told:?}");
@@ -200,6 +200,6 @@ mod tests {
 
     #[test]
     fn error_silences_the_libraries_too() {
-        assert_eq!(logged(Level::Error, Format::Text), Vec::<String>::new());
+        assert_eq!(logged(Level::Error, LogFormat::Text), Vec::<String>::new());
     }
 }

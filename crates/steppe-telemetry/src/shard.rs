@@ -1,6 +1,6 @@
 //! One shard of cells per worker, on cache lines of its own.
 //!
-//! Invariant: a shard has at most one [`Writer`], and one thread at a time uses it,
+//! Invariant: a shard has at most one [`ShardWriter`], and one thread at a time uses it,
 //! so the single-writer rule of the cells holds by construction.
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ struct Shard<T> {
 
 /// Exclusive write access to one worker's cells, released on drop.
 #[derive(Debug)]
-pub struct Writer<T> {
+pub struct ShardWriter<T> {
     shard: Arc<Shard<T>>,
     /// `Send` and not `Sync`.
     not_sync: PhantomData<Cell<()>>,
@@ -52,12 +52,12 @@ impl<T> PerWorker<T> {
 
     /// The writer of worker `index`. `None` if there is no such worker, or its writer exists.
     #[must_use]
-    pub fn writer(&self, index: usize) -> Option<Writer<T>> {
+    pub fn writer(&self, index: usize) -> Option<ShardWriter<T>> {
         let shard = self.shards.get(index)?;
         // Acquire pairs with the release in the last writer's drop: this writer sees
         // the last one's counts.
         let already_taken = shard.taken.swap(true, Ordering::Acquire);
-        (!already_taken).then(|| Writer {
+        (!already_taken).then(|| ShardWriter {
             shard: Arc::clone(shard),
             not_sync: PhantomData,
         })
@@ -74,7 +74,7 @@ impl<T> PerWorker<T> {
     }
 }
 
-impl<T> Deref for Writer<T> {
+impl<T> Deref for ShardWriter<T> {
     type Target = T;
 
     #[inline]
@@ -83,7 +83,7 @@ impl<T> Deref for Writer<T> {
     }
 }
 
-impl<T> Drop for Writer<T> {
+impl<T> Drop for ShardWriter<T> {
     fn drop(&mut self) {
         self.shard.taken.store(false, Ordering::Release);
     }

@@ -46,7 +46,7 @@ pub trait Export: Send {
     ///
     /// # Errors
     /// Why it was not taken.
-    fn export(&mut self, batch: &[u8]) -> Result<Taken, Refused>;
+    fn export(&mut self, batch: &[u8]) -> Result<Taken, BatchRefused>;
 }
 
 /// A batch was taken.
@@ -58,7 +58,7 @@ pub struct Taken {
 
 /// A batch was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct BatchRefused {
     /// Sending it again may be of use.
     pub may_be_sent_again: bool,
     /// For people.
@@ -71,12 +71,12 @@ pub struct Tracer {
     /// Traces whose lower half is below it are kept.
     threshold: u64,
     to_thread: SyncSender<Message>,
-    counts: Arc<Counts>,
+    counts: Arc<TraceCounters>,
     ended: Mutex<Receiver<()>>,
     _charge: Reservation,
 }
 
-/// Something that took time.
+/// An operation of a trace: its begin, end and attributes.
 #[derive(Debug)]
 pub struct Span {
     /// The trace's id and the span's own.
@@ -111,10 +111,10 @@ enum Message {
 
 /// Spans exported and lost, of all tracers that follow on each other. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct TraceCounts(Arc<Counts>);
+pub struct TraceCounts(Arc<TraceCounters>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct TraceCounters {
     /// There is a tracer, or was one.
     is_used: AtomicBool,
     exported: AtomicU64,
@@ -309,7 +309,7 @@ impl Span {
 
 /// Encodes the counts of a tracer.
 #[derive(Debug)]
-struct TraceCollector(Arc<Counts>);
+struct TraceCollector(Arc<TraceCounters>);
 
 const EXPORTED: Family = Family::new(
     "steppe_trace_spans_exported",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steppe_mem::{Clients, Lease};
 use steppe_net::Change;
-use steppe_telemetry::Writer;
+use steppe_telemetry::ShardWriter;
 use tokio::sync::mpsc;
 
 use crate::metrics::Cells;
@@ -17,7 +17,7 @@ pub(crate) struct Intake {
     pub(crate) changes: mpsc::Receiver<Change<Snapshot>>,
     /// This and the next until it has a state.
     pub(crate) wakes: Option<mpsc::Receiver<Wake>>,
-    pub(crate) metrics: Option<Writer<Cells>>,
+    pub(crate) metrics: Option<ShardWriter<Cells>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) lease: Lease,
     /// Where connections of clients are entered.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use steppe_mem::Lease;
 use steppe_net::DatagramBatch;
-use steppe_telemetry::Writer;
+use steppe_telemetry::ShardWriter;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
@@ -43,7 +43,7 @@ pub(super) type Handle = Rc<RefCell<WorkerState>>;
 pub(crate) struct WorkerState {
     pub(super) index: u16,
     pub(super) shared: Arc<Shared>,
-    pub(super) metrics: Writer<Cells>,
+    pub(super) metrics: ShardWriter<Cells>,
     pub(super) lease: Lease,
     /// Where connections of clients are entered.
     pub(super) holders: steppe_mem::Clients,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use steppe_telemetry::Line;
+use steppe_telemetry::LogLine;
 use steppe_telemetry::clock::{Now, digits};
 
 use super::ended::Ended;
@@ -40,7 +40,7 @@ impl AccessFormat {
         }
     }
 
-    pub(super) fn write(&self, line: &mut Line<'_>, ended: &Ended<'_>, now: &Now<'_>) {
+    pub(super) fn write(&self, line: &mut LogLine<'_>, ended: &Ended<'_>, now: &Now<'_>) {
         match self {
             Self::Combined => combined(line, ended, now),
             Self::Json(fields) => json(line, fields, ended, now),
@@ -62,7 +62,7 @@ fn captured(field: AccessField) -> Option<Captured> {
     }
 }
 
-fn combined(line: &mut Line<'_>, ended: &Ended<'_>, now: &Now<'_>) {
+fn combined(line: &mut LogLine<'_>, ended: &Ended<'_>, now: &Now<'_>) {
     address(line, ended.client, ended);
     line.put(b" - - [");
     line.put(now.combined);
@@ -89,7 +89,7 @@ fn combined(line: &mut Line<'_>, ended: &Ended<'_>, now: &Now<'_>) {
     }
 }
 
-fn json(line: &mut Line<'_>, fields: &[AccessField], ended: &Ended<'_>, now: &Now<'_>) {
+fn json(line: &mut LogLine<'_>, fields: &[AccessField], ended: &Ended<'_>, now: &Now<'_>) {
     let mut before: &[u8] = b"{\"";
     for &field in fields {
         if !has(field, ended) {
@@ -129,7 +129,7 @@ fn has(field: AccessField, ended: &Ended<'_>) -> bool {
     }
 }
 
-fn value(line: &mut Line<'_>, field: AccessField, ended: &Ended<'_>, now: &Now<'_>) {
+fn value(line: &mut LogLine<'_>, field: AccessField, ended: &Ended<'_>, now: &Now<'_>) {
     match field {
         AccessField::Status => return number(line, ended.status.into()),
         AccessField::BytesSent => return number(line, ended.sent_bytes),
@@ -208,7 +208,7 @@ fn fingerprint<'a>(ended: &'a Ended<'_>) -> Option<&'a [u8; 32]> {
 }
 
 /// In hexadecimal, as routes are given it.
-fn digest(line: &mut Line<'_>, digest: Option<&[u8; 32]>) {
+fn digest(line: &mut LogLine<'_>, digest: Option<&[u8; 32]>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for byte in digest.into_iter().flatten() {
         line.put(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
@@ -216,11 +216,11 @@ fn digest(line: &mut Line<'_>, digest: Option<&[u8; 32]>) {
 }
 
 /// Names out of the configuration have any character.
-fn text(line: &mut Line<'_>, text: Option<&str>) {
+fn text(line: &mut LogLine<'_>, text: Option<&str>) {
     escape::json(line, text.unwrap_or_default().as_bytes());
 }
 
-fn time(line: &mut Line<'_>, now: &Now<'_>) {
+fn time(line: &mut LogLine<'_>, now: &Now<'_>) {
     let mut millis = *b".000Z";
     digits(&mut millis[1..4], now.millis.into());
     line.put(now.rfc3339);
@@ -228,7 +228,7 @@ fn time(line: &mut Line<'_>, now: &Now<'_>) {
 }
 
 /// Nearly always the peer's, which is text already.
-fn address(line: &mut Line<'_>, address: IpAddr, ended: &Ended<'_>) {
+fn address(line: &mut LogLine<'_>, address: IpAddr, ended: &Ended<'_>) {
     if address == ended.peer.address() {
         return line.put(ended.peer.text());
     }
@@ -244,7 +244,7 @@ fn protocol(version: Version) -> &'static [u8] {
 }
 
 /// Milliseconds with microseconds behind the point.
-fn millis(line: &mut Line<'_>, duration: Duration) {
+fn millis(line: &mut LogLine<'_>, duration: Duration) {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     number(line, micros / 1000);
     let mut fraction = *b".000";
@@ -253,7 +253,7 @@ fn millis(line: &mut Line<'_>, duration: Duration) {
 }
 
 /// In decimal. By hand: formatting machinery costs ten times as much.
-fn number(line: &mut Line<'_>, number: u64) {
+fn number(line: &mut LogLine<'_>, number: u64) {
     let mut room = [0; 20];
     let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
     digits(&mut room[..count], number);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_telemetry::Writer;
+use steppe_telemetry::ShardWriter;
 
 use super::calls::{CallMetrics, Methods};
 use super::cells::{
@@ -25,12 +25,12 @@ use crate::coding::Coding;
 /// the caller and panics when a snapshot is built rather than unnoticed.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    cells: Writer<Cells>,
+    cells: ShardWriter<Cells>,
     methods: Arc<Methods>,
 }
 
 impl WorkerMetrics {
-    pub(super) fn new(cells: Writer<Cells>, methods: Arc<Methods>) -> Self {
+    pub(super) fn new(cells: ShardWriter<Cells>, methods: Arc<Methods>) -> Self {
         Self { cells, methods }
     }
 

@@ -8,12 +8,12 @@ use super::Account;
 use crate::alloc::signed;
 use crate::clients::{Holder, count_reserved, current, has_share_for, may_admit, poll_may_reserve};
 use crate::limits::{DRAW_BYTES, LEASE_FREE_BYTES_MAX};
-use crate::waiters::{Waiter, Waiting, Wanted};
+use crate::waiters::{BytesWanted, TreeWaiters, Waiter};
 
 /// A worker's own share of an account, from which it reserves. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    slot: Arc<Slot>,
+    slot: Arc<LeaseSlot>,
     /// For whom it reserves, wherever that is; `None`: as its slot has it.
     holder: Option<Arc<Holder>>,
 }
@@ -36,12 +36,12 @@ pub struct OverBudget {
 /// Aligned so that no two workers write the same pair of cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Slot {
+pub(crate) struct LeaseSlot {
     /// Drawn, and not reserved.
     pub(super) free_bytes: AtomicU64,
     account: Account,
     root: Account,
-    waiting: Arc<Waiting>,
+    waiting: Arc<TreeWaiters>,
     purpose: Purpose,
 }
 
@@ -122,7 +122,7 @@ impl Lease {
                 return Poll::Ready(Reservation::new(self, bytes));
             }
         }
-        let wanted = Wanted {
+        let wanted = BytesWanted {
             bytes: bytes as u64,
             leaving: 0,
         };
@@ -144,7 +144,7 @@ impl Lease {
         (bytes, leaving): (usize, u64),
         waiter: &mut Waiter,
     ) -> Poll<Reservation> {
-        let wanted = Wanted {
+        let wanted = BytesWanted {
             bytes: bytes as u64,
             leaving,
         };
@@ -185,7 +185,7 @@ impl Lease {
         }
     }
 
-    pub(super) fn new(slot: Arc<Slot>) -> Self {
+    pub(super) fn new(slot: Arc<LeaseSlot>) -> Self {
         Self { slot, holder: None }
     }
 
@@ -227,11 +227,11 @@ impl Lease {
         }
     }
 
-    pub(crate) fn waiting(&self) -> &Waiting {
+    pub(crate) fn waiting(&self) -> &TreeWaiters {
         &self.slot.waiting
     }
 
-    pub(crate) fn slot(&self) -> &Arc<Slot> {
+    pub(crate) fn slot(&self) -> &Arc<LeaseSlot> {
         &self.slot
     }
 
@@ -241,12 +241,12 @@ impl Lease {
     }
 }
 
-impl Slot {
+impl LeaseSlot {
     pub(crate) fn account(&self) -> &Account {
         &self.account
     }
 
-    pub(crate) fn waiting(&self) -> &Waiting {
+    pub(crate) fn waiting(&self) -> &TreeWaiters {
         &self.waiting
     }
 
@@ -318,7 +318,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for LeaseSlot {
     fn drop(&mut self) {
         self.account.give_back(*self.free_bytes.get_mut());
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use super::pause::Pause;
-use super::queue::Queue;
+use super::queue::ClientQueue;
 
 /// The share of every client, how often one was held back, and the tasks that stand still.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Client {
     pub(super) charged_bytes: AtomicI64,
     pub(super) connections: AtomicU64,
     /// Tasks that wait for it to hold less.
-    pub(super) queue: Queue,
+    pub(super) queue: ClientQueue,
 }
 
 impl Client {
@@ -70,7 +70,7 @@ impl Client {
             is_news: AtomicBool::new(false),
             charged_bytes: AtomicI64::new(0),
             connections: AtomicU64::new(0),
-            queue: Queue::default(),
+            queue: ClientQueue::default(),
         }
     }
 

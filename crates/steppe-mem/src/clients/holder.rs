@@ -42,7 +42,7 @@ pub struct Holder {
 }
 
 /// State of a thread; in one place, which each end of a scope looks up once.
-struct OfThread {
+struct ThreadScope {
     /// Reserved by client leases, and given to no holder yet.
     reserved: Cell<i64>,
     /// Allocated, and of no scope that goes on: for pooled buffers, and in scopes that have ended.
@@ -53,8 +53,8 @@ struct OfThread {
 
 thread_local! {
     // Constant and without a destructor: usable wherever memory is allocated. A thread that ends is in no scope.
-    static THREAD: ManuallyDrop<OfThread> = const {
-        ManuallyDrop::new(OfThread {
+    static THREAD: ManuallyDrop<ThreadScope> = const {
+        ManuallyDrop::new(ThreadScope {
             reserved: Cell::new(0),
             counted_elsewhere: Cell::new(0),
             current: Cell::new(None),
@@ -62,7 +62,7 @@ thread_local! {
     };
 }
 
-impl OfThread {
+impl ThreadScope {
     fn swap_current(&self, place: &mut Option<Arc<Holder>>) {
         *place = self.current.replace(place.take());
     }
@@ -136,7 +136,7 @@ fn with_current<T>(see: impl FnOnce(Option<&Holder>) -> T) -> T {
 }
 
 /// The thread is in the scope of a holder until this is dropped.
-pub(super) struct Scope<'a> {
+pub(super) struct HolderScope<'a> {
     /// Between scopes the holder itself, within this one that of the scope around it.
     place: &'a mut Option<Arc<Holder>>,
     /// Sums of the thread when it began: reserved, and live.
@@ -144,7 +144,7 @@ pub(super) struct Scope<'a> {
     live: i64,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> HolderScope<'a> {
     pub(super) fn enter(place: &'a mut Option<Arc<Holder>>) -> Self {
         THREAD.with(|thread| {
             thread.swap_current(place);
@@ -157,7 +157,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-impl Drop for Scope<'_> {
+impl Drop for HolderScope<'_> {
     fn drop(&mut self) {
         THREAD.with(|thread| {
             thread.swap_current(self.place);
@@ -178,7 +178,8 @@ impl Drop for Scope<'_> {
 
 impl Holder {
     pub(super) fn new(
-        (shares, client): (Arc<Shares>, Arc<Client>),
+        shares: Arc<Shares>,
+        client: Arc<Client>,
         kind: &'static str,
         connection: Option<Arc<Self>>,
     ) -> Self {
@@ -200,7 +201,7 @@ impl Holder {
     /// Does `work` in the scope of this holder.
     pub fn within<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let mut own = Some(Arc::clone(self));
-        let _scope = Scope::enter(&mut own);
+        let _scope = HolderScope::enter(&mut own);
         work()
     }
 

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::Waker;
 
-use super::queue::Queue;
+use super::queue::ClientQueue;
 
 /// Tasks that are not polled.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     is_on: AtomicBool,
-    tasks: Queue,
+    tasks: ClientQueue,
 }
 
 impl Pause {

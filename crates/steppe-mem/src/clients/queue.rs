@@ -11,7 +11,7 @@ use crate::lock::lock;
 const BYTES_A_TASK: u64 = 16 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct ClientQueue {
     /// Written under the lock, read to find that none wait.
     len: AtomicUsize,
     tasks: Mutex<Tasks>,
@@ -24,7 +24,7 @@ struct Tasks {
     first: u32,
 }
 
-impl Queue {
+impl ClientQueue {
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn tickets_tell_who_still_waits() {
-        let queue = Queue::default();
+        let queue = ClientQueue::default();
         let tickets = [(); 3].map(|()| queue.push(Waker::noop()));
         assert_eq!(tickets.map(|ticket| queue.has(ticket)), [true; 3]);
         queue.wake_for(0);

@@ -6,22 +6,22 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::holder::{Holder, Scope};
+use super::holder::{Holder, HolderScope};
 
 pin_project! {
     /// A future in the scope of a holder. It is no `async` block: that would keep the future twice, as its argument and
     /// as the variable that is polled.
-    struct Task<F> {
+    struct HolderTask<F> {
         #[pin]
         future: Option<F>,
         holder: Option<Arc<Holder>>,
-        turns: Turns,
+        turns: TaskState,
     }
 }
 
 /// State of a task between its polls.
 #[derive(Default)]
-struct Turns {
+struct TaskState {
     /// The connection's own task, before its first poll.
     is_new: bool,
     /// The ticket in the queue of paused tasks.
@@ -29,7 +29,7 @@ struct Turns {
 }
 
 /// The way on of a task whose turn begins.
-enum Turn {
+enum NextPoll {
     Go,
     /// The budget is in debt.
     Wait,
@@ -37,23 +37,23 @@ enum Turn {
     End,
 }
 
-impl Turns {
-    fn next(&mut self, holder: &Holder, cx: &Context<'_>) -> Turn {
+impl TaskState {
+    fn next(&mut self, holder: &Holder, cx: &Context<'_>) -> NextPoll {
         if std::mem::take(&mut self.is_new) {
             holder.set_task(cx.waker());
         }
         if holder.is_over() {
-            Turn::End
+            NextPoll::End
         } else if holder.pauses(cx.waker(), &mut self.ticket) {
-            Turn::Wait
+            NextPoll::Wait
         } else {
-            Turn::Go
+            NextPoll::Go
         }
     }
 }
 
-impl<F> Task<F> {
-    fn new(holder: Arc<Holder>, future: F, turns: Turns) -> Self {
+impl<F> HolderTask<F> {
+    fn new(holder: Arc<Holder>, future: F, turns: TaskState) -> Self {
         Self {
             future: Some(future),
             holder: Some(holder),
@@ -69,11 +69,11 @@ impl Holder {
     /// # Cancel safety
     /// That of `future`.
     pub fn run<F: Future>(self: Arc<Self>, future: F) -> impl Future<Output = Option<F::Output>> {
-        let turns = Turns {
+        let turns = TaskState {
             is_new: true,
-            ..Turns::default()
+            ..TaskState::default()
         };
-        Task::new(self, future, turns)
+        HolderTask::new(self, future, turns)
     }
 
     /// The same for a further task, beside that of the connection, which ends it.
@@ -84,23 +84,23 @@ impl Holder {
         self: Arc<Self>,
         future: F,
     ) -> impl Future<Output = Option<F::Output>> {
-        Task::new(self, future, Turns::default())
+        HolderTask::new(self, future, TaskState::default())
     }
 }
 
-impl<F: Future> Future for Task<F> {
+impl<F: Future> Future for HolderTask<F> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let turn = match this.holder {
             Some(holder) => this.turns.next(holder, cx),
-            None => Turn::Go,
+            None => NextPoll::Go,
         };
-        let scope = Scope::enter(this.holder);
+        let scope = HolderScope::enter(this.holder);
         let polled = match (this.future.as_mut().as_pin_mut(), turn) {
-            (Some(running), Turn::Go) => running.poll(cx).map(Some),
-            (Some(_), Turn::Wait) => Poll::Pending,
+            (Some(running), NextPoll::Go) => running.poll(cx).map(Some),
+            (Some(_), NextPoll::Wait) => Poll::Pending,
             _ => Poll::Ready(None),
         };
         if polled.is_ready() {

@@ -13,14 +13,14 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-use super::{Counts, Destination};
+use super::{Destination, LineCounters};
 use crate::limits::{LINE_PIPE_PAUSE, LINE_REPORT_INTERVAL};
 
 /// Permissions of a new log file: its group may read it.
 const MODE: u32 = 0o640;
 
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct LineSink {
     /// The log's name in messages.
     name: &'static str,
     destination: Destination,
@@ -30,7 +30,7 @@ pub(super) struct Sink {
     reported_at: Option<Instant>,
 }
 
-impl Sink {
+impl LineSink {
     pub(super) fn open(name: &'static str, destination: Destination) -> io::Result<Self> {
         let file = match &destination {
             Destination::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
@@ -46,7 +46,7 @@ impl Sink {
     }
 
     /// Reopens the file; if that fails, the old one stays in use.
-    pub(super) fn reopen(&mut self, counts: &Counts) {
+    pub(super) fn reopen(&mut self, counts: &LineCounters) {
         let Destination::File(path) = &self.destination else {
             return;
         };
@@ -64,7 +64,7 @@ impl Sink {
     }
 
     /// Writes `bytes`, which hold `lines` whole lines.
-    pub(super) fn write(&mut self, bytes: &[u8], lines: u64, counts: &Counts) {
+    pub(super) fn write(&mut self, bytes: &[u8], lines: u64, counts: &LineCounters) {
         let result = self.end_line().and_then(|()| self.write_all(bytes, counts));
         let Err((written, error)) = result else {
             counts.written.fetch_add(lines, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Sink {
     }
 
     /// Writes all of `bytes`; an error comes with the number of bytes written before it.
-    fn write_all(&mut self, bytes: &[u8], counts: &Counts) -> Result<(), (usize, io::Error)> {
+    fn write_all(&mut self, bytes: &[u8], counts: &LineCounters) -> Result<(), (usize, io::Error)> {
         let mut written = 0;
         while written < bytes.len() {
             match self.file.write(&bytes[written..]) {

@@ -25,7 +25,7 @@ pub struct LineWriter {
 
 /// A line being written.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct LogLine<'a> {
     bytes: &'a mut Vec<u8>,
     end: usize,
     is_too_long: bool,
@@ -51,13 +51,13 @@ impl LineLog {
 impl LineWriter {
     /// Appends the line that `write` writes, and a line feed. `write` is called again with an
     /// empty buffer if the line did not fit.
-    pub fn line(&mut self, write: impl Fn(&mut Line<'_>)) {
+    pub fn line(&mut self, write: impl Fn(&mut LogLine<'_>)) {
         // The second attempt is into an empty buffer.
         for _ in 0..2 {
             let Some(bytes) = self.buffer() else { break };
             let start = bytes.len();
             let end = LINE_BUFFER_BYTES.min(start + LINE_BYTES_MAX);
-            let mut line = Line {
+            let mut line = LogLine {
                 bytes,
                 end,
                 is_too_long: false,
@@ -140,7 +140,7 @@ impl Drop for LineWriter {
     }
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     /// Appends `bytes`, which contain no line feed.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {

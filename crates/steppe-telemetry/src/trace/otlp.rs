@@ -19,16 +19,16 @@ const SCHEMA: &str = "https://opentelemetry.io/schemas/1.27.0";
 
 /// An `ExportTraceServiceRequest`.
 pub(super) fn request(spans: &[Span], version: &'static str) -> Vec<u8> {
-    let request = Request {
+    let request = ExportRequest {
         resource_spans: [ResourceSpans {
-            resource: Resource {
+            resource: OtlpResource {
                 attributes: [
-                    Attribute("service.name", Told::Text("steppe")),
-                    Attribute("service.version", Told::Text(version)),
+                    Attribute("service.name", AttributeValue::Text("steppe")),
+                    Attribute("service.version", AttributeValue::Text(version)),
                 ],
             },
             scope_spans: [ScopeSpans {
-                scope: Scope {
+                scope: InstrumentationScope {
                     name: "steppe",
                     version,
                 },
@@ -70,33 +70,33 @@ impl Anchor {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Request<'a> {
+struct ExportRequest<'a> {
     resource_spans: [ResourceSpans<'a>; 1],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceSpans<'a> {
-    resource: Resource<'a>,
+    resource: OtlpResource<'a>,
     scope_spans: [ScopeSpans<'a>; 1],
     schema_url: &'static str,
 }
 
 #[derive(Serialize)]
-struct Resource<'a> {
+struct OtlpResource<'a> {
     attributes: [Attribute<'a>; 2],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ScopeSpans<'a> {
-    scope: Scope,
+    scope: InstrumentationScope,
     spans: Spans<'a>,
     schema_url: &'static str,
 }
 
 #[derive(Serialize)]
-struct Scope {
+struct InstrumentationScope {
     name: &'static str,
     version: &'static str,
 }
@@ -106,9 +106,9 @@ struct Spans<'a> {
     anchor: Anchor,
 }
 
-struct Attribute<'a>(&'static str, Told<'a>);
+struct Attribute<'a>(&'static str, AttributeValue<'a>);
 
-enum Told<'a> {
+enum AttributeValue<'a> {
     Text(&'a str),
     Number(u64),
 }
@@ -162,8 +162,8 @@ impl Serialize for Attributes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let attributes = self.0.iter().map(|(name, value)| {
             let told = match value {
-                Value::Text(text) => Told::Text(text),
-                Value::Number(number) => Told::Number(*number),
+                Value::Text(text) => AttributeValue::Text(text),
+                Value::Number(number) => AttributeValue::Number(*number),
             };
             Attribute(name, told)
         });
@@ -176,8 +176,10 @@ impl Serialize for Attribute<'_> {
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("key", self.0)?;
         match &self.1 {
-            Told::Text(text) => map.serialize_entry("value", &OfText { string_value: text })?,
-            Told::Number(number) => {
+            AttributeValue::Text(text) => {
+                map.serialize_entry("value", &OfText { string_value: text })?
+            }
+            AttributeValue::Number(number) => {
                 let int_value = number.to_string();
                 map.serialize_entry("value", &OfNumber { int_value })?;
             }

@@ -16,11 +16,11 @@ const SETTINGS: TraceSettings = TraceSettings {
 /// A collector that says what it was given, and answers as it is told.
 struct Fake {
     batches: SyncSender<Value>,
-    answers: Receiver<Result<Taken, Refused>>,
+    answers: Receiver<Result<Taken, BatchRefused>>,
 }
 
 impl Export for Fake {
-    fn export(&mut self, batch: &[u8]) -> Result<Taken, Refused> {
+    fn export(&mut self, batch: &[u8]) -> Result<Taken, BatchRefused> {
         let batch = serde_json::from_slice(batch).expect("JSON");
         let _ = self.batches.try_send(batch);
         let gone = |_| Ok(Taken { rejected: 0 });
@@ -31,7 +31,7 @@ impl Export for Fake {
 struct World {
     tracer: Arc<Tracer>,
     batches: Receiver<Value>,
-    answers: SyncSender<Result<Taken, Refused>>,
+    answers: SyncSender<Result<Taken, BatchRefused>>,
 }
 
 fn world() -> World {
@@ -137,7 +137,7 @@ fn nothing_is_sent_again_when_the_node_ends() {
         batches,
     } = world();
     tracer.end(span(&tracer));
-    let refused = Refused {
+    let refused = BatchRefused {
         may_be_sent_again: true,
         why: "away".to_owned(),
     };

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::{Counts, Export, Message, Refused, Span, Taken, otlp};
+use super::{BatchRefused, Export, Message, Span, Taken, TraceCounters, otlp};
 use crate::limits::{SPAN_ATTEMPTS_MAX, SPAN_BATCH_WAIT, SPAN_RETRY_PAUSE, SPANS_IN_BATCH_MAX};
 
 /// Takes spans off the queue.
 pub(super) struct Exporter {
     version: &'static str,
-    counts: Arc<Counts>,
+    counts: Arc<TraceCounters>,
     export: Box<dyn Export>,
     batch: Vec<Span>,
     /// The last batch was refused, and that was said.
@@ -22,7 +22,11 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn new(version: &'static str, counts: Arc<Counts>, export: Box<dyn Export>) -> Self {
+    pub(super) fn new(
+        version: &'static str,
+        counts: Arc<TraceCounters>,
+        export: Box<dyn Export>,
+    ) -> Self {
         Self {
             version,
             counts,
@@ -69,7 +73,7 @@ impl Exporter {
                 add(&self.counts.exported, spans - rejected);
                 self.is_failing = false;
             }
-            Err(Refused { why, .. }) => {
+            Err(BatchRefused { why, .. }) => {
                 add(&self.counts.failed, spans);
                 // Once, until it is mended: the counts say the rest.
                 if !std::mem::replace(&mut self.is_failing, true) {
@@ -79,7 +83,7 @@ impl Exporter {
         }
     }
 
-    fn send_until_taken(&mut self, request: &[u8]) -> Result<Taken, Refused> {
+    fn send_until_taken(&mut self, request: &[u8]) -> Result<Taken, BatchRefused> {
         let mut pause = SPAN_RETRY_PAUSE;
         let mut attempts = 1;
         loop {

@@ -8,7 +8,7 @@ use steppe_config::typed::{Fields, Node as Read};
 use steppe_http::access::AccessFormat;
 use steppe_http::config::keys::access;
 use steppe_telemetry::Destination;
-use steppe_telemetry::log::{Format, Level};
+use steppe_telemetry::log::{Level, LogFormat};
 
 /// `[log]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Log {
     /// The least severe level that is logged.
     pub level: Level,
     /// Format of a line.
-    pub format: Format,
+    pub format: LogFormat,
     /// A line for each exchange. `None`: off.
     pub access: Option<Access>,
 }
@@ -48,11 +48,11 @@ static LEVEL: Key<Level> = key(
 )
 .or(Absent::Text("info"));
 
-static FORMAT: Key<Format> = key(
+static FORMAT: Key<LogFormat> = key(
     "format",
     choice(&Choices::of(&[
-        ("text", Format::Text),
-        ("json", Format::Json),
+        ("text", LogFormat::Text),
+        ("json", LogFormat::Json),
     ])),
     "Format of a line.",
 )
