@@ -57,22 +57,22 @@ impl<'a> Iterator for SegmentNames<'a> {
 pub(crate) fn compare_decoded(segment: &[u8], decoded: &[u8]) -> Ordering {
     match memchr(b'%', segment) {
         None => segment.cmp(decoded),
-        Some(_) => Decoded { bytes: segment }.cmp(decoded.iter().copied()),
+        Some(_) => DecodedSegment { bytes: segment }.cmp(decoded.iter().copied()),
     }
 }
 
 /// The bytes that a segment of a normalized path stands for.
 pub(crate) fn decoded(segment: &[u8]) -> impl Iterator<Item = u8> {
-    Decoded { bytes: segment }
+    DecodedSegment { bytes: segment }
 }
 
 /// Reads percent-encoded bytes; a `%` that begins no escape is taken as it is.
 #[derive(Clone)]
-struct Decoded<'a> {
+struct DecodedSegment<'a> {
     bytes: &'a [u8],
 }
 
-impl Iterator for Decoded<'_> {
+impl Iterator for DecodedSegment<'_> {
     type Item = u8;
 
     fn next(&mut self) -> Option<u8> {

@@ -9,14 +9,14 @@ use crate::limits::CHUNK_EXTENSION_BYTES_MAX;
 /// Where in the coding a message is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoder {
-    state: State,
+    state: ChunkState,
     /// Bytes of extensions so far, in the whole message.
     extension_bytes: usize,
 }
 
 /// The result of decoding some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decoded {
+pub struct ChunkProgress {
     /// Bytes of content, moved to the front.
     pub content: usize,
     /// Bytes that were read; what follows them was not touched.
@@ -43,7 +43,7 @@ pub enum ChunkError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// Before the first digit of a size.
     Start,
     /// Within the digits.
@@ -63,7 +63,7 @@ enum State {
 impl Default for Decoder {
     fn default() -> Self {
         Self {
-            state: State::Start,
+            state: ChunkState::Start,
             extension_bytes: 0,
         }
     }
@@ -74,10 +74,10 @@ impl Decoder {
     ///
     /// # Errors
     /// [`ChunkError`]; the message can't be read on.
-    pub fn decode(&mut self, bytes: &mut [u8]) -> Result<Decoded, ChunkError> {
+    pub fn decode(&mut self, bytes: &mut [u8]) -> Result<ChunkProgress, ChunkError> {
         let (mut at, mut content) = (0, 0);
-        while at < bytes.len() && self.state != State::Trailers {
-            if let State::Data(left) = self.state {
+        while at < bytes.len() && self.state != ChunkState::Trailers {
+            if let ChunkState::Data(left) = self.state {
                 let here = usize::try_from(left)
                     .unwrap_or(usize::MAX)
                     .min(bytes.len() - at);
@@ -86,48 +86,52 @@ impl Decoder {
                 content += here;
                 let left = left - here as u64;
                 self.state = if left == 0 {
-                    State::DataCr
+                    ChunkState::DataCr
                 } else {
-                    State::Data(left)
+                    ChunkState::Data(left)
                 };
             } else {
                 self.state = self.step(bytes[at])?;
                 at += 1;
             }
         }
-        Ok(Decoded {
+        Ok(ChunkProgress {
             content,
             consumed: at,
-            is_last: self.state == State::Trailers,
+            is_last: self.state == ChunkState::Trailers,
         })
     }
 
-    fn step(&mut self, byte: u8) -> Result<State, ChunkError> {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, ChunkError> {
         match (self.state, byte) {
-            (State::Start, _) => Ok(State::Size(hex_digit(byte).ok_or(ChunkError::Size)?)),
-            (State::Size(size) | State::Extension(size), b'\r') => Ok(State::SizeLf(size)),
-            (State::Size(size), b';') => self.extension(size),
-            (State::Size(size), _) => {
+            (ChunkState::Start, _) => {
+                Ok(ChunkState::Size(hex_digit(byte).ok_or(ChunkError::Size)?))
+            }
+            (ChunkState::Size(size) | ChunkState::Extension(size), b'\r') => {
+                Ok(ChunkState::SizeLf(size))
+            }
+            (ChunkState::Size(size), b';') => self.extension(size),
+            (ChunkState::Size(size), _) => {
                 let digit = hex_digit(byte).ok_or(ChunkError::Size)?;
                 // The last four bits are free for it.
                 let size = size.checked_mul(16).ok_or(ChunkError::Size)?;
-                Ok(State::Size(size + digit))
+                Ok(ChunkState::Size(size + digit))
             }
-            (State::Extension(size), b'\t' | 0x20..=0x7e | 0x80..) => self.extension(size),
-            (State::SizeLf(0), b'\n') => Ok(State::Trailers),
-            (State::SizeLf(size), b'\n') => Ok(State::Data(size)),
-            (State::DataCr, b'\r') => Ok(State::DataLf),
-            (State::DataLf, b'\n') => Ok(State::Start),
-            (State::DataCr | State::DataLf, _) => Err(ChunkError::DataEnd),
+            (ChunkState::Extension(size), b'\t' | 0x20..=0x7e | 0x80..) => self.extension(size),
+            (ChunkState::SizeLf(0), b'\n') => Ok(ChunkState::Trailers),
+            (ChunkState::SizeLf(size), b'\n') => Ok(ChunkState::Data(size)),
+            (ChunkState::DataCr, b'\r') => Ok(ChunkState::DataLf),
+            (ChunkState::DataLf, b'\n') => Ok(ChunkState::Start),
+            (ChunkState::DataCr | ChunkState::DataLf, _) => Err(ChunkError::DataEnd),
             _ => Err(ChunkError::Extension),
         }
     }
 
-    fn extension(&mut self, size: u64) -> Result<State, ChunkError> {
+    fn extension(&mut self, size: u64) -> Result<ChunkState, ChunkError> {
         self.extension_bytes += 1;
         let is_bounded = self.extension_bytes <= CHUNK_EXTENSION_BYTES_MAX;
         is_bounded
-            .then_some(State::Extension(size))
+            .then_some(ChunkState::Extension(size))
             .ok_or(ChunkError::ExtensionsTooLarge)
     }
 }

@@ -9,7 +9,7 @@ use super::Http1;
 use super::encode;
 use super::framing::{self, BodyLength};
 use super::parse::{self, HeadLimits, ParseError};
-use super::reader::{ReadError, Reader};
+use super::reader::{ContentReader, ReadError};
 use super::wire::Wire;
 use super::writer::Writer;
 use crate::error::{GatewayError, Resend};
@@ -33,7 +33,7 @@ const READ_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 struct ClientConnection {
     wire: Wire,
-    reader: Reader,
+    reader: ContentReader,
     writer: Writer,
     lease: Lease,
     is_to_head: bool,
@@ -93,7 +93,7 @@ impl ClientConnection {
     fn new(wire: Wire, lease: Lease) -> Self {
         Self {
             wire,
-            reader: Reader::new(BodyLength::Empty, 0),
+            reader: ContentReader::new(BodyLength::Empty, 0),
             writer: Writer::default(),
             lease,
             is_to_head: false,
@@ -164,7 +164,7 @@ impl ClientConnection {
             self.interim_count += 1;
         } else {
             self.keep_alive = framing.keep_alive;
-            self.reader = Reader::new(framing.length, u64::MAX);
+            self.reader = ContentReader::new(framing.length, u64::MAX);
         }
         if self.interim_count > INTERIM_RESPONSES_MAX {
             return Err(GatewayError::bad_response());
@@ -306,7 +306,7 @@ impl Upstream for ClientConnection {
 
     fn start_tunnel(&mut self) {
         self.keep_alive = false;
-        self.reader = Reader::new(BodyLength::UntilEnd, u64::MAX);
+        self.reader = ContentReader::new(BodyLength::UntilEnd, u64::MAX);
         self.writer.start_tunnel();
     }
 }

@@ -119,16 +119,31 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
     })
 }
 
-/// A response's head, its content delimited by `length`.
+/// The framing of a response, and the client's connection after it.
+#[derive(Debug, Clone, Copy)]
+pub struct ResponsePlan {
+    /// The framing of its content.
+    pub length: BodyLength,
+    /// The `Content-Length` that it carries.
+    pub announced: Announced,
+    /// The connection after it.
+    pub persistence: Persistence,
+}
+
+/// A response's head, framed as planned.
 ///
 /// # Errors
 /// Where the budget has no room.
 pub fn response(
     head: &ResponseHead,
-    (length, announced): (BodyLength, Announced),
-    persistence: Persistence,
+    plan: ResponsePlan,
     lease: &Lease,
 ) -> Result<Buffer, OverBudget> {
+    let ResponsePlan {
+        length,
+        announced,
+        persistence,
+    } = plan;
     Encoder::encode(lease, room_for(&head.fields), |out| {
         out.status_line(head.status, head.reason());
         let can_have_content = head.status >= 200 && head.status != 204 && !head.is_tunnel();

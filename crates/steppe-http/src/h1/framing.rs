@@ -82,7 +82,7 @@ pub enum FramingError {
 /// # Errors
 /// [`FramingError`]; the connection must be closed after the refusal.
 pub fn request(version: Version, fields: &FieldBlock) -> Result<RequestFraming, FramingError> {
-    let seen = Seen::of(fields);
+    let seen = FramingFields::of(fields);
     let length = match seen.delimited(version, fields)? {
         Some(length) => length,
         None => BodyLength::Empty,
@@ -121,7 +121,7 @@ pub fn response(
     is_to_head: bool,
     fields: &FieldBlock,
 ) -> Result<ResponseFraming, FramingError> {
-    let seen = Seen::of(fields);
+    let seen = FramingFields::of(fields);
     // What the fields say is checked even where there is no content.
     let delimited = seen.delimited(version, fields)?;
     let connection = seen.connection(fields);
@@ -143,7 +143,7 @@ pub fn response(
 
 /// Presence of the fields that matter to framing, found in one pass.
 #[derive(Default)]
-struct Seen {
+struct FramingFields {
     content_length: bool,
     transfer_encoding: bool,
     connection: bool,
@@ -151,7 +151,7 @@ struct Seen {
     expect: bool,
 }
 
-impl Seen {
+impl FramingFields {
     fn of(fields: &FieldBlock) -> Self {
         let mut seen = Self::default();
         for field in fields.fields() {

@@ -112,7 +112,7 @@ pub fn request(
     fields: &mut FieldList,
     lease: &Lease,
 ) -> Result<Option<RequestLine>, ParseError> {
-    let mut lines = Lines {
+    let mut lines = HeadLines {
         bytes,
         at: usize::from(bytes.starts_with(b"\r\n")) * 2,
     };
@@ -151,7 +151,7 @@ pub fn response(
     fields: &mut FieldList,
     lease: &Lease,
 ) -> Result<Option<StatusLine>, ParseError> {
-    let mut lines = Lines { bytes, at: 0 };
+    let mut lines = HeadLines { bytes, at: 0 };
     let too_large = || {
         if bytes.len() >= limits.bytes {
             Err(ParseError::TooLarge)
@@ -185,7 +185,7 @@ pub fn trailers(
     fields: &mut FieldList,
     lease: &Lease,
 ) -> Result<Option<usize>, ParseError> {
-    let mut lines = Lines { bytes, at: 0 };
+    let mut lines = HeadLines { bytes, at: 0 };
     match lines.field_lines(limits.fields, fields, lease)? {
         Some(section_bytes) if section_bytes <= limits.bytes => Ok(Some(section_bytes)),
         Some(_) => Err(ParseError::TooLarge),
@@ -246,16 +246,16 @@ static CLASSES: [u8; 256] = {
     classes
 };
 
-struct Lines<'a> {
+struct HeadLines<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 /// `None` where the bytes end before the thing does.
-type Found<T> = Result<Option<T>, ParseError>;
+type Parsed<T> = Result<Option<T>, ParseError>;
 
-impl Lines<'_> {
-    fn request_line(&mut self) -> Found<(Span, Span, Version)> {
+impl HeadLines<'_> {
+    fn request_line(&mut self) -> Parsed<(Span, Span, Version)> {
         let Some(method) = self.word(TOKEN)? else {
             return Ok(None);
         };
@@ -269,7 +269,7 @@ impl Lines<'_> {
         Ok(line_ends.then_some((method, target, version)))
     }
 
-    fn status_line(&mut self) -> Found<(Version, u16, Span)> {
+    fn status_line(&mut self) -> Parsed<(Version, u16, Span)> {
         let Some(version) = self.version()? else {
             return Ok(None);
         };
@@ -299,7 +299,7 @@ impl Lines<'_> {
     }
 
     /// Bytes of `class`, at least one, and the one space after them.
-    fn word(&mut self, class: u8) -> Found<Span> {
+    fn word(&mut self, class: u8) -> Parsed<Span> {
         let start = self.at;
         let end = self.skip(class);
         match self.bytes.get(end) {
@@ -312,7 +312,7 @@ impl Lines<'_> {
         }
     }
 
-    fn version(&mut self) -> Found<Version> {
+    fn version(&mut self) -> Parsed<Version> {
         const HTTP_1: &[u8] = b"HTTP/1.";
         let rest = &self.bytes[self.at..];
         let is_http_1 = rest
@@ -348,7 +348,7 @@ impl Lines<'_> {
         count_max: usize,
         fields: &mut FieldList,
         lease: &Lease,
-    ) -> Found<usize> {
+    ) -> Parsed<usize> {
         fields.clear();
         loop {
             match self.bytes.get(self.at) {
@@ -366,7 +366,7 @@ impl Lines<'_> {
         }
     }
 
-    fn field_line(&mut self) -> Found<Field> {
+    fn field_line(&mut self) -> Parsed<Field> {
         let start = self.at;
         let (end, classes) = self.skip_token();
         match self.bytes.get(end) {
@@ -431,7 +431,7 @@ impl Lines<'_> {
         self.bytes[self.at..].first_chunk().copied()
     }
 
-    fn refuse_unless_short<T>(&self, needed: usize) -> Found<T> {
+    fn refuse_unless_short<T>(&self, needed: usize) -> Parsed<T> {
         let is_short = self.bytes.len() - self.at < needed;
         if is_short {
             Ok(None)

@@ -14,14 +14,14 @@ use crate::limits::{CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 
 /// Where a message's content is at.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    state: State,
+pub(crate) struct ContentReader {
+    state: ReaderState,
     /// Content that may still come; a limit of ours, not the message's own length.
     allowed: u64,
 }
 
 #[derive(Debug)]
-enum State {
+enum ReaderState {
     Known(u64),
     Chunks(Decoder),
     /// So many bytes of the section were parsed, and were not all of it.
@@ -51,20 +51,20 @@ const TRAILER_LIMITS: HeadLimits = HeadLimits {
     fields: TRAILER_FIELDS_MAX,
 };
 
-impl Reader {
+impl ContentReader {
     pub(crate) fn new(length: BodyLength, allowed: u64) -> Self {
         let state = match length {
-            BodyLength::Empty => State::Done,
-            BodyLength::Known(length) => State::Known(length),
-            BodyLength::Chunked => State::Chunks(Decoder::default()),
-            BodyLength::UntilEnd => State::UntilEnd,
+            BodyLength::Empty => ReaderState::Done,
+            BodyLength::Known(length) => ReaderState::Known(length),
+            BodyLength::Chunked => ReaderState::Chunks(Decoder::default()),
+            BodyLength::UntilEnd => ReaderState::UntilEnd,
         };
         Self { state, allowed }
     }
 
     /// All content has been read.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, ReaderState::Done)
     }
 
     pub(crate) fn poll_part(
@@ -75,11 +75,11 @@ impl Reader {
     ) -> Poll<Result<Part, ReadError>> {
         loop {
             match (&mut self.state, wire.pending.take()) {
-                (State::Done, pending) => {
+                (ReaderState::Done, pending) => {
                     wire.pending = pending;
                     return Poll::Ready(Ok(Part::End(None)));
                 }
-                (State::Trailers { .. }, Some(pending)) => {
+                (ReaderState::Trailers { .. }, Some(pending)) => {
                     wire.pending = Some(pending);
                     let trailers = ready!(self.poll_trailers(cx, wire))?;
                     return Poll::Ready(Ok(Part::End(trailers)));
@@ -105,20 +105,20 @@ impl Reader {
         let room = content_room(lease);
         match self.state {
             // One more than there is: a short read tells the runtime that there is no more.
-            State::Known(left) => room.min(
+            ReaderState::Known(left) => room.min(
                 usize::try_from(left)
                     .unwrap_or(usize::MAX)
                     .saturating_add(1),
             ),
-            State::Trailers { .. } => CHUNK_BYTES_MIN,
+            ReaderState::Trailers { .. } => CHUNK_BYTES_MIN,
             _ => room,
         }
     }
 
     fn end_of_stream(&mut self) -> Result<Part, ReadError> {
         match self.state {
-            State::UntilEnd => {
-                self.state = State::Done;
+            ReaderState::UntilEnd => {
+                self.state = ReaderState::Done;
                 Ok(Part::End(None))
             }
             _ => Err(ReadError::Cut),
@@ -132,8 +132,8 @@ impl Reader {
         wire: &mut Wire,
     ) -> Result<Option<Buffer>, ReadError> {
         let content = match &mut self.state {
-            State::UntilEnd => pending.len(),
-            State::Known(left) => {
+            ReaderState::UntilEnd => pending.len(),
+            ReaderState::Known(left) => {
                 let count = usize::try_from(*left)
                     .unwrap_or(usize::MAX)
                     .min(pending.len());
@@ -141,21 +141,23 @@ impl Reader {
                 wire.pending = split(&mut pending, count, count)?;
                 *left -= count as u64;
                 if *left == 0 {
-                    self.state = State::Done;
+                    self.state = ReaderState::Done;
                 }
                 count
             }
-            State::Chunks(decoder) => {
+            ReaderState::Chunks(decoder) => {
                 let decoded = decoder
                     .decode(pending.filled_mut())
                     .map_err(ReadError::from)?;
                 if decoded.is_last {
-                    self.state = State::Trailers { seen: 0 };
+                    self.state = ReaderState::Trailers { seen: 0 };
                 }
                 wire.pending = split(&mut pending, decoded.content, decoded.consumed)?;
                 decoded.content
             }
-            State::Trailers { .. } | State::Done => unreachable!("these take no content"),
+            ReaderState::Trailers { .. } | ReaderState::Done => {
+                unreachable!("these take no content")
+            }
         };
         self.allowed = self
             .allowed
@@ -170,7 +172,7 @@ impl Reader {
         &mut self,
         pending: &Buffer,
     ) -> Result<Option<(usize, FieldList)>, ReadError> {
-        let State::Trailers { seen } = &mut self.state else {
+        let ReaderState::Trailers { seen } = &mut self.state else {
             unreachable!("only where they come");
         };
         let bytes = pending.filled();
@@ -198,7 +200,7 @@ impl Reader {
             if let Some((section_bytes, fields)) = self.parse_trailers(pending)? {
                 let mut bytes = wire.pending.take().expect("as above");
                 wire.pending = split(&mut bytes, section_bytes, section_bytes)?;
-                self.state = State::Done;
+                self.state = ReaderState::Done;
                 let has_some = !fields.is_empty();
                 return Poll::Ready(Ok(has_some.then(|| FieldBlock::new(bytes, fields))));
             }
@@ -270,7 +272,7 @@ mod tests {
             let mut pending = Buffer::take(&lease, bytes.len()).expect("room");
             pending.put(bytes).expect("room");
             wire.pending = Some(pending);
-            let mut reader = Reader::new(length, u64::MAX);
+            let mut reader = ContentReader::new(length, u64::MAX);
             let mut cx = Context::from_waker(Waker::noop());
             let part = reader.poll_part(&mut cx, &mut wire, &lease);
             assert!(

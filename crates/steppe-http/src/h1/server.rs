@@ -9,10 +9,10 @@ use steppe_mem::Lease;
 use steppe_net::{Deadline, DrainGrace, clock};
 
 use super::Http1;
-use super::encode::{self, Persistence};
+use super::encode::{self, Persistence, ResponsePlan};
 use super::framing::{self, BodyLength};
 use super::parse::RequestLine;
-use super::reader::{ReadError, Reader};
+use super::reader::{ContentReader, ReadError};
 use super::wire::Wire;
 use super::writer::Writer;
 use crate::codec::DownstreamCodec;
@@ -40,17 +40,17 @@ pub(super) struct ServerConnection {
 #[derive(Debug)]
 pub(super) struct ServerSide {
     pub(super) wire: Wire,
-    reader: Reader,
+    reader: ContentReader,
     writer: Writer,
     pub(super) settings: Rc<ListenerSettings>,
     /// The lease that the exchange's content is charged to.
     lease: Lease,
-    request: RequestState,
+    request: RequestProperties,
 }
 
 /// The properties of a request that its response depends on.
 #[derive(Debug, Clone, Copy)]
-struct RequestState {
+struct RequestProperties {
     version: Version,
     is_head: bool,
     is_connect: bool,
@@ -122,11 +122,11 @@ impl ServerConnection {
         let settings = client.settings();
         let side = ServerSide {
             wire: Wire::new(transport, pending, traffic),
-            reader: Reader::new(BodyLength::Empty, 0),
+            reader: ContentReader::new(BodyLength::Empty, 0),
             writer: Writer::default(),
             lease: settings.lease.clone(),
             settings,
-            request: RequestState {
+            request: RequestProperties {
                 version: Version::Http11,
                 is_head: false,
                 is_connect: false,
@@ -213,7 +213,7 @@ impl ServerSide {
 
     /// A request has begun. Until its version is known, a refusal goes out as HTTP/1.1 has it.
     pub(super) fn begin_request(&mut self, now: Instant) {
-        self.request = RequestState {
+        self.request = RequestProperties {
             version: Version::Http11,
             is_head: false,
             is_connect: false,
@@ -284,7 +284,7 @@ impl ServerSide {
 
     fn begin_content(&mut self, length: BodyLength) -> Result<(), GatewayError> {
         let allowed = self.settings.limits.body_bytes;
-        self.reader = Reader::new(length, allowed);
+        self.reader = ContentReader::new(length, allowed);
         match length {
             BodyLength::Known(length) if length > allowed => Err(too_large()),
             _ => Ok(()),
@@ -385,9 +385,12 @@ impl Downstream for ServerSide {
     fn put_interim(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         // RFC 9110 §15.2: a client of HTTP/1.0 is sent none.
         if self.request.version == Version::Http11 {
-            let persistence = Persistence::Default;
-            let length = (BodyLength::Empty, Announced::Content);
-            let out = encode::response(&head, length, persistence, &self.lease)?;
+            let plan = ResponsePlan {
+                length: BodyLength::Empty,
+                announced: Announced::Content,
+                persistence: Persistence::Default,
+            };
+            let out = encode::response(&head, plan, &self.lease)?;
             self.writer.put_out(out);
         }
         Ok(())
@@ -403,8 +406,12 @@ impl Downstream for ServerSide {
             _ => self.persistence(),
         };
         self.request.keep_alive = persistence != Persistence::Close;
-        let announced = Announced::of(&head, self.request.is_head);
-        let out = encode::response(&head, (length, announced), persistence, &self.lease)?;
+        let plan = ResponsePlan {
+            length,
+            announced: Announced::of(&head, self.request.is_head),
+            persistence,
+        };
+        let out = encode::response(&head, plan, &self.lease)?;
         self.writer.start(out, length);
         Ok(())
     }
@@ -477,7 +484,7 @@ impl Downstream for ServerSide {
 
     fn start_tunnel(&mut self) {
         self.request.keep_alive = false;
-        self.reader = Reader::new(BodyLength::UntilEnd, u64::MAX);
+        self.reader = ContentReader::new(BodyLength::UntilEnd, u64::MAX);
         self.writer.start_tunnel();
     }
 }
