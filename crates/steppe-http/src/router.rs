@@ -25,7 +25,7 @@ use std::cmp::Reverse;
 
 use crate::config::{Filter, Route};
 use hosts::HostTable;
-use predicates::{Predicates, Verdict};
+use predicates::{PredicateMatch, Predicates};
 use trie::PathTrie;
 
 pub use predicates::Unmet;
@@ -103,13 +103,13 @@ impl Router {
     ) -> Result<usize, NoRoute> {
         let mut is_method_refused = false;
         let mut accept = |index: usize| match self.predicates[index].check(request) {
-            Verdict::Holds => true,
-            Verdict::OtherMethod => {
+            PredicateMatch::Holds => true,
+            PredicateMatch::OtherMethod => {
                 is_method_refused = true;
                 note(index, Unmet::Method);
                 false
             }
-            Verdict::Fails(unmet) => {
+            PredicateMatch::Fails(unmet) => {
                 note(index, unmet);
                 false
             }

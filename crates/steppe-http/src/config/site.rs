@@ -37,7 +37,7 @@ pub fn expand(tree: &mut Value, sites: &Taken, files: &Sources<'_>, mistakes: &m
     };
     let at = first.span;
     let listeners = listeners::added(tree, &sites, files, mistakes);
-    let mut names = claims::Names::of(tree);
+    let mut names = claims::TakenNames::of(tree);
     let caches = routes::caches(tree);
     let mut added = Added::default();
     for site in &sites {
@@ -49,10 +49,10 @@ pub fn expand(tree: &mut Value, sites: &Taken, files: &Sources<'_>, mistakes: &m
     let Some(http) = tree.at_or_insert(Entry::new("http", at, Value::table(at, Vec::new()))) else {
         return;
     };
-    push_items(http, ("listener", at), listeners);
-    push_entries(http, ("upstream", at), added.upstreams);
-    push_entries(http, ("filter", at), added.filters);
-    push_items(http, ("route", at), added.routes);
+    push_items(http, "listener", at, listeners);
+    push_entries(http, "upstream", at, added.upstreams);
+    push_entries(http, "filter", at, added.filters);
+    push_items(http, "route", at, added.routes);
 }
 
 fn valid<'a>(sites: &'a Taken, files: &Sources<'_>, mistakes: &mut Mistakes) -> Vec<Site<'a>> {
@@ -72,7 +72,7 @@ fn valid<'a>(sites: &'a Taken, files: &Sources<'_>, mistakes: &mut Mistakes) -> 
 }
 
 /// Where `http` has something else at this name, the reader tells.
-fn push_items(http: &mut Value, (name, at): (&str, Span), items: Vec<Value>) {
+fn push_items(http: &mut Value, name: &str, at: Span, items: Vec<Value>) {
     if items.is_empty() {
         return;
     }
@@ -82,7 +82,7 @@ fn push_items(http: &mut Value, (name, at): (&str, Span), items: Vec<Value>) {
     }
 }
 
-fn push_entries(http: &mut Value, (name, at): (&str, Span), entries: Vec<Entry>) {
+fn push_entries(http: &mut Value, name: &str, at: Span, entries: Vec<Entry>) {
     if entries.is_empty() {
         return;
     }

@@ -23,7 +23,7 @@ pub(super) struct Predicates {
 
 /// The result of checking a request against a route's predicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PredicateMatch {
     /// Every predicate holds.
     Holds,
     /// All but the method hold.
@@ -77,24 +77,25 @@ impl Predicates {
         }
     }
 
-    pub(super) fn check(&self, request: &RouteQuery<'_>) -> Verdict {
+    pub(super) fn check(&self, request: &RouteQuery<'_>) -> PredicateMatch {
         if !self.is_for(request) {
-            return Verdict::Fails(Unmet::Listener);
+            return PredicateMatch::Fails(Unmet::Listener);
         }
         if let Some(method) = request.preflight.filter(|_| self.answers_preflight) {
             let is_named = |known: &String| known.as_bytes() == method;
             return match self.methods.is_empty() || self.methods.iter().any(is_named) {
-                true => Verdict::Holds,
-                false => Verdict::Fails(Unmet::Method),
+                true => PredicateMatch::Holds,
+                false => PredicateMatch::Fails(Unmet::Method),
             };
         }
-        let lacks_field = |header| !has_field(request, header);
+        let lacks_field = |(name, value): &(String, String)| !has_field(request, name, value);
         if let Some(at) = self.headers.iter().position(lacks_field) {
-            return Verdict::Fails(Unmet::Header(at));
+            return PredicateMatch::Fails(Unmet::Header(at));
         }
-        let lacks_parameter = |wanted| !has_parameter(request.query, wanted);
+        let lacks_parameter =
+            |(name, value): &(String, String)| !has_parameter(request.query, name, value);
         if let Some(at) = self.query.iter().position(lacks_parameter) {
-            return Verdict::Fails(Unmet::Query(at));
+            return PredicateMatch::Fails(Unmet::Query(at));
         }
         let has_cert = || {
             let wanted = self.client_cert.as_ref();
@@ -105,15 +106,15 @@ impl Predicates {
             })
         };
         if !has_cert() {
-            return Verdict::Fails(Unmet::ClientCert);
+            return PredicateMatch::Fails(Unmet::ClientCert);
         }
         let is_named = |method: &String| method.as_bytes() == request.method;
         // A tunnel is for routes that name it.
         let is_any = self.methods.is_empty() && request.method != b"CONNECT";
         if is_any || self.methods.iter().any(is_named) {
-            Verdict::Holds
+            PredicateMatch::Holds
         } else {
-            Verdict::OtherMethod
+            PredicateMatch::OtherMethod
         }
     }
 }
@@ -135,7 +136,7 @@ fn is_cert(cert: &Summary, wanted: &ClientCertMatch) -> bool {
 /// True if the field has just that value: all lines of that name, joined by `, ` (RFC 9110 §5.3), white space
 /// around each aside. A server that reads one of several lines, or a list, is asked for nothing else than the
 /// route was.
-fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool {
+fn has_field(request: &RouteQuery<'_>, name: &str, value: &str) -> bool {
     // The part of the value that the lines before have left; `None`: they differ.
     let (mut left, mut is_first) = (None, true);
     request.fields.each_value(name, &mut |line| {
@@ -154,7 +155,7 @@ fn has_field(request: &RouteQuery<'_>, (name, value): &(String, String)) -> bool
 ///
 /// Percent-encoded bytes are decoded. `+` is a plus sign: that it encodes a space is a rule of HTML
 /// forms, not of URIs. A parameter with an invalid escape matches nothing.
-fn has_parameter(query: Option<&[u8]>, (name, value): &(String, String)) -> bool {
+fn has_parameter(query: Option<&[u8]>, name: &str, value: &str) -> bool {
     let Some(query) = query else { return false };
     let parameters = query.split(|&byte| byte == b'&').map(|parameter| {
         let name_end = memchr::memchr(b'=', parameter).unwrap_or(parameter.len());

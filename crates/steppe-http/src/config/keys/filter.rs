@@ -1,6 +1,6 @@
 //! Filters of each kind: the one list of kinds, and what those of a route say together.
 //!
-//! Invariant: a kind is named in [`FILTER`] alone; everything else matches `Kind`, without a default arm.
+//! Invariant: a kind is named in [`FILTER`] alone; everything else matches `FilterVariant`, without a default arm.
 
 use std::collections::HashMap;
 
@@ -22,31 +22,39 @@ pub static FILTER: Tagged = Tagged {
     tag: "kind",
     tag_doc: "Kind of the filter.",
     variants: &[
-        Variant::new("transform", &transform::TABLE, &Kind::Transform),
-        Variant::new("cors", &cors::TABLE, &Kind::Cors),
-        Variant::new("ip", &ip::TABLE, &Kind::Ip),
-        Variant::new("redirect", &redirect::TABLE, &Kind::Redirect),
-        Variant::new("request-id", &request_id::TABLE, &Kind::RequestId),
+        Variant::new("transform", &transform::TABLE, &FilterVariant::Transform),
+        Variant::new("cors", &cors::TABLE, &FilterVariant::Cors),
+        Variant::new("ip", &ip::TABLE, &FilterVariant::Ip),
+        Variant::new("redirect", &redirect::TABLE, &FilterVariant::Redirect),
+        Variant::new("request-id", &request_id::TABLE, &FilterVariant::RequestId),
         Variant::new(
             "security-headers",
             &security_headers::TABLE,
-            &Kind::SecurityHeaders,
+            &FilterVariant::SecurityHeaders,
         ),
-        Variant::new("jwt", &jwt::TABLE, &Kind::Jwt),
-        Variant::new("api-keys", &api_keys::TABLE, &Kind::ApiKeys),
-        Variant::new("basic-auth", &basic_auth::TABLE, &Kind::BasicAuth),
-        Variant::new("forward-auth", &forward_auth::TABLE, &Kind::ForwardAuth),
-        Variant::new("rate-limit", &rate_limit::TABLE, &Kind::RateLimit),
-        Variant::new("authorize", &authorize::TABLE, &Kind::Authorize),
-        Variant::new("cache", &cache::TABLE, &Kind::Cache),
-        Variant::new("compress", &compress::TABLE, &Kind::Compress),
-        Variant::new("error-pages", &error_pages::TABLE, &Kind::ErrorPages),
+        Variant::new("jwt", &jwt::TABLE, &FilterVariant::Jwt),
+        Variant::new("api-keys", &api_keys::TABLE, &FilterVariant::ApiKeys),
+        Variant::new("basic-auth", &basic_auth::TABLE, &FilterVariant::BasicAuth),
+        Variant::new(
+            "forward-auth",
+            &forward_auth::TABLE,
+            &FilterVariant::ForwardAuth,
+        ),
+        Variant::new("rate-limit", &rate_limit::TABLE, &FilterVariant::RateLimit),
+        Variant::new("authorize", &authorize::TABLE, &FilterVariant::Authorize),
+        Variant::new("cache", &cache::TABLE, &FilterVariant::Cache),
+        Variant::new("compress", &compress::TABLE, &FilterVariant::Compress),
+        Variant::new(
+            "error-pages",
+            &error_pages::TABLE,
+            &FilterVariant::ErrorPages,
+        ),
     ],
 };
 
 /// Kinds of filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FilterVariant {
     ApiKeys,
     Authorize,
     BasicAuth,
@@ -71,21 +79,25 @@ pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<
     let (kind, fields) = entry.value.variant()?;
     let name = entry.name.clone();
     let kind = match kind {
-        Kind::ApiKeys => FilterKind::ApiKeys(api_keys::build(fields)?),
-        Kind::Authorize => FilterKind::Authorize(fields.get(&authorize::RULES)?),
-        Kind::BasicAuth => FilterKind::BasicAuth(basic_auth::build(fields)?),
-        Kind::Cache => FilterKind::Cache(cache::build(fields)?),
-        Kind::Compress => FilterKind::Compress(compress::build(fields)?),
-        Kind::Cors => FilterKind::Cors(cors::build(fields)?),
-        Kind::ErrorPages => FilterKind::ErrorPages(error_pages::build(fields)?),
-        Kind::ForwardAuth => FilterKind::ForwardAuth(forward_auth::build(fields, upstream)?),
-        Kind::Ip => FilterKind::Ip(ip::build(fields)?),
-        Kind::Jwt => FilterKind::Jwt(jwt::build(fields)?),
-        Kind::RateLimit => FilterKind::RateLimit(rate_limit::build(&name, fields)?),
-        Kind::Redirect => FilterKind::Redirect(redirect::build(fields)?),
-        Kind::RequestId => FilterKind::RequestId(request_id::build(fields)?),
-        Kind::SecurityHeaders => FilterKind::SecurityHeaders(security_headers::build(fields)?),
-        Kind::Transform => FilterKind::Transform(transform::build(fields)?),
+        FilterVariant::ApiKeys => FilterKind::ApiKeys(api_keys::build(fields)?),
+        FilterVariant::Authorize => FilterKind::Authorize(fields.get(&authorize::RULES)?),
+        FilterVariant::BasicAuth => FilterKind::BasicAuth(basic_auth::build(fields)?),
+        FilterVariant::Cache => FilterKind::Cache(cache::build(fields)?),
+        FilterVariant::Compress => FilterKind::Compress(compress::build(fields)?),
+        FilterVariant::Cors => FilterKind::Cors(cors::build(fields)?),
+        FilterVariant::ErrorPages => FilterKind::ErrorPages(error_pages::build(fields)?),
+        FilterVariant::ForwardAuth => {
+            FilterKind::ForwardAuth(forward_auth::build(fields, upstream)?)
+        }
+        FilterVariant::Ip => FilterKind::Ip(ip::build(fields)?),
+        FilterVariant::Jwt => FilterKind::Jwt(jwt::build(fields)?),
+        FilterVariant::RateLimit => FilterKind::RateLimit(rate_limit::build(&name, fields)?),
+        FilterVariant::Redirect => FilterKind::Redirect(redirect::build(fields)?),
+        FilterVariant::RequestId => FilterKind::RequestId(request_id::build(fields)?),
+        FilterVariant::SecurityHeaders => {
+            FilterKind::SecurityHeaders(security_headers::build(fields)?)
+        }
+        FilterVariant::Transform => FilterKind::Transform(transform::build(fields)?),
     };
     Some(Filter { name, kind })
 }
@@ -94,19 +106,19 @@ pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<
 pub fn check(filters: &[Named], mistakes: &mut Mistakes) {
     for (kind, fields) in filters.iter().filter_map(|entry| entry.value.variant()) {
         match kind {
-            Kind::ApiKeys => api_keys::check(fields, mistakes),
-            Kind::BasicAuth => basic_auth::check(fields, mistakes),
-            Kind::Cache => cache::check(fields, mistakes),
-            Kind::Compress => compress::check(fields, mistakes),
-            Kind::Cors => cors::check(fields, mistakes),
-            Kind::ErrorPages => error_pages::check(fields, mistakes),
-            Kind::ForwardAuth => forward_auth::check(fields, mistakes),
-            Kind::Jwt => jwt::check(fields, mistakes),
-            Kind::RateLimit => rate_limit::check(fields, mistakes),
-            Kind::Redirect => redirect::check(fields, mistakes),
-            Kind::RequestId => request_id::check(fields, mistakes),
-            Kind::Transform => transform::check(fields, mistakes),
-            Kind::Authorize | Kind::Ip | Kind::SecurityHeaders => {}
+            FilterVariant::ApiKeys => api_keys::check(fields, mistakes),
+            FilterVariant::BasicAuth => basic_auth::check(fields, mistakes),
+            FilterVariant::Cache => cache::check(fields, mistakes),
+            FilterVariant::Compress => compress::check(fields, mistakes),
+            FilterVariant::Cors => cors::check(fields, mistakes),
+            FilterVariant::ErrorPages => error_pages::check(fields, mistakes),
+            FilterVariant::ForwardAuth => forward_auth::check(fields, mistakes),
+            FilterVariant::Jwt => jwt::check(fields, mistakes),
+            FilterVariant::RateLimit => rate_limit::check(fields, mistakes),
+            FilterVariant::Redirect => redirect::check(fields, mistakes),
+            FilterVariant::RequestId => request_id::check(fields, mistakes),
+            FilterVariant::Transform => transform::check(fields, mistakes),
+            FilterVariant::Authorize | FilterVariant::Ip | FilterVariant::SecurityHeaders => {}
         }
     }
 }
@@ -114,8 +126,8 @@ pub fn check(filters: &[Named], mistakes: &mut Mistakes) {
 /// The upstream that a filter asks.
 #[must_use]
 pub fn asked(filter: &Named) -> Option<&Node> {
-    let (kind, fields) = filter.value.variant::<Kind>()?;
-    let asks = kind == Kind::ForwardAuth;
+    let (kind, fields) = filter.value.variant::<FilterVariant>()?;
+    let asks = kind == FilterVariant::ForwardAuth;
     asks.then(|| fields.value(&forward_auth::UPSTREAM.spec))?
 }
 
@@ -136,40 +148,40 @@ pub fn check_order(filters: &HashMap<&str, &Node>, route: &[Node], mistakes: &mu
         let at = node.span;
         let (mut refuses, mut reads_token, mut reads_key) = (false, false, false);
         match kind {
-            Kind::Cache => cached = Some(at),
-            Kind::Jwt => {
+            FilterVariant::Cache => cached = Some(at),
+            FilterVariant::Jwt => {
                 verified = Some(at);
                 asks = asks.or(verified);
                 refuses = true;
             }
-            Kind::ApiKeys => {
+            FilterVariant::ApiKeys => {
                 has_key = true;
                 asks = asks.or(Some(at));
                 refuses = true;
             }
-            Kind::BasicAuth | Kind::ForwardAuth => {
+            FilterVariant::BasicAuth | FilterVariant::ForwardAuth => {
                 asks = asks.or(Some(at));
                 refuses = true;
             }
-            Kind::Authorize => {
+            FilterVariant::Authorize => {
                 reads_token = authorize::reads_token(fields);
                 reads_key = authorize::reads_api_key(fields);
                 refuses = true;
             }
-            Kind::Ip => refuses = true,
-            Kind::RateLimit => {
+            FilterVariant::Ip => refuses = true,
+            FilterVariant::RateLimit => {
                 reads_token = rate_limit::reads_token(fields);
                 reads_key = rate_limit::reads_api_key(fields);
             }
-            Kind::Cors => asks
+            FilterVariant::Cors => asks
                 .into_iter()
                 .for_each(|asks| mistakes.push(cors_behind(at, asks))),
-            Kind::Compress
-            | Kind::ErrorPages
-            | Kind::Redirect
-            | Kind::RequestId
-            | Kind::SecurityHeaders
-            | Kind::Transform => {}
+            FilterVariant::Compress
+            | FilterVariant::ErrorPages
+            | FilterVariant::Redirect
+            | FilterVariant::RequestId
+            | FilterVariant::SecurityHeaders
+            | FilterVariant::Transform => {}
         }
         if let (true, Some(cached), Typed::Variant { name, .. }) = (refuses, cached, &filter.typed)
         {

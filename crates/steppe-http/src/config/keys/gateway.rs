@@ -68,7 +68,7 @@ pub static ROUTE: PlaceKey = place(
 #[must_use]
 pub fn build(http: &Fields, guest: GuestName) -> Option<Gateway> {
     let (upstreams, filters) = (http.entries(&UPSTREAM), http.entries(&FILTER));
-    let mut names = route::Names {
+    let mut names = route::RouteNames {
         upstreams: numbers(upstreams),
         filters: numbers(filters),
     };

@@ -21,7 +21,7 @@ use steppe_mem::limits::BUDGET_BYTES_MAX;
 use steppe_net::ListenAddress;
 use steppe_net::config::forms::LISTEN;
 
-use unreachable::{Predicates, Shape};
+use unreachable::{RouteConditions, SegmentShape};
 
 use super::forms::{self, FIELD_NAME, FIELD_VALUE};
 use super::redirect;
@@ -188,7 +188,7 @@ static TOTAL: OptionalKey<Duration> = key(
 
 /// Upstreams and filters that routes name, by their numbers.
 #[derive(Debug)]
-pub struct Names<'a> {
+pub struct RouteNames<'a> {
     /// Numbers of upstreams.
     pub upstreams: HashMap<&'a str, usize>,
     /// Numbers of filters.
@@ -197,7 +197,7 @@ pub struct Names<'a> {
 
 /// The route that a table describes; `None`: a value of it is invalid, and its mistake was reported.
 #[must_use]
-pub fn build(route: &Fields, names: &Names<'_>) -> Option<Route> {
+pub fn build(route: &Fields, names: &RouteNames<'_>) -> Option<Route> {
     let target = match (route.get(&FILES)?, route.get(&REDIRECT)?) {
         (Some(files), _) => Target::Files(files),
         (None, Some(redirect)) => Target::Redirect(redirect),
@@ -248,13 +248,13 @@ pub fn check(routes: &[&Fields], mistakes: &mut Mistakes) {
     );
 }
 
-fn predicates(route: &Fields) -> Option<(Span, Vec<HostPattern>, Predicates)> {
+fn predicates(route: &Fields) -> Option<(Span, Vec<HostPattern>, RouteConditions)> {
     let name = route.value(&NAME.spec);
     let at = name.map_or(route.span, |node| node.span);
     let hosts = route.get(&HOST)?.unwrap_or_default();
-    let mut predicates = Predicates {
+    let mut predicates = RouteConditions {
         listeners: route.get(&LISTENER)?.unwrap_or_default(),
-        path: Shape::of_path(&route.get(&PATH)?),
+        path: SegmentShape::of_path(&route.get(&PATH)?),
         methods: route.get(&METHODS)?.unwrap_or_default(),
         headers: route.get(&HEADERS)?,
         query: route.get(&QUERY)?,

@@ -364,7 +364,7 @@ fn path(edit: &Fields, mistakes: &mut Mistakes) {
     let (Some(pattern), Some((to, at))) = (pattern, edit.located(&PATH_TO)) else {
         return;
     };
-    unknown_groups(&pattern, (&to, at), mistakes);
+    unknown_groups(&pattern, &to, at, mistakes);
     // RFC 3986 §3.3; `$`, `{` and `}` name groups.
     let is_of_path =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/{}".contains(&byte);
@@ -379,12 +379,12 @@ fn rewrites(edits: &Fields, mistakes: &mut Mistakes) {
     for rewrite in edits.items(&REWRITE).iter().filter_map(Node::fields) {
         let pattern = rewrite.get(&FIELD_PATTERN);
         if let (Some(pattern), Some((to, at))) = (pattern, rewrite.located(&FIELD_TO)) {
-            unknown_groups(&pattern, (&to, at), mistakes);
+            unknown_groups(&pattern, &to, at, mistakes);
         }
     }
 }
 
-fn unknown_groups(pattern: &Regex, (to, at): (&str, Span), mistakes: &mut Mistakes) {
+fn unknown_groups(pattern: &Regex, to: &str, at: Span, mistakes: &mut Mistakes) {
     for name in groups(to) {
         let is_number = name
             .parse()

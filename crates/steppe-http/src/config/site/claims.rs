@@ -54,9 +54,9 @@ fn hosts(sites: &[Site<'_>], mistakes: &mut Mistakes) -> Vec<bool> {
 }
 
 /// Names of upstreams, filters and routes, and where each was given.
-pub(super) struct Names(HashMap<(&'static str, String), Span>);
+pub(super) struct TakenNames(HashMap<(&'static str, String), Span>);
 
-impl Names {
+impl TakenNames {
     /// Collects the names in a file.
     pub(super) fn of(tree: &Value) -> Self {
         let http = tree.entry("http").map(|http| &http.value);

@@ -21,7 +21,7 @@ pub(super) fn added(
     mistakes: &mut Mistakes,
 ) -> Vec<Value> {
     let written = written(tree, files);
-    let mut shared = Shared::default();
+    let mut shared = SiteListeners::default();
     for site in sites {
         let served = site.served_on.iter().map(|address| (address, site.https));
         let redirected = site.redirected_on.iter().map(|address| (address, None));
@@ -38,7 +38,11 @@ pub(super) fn added(
             }
         }
     }
-    shared.listeners.into_iter().map(Listener::value).collect()
+    shared
+        .listeners
+        .into_iter()
+        .map(SiteListener::value)
+        .collect()
 }
 
 /// Listeners of the file by their addresses.
@@ -128,13 +132,13 @@ type Pair = [Option<PathBuf>; 2];
 
 /// Listeners that sites share.
 #[derive(Default)]
-struct Shared<'a> {
+struct SiteListeners<'a> {
     numbers: HashMap<ListenAddress, usize>,
-    listeners: Vec<Listener<'a>>,
+    listeners: Vec<SiteListener<'a>>,
 }
 
 /// A listener of sites.
-struct Listener<'a> {
+struct SiteListener<'a> {
     /// The header of the site that needs it first.
     span: Span,
     address: &'a Address,
@@ -142,14 +146,14 @@ struct Listener<'a> {
     pairs: HashSet<Pair>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SiteListeners<'a> {
     fn add(&mut self, use_: &Use<'a>, mistakes: &mut Mistakes) {
         let address = use_.address;
         let number = *self
             .numbers
             .entry(address.address.clone())
             .or_insert_with(|| {
-                self.listeners.push(Listener {
+                self.listeners.push(SiteListener {
                     span: use_.site.span,
                     address,
                     certificates: use_.https.into_iter().collect(),
@@ -185,7 +189,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Listener<'_> {
+impl SiteListener<'_> {
     fn value(self) -> Value {
         let at = self.span;
         let mut entries = vec![Entry::new("listen", at, self.address.written.clone())];

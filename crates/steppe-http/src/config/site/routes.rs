@@ -66,22 +66,24 @@ impl Added {
             let is_cache = |name: &Value| name.as_text().is_some_and(|name| caches.contains(name));
             // A cache would answer without asking who is there.
             let at = filters.iter().position(is_cache).unwrap_or(filters.len());
-            let name = self.add_filter(site, Filter::of(&AUTH.spec, "basic-auth", settings));
+            let name = self.add_filter(site, SiteFilter::of(&AUTH.spec, "basic-auth", settings));
             filters.insert(at, name);
         }
         if is_cached(site.fields) {
             let settings = cache_settings(site);
-            filters.push(self.add_filter(site, Filter::of(&CACHE.spec, "cache", settings)));
+            filters.push(self.add_filter(site, SiteFilter::of(&CACHE.spec, "cache", settings)));
         }
         if site.fields.get(&COMPRESS) == Some(true) {
-            filters.push(self.add_filter(site, Filter::of(&COMPRESS.spec, "compress", Vec::new())));
+            filters.push(
+                self.add_filter(site, SiteFilter::of(&COMPRESS.spec, "compress", Vec::new())),
+            );
         }
         filters
     }
 
     /// Adds the filter that a key stands for; its name, at the place of the key's value.
-    fn add_filter(&mut self, site: &Site<'_>, filter: Filter) -> Value {
-        let Filter {
+    fn add_filter(&mut self, site: &Site<'_>, filter: SiteFilter) -> Value {
+        let SiteFilter {
             key,
             kind,
             settings,
@@ -123,8 +125,8 @@ impl Added {
     }
 
     /// Adds a route that redirects.
-    fn redirect(&mut self, site: &Site<'_>, redirect: Redirect<'_>) {
-        let Redirect {
+    fn redirect(&mut self, site: &Site<'_>, redirect: SiteRedirect<'_>) {
+        let SiteRedirect {
             what: (what, number),
             hosts,
             addresses,
@@ -161,7 +163,7 @@ impl Added {
                 let port = port_text(scheme, addresses.first().and_then(|first| first.port()));
                 self.redirect(
                     site,
-                    Redirect {
+                    SiteRedirect {
                         what: ("www", number),
                         hosts: text("host", *span, other),
                         addresses: &addresses,
@@ -187,7 +189,7 @@ impl Added {
             .filter(|host| host.other.is_some())
             .collect();
         if named.is_empty() {
-            let redirect = Redirect {
+            let redirect = SiteRedirect {
                 what: ("http", 0),
                 hosts: hosts_of(site),
                 addresses: &addresses,
@@ -203,7 +205,7 @@ impl Added {
             } = host;
             let both = [Some(served), other.as_ref()].into_iter().flatten();
             let both = both.map(|name| Value::text(*span, name)).collect();
-            let redirect = Redirect {
+            let redirect = SiteRedirect {
                 what: ("http", number),
                 hosts: Entry::new("host", *span, Value::list(*span, both)),
                 addresses: &addresses,
@@ -215,13 +217,13 @@ impl Added {
 }
 
 /// A filter that a key of a site stands for.
-struct Filter {
+struct SiteFilter {
     key: &'static Spec,
     kind: &'static str,
     settings: Vec<Entry>,
 }
 
-impl Filter {
+impl SiteFilter {
     fn of(key: &'static Spec, kind: &'static str, settings: Vec<Entry>) -> Self {
         Self {
             key,
@@ -232,7 +234,7 @@ impl Filter {
 }
 
 /// A route that redirects.
-struct Redirect<'a> {
+struct SiteRedirect<'a> {
     /// The end of its name, and the number of those before it with the same end.
     what: (&'static str, usize),
     hosts: Entry,

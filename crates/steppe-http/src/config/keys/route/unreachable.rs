@@ -11,9 +11,9 @@ use crate::path::{PathPattern, PatternSegment};
 
 /// Conditions under which a request takes a route, in a form that can be compared.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct Predicates {
+pub(super) struct RouteConditions {
     pub(super) listeners: Vec<ListenAddress>,
-    pub(super) path: Vec<Shape>,
+    pub(super) path: Vec<SegmentShape>,
     pub(super) methods: Vec<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) query: Vec<(String, String)>,
@@ -22,7 +22,7 @@ pub(super) struct Predicates {
 
 /// A segment of a path without the name of its capture.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) enum Shape {
+pub(super) enum SegmentShape {
     Literal(Vec<u8>),
     Capture,
     Rest,
@@ -31,10 +31,10 @@ pub(super) enum Shape {
 /// A route whose predicates an earlier one has too is never taken: at equal specificity, the first
 /// in the file is.
 pub(super) fn check(
-    routes: impl Iterator<Item = (Span, Vec<HostPattern>, Predicates)>,
+    routes: impl Iterator<Item = (Span, Vec<HostPattern>, RouteConditions)>,
     mistakes: &mut Mistakes,
 ) {
-    let mut seen: HashMap<Predicates, Group> = HashMap::new();
+    let mut seen: HashMap<RouteConditions, Group> = HashMap::new();
     for (at, hosts, predicates) in routes {
         let earlier = seen.entry(predicates).or_default();
         match earlier.covering(&hosts) {
@@ -102,7 +102,7 @@ fn host_key(host: &HostPattern) -> (bool, String) {
     }
 }
 
-impl Shape {
+impl SegmentShape {
     pub(super) fn of_path(path: &PathPattern) -> Vec<Self> {
         let segments = path.segments().iter();
         let shapes = segments.map(|segment| match segment {
