@@ -18,15 +18,15 @@ use tokio::task::JoinSet;
 pub struct Certificates {
     listeners: RwLock<Vec<Arc<ListenerTls>>>,
     others: RwLock<Vec<Arc<ListenerTls>>>,
-    sources: RwLock<Vec<Source>>,
+    sources: RwLock<Vec<ListenerSource>>,
 }
 
 /// Listeners of another service, as they are now.
-struct Source(Box<dyn Fn() -> Vec<Arc<ListenerTls>> + Send + Sync>);
+struct ListenerSource(Box<dyn Fn() -> Vec<Arc<ListenerTls>> + Send + Sync>);
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ListenerSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
+        f.write_str("ListenerSource")
     }
 }
 
@@ -85,7 +85,7 @@ impl Certificates {
     ) {
         let sources = self.sources.write();
         let mut sources = sources.unwrap_or_else(PoisonError::into_inner);
-        sources.push(Source(Box::new(listeners)));
+        sources.push(ListenerSource(Box::new(listeners)));
     }
 
     /// A collector of their metrics, for registration.
@@ -115,7 +115,9 @@ impl Certificates {
         let others = others.unwrap_or_else(PoisonError::into_inner);
         let sources = self.sources.read();
         let sources = sources.unwrap_or_else(PoisonError::into_inner);
-        let of_sources = sources.iter().flat_map(|Source(listeners)| listeners());
+        let of_sources = sources
+            .iter()
+            .flat_map(|ListenerSource(listeners)| listeners());
         let known = self.listeners().into_iter();
         known
             .chain(of_sources)

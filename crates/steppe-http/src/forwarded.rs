@@ -94,7 +94,7 @@ impl Peer {
 ///
 /// Of an untrusted peer they are not looked at.
 #[derive(Debug, Clone)]
-pub struct Incoming<I> {
+pub struct ForwardedLines<I> {
     /// Values of `Forwarded`.
     pub forwarded: I,
     /// Values of `X-Forwarded-For`.
@@ -107,7 +107,7 @@ pub struct Incoming<I> {
 
 /// The authority and scheme by which the request was received.
 #[derive(Debug, Clone, Copy)]
-pub struct Received<'a> {
+pub struct ReceivedAuthority<'a> {
     /// The authority that [`Authority`] has parsed, with its port; empty when the request has none.
     pub host: &'a [u8],
     /// `http` or `https`.
@@ -118,16 +118,16 @@ pub struct Received<'a> {
 #[derive(Debug, Clone)]
 pub struct Forwarding<'a, I> {
     peer: &'a Peer,
-    received: Received<'a>,
-    incoming: Incoming<I>,
+    received: ReceivedAuthority<'a>,
+    incoming: ForwardedLines<I>,
     client: IpAddr,
-    forwarded: Origin,
-    x_forwarded_for: Origin,
+    forwarded: ValuePrefix,
+    x_forwarded_for: ValuePrefix,
 }
 
 /// The elements before the gateway's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum ValuePrefix {
     /// The values of the peer's field.
     Extended,
     /// The client alone, unless it is the peer.
@@ -142,13 +142,13 @@ where
     pub fn new(
         peer: &'a Peer,
         trusted_proxies: &[IpNet],
-        received: Received<'a>,
-        incoming: Incoming<I>,
+        received: ReceivedAuthority<'a>,
+        incoming: ForwardedLines<I>,
     ) -> Self {
         let (client, forwarded, x_forwarded_for) = if peer.is_trusted {
             believe(peer, trusted_proxies, &incoming)
         } else {
-            (peer.address, Origin::Made, Origin::Made)
+            (peer.address, ValuePrefix::Made, ValuePrefix::Made)
         };
         Self {
             peer,
@@ -167,7 +167,7 @@ where
 
     /// Writes the value of `Forwarded`.
     pub fn write_forwarded(&self, sink: &mut impl Put) {
-        if self.forwarded == Origin::Extended {
+        if self.forwarded == ValuePrefix::Extended {
             put_lines(self.incoming.forwarded.clone(), sink);
             sink.put(b", ");
         } else if self.client != self.peer.address {
@@ -185,7 +185,7 @@ where
 
     /// Writes the value of `X-Forwarded-For`.
     pub fn write_x_forwarded_for(&self, sink: &mut impl Put) {
-        if self.x_forwarded_for == Origin::Extended {
+        if self.x_forwarded_for == ValuePrefix::Extended {
             put_lines(self.incoming.x_forwarded_for.clone(), sink);
             sink.put(b", ");
         } else if self.client != self.peer.address {
@@ -223,8 +223,8 @@ where
 fn believe<'a, I>(
     peer: &Peer,
     trusted_proxies: &[IpNet],
-    incoming: &Incoming<I>,
-) -> (IpAddr, Origin, Origin)
+    incoming: &ForwardedLines<I>,
+) -> (IpAddr, ValuePrefix, ValuePrefix)
 where
     I: DoubleEndedIterator<Item = &'a [u8]> + Clone,
 {
@@ -243,14 +243,14 @@ where
     // A `Forwarded` that tells another story, or that an origin could split elsewhere, is replaced.
     let is_consistent = by_forwarded == Some(client) && has_one_reading(incoming.forwarded.clone());
     let forwarded = if is_consistent {
-        Origin::Extended
+        ValuePrefix::Extended
     } else {
-        Origin::Made
+        ValuePrefix::Made
     };
     let x_forwarded_for = if by_x_forwarded_for.is_some() {
-        Origin::Extended
+        ValuePrefix::Extended
     } else {
-        Origin::Made
+        ValuePrefix::Made
     };
     (client, forwarded, x_forwarded_for)
 }

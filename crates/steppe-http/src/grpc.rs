@@ -18,7 +18,7 @@ pub use code::Code;
 pub(crate) use media_type::MEDIA_TYPE;
 
 use media_type::rest_of;
-use web::Coding;
+use web::MessageCoding;
 
 /// The time that a call may take, counted from its client's request.
 pub(crate) const TIMEOUT: &[u8] = b"grpc-timeout";
@@ -44,9 +44,9 @@ pub(crate) enum Dialect {
     /// gRPC-Web.
     Web {
         /// The coding of the request.
-        request: Coding,
+        request: MessageCoding,
         /// The coding of the response.
-        response: Coding,
+        response: MessageCoding,
     },
 }
 
@@ -60,7 +60,10 @@ impl Dialect {
         let Self::Web { request, .. } = Self::of_media_type(media_type)? else {
             return Some(Self::Grpc);
         };
-        let accepted = head.fields.values_named(b"accept").find_map(Coding::of);
+        let accepted = head
+            .fields
+            .values_named(b"accept")
+            .find_map(MessageCoding::of);
         let response = accepted.unwrap_or(request);
         Some(Self::Web { request, response })
     }
@@ -70,7 +73,7 @@ impl Dialect {
         if rest_of(value, MEDIA_TYPE).is_some() {
             return Some(Self::Grpc);
         }
-        let coding = Coding::of(value)?;
+        let coding = MessageCoding::of(value)?;
         Some(Self::Web {
             request: coding,
             response: coding,

@@ -1,7 +1,7 @@
 //! Requests that another service of the process answers: the `guest` upstream.
 //!
 //! A guest takes content as it comes and answers in the same way, through the traits of
-//! [`exchange`](crate::exchange) that a server's stream has too; [`Whole`] collects for those that take a
+//! [`exchange`](crate::exchange) that a server's stream has too; [`CollectingGuest`] collects for those that take a
 //! request as a whole.
 //!
 //! Non-goals: what the answer is.
@@ -19,7 +19,7 @@ use crate::error::GatewayError;
 use crate::exchange::Upstream;
 use crate::head::RequestHead;
 
-pub use whole::{Answering, Whole, WholeGuest, WholeRequest};
+pub use whole::{Answering, CollectingGuest, WholeGuest, WholeRequest};
 
 /// A service of the process that answers requests. All workers share it.
 pub trait Guest: fmt::Debug + Send + Sync {

@@ -14,11 +14,11 @@ use crate::filter::{FetchKeys, RemoteKeys};
 /// The sets of the configuration in force.
 pub struct KeySets {
     fetch: Arc<dyn FetchKeys>,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptSets>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptSets {
     sets: Vec<(Arc<RemoteKeys>, AbortHandle)>,
     tasks: JoinSet<()>,
 }
@@ -60,7 +60,7 @@ impl KeySets {
     /// tasks, the control thread's.
     pub(crate) fn replace(&self, wanted: &[Arc<RemoteKeys>]) {
         let mut kept = self.kept();
-        let Kept { sets, tasks } = &mut *kept;
+        let KeptSets { sets, tasks } = &mut *kept;
         sets.retain(|(set, task)| {
             let is_wanted = wanted.iter().any(|wanted| Arc::ptr_eq(wanted, set));
             if !is_wanted {
@@ -79,7 +79,7 @@ impl KeySets {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptSets> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -51,12 +51,12 @@ pub struct HttpService {
     metrics: Arc<HttpMetrics>,
     codecs: DownstreamCodecs,
     changes: Arc<Changes<Gateway>>,
-    in_force: Arc<Mutex<InForce>>,
+    in_force: Arc<Mutex<GatewayInForce>>,
     certificates: Arc<Certificates>,
     key_sets: Arc<KeySets>,
 }
 
-struct InForce {
+struct GatewayInForce {
     gateway: Arc<Gateway>,
     /// Observers of the next snapshot.
     observers: Observers,
@@ -88,7 +88,7 @@ impl HttpService {
                 guests: context.guests,
             },
         );
-        let in_force = InForce {
+        let in_force = GatewayInForce {
             gateway,
             observers: Observers::default(),
             probes: None,
@@ -140,7 +140,7 @@ impl HttpService {
         &self.key_sets
     }
 
-    fn in_force(&self) -> MutexGuard<'_, InForce> {
+    fn in_force(&self) -> MutexGuard<'_, GatewayInForce> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,7 +228,7 @@ impl<C: AsRef<config::Gateway>> Service<C> for HttpService {
 }
 
 /// Encodes what filters count that decide with other nodes.
-pub struct LimitsCollector(Arc<Mutex<InForce>>);
+pub struct LimitsCollector(Arc<Mutex<GatewayInForce>>);
 
 const DECISIONS: Family = Family::new(
     "steppe_http_rate_limit_decisions",

@@ -16,7 +16,7 @@ use steppe_dns::{DnsContext, DnsService};
 use steppe_http::cache::Caches;
 use steppe_http::certificates::Certificates;
 use steppe_http::config::{ListenerRoutes, UpstreamKind};
-use steppe_http::guest::{Guests, Whole};
+use steppe_http::guest::{CollectingGuest, Guests};
 use steppe_http::upstream::Upstreams;
 use steppe_http::{HttpContext, HttpService};
 use steppe_mem::Budget;
@@ -96,7 +96,10 @@ impl Services {
         let dns = dns.context("no random numbers from the system")?;
         let plane = PlaneService::new(&PlaneContext { budget, workers });
         let guests = Guests::default()
-            .with(doh::FORWARDER, Arc::new(Whole::new(Doh(dns.clone()))))
+            .with(
+                doh::FORWARDER,
+                Arc::new(CollectingGuest::new(Doh(dns.clone()))),
+            )
             .with(PLANE, Arc::new(PlaneUpstream::new(plane.clone())));
         let http = HttpService::new(HttpContext {
             budget,

@@ -11,7 +11,7 @@ use super::client::ClientContext;
 use super::snapshot::Snapshot;
 use crate::encoder::Encoder;
 use crate::field::{FieldBlock, FieldId};
-use crate::forwarded::{Forwarding, Incoming, Peer, Received};
+use crate::forwarded::{ForwardedLines, Forwarding, Peer, ReceivedAuthority};
 use crate::head::RequestHead;
 
 const FORWARDING_LINES: usize = 4;
@@ -102,13 +102,13 @@ impl<'a> Forwarded<'a> {
         'a: 'b,
     {
         let fields = &head.fields;
-        let incoming = Incoming {
+        let incoming = ForwardedLines {
             forwarded: fields.values(FieldId::Forwarded),
             x_forwarded_for: fields.values(FieldId::XForwardedFor),
             x_forwarded_proto: fields.values(FieldId::XForwardedProto),
             x_forwarded_host: fields.values(FieldId::XForwardedHost),
         };
-        let received = Received {
+        let received = ReceivedAuthority {
             host: head.authority(),
             proto: self.client.scheme(),
         };

@@ -13,7 +13,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source, content_room};
 use crate::field::FieldId;
 use crate::grpc::Dialect;
-use crate::grpc::web::{self, Coding, TextDecoder, TextEncoder};
+use crate::grpc::web::{self, MessageCoding, TextDecoder, TextEncoder};
 use crate::head::{ContentLength, ResponseHead};
 
 /// The translation of one call.
@@ -27,7 +27,7 @@ pub(super) struct WebCall {
 
 #[derive(Debug)]
 struct Request {
-    coding: Coding,
+    coding: MessageCoding,
     decoder: TextDecoder,
     /// Came, and is not decoded yet.
     text: Option<Chunk>,
@@ -37,7 +37,7 @@ struct Request {
 
 #[derive(Debug)]
 struct Response {
-    coding: Coding,
+    coding: MessageCoding,
     /// True for a response of gRPC: a server may answer with something else.
     is_translated: bool,
     encoder: TextEncoder,
@@ -59,7 +59,7 @@ type Polled<T> = Poll<Result<T, GatewayError>>;
 impl WebCall {
     /// A call of a client that speaks `request` and reads `response`.
     pub(super) fn new(
-        (request, response): (Coding, Coding),
+        (request, response): (MessageCoding, MessageCoding),
         lease: &Lease,
     ) -> Result<Box<Self>, OverBudget> {
         Ok(Box::new(Self {
@@ -83,7 +83,7 @@ impl WebCall {
 }
 
 impl Response {
-    fn new(coding: Coding) -> Self {
+    fn new(coding: MessageCoding) -> Self {
         Self {
             coding,
             is_translated: false,
@@ -100,7 +100,7 @@ impl Response {
 
     /// The next part of what was put.
     fn poll_next(&mut self, cx: &mut Context<'_>, lease: &Lease) -> Poll<Part> {
-        if self.coding == Coding::Binary {
+        if self.coding == MessageCoding::Binary {
             let next = self.content.take().map(Part::Chunk);
             return Poll::Ready(next.unwrap_or_else(|| self.end()));
         }
@@ -165,7 +165,7 @@ impl<D: Downstream + ?Sized> Sink for Translated<'_, D> {
         } = &mut *self.call;
         match part {
             part if !response.is_translated => return self.down.put(part),
-            Part::Chunk(chunk) if response.coding == Coding::Binary => {
+            Part::Chunk(chunk) if response.coding == MessageCoding::Binary => {
                 return self.down.put(Part::Chunk(chunk));
             }
             Part::Chunk(chunk) => response.content = Some(chunk),
@@ -192,7 +192,7 @@ impl<D: Downstream + ?Sized> Sink for Translated<'_, D> {
 impl<D: Downstream + ?Sized> Source for Translated<'_, D> {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Polled<Part> {
         let WebCall { request, lease, .. } = &mut *self.call;
-        if request.coding == Coding::Binary {
+        if request.coding == MessageCoding::Binary {
             return self.down.poll_part(cx);
         }
         let bad = |_| GatewayError::bad_request();

@@ -21,7 +21,7 @@ use crate::head::{ContentLength, RequestHead};
 
 /// The coding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coding {
+pub enum MessageCoding {
     /// Binary.
     Binary,
     /// Base64.
@@ -45,7 +45,7 @@ pub struct TextDecoder {
 /// Encodes content as text. A message that is whole can be decoded at once: padding follows it.
 #[derive(Debug, Default)]
 pub struct TextEncoder {
-    place: Place,
+    place: MessagePosition,
     /// Bytes that make no group of three yet.
     carried: [u8; 3],
     carried_count: usize,
@@ -53,7 +53,7 @@ pub struct TextEncoder {
 
 /// Progress of [`TextEncoder::encode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedText {
     /// Bytes that were taken.
     pub read: usize,
     /// Bytes that they became.
@@ -62,7 +62,7 @@ pub struct Encoded {
 
 /// A position in a stream of messages.
 #[derive(Debug, Default)]
-struct Place {
+struct MessagePosition {
     /// The message's prefix, without its first byte once it is whole.
     prefix: [u8; PREFIX_BYTES],
     prefix_count: usize,
@@ -79,7 +79,7 @@ const TRAILERS_FLAG: u8 = 0x80;
 const BINARY: &str = "application/grpc-web";
 const TEXT: &str = "application/grpc-web-text";
 
-impl Coding {
+impl MessageCoding {
     /// The coding of a media type of gRPC-Web.
     #[must_use]
     pub fn of(media_type: &[u8]) -> Option<Self> {
@@ -111,17 +111,17 @@ impl Coding {
 }
 
 /// Makes a request of gRPC of one of gRPC-Web, whose content is in `coding`.
-pub(crate) fn to_grpc(head: &mut RequestHead, coding: Coding) -> Result<(), OverBudget> {
+pub(crate) fn to_grpc(head: &mut RequestHead, coding: MessageCoding) -> Result<(), OverBudget> {
     rename(&mut head.fields, coding.media_type(), MEDIA_TYPE)?;
     head.takes_trailers = true;
-    if coding == Coding::Text && head.length != ContentLength::Empty {
+    if coding == MessageCoding::Text && head.length != ContentLength::Empty {
         head.length = ContentLength::Unknown;
     }
     Ok(())
 }
 
 /// Makes a response's fields those of gRPC-Web.
-pub(crate) fn from_grpc(fields: &mut FieldBlock, coding: Coding) -> Result<(), OverBudget> {
+pub(crate) fn from_grpc(fields: &mut FieldBlock, coding: MessageCoding) -> Result<(), OverBudget> {
     rename(fields, MEDIA_TYPE, coding.media_type())?;
     // What it announces comes as content.
     fields.remove_where(|id| id == FieldId::Trailer);
@@ -244,7 +244,7 @@ impl TextEncoder {
     pub const ROOM_MIN: usize = 8;
 
     /// Encodes as much of `content` as `out` has room for.
-    pub fn encode(&mut self, content: &[u8], out: &mut [u8]) -> Encoded {
+    pub fn encode(&mut self, content: &[u8], out: &mut [u8]) -> EncodedText {
         let (mut read, mut written) = (0, 0);
         while read < content.len() {
             // The last group is for padding.
@@ -261,7 +261,7 @@ impl TextEncoder {
                 written += self.finish(&mut out[written..]);
             }
         }
-        Encoded { read, written }
+        EncodedText { read, written }
     }
 
     /// Nothing more comes, or a message has ended: writes what was carried, at most four letters.
@@ -301,7 +301,7 @@ impl TextEncoder {
     }
 }
 
-impl Place {
+impl MessagePosition {
     /// Goes on by some of `bytes`, up to the end of a message; says how many, and whether it is
     /// there.
     fn pass(&mut self, bytes: &[u8]) -> (usize, bool) {
@@ -386,21 +386,21 @@ mod tests {
     #[test]
     fn codings_are_told_by_media_type() {
         for (value, expected) in [
-            ("application/grpc-web", Some(Coding::Binary)),
-            ("application/grpc-web+proto", Some(Coding::Binary)),
+            ("application/grpc-web", Some(MessageCoding::Binary)),
+            ("application/grpc-web+proto", Some(MessageCoding::Binary)),
             (
                 "Application/gRPC-Web+json; charset=utf-8",
-                Some(Coding::Binary),
+                Some(MessageCoding::Binary),
             ),
-            ("application/grpc-web-text", Some(Coding::Text)),
-            ("application/grpc-web-text+proto", Some(Coding::Text)),
+            ("application/grpc-web-text", Some(MessageCoding::Text)),
+            ("application/grpc-web-text+proto", Some(MessageCoding::Text)),
             ("application/grpc", None),
             ("application/grpc+proto", None),
             ("application/grpc-webx", None),
             ("application/grpc-web-texts", None),
             ("", None),
         ] {
-            assert_eq!(Coding::of(value.as_bytes()), expected, "{value}");
+            assert_eq!(MessageCoding::of(value.as_bytes()), expected, "{value}");
         }
     }
 

@@ -49,16 +49,16 @@ pub struct WholeRequest<'a> {
 
 /// Collects requests for a guest that takes them whole.
 #[derive(Debug)]
-pub struct Whole(Arc<dyn WholeGuest>);
+pub struct CollectingGuest(Arc<dyn WholeGuest>);
 
-impl Whole {
+impl CollectingGuest {
     /// For this guest.
     pub fn new(guest: impl WholeGuest + 'static) -> Self {
         Self(Arc::new(guest))
     }
 }
 
-impl Guest for Whole {
+impl Guest for CollectingGuest {
     fn receive(&self, request: GuestRequest<'_>) -> Result<Box<dyn Upstream>, GatewayError> {
         Ok(Box::new(Visit::new(&self.0, request)?))
     }
@@ -72,10 +72,10 @@ struct Visit {
     lease: Lease,
     /// The client waits to be told that its content is wanted (RFC 9110 §10.1.1).
     expects_continue: bool,
-    state: State,
+    state: VisitState,
 }
 
-enum State {
+enum VisitState {
     /// The request is on its way; none of its content may have come.
     Collecting(Option<Buffer>),
     Answering(Answering),
@@ -102,7 +102,7 @@ impl Visit {
             head,
             client,
             lease: lease.clone(),
-            state: State::Collecting(None),
+            state: VisitState::Collecting(None),
         })
     }
 
@@ -112,7 +112,7 @@ impl Visit {
             client: self.client,
             content: content.map_or(&[], |content| content.filled()),
         };
-        self.state = State::Answering(self.guest.answer(&request));
+        self.state = VisitState::Answering(self.guest.answer(&request));
     }
 }
 
@@ -126,7 +126,7 @@ impl Sink for Visit {
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
-        let State::Collecting(content) = &mut self.state else {
+        let VisitState::Collecting(content) = &mut self.state else {
             return Ok(());
         };
         match part {
@@ -162,8 +162,8 @@ impl Sink for Visit {
 impl Source for Visit {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
         match &mut self.state {
-            State::Answered(responding) => responding.poll_part(cx),
-            State::Collecting(_) | State::Answering(_) => Poll::Pending,
+            VisitState::Answered(responding) => responding.poll_part(cx),
+            VisitState::Collecting(_) | VisitState::Answering(_) => Poll::Pending,
         }
     }
 
@@ -179,19 +179,19 @@ impl Upstream for Visit {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
         match &mut self.state {
-            State::Collecting(_) if std::mem::take(&mut self.expects_continue) => {
+            VisitState::Collecting(_) if std::mem::take(&mut self.expects_continue) => {
                 Poll::Ready(ResponseHead::go_on(&self.lease).map_err(GatewayError::from))
             }
             // The end of the request is put before this is asked again.
-            State::Collecting(_) => Poll::Pending,
-            State::Answering(answering) => {
+            VisitState::Collecting(_) => Poll::Pending,
+            VisitState::Answering(answering) => {
                 let respond = ready!(answering.as_mut().poll(cx));
                 let mut responding = Responding::new(&respond, self.head.method(), &self.lease)?;
                 let head = responding.poll_head(cx);
-                self.state = State::Answered(responding);
+                self.state = VisitState::Answered(responding);
                 head
             }
-            State::Answered(responding) => responding.poll_head(cx),
+            VisitState::Answered(responding) => responding.poll_head(cx),
         }
     }
 

@@ -30,11 +30,11 @@ pub(super) struct Methods {
     workers: usize,
     hasher: RandomState,
     /// Where there is no gRPC, there is no table.
-    table: OnceLock<Table>,
+    table: OnceLock<MethodTable>,
 }
 
 #[derive(Debug)]
-struct Table {
+struct MethodTable {
     /// By hash, or at the next free place.
     places: Box<[OnceLock<Name>]>,
     /// The number of places taken. Locked while one is being taken.
@@ -101,7 +101,7 @@ impl Methods {
     }
 
     /// The place of `path`, or the free one where it belongs.
-    fn search(&self, table: &Table, path: &str) -> Result<usize, usize> {
+    fn search(&self, table: &MethodTable, path: &str) -> Result<usize, usize> {
         let hash = self.hasher.hash_one(path);
         let first = usize::try_from(hash % PLACES as u64).expect("below the number of places");
         for place in (first..PLACES).chain(0..first) {
@@ -131,7 +131,7 @@ impl Methods {
         let table = match self.table.get() {
             Some(table) => table,
             None => {
-                let table = Table::new(self.workers, &lease)?;
+                let table = MethodTable::new(self.workers, &lease)?;
                 self.table.get_or_init(|| table)
             }
         };
@@ -155,7 +155,7 @@ impl Methods {
     }
 }
 
-impl Table {
+impl MethodTable {
     fn new(workers: usize, lease: &Lease) -> Option<Self> {
         let a_worker = PLACES * size_of::<OnceLock<Box<ByCode>>>();
         let bytes = PLACES * size_of::<OnceLock<Name>>() + workers * a_worker;

@@ -19,7 +19,7 @@ use crate::coding::Coding;
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 #[derive(Debug)]
-pub(super) struct Cells {
+pub(super) struct WorkerCells {
     pub(super) listeners: Box<[Arc<ListenerCells>]>,
     /// The cells of requests without a route, then those of the routes.
     pub(super) routes: Box<[Arc<RouteCells>]>,
@@ -109,7 +109,7 @@ pub(super) struct CodingCells {
     pub(super) content: ByteCells,
 }
 
-impl Cells {
+impl WorkerCells {
     pub(super) fn new(labels: &Labels) -> Self {
         Self {
             listeners: fresh(labels.listeners.len()),

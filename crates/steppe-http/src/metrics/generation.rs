@@ -7,7 +7,7 @@ use std::sync::Arc;
 use steppe_telemetry::PerWorker;
 
 use super::calls::Methods;
-use super::cells::{Cells, OpenCells, OpenSum, TotalCells};
+use super::cells::{OpenCells, OpenSum, TotalCells, WorkerCells};
 use super::labels::Labels;
 use super::worker::WorkerMetrics;
 
@@ -15,7 +15,7 @@ use super::worker::WorkerMetrics;
 #[derive(Debug)]
 pub struct Generation {
     pub(super) labels: Labels,
-    pub(super) workers: PerWorker<Cells>,
+    pub(super) workers: PerWorker<WorkerCells>,
     /// The same in every generation.
     pub(super) methods: Arc<Methods>,
 }
@@ -24,7 +24,7 @@ impl Generation {
     /// Cells at zero for `workers`.
     pub(super) fn new(labels: Labels, workers: usize) -> Self {
         let methods = Arc::new(Methods::new(workers));
-        let workers = PerWorker::new(workers, || Cells::new(&labels));
+        let workers = PerWorker::new(workers, || WorkerCells::new(&labels));
         Self {
             labels,
             workers,

@@ -7,7 +7,7 @@ use steppe_telemetry::ShardWriter;
 
 use super::calls::{CallMetrics, Methods};
 use super::cells::{
-    self, Cells, FilterCells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells,
+    self, FilterCells, ListenerCells, OpenCells, RouteCells, TotalCells, UpstreamCells, WorkerCells,
 };
 use super::close_reason::CloseReason;
 use super::error_line::ErrorLine;
@@ -25,12 +25,12 @@ use crate::coding::Coding;
 /// the caller and panics when a snapshot is built rather than unnoticed.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    cells: ShardWriter<Cells>,
+    cells: ShardWriter<WorkerCells>,
     methods: Arc<Methods>,
 }
 
 impl WorkerMetrics {
-    pub(super) fn new(cells: ShardWriter<Cells>, methods: Arc<Methods>) -> Self {
+    pub(super) fn new(cells: ShardWriter<WorkerCells>, methods: Arc<Methods>) -> Self {
         Self { cells, methods }
     }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use expect_test::{Expect, expect};
 use ipnet::IpNet;
 use proptest::prelude::*;
-use steppe_http::forwarded::{Forwarding, Incoming, Peer, Received};
+use steppe_http::forwarded::{ForwardedLines, Forwarding, Peer, ReceivedAuthority};
 use steppe_http::limits::FORWARDED_ELEMENTS_MAX;
 
 /// Field lines as a client sends them.
@@ -34,13 +34,13 @@ fn told(peer: &Peer, nets: &[IpNet], host: &str, fields: Fields<'_>) -> String {
         "X-Forwarded-Host",
     ]
     .map(|name| values(fields, name));
-    let incoming = Incoming {
+    let incoming = ForwardedLines {
         forwarded: forwarded.iter().copied(),
         x_forwarded_for: x_for.iter().copied(),
         x_forwarded_proto: x_proto.iter().copied(),
         x_forwarded_host: x_host.iter().copied(),
     };
-    let received = Received {
+    let received = ReceivedAuthority {
         host: host.as_bytes(),
         proto: "http",
     };
