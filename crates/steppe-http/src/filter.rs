@@ -118,7 +118,7 @@ pub trait Filter: fmt::Debug + Send + Sync {
     }
 }
 
-/// The facts of an exchange when its filters begin.
+/// The context of an exchange when its filters begin.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     /// The client, as far as trusted proxies vouch for it.
@@ -127,21 +127,21 @@ pub struct About<'a> {
     pub listener: &'a ListenAddress,
     /// The name of the route.
     pub route: &'a str,
-    /// The lease of the exchange's memory.
+    /// The lease that memory of the exchange is charged to.
     pub lease: &'a Lease,
-    /// The identity of its sender, as far as filters before this one found it out.
+    /// The identity that filters before this one have verified.
     pub identity: &'a Identity,
     /// The worker's pool of the upstream that the filter asks, where it asks one.
     pub pool: Option<&'a Rc<Pool>>,
     /// The scheme that its client asked by: `http` or `https`.
     pub scheme: &'a str,
-    /// The rest of the route behind this filter.
+    /// The rest of the route behind this filter, for subrequests.
     pub behind: &'a dyn MakeBehind,
     /// The time.
     pub now: Instant,
 }
 
-/// The rest of a route behind a filter: the filters after it, and the target.
+/// The rest of a route behind a filter: further filters, and the target.
 pub trait Behind: fmt::Debug {
     /// Has them answer `head` in an exchange of its own, which goes on whatever becomes of the one that
     /// the filter saw. `down` is its client.
@@ -153,11 +153,11 @@ pub trait Behind: fmt::Debug {
 
 /// Makes a [`Behind`] for who needs one: most exchanges don't.
 pub trait MakeBehind: fmt::Debug {
-    /// The rest of the route, for as long as it is kept.
+    /// A handle of it that may be kept.
     fn make(&self) -> Rc<dyn Behind>;
 }
 
-/// A filter's decision on a request.
+/// The decision of a filter on a request.
 #[derive(Debug)]
 pub enum Step {
     /// The request passes.
@@ -165,16 +165,17 @@ pub enum Step {
     /// The request passes once this state is [ready](ExchangeFilter::poll_ready), which then sees
     /// the rest of the exchange.
     Attach(Box<dyn ExchangeFilter>),
-    /// The filter answers it.
+    /// The filter answers.
     Respond(Respond),
-    /// The filter answers it, with content that may still be on its way. Only the filters before this one
+    /// The filter answers, with content that may still be on its way. Only the filters before this
+    /// one
     /// see the response.
     Serve(Serve),
 }
 
 /// A response that a filter has, or gets from somewhere.
 pub struct Serve {
-    /// The responder that gives it.
+    /// The source of the response.
     pub by: Box<dyn Responder>,
     /// Where it is from, for the access log.
     pub from: ServedFrom,
@@ -186,8 +187,9 @@ impl fmt::Debug for Serve {
     }
 }
 
-/// The number of entries of `bytes` each that a table of a filter has, `wanted` of them where the budget has room, and
-/// what they are charged: else half as many, and again, down to `least`, which it has anyway.
+/// The number of entries, of `bytes` each, of a filter's table, and their charge: `wanted` where
+/// the budget has
+/// room, else half as many, and again, down to `least`, which it has anyway.
 fn table_of(
     account: &Account,
     (wanted, least): (usize, usize),
@@ -220,12 +222,12 @@ fn respond_with(status: u16, text: &str, mut fields: Vec<(String, String)>) -> R
     }
 }
 
-/// A filter's decision on a request that it let wait.
+/// The decision of a filter on a request that waited.
 #[derive(Debug)]
 pub enum Ready {
     /// The request passes.
     Continue,
-    /// The filter answers it.
+    /// The filter answers.
     Respond(Respond),
     /// As [`Step::Serve`].
     Serve(Serve),
@@ -245,7 +247,7 @@ pub enum Author {
 pub struct WholeContent {
     /// `None`: there is none.
     pub content: Option<Chunk>,
-    /// The trailers behind it.
+    /// The trailers.
     pub trailers: Option<FieldBlock>,
 }
 
@@ -278,7 +280,7 @@ pub trait ExchangeFilter: fmt::Debug {
         Ok(())
     }
 
-    /// The content that it makes of the one that it was given; the head has its length.
+    /// The transformed content, of the length in the head.
     fn take_content(&mut self) -> Option<WholeContent> {
         None
     }
@@ -298,7 +300,7 @@ pub trait ExchangeFilter: fmt::Debug {
     /// Learns whose the response is, right before it sees its head.
     fn written_by(&mut self, _author: Author) {}
 
-    /// The page in place of a word about `status`, with which the exchange is refused.
+    /// The error page for `status`, with which the exchange is refused.
     fn page(&self, _status: u16) -> Option<Arc<Page>> {
         None
     }
@@ -320,14 +322,14 @@ pub trait ExchangeFilter: fmt::Debug {
     /// The first of the content is there: the head that was held goes on.
     fn release_head(&mut self, _head: &mut ResponseHead) {}
 
-    /// The transform of the request's content. Such a request is sent to one server only. Its
-    /// head's length must be set to what the content becomes.
+    /// A transformation of the request's content. Such a request is sent to one server only. Its
+    /// head's length must be set to that of the result.
     fn request_body(&mut self) -> Option<&mut dyn BodyTransform> {
         None
     }
 
-    /// The transform of the response's content. Its head's length must be set to what the
-    /// content becomes.
+    /// A transformation of the response's content. Its head's length must be set to that of the
+    /// result.
     fn response_body(&mut self) -> Option<&mut dyn BodyTransform> {
         None
     }

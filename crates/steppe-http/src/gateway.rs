@@ -309,7 +309,6 @@ impl Gateway {
     }
 }
 
-
 impl Accounts {
     fn new(config: &config::Gateway, node: &Account, last: Option<&Gateway>) -> Self {
         // An account that stays keeps what it holds, and its peak.

@@ -14,7 +14,8 @@ pub(crate) struct Accepted([Option<Coding>; Coding::COUNT]);
 pub type Quality = u16;
 
 impl Accepted {
-    /// Those of `offered` that `fields` accept with at least the quality of the identity coding;
+    /// The codings of `offered` that `fields` accept with at least the quality of the identity
+    /// coding;
     /// equal qualities keep the order of `offered`.
     pub(crate) fn of(fields: &FieldBlock, offered: &[Coding]) -> Self {
         if offered.is_empty() {

@@ -33,7 +33,7 @@ pub struct ApiKeysFilter {
 enum Refused {
     /// The request has no key.
     Missing,
-    /// The key of the request is none of the file.
+    /// The key is not in the file.
     Unknown,
     /// Two keys in one place.
     Malformed,

@@ -36,7 +36,7 @@ use crate::respond::Respond;
 /// Passes requests of known users, and says who they are from.
 pub struct BasicAuthFilter(Arc<Checker>);
 
-/// The checker of passwords.
+/// Verification of passwords.
 struct Checker {
     config: BasicAuth,
     users: Arc<UserList>,
@@ -238,7 +238,7 @@ impl ExchangeFilter for Checking {
 const SCHEME: &[u8] = b"basic ";
 
 impl Credentials {
-    /// Those of a request: RFC 7617 §2.
+    /// The credentials of a request: RFC 7617 §2.
     fn of(fields: &FieldBlock) -> Result<Self, Refused> {
         let basic = fields.values_named(b"authorization").filter_map(|value| {
             let (scheme, token) = value.split_at_checked(SCHEME.len())?;

@@ -42,7 +42,7 @@ pub struct CompressFilter(Arc<Shared>);
 struct Shared {
     config: Compress,
     contexts: Arc<Contexts>,
-    /// The key that the length of padding follows from. `None`: there is no padding.
+    /// The key from which lengths of padding are derived. `None`: there is no padding.
     key: Option<hmac::Key>,
 }
 
@@ -56,7 +56,7 @@ struct Compressing {
     has_weak: bool,
     /// Why this client's response is not compressed, whatever it is.
     refused: Option<Uncompressed>,
-    /// The client's identity, as filters before this one and behind it find out, where that matters.
+    /// The identity that filters before this one and behind it find out, where that matters.
     identity: Option<Identity>,
     body: Option<Box<Body>>,
     meter: Option<Rc<FilterMetrics>>,
@@ -151,7 +151,7 @@ impl Compressing {
         Ok(None)
     }
 
-    /// The compressor of that manner; `None` where the budget has no room for it.
+    /// The encoders of this manner; `None` where the budget has no room for them.
     fn encoders(&self, manner: &Manner) -> Option<Encoders> {
         let Manner { coding, length, .. } = *manner;
         let contexts = &self.shared.contexts;
@@ -222,7 +222,7 @@ fn never(
     is_small.then_some(Uncompressed::Small)
 }
 
-/// The length of the content, or of the content that a HEAD asks about.
+/// The length of the content that the head announces.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn known_length(head: &ResponseHead, is_to_head: bool) -> Option<u64> {
     match head.length {

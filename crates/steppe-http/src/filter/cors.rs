@@ -63,7 +63,7 @@ impl CorsFilter {
                 .any(|known| is_origin(known, origin))
     }
 
-    /// The value of `Access-Control-Allow-Origin`; one answer for all can be kept for all.
+    /// The value of `Access-Control-Allow-Origin`; a wildcard's answer can be cached for all.
     fn told<'a>(&self, origin: &'a str) -> &'a str {
         if self.allows_all && !self.config.credentials {
             "*"

@@ -49,7 +49,7 @@ struct Watching {
 #[derive(Debug)]
 struct Replacing {
     page: Option<Chunk>,
-    /// Bytes of the other content that came; `None`: none yet.
+    /// Bytes of the replaced content that were discarded; `None`: none came yet.
     discarded: Option<usize>,
     is_over: bool,
 }

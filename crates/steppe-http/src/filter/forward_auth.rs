@@ -41,7 +41,7 @@ struct Asking {
     identity: Identity,
 }
 
-/// The question to the service.
+/// A request to the service.
 struct Question {
     config: Arc<ForwardAuth>,
     pool: Rc<Pool>,
@@ -69,7 +69,7 @@ impl ForwardAuthFilter {
     /// The GET that names a request.
     fn question(&self, head: &RequestHead, lease: &Lease) -> Result<RequestHead, GatewayError> {
         const HOST: &[u8] = b"localhost";
-        /// Fields that the node vouches for.
+        /// Fields that the node sets itself, and always sends.
         const ALWAYS: [&[u8]; 4] = [
             b"x-forwarded-for",
             b"x-forwarded-proto",
@@ -252,7 +252,7 @@ impl Question {
     }
 }
 
-/// The outcome of `asked` in time.
+/// The result of `asked`, or a timeout.
 async fn within<T>(
     ends_at: Instant,
     asked: impl Future<Output = Result<T, GatewayError>>,

@@ -53,7 +53,8 @@ struct Judge {
     /// Keys behind a URL.
     remote: Option<Arc<RemoteKeys>>,
     verified: Arc<Verified>,
-    /// Of the account of tokens, in flight and kept. Without a cache a token lives as long as its request, and counts
+    /// The lease of tokens, in flight and kept. Without a cache a token lives as long as its
+    /// request, and counts
     /// for the client that sent it; tokens of a cache serve every client that sends them.
     lease: Lease,
 }
@@ -79,7 +80,7 @@ struct Waiting {
 /// Why a request does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// The request has no token: its client is told nothing more (RFC 6750 §3.1).
+    /// The request has no token: it is told nothing more (RFC 6750 §3.1).
     Missing,
     /// Two tokens, or one that is none.
     Malformed,

@@ -50,7 +50,7 @@ pub struct RateLimitFilter {
     in_flight: Option<Arc<InFlight>>,
     hasher: RandomState,
     epoch: OnceLock<Instant>,
-    /// The charge of tables and questions; less where the budget had no room.
+    /// The charges for tables and questions; less where the budget had no room.
     _charges: [Option<Reservation>; 3],
 }
 
@@ -66,14 +66,14 @@ struct Rated {
 
 /// A request of a key is on its way.
 struct Limited {
-    /// The question to the store, about the key of this hash at this time.
+    /// A pending answer of the store, with the hash of its key and its time.
     asked: Option<(oneshot::Receiver<Answer>, u64, u64)>,
     rate: Option<Arc<Rated>>,
-    /// The request's place among those in flight, until it is over.
+    /// The place among requests in flight, until it is dropped.
     _place: Option<Place>,
 }
 
-/// The key that requests are told apart by.
+/// The key by which requests are counted.
 #[derive(Hash)]
 enum Key<'a> {
     Network(u8, u128),

@@ -119,7 +119,7 @@ fn keep_bearer(fields: &mut FieldBlock, verified: &[u8]) {
     }
 }
 
-/// The name and value, without the white space around them that servers pass over.
+/// The name and value of a pair, without white space around them, which servers ignore.
 fn name_and_value(pair: &[u8]) -> (&[u8], &[u8]) {
     let at = pair.iter().position(|&byte| byte == b'=');
     let (name, value) = pair.split_at(at.unwrap_or(pair.len()));

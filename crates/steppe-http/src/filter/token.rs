@@ -1,4 +1,5 @@
-//! The identity of a request's sender, as far as filters found it out: `jwt` and others tell it to the filters after them.
+//! The identity behind a request, as `jwt` and other filters verified it, for the filters after
+//! them.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,11 +17,11 @@ pub struct Token {
     pub(super) claims: Map<String, Value>,
     /// When it expires, in Unix seconds, leeway included.
     pub(super) ends_at: u64,
-    /// The memory, for as long as a cache or an exchange has it.
+    /// The charge for its memory, for as long as a cache or an exchange has it.
     pub(super) charge: Option<Reservation>,
 }
 
-/// The identity of an exchange's sender. Clones share it, for a filter whose finding takes time.
+/// The identity behind an exchange. Clones share it, for a filter whose finding takes time.
 #[derive(Debug, Clone, Default)]
 pub struct Identity(Rc<RefCell<Found>>);
 
@@ -32,7 +33,7 @@ struct Found {
 }
 
 impl Identity {
-    /// The verified token; `None`: it has none.
+    /// The verified token; `None`: the request has none.
     #[must_use]
     pub fn token(&self) -> Option<Arc<Token>> {
         self.0.borrow().token.clone()

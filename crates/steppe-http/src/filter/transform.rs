@@ -44,11 +44,11 @@ pub struct TransformFilter {
 #[derive(Debug)]
 struct HeadEdits {
     rewrite: Vec<FieldRewrite>,
-    /// The names whose lines go: of fields that are removed, and of those that are set.
+    /// Names of lines that are taken out, those that are set among them.
     removed: NameSet,
-    /// The lines that are set, then those that are appended.
+    /// Lines that are set, then those that are appended.
     added: Lines,
-    /// The names that trailers don't have.
+    /// Names that trailers must not have.
     covered: NameSet,
 }
 

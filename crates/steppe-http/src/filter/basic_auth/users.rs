@@ -30,12 +30,12 @@ pub(super) enum Hash {
     Bcrypt(String),
     Argon2 {
         text: String,
-        /// The memory of its computation.
+        /// Memory of one computation.
         kib: u32,
     },
     Sha256(ShaCrypt),
     Sha512(ShaCrypt),
-    /// The hash of an unknown user: no password fits.
+    /// An unknown user's.
     None,
 }
 
@@ -111,7 +111,7 @@ impl Hash {
         }
     }
 
-    /// The memory of its computation, in bytes.
+    /// Memory of one computation, in bytes.
     pub(super) fn bytes(&self) -> usize {
         const OTHERS: usize = 8 << 10;
         match self {

@@ -23,17 +23,18 @@ use crate::filter::{BodyTransform, representation};
 use crate::limits::{COMPRESSED_BUFFER_BYTES_MAX, COMPRESSED_PIECE_BYTES, FLUSH_AFTER};
 use crate::metrics::FilterMetrics;
 
-/// The settings of one compression.
+/// The manner of compression.
 #[derive(Debug)]
 pub(super) struct Manner {
     pub(super) coding: Coding,
     /// Each event goes on when it came.
     pub(super) is_event_stream: bool,
-    /// The length of the content, as far as it is known.
+    /// The content's length, as far as that is known.
     pub(super) length: Option<u64>,
 }
 
-/// A compressor: one that gathers content first, or one that streams it.
+/// Encoders of content: of both, the gathering one comes first, and streams where that turns out to
+/// be better.
 #[derive(Debug)]
 pub(super) struct Encoders {
     pub(super) gathering: Option<Gathering>,
@@ -48,9 +49,9 @@ pub(super) struct Body {
     encoders: Encoders,
     padding: Option<Padding>,
     stage: Stage,
-    /// Content that came, and is not compressed yet.
+    /// Content that is not compressed yet.
     input: Option<Chunk>,
-    /// Content behind that: where content gathered, and is streamed after all.
+    /// Content behind `input`: where content gathered, and is streamed after all.
     behind: Option<Chunk>,
     /// The content's end came, with these trailers.
     end: Option<Option<FieldBlock>>,
@@ -73,10 +74,10 @@ struct Counts {
     meter: Option<Rc<FilterMetrics>>,
 }
 
-/// The stages of the encoder, in this order; [`Stage::Flush`] leads back.
+/// Stages of the encoder, in this order; [`Stage::Flush`] leads back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Content is not compressed before all of it is there. Only first.
+    /// Content is gathered, and compressed once all of it is there. Only first.
     Gather,
     Content,
     /// The server pauses.

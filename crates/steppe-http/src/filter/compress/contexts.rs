@@ -30,7 +30,7 @@ struct Shelf {
 #[derive(Debug, Default)]
 struct Stock {
     idle: Vec<Idle>,
-    /// Contexts of the one level that the filter has.
+    /// The encoder of whole content, at the one level that the filter has.
     whole: Option<Arc<Mutex<Charged>>>,
 }
 
@@ -38,7 +38,7 @@ struct Stock {
 struct Idle {
     shape: Shape,
     encoder: Encoder,
-    /// The context was fed: it has to be reset before other content.
+    /// The encoder was fed: it has to be reset before other content.
     is_begun: bool,
     _charge: Reservation,
 }
@@ -61,7 +61,7 @@ pub(super) struct Context {
 #[derive(Debug)]
 pub(super) struct Whole {
     encoder: Arc<Mutex<Charged>>,
-    /// The charge of the one that streams the same content.
+    /// The shape of the encoder that streams the same content.
     shape: Shape,
     home: Arc<Contexts>,
 }
@@ -162,7 +162,7 @@ impl Contexts {
         }
     }
 
-    /// The home of the calling thread.
+    /// The shelf of the calling thread.
     fn shelf(&self) -> &Shelf {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
@@ -202,7 +202,7 @@ impl Context {
 }
 
 impl Whole {
-    /// The most that content of so many bytes becomes.
+    /// The longest result for content of so many bytes.
     pub(super) fn bytes_max(&self, bytes: usize) -> usize {
         self.encoder().encoder.bytes_max(bytes)
     }

@@ -22,7 +22,7 @@ use crate::limits::{
     WHOLE_STATE_BYTES, WHOLE_STATE_BYTES_FASTEST, ZSTD_STATE_BYTES, ZSTD_STATE_BYTES_SHORT,
 };
 
-/// The shape of an encoder.
+/// The parameters of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) coding: Coding,
@@ -44,18 +44,18 @@ pub(super) struct WholeEncoder(Compressor);
 /// A Brotli encoder, which can't be used again.
 pub(super) struct Brotli<A: BrotliAlloc = StandardAlloc>(BrotliEncoderStateStruct<A>);
 
-/// The operation on content.
+/// The operation of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     /// More will follow.
     Process,
-    /// All input so far can be decoded from the output.
+    /// Makes all input so far decodable.
     Flush,
-    /// The content is over.
+    /// Ends the content.
     Finish,
 }
 
-/// The outcome of one call.
+/// The progress of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Encoded {
     /// Bytes of the input that were taken.
@@ -154,7 +154,7 @@ impl WholeEncoder {
         Self(Compressor::new(level))
     }
 
-    /// The most memory of one of `level`.
+    /// The most memory of an encoder of `level`.
     pub(super) fn state_bytes(level: u8) -> usize {
         match level {
             1 => WHOLE_STATE_BYTES_FASTEST,
@@ -162,7 +162,7 @@ impl WholeEncoder {
         }
     }
 
-    /// The most that content of so many bytes becomes.
+    /// The longest result for content of so many bytes.
     pub(super) fn bytes_max(&mut self, bytes: usize) -> usize {
         self.0.gzip_compress_bound(bytes)
     }
@@ -329,7 +329,7 @@ impl std::fmt::Debug for WholeEncoder {
     }
 }
 
-/// The bytes that one call takes or gives: no more than a slice has.
+/// A count of bytes of one call, which is never more than a slice has.
 fn count(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a slice's length")
 }

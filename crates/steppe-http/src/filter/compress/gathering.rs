@@ -43,7 +43,7 @@ impl Gathering {
         }
     }
 
-    /// The content so far.
+    /// The content gathered so far.
     pub(super) fn content(&self) -> &[u8] {
         match &self.held {
             Held::Nothing => &[],
@@ -114,7 +114,7 @@ impl Gathering {
         self.whole.stream()
     }
 
-    /// The content that came, for that encoder.
+    /// The content gathered so far, for the streaming encoder.
     pub(super) fn into_chunk(self) -> Option<Chunk> {
         match self.held {
             Held::Nothing => None,

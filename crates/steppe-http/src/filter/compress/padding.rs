@@ -42,7 +42,8 @@ impl Padding {
 
     /// The length of the padding behind content that became `compressed` bytes.
     ///
-    /// The sum of two numbers, each the same for all that it can be: who varies the content and averages has
+    /// The sum of two numbers, each uniform over its range: an attacker who varies the content and
+    /// averages has
     /// to average far more than with one number, whose least value shows soon.
     pub(super) fn bytes(self, compressed: u64) -> usize {
         let width = width(usize::try_from(compressed).unwrap_or(usize::MAX));
@@ -55,7 +56,7 @@ impl Padding {
         bytes_min(self.coding) + number(0) + number(8)
     }
 
-    /// The most that it is behind content that becomes `compressed` bytes or fewer.
+    /// The longest padding behind content that becomes `compressed` bytes or fewer.
     pub(super) fn bytes_max(&self, compressed: usize) -> usize {
         bytes_min(self.coding) + 2 * width(compressed)
     }

@@ -17,7 +17,8 @@ pub(super) fn is_risky(head: &RequestHead, paths: &[PathPattern]) -> bool {
         || is_cross_site(head)
 }
 
-/// `Sec-Fetch-Site` of a browser decides; without it, `Origin` or `Referer`.
+/// True when another site sent the request: by a browser's `Sec-Fetch-Site`, else by the origin
+/// that it states.
 fn is_cross_site(head: &RequestHead) -> bool {
     let first = |name: &'static [u8]| head.fields.values_named(name).next();
     if let Some(site) = first(b"sec-fetch-site") {

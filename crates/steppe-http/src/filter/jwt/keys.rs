@@ -29,7 +29,7 @@ pub struct Key {
     pub(super) verifier: Verifier,
 }
 
-/// The verifier of signatures, parsed once for all tokens.
+/// A verifier of signatures, for every token.
 #[derive(Clone)]
 pub(super) enum Verifier {
     Secret(Box<hmac::Key>),
@@ -40,7 +40,7 @@ pub(super) enum Verifier {
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) keys: Vec<Key>,
-    /// The problems of keys that would verify nothing.
+    /// Mistakes of the other keys, which would verify nothing.
     pub(super) unfit: Vec<String>,
 }
 
@@ -178,10 +178,10 @@ fn pem(
     parsed.map_err(|_| LoadError::content(path, problem))
 }
 
-/// The verifier of an algorithm's signatures by this key.
+/// A verifier of an algorithm's signatures by this key.
 ///
 /// # Errors
-/// Why none of it would be good.
+/// The reason why the key would verify none.
 fn verifier((name, scheme): (&str, Scheme), key: &DecodingKey) -> Result<Verifier, String> {
     use DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
     let parsed = match (scheme, key.family(), key.kind()) {
@@ -228,7 +228,7 @@ fn check_bits(parameters: &RsaParameters, bits: u32) -> Result<(), String> {
     ))
 }
 
-/// The bytes of a number, the most significant first.
+/// The bits of a number, its most significant byte first.
 fn bits(number: &[u8]) -> u32 {
     let zeros = number.first().map_or(0, |first| first.leading_zeros());
     let bits = u32::try_from(8 * number.len()).unwrap_or(u32::MAX);
@@ -289,7 +289,7 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
     }))
 }
 
-/// Names of keys are chosen by the server of their set.
+/// The most characters that are shown of a key's id, which the server of the set chose.
 const SHOWN_ID_CHARS: usize = 64;
 
 /// True when a set may have a key of this algorithm.

@@ -24,9 +24,10 @@ use crate::config::JwksUrl;
 use crate::filter::json_bytes::json_bytes_max;
 use crate::limits::{JWKS_BYTES_MAX, JWKS_KEYS_MAX, JWKS_WAITERS_MAX, JWT_KEY_BYTES};
 
-/// A fetcher of key sets.
+/// A client that fetches sets of keys.
 pub trait FetchKeys: Send + Sync {
-    /// The content at the URL, at most `bytes_max` of it. Called within the control thread's runtime. The error
+    /// Fetches at most `bytes_max` from the URL. Called within the control thread's runtime. The
+    /// error
     /// is a text for people.
     fn fetch(&self, source: &JwksUrl, bytes_max: usize) -> LocalFuture<Result<Vec<u8>, String>>;
 }
@@ -72,7 +73,7 @@ struct Counts {
     failed: AtomicU64,
 }
 
-/// The figures of a set, for metrics.
+/// The report of a set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RemoteReport {
     pub(crate) keys: usize,
@@ -82,7 +83,7 @@ pub(crate) struct RemoteReport {
     pub(crate) failed: u64,
 }
 
-/// The answer to a request that needs another state of the set.
+/// The response to a request that needs another state of the set.
 pub(super) enum Asked {
     /// A fetch is under way.
     Wait(Wait),
@@ -144,7 +145,7 @@ impl RemoteKeys {
         }
     }
 
-    /// The last good state.
+    /// The last good state of the set.
     pub(super) fn known(&self) -> Arc<KeySet> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -183,7 +184,7 @@ impl RemoteKeys {
         }
     }
 
-    /// Retires the set: wakes all waiters, and no request waits for it again.
+    /// Retires the set: no further fetch begins, and waiting requests are woken.
     pub(crate) fn end(&self) {
         self.flight().has_ended = true;
         self.ended.send_replace(());

@@ -23,7 +23,7 @@ pub(super) struct Verified {
     kept_bytes_max: u64,
     /// Unix seconds before which no token that is kept expires.
     earliest_end: AtomicU64,
-    /// The generation of the key set that the last sweep saw.
+    /// The generation of the key set at the last sweep.
     swept_generation: AtomicU64,
     /// The place that is given up next.
     hand: AtomicUsize,
@@ -31,7 +31,7 @@ pub(super) struct Verified {
 
 struct Entry {
     token: Arc<Token>,
-    /// The generation of the key set that verified it: one that is gone vouches for no token.
+    /// The generation of the key set that verified it: tokens of earlier ones are not trusted.
     generation: u64,
 }
 

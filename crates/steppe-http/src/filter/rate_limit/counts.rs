@@ -1,4 +1,4 @@
-//! Counts of a limit that nodes share, for operators.
+//! Metrics of a limit that nodes share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

@@ -23,7 +23,8 @@ use super::counts::Counts;
 use crate::config::{Rate, RateStore};
 use crate::limits::{STORE_IN_FLIGHT_MAX, STORE_PAUSE, STORE_TIMEOUT};
 
-/// The time that the store may take. In unit tests it is always there, and late where others use the machine.
+/// The time limit of the store. In unit tests it is always there, and late where others use the
+/// machine.
 const RESPONSE_TIMEOUT: Duration = if cfg!(test) {
     Duration::from_secs(20)
 } else {
@@ -50,12 +51,12 @@ pub(super) struct Store {
     counts: Arc<Counts>,
 }
 
-/// The store's answer about a request.
+/// The store's answer for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The request passes.
     Pass,
-    /// The request does not pass, for so many nanoseconds.
+    /// The request must wait for so many nanoseconds.
     Wait(u64),
     /// Nothing: it can't be asked.
     Away,

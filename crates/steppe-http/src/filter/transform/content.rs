@@ -20,7 +20,7 @@ use crate::grpc::Dialect;
 use crate::head::{ContentLength, RequestHead, ResponseHead};
 use crate::metrics::CloseReason;
 
-/// The edits of the JSON of one direction.
+/// Edits of the JSON of one direction.
 #[derive(Debug)]
 pub(super) struct JsonEditor {
     edits: Edits,
@@ -34,7 +34,7 @@ struct Collected {
     editor: Arc<JsonEditor>,
     buffer: Option<Buffer>,
     length: ContentLength,
-    /// The end has come, with its trailers.
+    /// The content's end was received, with these trailers.
     end: Option<Option<FieldBlock>>,
 }
 
@@ -172,7 +172,7 @@ impl Collected {
         self.end.is_some()
     }
 
-    /// The content that came, edited by `edit`, or as it is; `None`: nothing came.
+    /// The received content after `edit`, or unchanged; `None`: there is none.
     fn edited(
         &mut self,
         edit: impl FnOnce(&JsonEditor, &[u8], &Lease) -> Result<Option<Buffer>, Refused>,

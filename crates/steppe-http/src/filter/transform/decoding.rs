@@ -12,14 +12,14 @@ use super::room::{self, Fault, Refused};
 use crate::config::Coding;
 use crate::limits::{BROTLI_DECODER_BYTES, DECODER_BYTES};
 
-/// The decoded content of `encoded`, of at most `bytes_max` bytes.
+/// Decodes `encoded` into at most `bytes_max` bytes.
 pub(super) fn decode(
     coding: Coding,
     encoded: &[u8],
     bytes_max: usize,
     lease: &Lease,
 ) -> Result<Buffer, Refused> {
-    /// The factor of room that is tried before all there may be: most content shrinks less.
+    /// The factor by which content usually grows: room for that is tried first.
     const USUAL: usize = 8;
     let state = lease.try_reserve(state_bytes(coding, encoded));
     let _state = state.map_err(|_| Refused::OverBudget)?;

@@ -26,9 +26,9 @@ pub(super) struct Edits(BTreeMap<String, Edit>);
 #[derive(Debug, Clone, PartialEq)]
 enum Edit {
     Remove,
-    /// The member has this name from now on.
+    /// The member gets this name.
     Rename(String),
-    /// The member is this text.
+    /// The member gets this text as its value.
     Set(String),
     /// Members of it are edited; where one of them is set, it is made.
     Within(Edits),
@@ -49,7 +49,7 @@ impl Edits {
         edits
     }
 
-    /// Of two edits none is within the other: [`JsonEdits::conflict`].
+    /// Adds an edit; none is within another: [`JsonEdits::conflict`].
     fn add(&mut self, path: &str, edit: Edit) {
         let Some((first, rest)) = path.split_once('.') else {
             self.0.insert(path.to_owned(), edit);
@@ -116,7 +116,7 @@ impl Edits {
         }
     }
 
-    /// An object that was not there, with its members.
+    /// Writes an object that was not there.
     fn write_new<E: Error>(&self, out: &mut Out<'_>) -> Result<(), E> {
         out.put(b"{")?;
         let mut is_first = true;

@@ -39,11 +39,12 @@ impl Refused {
     }
 }
 
-/// The output of `write` in a buffer: into one with the `usual` room, and where that is not enough into one
-/// with as much as there may be at `most`.
+/// A buffer with the output of `write`: of the `usual` size, and where that is too small of the
+/// size
+/// `most`.
 ///
 /// # Errors
-/// Where that is not enough either, where content can't be read, and where the budget has no room.
+/// Where that is too small as well, where content can't be read, and where the budget has no room.
 pub(super) fn written(
     lease: &Lease,
     usual: usize,
