@@ -20,6 +20,7 @@ mod replay;
 mod sessions;
 mod snapshot;
 mod tls;
+mod units;
 mod web;
 mod worker;
 
@@ -27,8 +28,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use steppe_mem::{Account, Budget, Clients};
-use steppe_net::accept::{SessionCount, SessionLimit};
-use steppe_net::tls::ListenerTls;
+use steppe_net::tls::{ListenerTls, ServerTls};
 use steppe_net::{ListenAddress, Names};
 
 use crate::cache::Caches;
@@ -41,7 +41,8 @@ use crate::observers::Observers;
 use crate::router::Router;
 use crate::socket_buffers::SocketBuffers;
 use crate::upstream::channel::UpstreamCodecs;
-use crate::upstream::{ProbeSettings, Probes, UpstreamState, Upstreams, Way};
+use crate::upstream::{ProbeSettings, Probes, Upstreams, Way};
+use units::{ListenerUnit, NewParts, RouteUnit, UpstreamUnit};
 
 pub use client::{Accepted, ClientContext};
 pub use exchange::{Completed, End, Rejected, Request, reject, run};
@@ -56,12 +57,10 @@ pub struct Gateway {
     shared: Shared,
     router: Router,
     filters: Vec<Arc<dyn Filter>>,
-    /// The state of servers, by upstream; `None` where responses are made here.
-    states: Vec<Option<Arc<UpstreamState>>>,
+    listeners: Vec<ListenerUnit>,
+    routes: Vec<RouteUnit>,
+    upstreams: Vec<UpstreamUnit>,
     accounts: Accounts,
-    listeners: Vec<Arc<SessionCount>>,
-    /// By listener; `None` where there is none.
-    tls: Vec<Option<Arc<ListenerTls>>>,
     metrics: Arc<Generation>,
 }
 
@@ -100,16 +99,13 @@ pub struct GatewayContext<'a> {
     pub guests: Guests,
 }
 
-/// The accounts of the gateway's parts.
+/// The accounts of the gateway that belong to no unit of it.
 struct Accounts {
     access: Account,
     exchanges: Account,
     /// Memory that filters keep for all exchanges.
     filters: Account,
     probes: Account,
-    listeners: Vec<Account>,
-    routes: Vec<Account>,
-    upstreams: Vec<Account>,
 }
 
 impl Gateway {
@@ -167,29 +163,28 @@ impl Gateway {
         files
             .filters
             .resize_with(config.filters.len(), FilterFiles::default);
-        let way = |(upstream, tls): (&config::Upstream, _)| Way {
-            endpoints: match &upstream.kind {
-                UpstreamKind::Servers(servers) => servers
-                    .servers
-                    .iter()
-                    .map(|server| shared.names.endpoints(&server.address))
-                    .collect(),
-                UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => Vec::new(),
-            },
-            tls,
+        let new = NewParts {
+            node: &shared.node,
+            buffers: &shared.buffers,
         };
-        let count = |listener: &config::Listener| {
-            let known = last.and_then(|last| last.listener(&listener.address));
-            let new = || Arc::new(shared.buffers.listener());
-            known.map_or_else(new, |(_, count)| Arc::clone(count))
-        };
+        let listeners = config.listeners.iter().zip(files.listeners);
+        let listeners = listeners.map(|(listener, tls)| {
+            ListenerUnit::next(listener, last.map(|last| &*last.listeners), tls, new)
+        });
+        let routes = config.routes.iter();
+        let routes = routes.map(|route| RouteUnit::next(route, last.map(|last| &*last.routes), new));
         let ways = config.upstreams.iter().zip(files.upstreams);
-        let ways: Vec<_> = ways.map(way).collect();
+        let ways = ways.map(|(upstream, tls)| way(upstream, tls, &shared.names));
+        let states = shared.upstreams.replace(&config.upstreams, ways.collect());
+        let upstreams = config.upstreams.iter().zip(states);
+        let upstreams = upstreams.map(|(upstream, state)| {
+            UpstreamUnit::next(upstream, last.map(|last| &*last.upstreams), state, new)
+        });
         let metrics = match last {
             None => shared.metrics.generation(),
             Some(_) => shared.metrics.relabel(Labels::of(&config)),
         };
-        let accounts = Accounts::new(&config, &shared.node, last);
+        let accounts = Accounts::new(&shared.node, last);
         let filters = config.filters.iter().zip(&files.filters);
         let filter = |(filter, files): (&config::Filter, &FilterFiles)| {
             let last = last.and_then(|last| last.filter(&filter.name));
@@ -210,10 +205,10 @@ impl Gateway {
         Arc::new(Self {
             router: Router::new(&config.routes, &config.filters),
             filters: filters.map(filter).collect(),
-            states: shared.upstreams.replace(&config.upstreams, ways),
+            listeners: listeners.collect(),
+            routes: routes.collect(),
+            upstreams: upstreams.collect(),
             accounts,
-            listeners: config.listeners.iter().map(count).collect(),
-            tls: files.listeners,
             metrics,
             config,
             shared,
@@ -261,18 +256,10 @@ impl Gateway {
         filters.find(|(filter, _)| filter.name == name)
     }
 
-    /// Index and count of the listener at `address`.
-    fn listener(&self, address: &ListenAddress) -> Option<(usize, &Arc<SessionCount>)> {
-        let listeners = &self.config.listeners;
-        let index = listeners
-            .iter()
-            .position(|known| known.address == *address)?;
-        Some((index, &self.listeners[index]))
-    }
-
-    /// TLS of the listener at `address`, where it has some.
-    fn listener_tls(&self, address: &ListenAddress) -> Option<Arc<ListenerTls>> {
-        self.tls[self.listener(address)?.0].clone()
+    /// The listener at `address`, with its index.
+    fn listener(&self, address: &ListenAddress) -> Option<(usize, &ListenerUnit)> {
+        let mut listeners = self.listeners.iter().enumerate();
+        listeners.find(|(_, listener)| listener.is_at(address))
     }
 
     /// Reads the files that `config` names, which is to follow. Listeners that stay keep their tickets.
@@ -280,12 +267,14 @@ impl Gateway {
     /// # Errors
     /// A file can't be used; the error names the key.
     pub fn load(&self, config: &config::Gateway, now: Instant) -> Result<LoadedFiles, FileError> {
-        LoadedFiles::load(config, |address| self.listener_tls(address), now)
+        let tls = |address: &ListenAddress| self.listener(address)?.1.tls.clone();
+        LoadedFiles::load(config, tls, now)
     }
 
     /// TLS of every listener that speaks it.
     pub fn tls(&self) -> impl Iterator<Item = &Arc<ListenerTls>> {
-        self.tls.iter().flatten()
+        let listeners = self.listeners.iter();
+        listeners.filter_map(|listener| listener.tls.as_ref())
     }
 
     /// Names of filters that decide with other nodes, and what they count.
@@ -299,41 +288,25 @@ impl Gateway {
     pub fn config(&self) -> &config::Gateway {
         &self.config
     }
+}
 
-    /// Most connections of the listener, and those that it has.
-    fn session_limit(&self, listener: usize) -> SessionLimit {
-        SessionLimit {
-            count: Arc::clone(&self.listeners[listener]),
-            max: self.config.listeners[listener].limits.connections,
+/// The addresses of an upstream's servers, and TLS toward them.
+fn way(upstream: &config::Upstream, tls: Option<Arc<ServerTls>>, names: &Names) -> Way {
+    let endpoints = match &upstream.kind {
+        UpstreamKind::Servers(servers) => {
+            let servers = servers.servers.iter();
+            servers
+                .map(|server| names.endpoints(&server.address))
+                .collect()
         }
-    }
+        UpstreamKind::Respond(_) | UpstreamKind::Guest(_) => Vec::new(),
+    };
+    Way { endpoints, tls }
 }
 
 impl Accounts {
-    fn new(config: &config::Gateway, node: &Account, last: Option<&Gateway>) -> Self {
-        // An account that stays keeps what it holds, and its peak.
-        let known = |accounts: fn(&Self) -> &Vec<Account>, at: Option<usize>| {
-            let last = last?;
-            Some(accounts(&last.accounts)[at?].clone())
-        };
-        let listener = |listener: &config::Listener| {
-            let at = last.and_then(|last| last.listener(&listener.address));
-            known(|all| &all.listeners, at.map(|(index, _)| index))
-                .unwrap_or_else(|| node.child(format!("listener {}", listener.address), None))
-        };
-        let route = |route: &config::Route| {
-            let is_same =
-                |other: &config::Route| other.name == route.name && other.budget == route.budget;
-            let at = last.and_then(|last| last.config.routes.iter().position(is_same));
-            known(|all| &all.routes, at)
-                .unwrap_or_else(|| node.child(format!("route {}", route.name), route.budget))
-        };
-        let upstream = |upstream: &config::Upstream| {
-            let is_same = |other: &config::Upstream| other.name == upstream.name;
-            let at = last.and_then(|last| last.config.upstreams.iter().position(is_same));
-            known(|all| &all.upstreams, at)
-                .unwrap_or_else(|| node.child(format!("upstream {}", upstream.name), None))
-        };
+    /// The accounts of `last`, which keep what they hold, and their peaks.
+    fn new(node: &Account, last: Option<&Gateway>) -> Self {
         let fixed = |name, account: fn(&Self) -> &Account| {
             last.map_or_else(
                 || node.child(name, None),
@@ -345,9 +318,6 @@ impl Accounts {
             exchanges: fixed("exchanges", |all| &all.exchanges),
             filters: fixed("filters", |all| &all.filters),
             probes: fixed("probes", |all| &all.probes),
-            listeners: config.listeners.iter().map(listener).collect(),
-            routes: config.routes.iter().map(route).collect(),
-            upstreams: config.upstreams.iter().map(upstream).collect(),
         }
     }
 }
@@ -382,11 +352,11 @@ mod tests {
         };
         let gateway = Gateway::new(config, context);
         let held: Vec<_> = (0..3)
-            .filter_map(|_| gateway.session_limit(0).permit().ok())
+            .filter_map(|_| gateway.listeners[0].session_limit().permit().ok())
             .collect();
         assert_eq!((held.len(), gateway.shared.buffers.connections()), (2, 2));
         drop(held);
-        assert_eq!(gateway.listeners[0].open(), 0);
+        assert_eq!(gateway.listeners[0].session_limit().count.open(), 0);
         assert_eq!(gateway.shared.buffers.connections(), 0);
     }
 }

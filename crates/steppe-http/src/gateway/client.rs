@@ -99,7 +99,7 @@ impl Counted {
         // What was queued at a listener that closes belongs to none, and is not counted.
         let index = gateway.listener(&listener.address).map(|(index, _)| index);
         let counted = index.filter(|_| counting == Counting::Now);
-        let limit = counted.map(|index| gateway.session_limit(index));
+        let limit = counted.map(|index| gateway.listeners[index].session_limit());
         let admitted = listener.admission.admit(SessionRequest {
             limit: limit.as_ref(),
             clients: &gateway.shared.clients,
@@ -126,7 +126,7 @@ impl Counted {
     pub(super) fn count(&mut self, listener: &Listener) -> Result<(), Refused> {
         let gateway = &self.state.current().gateway;
         match gateway.listener(&listener.address) {
-            Some((index, _)) => self.admitted.count(&gateway.session_limit(index)),
+            Some((index, _)) => self.admitted.count(&gateway.listeners[index].session_limit()),
             None => Ok(()),
         }
     }

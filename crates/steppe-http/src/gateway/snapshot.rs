@@ -13,6 +13,7 @@ use steppe_telemetry::trace::{Ids, Tracer};
 
 use super::Gateway;
 use super::listener::ListenerSettings;
+use super::units::UpstreamUnit;
 use crate::access::WorkerAccess;
 use crate::config::GuestAddress;
 use crate::config::{self, Target, UpstreamKind};
@@ -20,7 +21,7 @@ use crate::files::Served;
 use crate::filter::{Filter, factory};
 use crate::guest::Guest;
 use crate::metrics::{
-    CallMetrics, FilterMetrics, RouteMetrics, Side, TotalMetrics, UpstreamMetrics, WorkerMetrics,
+    CallMetrics, FilterMetrics, RouteMetrics, Side, TotalMetrics, WorkerMetrics,
 };
 use crate::upstream::{Connector, Pool, PoolParts, UpstreamState};
 
@@ -100,19 +101,21 @@ impl Snapshot {
         let metrics = gateway.metrics.worker(worker.index);
         let totals = metrics.totals();
         let access = access(&gateway, last);
-        let pools = pools(&gateway, worker, &metrics, last);
         let filters = 0..gateway.config.filters.len();
-        let counts: Vec<_> = filters
-            .map(|index| Rc::new(metrics.filter(index)))
-            .collect();
-        let routes = gateway.config.routes.iter().enumerate();
-        let routes = routes.map(|(index, _)| {
-            let report = RouteReport::of(&gateway, index, &metrics, last);
-            Rc::new(WorkerRoute::new(&gateway, index, report, &pools, &counts))
-        });
+        let making = Making {
+            gateway: &gateway,
+            worker,
+            metrics: &metrics,
+            filters: filters.map(|index| Rc::new(metrics.filter(index))).collect(),
+            last,
+        };
+        let pools = making.pools();
+        let routes = 0..gateway.config.routes.len();
+        let routes = routes.map(|index| Rc::new(making.route(index, &pools)));
+        let routes = routes.collect();
         Rc::new(Self {
             id: last.map_or(0, |last| last.id + 1),
-            routes: routes.collect(),
+            routes,
             no_route: Rc::new(RouteReport {
                 name: None,
                 upstream: None,
@@ -142,13 +145,14 @@ impl Snapshot {
         state: &WorkerState,
     ) -> ListenerSettings {
         let config = &self.gateway.config.listeners[index];
+        let unit = &self.gateway.listeners[index];
         ListenerSettings {
             limits: config.limits,
             timeouts: config.timeouts,
             underscores: config.underscores,
             redirect_https: config.redirect_https,
             routes: config.routes,
-            tls: self.gateway.tls[index].clone(),
+            tls: unit.tls.clone(),
             strict_transport_security: config
                 .tls
                 .as_ref()
@@ -159,7 +163,7 @@ impl Snapshot {
             },
             proxy_protocol: config.proxy_protocol,
             lease: match cfg!(feature = "uncharged-heads") {
-                false => self.gateway.accounts.listeners[index].client_lease(),
+                false => unit.account.client_lease(),
                 // A budget of its own, without an end: the node's knows nothing of it.
                 true => steppe_mem::Budget::new(u64::MAX).root().client_lease(),
             },
@@ -182,86 +186,73 @@ fn access(gateway: &Gateway, last: Option<&Snapshot>) -> Option<Rc<WorkerAccess>
     Some(Rc::new(log.worker(&gateway.accounts.access.lease())))
 }
 
-fn pools(
-    gateway: &Gateway,
-    worker: &Worker,
-    metrics: &WorkerMetrics,
-    last: Option<&Snapshot>,
-) -> Vec<(usize, Rc<Pool>)> {
-    // Pools of upstreams that were just the same share their idle connections.
-    let last_of = |upstream: &config::Upstream| {
-        let last = last?;
-        let mut pools = last.pools.iter();
-        let same = |index: usize| last.gateway.config.upstreams[index] == *upstream;
-        pools
-            .find(|(index, _)| same(*index))
-            .map(|(_, pool)| &**pool)
-    };
-    let upstreams = gateway.config.upstreams.iter().zip(&gateway.states);
-    let pool = |(index, (upstream, state)): (usize, (&config::Upstream, &Option<_>))| {
-        let state: &Arc<UpstreamState> = state.as_ref()?;
-        let counts: UpstreamMetrics = metrics.upstream(index);
-        let connector = Connector::new(
-            Arc::clone(gateway.shared.codecs.of(state.settings().protocol)),
-            Arc::clone(&gateway.shared.buffers),
-            gateway.accounts.upstreams[index].lease(),
-            metrics.totals().traffic(Side::Upstream),
-        )
-        .with_io(&worker.io);
-        let parts = PoolParts {
-            upstream: Arc::clone(state),
-            connector,
-            worker: worker.index,
-            metrics: counts,
-        };
-        let pool = Pool::new(parts, last_of(upstream));
-        Some((index, Rc::new(pool)))
-    };
-    upstreams.enumerate().filter_map(pool).collect()
+/// Everything that the routes and pools of a snapshot are made of.
+struct Making<'a> {
+    gateway: &'a Gateway,
+    worker: &'a Worker,
+    metrics: &'a WorkerMetrics,
+    /// Metrics of each filter.
+    filters: Vec<Rc<FilterMetrics>>,
+    last: Option<&'a Snapshot>,
 }
 
-impl WorkerRoute {
-    #[expect(clippy::too_many_arguments, reason = "older than the limit")]
-    fn new(
-        gateway: &Gateway,
-        index: usize,
-        report: Rc<RouteReport>,
-        pools: &[(usize, Rc<Pool>)],
-        counts: &[Rc<FilterMetrics>],
-    ) -> Self {
-        let config = &gateway.config.routes[index];
-        let target = match &config.target {
-            Target::Files(files) => RouteTarget::Files(Served::new(files, &config.path)),
-            Target::Redirect(redirect) => RouteTarget::Redirect(redirect.clone()),
-            Target::Upstream(upstream) => match &gateway.config.upstreams[*upstream].kind {
-                UpstreamKind::Respond(respond) => RouteTarget::Respond(respond.clone()),
-                UpstreamKind::Guest(GuestAddress { guest, resource }) => {
-                    RouteTarget::Guest(gateway.shared.guests.of(guest), resource.clone())
-                }
-                UpstreamKind::Servers(_) => {
-                    let pool = pools.iter().find(|(of, _)| of == upstream);
-                    RouteTarget::Servers(Rc::clone(&pool.expect("servers have a pool").1))
-                }
-            },
+/// Pools of upstreams with servers, each with the index of its upstream.
+type Pools = [(usize, Rc<Pool>)];
+
+impl Making<'_> {
+    fn pools(&self) -> Vec<(usize, Rc<Pool>)> {
+        let upstreams = self.gateway.upstreams.iter().enumerate();
+        let pool = |(index, unit): (usize, &UpstreamUnit)| {
+            let state: &Arc<UpstreamState> = unit.state.as_ref()?;
+            let shared = &self.gateway.shared;
+            let connector = Connector::new(
+                Arc::clone(shared.codecs.of(state.settings().protocol)),
+                Arc::clone(&shared.buffers),
+                unit.account.lease(),
+                self.metrics.totals().traffic(Side::Upstream),
+            )
+            .with_io(&self.worker.io);
+            let parts = PoolParts {
+                upstream: Arc::clone(state),
+                connector,
+                worker: self.worker.index,
+                metrics: self.metrics.upstream(index),
+            };
+            Some((index, Rc::new(Pool::new(parts, self.last_pool(index)))))
         };
-        let filters = config.filters.iter();
+        upstreams.filter_map(pool).collect()
+    }
+
+    /// The pool of the last snapshot whose upstream is just the same: both share idle connections.
+    fn last_pool(&self, index: usize) -> Option<&Pool> {
+        let (last, upstream) = (self.last?, &self.gateway.config.upstreams[index]);
+        let mut pools = last.pools.iter();
+        let is_same = |index: usize| last.gateway.config.upstreams[index] == *upstream;
+        let found = pools.find(|(index, _)| is_same(*index))?;
+        Some(&found.1)
+    }
+
+    fn route(&self, index: usize, pools: &Pools) -> WorkerRoute {
+        let gateway = self.gateway;
+        let config = &gateway.config.routes[index];
         let pool_of = |upstream: usize| {
             let pool = pools.iter().find(|(of, _)| *of == upstream);
             pool.map(|(_, pool)| Rc::clone(pool))
         };
-        Self {
-            report,
-            lease: gateway.accounts.routes[index].client_lease(),
-            filters: filters
-                .map(|&filter| RouteFilter {
-                    name: gateway.config.filters[filter].name.as_str().into(),
-                    filter: Arc::clone(&gateway.filters[filter]),
-                    metrics: Rc::clone(&counts[filter]),
-                    pool: factory(&gateway.config.filters[filter].kind)
-                        .upstream()
-                        .and_then(pool_of),
-                })
-                .collect(),
+        let filters = config.filters.iter().map(|&filter| {
+            let config = &gateway.config.filters[filter];
+            RouteFilter {
+                name: config.name.as_str().into(),
+                filter: Arc::clone(&gateway.filters[filter]),
+                metrics: Rc::clone(&self.filters[filter]),
+                pool: factory(&config.kind).upstream().and_then(pool_of),
+            }
+        });
+        let target = self.target(config, pools);
+        WorkerRoute {
+            report: RouteReport::of(gateway, index, self.metrics, self.last),
+            lease: gateway.routes[index].account.client_lease(),
+            filters: filters.collect(),
             total: config.total.or(match &target {
                 RouteTarget::Servers(pool) => pool.settings().timeouts.total,
                 _ => None,
@@ -271,6 +262,26 @@ impl WorkerRoute {
         }
     }
 
+    fn target(&self, route: &config::Route, pools: &Pools) -> RouteTarget {
+        let upstream = match &route.target {
+            Target::Files(files) => return RouteTarget::Files(Served::new(files, &route.path)),
+            Target::Redirect(redirect) => return RouteTarget::Redirect(redirect.clone()),
+            Target::Upstream(upstream) => *upstream,
+        };
+        match &self.gateway.config.upstreams[upstream].kind {
+            UpstreamKind::Respond(respond) => RouteTarget::Respond(respond.clone()),
+            UpstreamKind::Guest(GuestAddress { guest, resource }) => {
+                RouteTarget::Guest(self.gateway.shared.guests.of(guest), resource.clone())
+            }
+            UpstreamKind::Servers(_) => {
+                let pool = pools.iter().find(|(of, _)| *of == upstream);
+                RouteTarget::Servers(Rc::clone(&pool.expect("servers have a pool").1))
+            }
+        }
+    }
+}
+
+impl WorkerRoute {
     /// The pool, where it has servers.
     pub(super) fn pool(&self) -> Option<&Rc<Pool>> {
         match &self.target {
