@@ -31,6 +31,9 @@ pub enum Purge {
     Tag(String),
 }
 
+/// True for a stored response that is to be purged; for a key without one, if its fetches are.
+type IsMeant<'a> = dyn Fn(&CacheKey, Option<&StoredResponse>) -> bool + 'a;
+
 /// State and counts of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheReport {
@@ -97,7 +100,7 @@ impl Caches {
     /// Looks at every stored response: not for workers to call.
     #[must_use]
     pub fn purge(&self, purge: &Purge) -> Option<usize> {
-        let is_meant: Box<dyn Fn(&CacheKey, Option<&StoredResponse>) -> bool> = match purge {
+        let is_meant: Box<IsMeant<'_>> = match purge {
             Purge::All => Box::new(|_, _| true),
             Purge::Uri(uri) => {
                 let uri = key::uri(uri)?;
