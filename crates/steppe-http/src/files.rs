@@ -41,8 +41,6 @@ pub struct Served {
     folder: Folder,
     names: Names,
     precompressed: Vec<Coding>,
-    /// Number of segments of the route's path before its `{rest*}`.
-    skipped: usize,
 }
 
 /// The response to one request for a file.
@@ -60,8 +58,8 @@ enum State {
     Looking(RequestHead, Variant, DiskTask<io::Result<Found>>),
     /// A thread lists the folder.
     Listing(Variant, Listing),
-    /// This is the response.
-    Answered(ResponseHead),
+    /// The response is there.
+    Answered(Answer),
     /// The head was taken; content follows.
     Sending,
 }
@@ -72,9 +70,8 @@ impl Served {
     pub fn new(files: &Files, path: &PathPattern) -> Self {
         Self {
             folder: Folder::new(&files.root),
-            names: Names::of(files),
+            names: Names::of(files, path.segments().len() - 1),
             precompressed: files.precompressed.clone(),
-            skipped: path.segments().len() - 1,
         }
     }
 }
@@ -97,13 +94,13 @@ impl FileResponder {
         if !matches!(head.method(), b"GET" | b"HEAD") {
             let allowed = (&b"allow"[..], &b"GET, HEAD"[..]);
             let answer = answer::words(asked, 405, &[allowed])?;
-            return Ok(Self::at(lease, answered(answer)));
+            return Ok(Self::at(lease, State::Answered(answer)));
         }
         let accepted = Accepted::of(&head.fields, &served.precompressed);
-        let path = (head.path(), served.skipped);
-        let lookup = Lookup::new(path, &served.names, accepted, lease)?;
+        let lookup = Lookup::new(head.path(), &served.names, accepted, lease)?;
         let Some(mut lookup) = lookup else {
-            return Ok(Self::at(lease, answered(answer::words(asked, 404, &[])?)));
+            let answer = answer::words(asked, 404, &[])?;
+            return Ok(Self::at(lease, State::Answered(answer)));
         };
         let now = clock::now();
         match served.folder.try_find(now, |root| lookup.find(root)) {
@@ -113,31 +110,31 @@ impl FileResponder {
         let task = served.folder.find(now, move |root| lookup.find(root));
         let task = task.map_err(|error| GatewayError::file(&error))?;
         let state = State::Looking(head, variant, task);
-        Ok(Self::at(lease, (state, Content::Nothing)))
+        Ok(Self::at(lease, state))
     }
 
-    fn at(lease: &Lease, (state, content): (State, Content)) -> Self {
+    fn at(lease: &Lease, state: State) -> Self {
         Self {
             lease: lease.clone(),
             state,
-            content,
+            content: Content::Nothing,
             waiting: BudgetWait::default(),
         }
     }
 }
 
-/// The state after a lookup, and the content that follows it.
+/// The state after a lookup.
 fn settle(
     asked: Asked<'_>,
     head: &RequestHead,
     found: io::Result<Found>,
-) -> Result<(State, Content), GatewayError> {
+) -> Result<State, GatewayError> {
     let answer = match found {
         Ok(Found::File(found)) => answer::file(asked, head, found),
         Ok(Found::Folder) => answer::redirect(asked, head),
         Ok(Found::Unindexed(folder)) => {
             let listing = listing::start(folder, asked.lease)?;
-            return Ok((State::Listing(asked.variant, listing), Content::Nothing));
+            return Ok(State::Listing(asked.variant, listing));
         }
         Ok(Found::Nothing) => answer::words(asked, 404, &[]),
         Err(error) => match error.kind() {
@@ -147,11 +144,7 @@ fn settle(
             _ => return Err(GatewayError::file(&error)),
         },
     };
-    Ok(answered(answer?))
-}
-
-fn answered(Answer { head, content }: Answer) -> (State, Content) {
-    (State::Answered(head), content)
+    Ok(State::Answered(answer?))
 }
 
 impl Responder for FileResponder {
@@ -161,7 +154,7 @@ impl Responder for FileResponder {
                 variant: *variant,
                 lease: &self.lease,
             };
-            (self.state, self.content) = match &mut self.state {
+            self.state = match &mut self.state {
                 State::Looking(head, variant, task) => {
                     let found = ready!(task.poll(cx)).and_then(|found| found);
                     settle(asked(variant), head, found)?
@@ -169,13 +162,16 @@ impl Responder for FileResponder {
                 State::Listing(variant, listing) => {
                     let page = ready!(listing.poll(cx)).and_then(|page| page);
                     let page = page.map_err(|error| GatewayError::file(&error))?;
-                    answered(answer::listing(asked(variant), page)?)
+                    State::Answered(answer::listing(asked(variant), page)?)
                 }
                 State::Answered(_) | State::Sending => break,
             };
         }
         Poll::Ready(match std::mem::replace(&mut self.state, State::Sending) {
-            State::Answered(head) => Ok(head),
+            State::Answered(answer) => {
+                self.content = answer.content;
+                Ok(answer.head)
+            }
             _ => Err(GatewayError::bad_response()),
         })
     }

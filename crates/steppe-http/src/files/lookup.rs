@@ -27,20 +27,29 @@ pub(super) struct Names {
     fallback_for: FallbackFor,
     cache_control: Option<Rules>,
     listing: bool,
+    /// Number of segments of the route's path before its `{rest*}`.
+    skipped: usize,
 }
 
 /// Values of `Cache-Control` by file; the first that matches counts.
 type Rules = Arc<[(FilePattern, Arc<str>)]>;
 
 impl Names {
-    pub(super) fn of(files: &Files) -> Self {
+    /// Those of a route whose path has `skipped` segments before its `{rest*}`.
+    pub(super) fn of(files: &Files, skipped: usize) -> Self {
         Self {
             index: files.index.clone(),
             fallback: files.fallback.as_deref().map(Arc::from),
             fallback_for: files.fallback_for,
             cache_control: rules(files),
             listing: files.listing,
+            skipped,
         }
+    }
+
+    /// The segments of a path below the folder.
+    fn segments<'a>(&self, path: &'a [u8]) -> std::iter::Skip<SegmentNames<'a>> {
+        SegmentNames::new(path).skip(self.skipped)
     }
 }
 
@@ -107,16 +116,16 @@ const END_BYTES: usize = 5;
 const WELL_KNOWN: &[u8] = b".well-known";
 
 impl Lookup {
-    /// The lookup of the normalized `path` without its first `skipped` segments, for the
-    /// identity coding or one of `accepted`. `None` where the path is never served.
+    /// The lookup of the normalized `path` of a request, for the identity coding or one of `accepted`. `None` where the
+    /// path is never served.
     pub(super) fn new(
-        (path, skipped): (&[u8], usize),
+        path: &[u8],
         names: &Names,
         accepted: Accepted,
         lease: &Lease,
     ) -> Result<Option<Self>, OverBudget> {
         let fallback = names.fallback.clone();
-        let fallback = fallback.filter(|_| falls_back((path, skipped), names.fallback_for));
+        let fallback = fallback.filter(|_| falls_back(path, names));
         let path_bytes = path.len() + names.index.len() + 1;
         let is_too_long = path_bytes + END_BYTES > FILE_PATH_BYTES_MAX;
         let most = match &fallback {
@@ -136,7 +145,7 @@ impl Lookup {
         };
         let filled = match is_too_long {
             true => Err(Unserved::NoFile),
-            false => lookup.fill((path, skipped), names),
+            false => lookup.fill(path, names),
         };
         Ok(match filled {
             Ok(()) => Some(lookup),
@@ -145,8 +154,8 @@ impl Lookup {
         })
     }
 
-    fn fill(&mut self, (path, skipped): (&[u8], usize), names: &Names) -> Result<(), Unserved> {
-        for name in SegmentNames::new(path).skip(skipped) {
+    fn fill(&mut self, path: &[u8], names: &Names) -> Result<(), Unserved> {
+        for name in names.segments(path) {
             self.is_folder = name.is_empty();
             if self.is_folder {
                 break;
@@ -274,13 +283,14 @@ impl Lookup {
 }
 
 /// True if the fallback stands for a path: it has no hidden name, is not below `/.well-known`, where clients look for
-/// files of their own (RFC 8615), and is one of `paths`.
-fn falls_back((path, skipped): (&[u8], usize), paths: FallbackFor) -> bool {
-    let mut names = SegmentNames::new(path).skip(skipped);
+/// files of their own (RFC 8615), and is a page unless the fallback is for all.
+fn falls_back(path: &[u8], names: &Names) -> bool {
+    let is_for_all = names.fallback_for == FallbackFor::All;
+    let mut names = names.segments(path);
     let is_hidden = |name: &[u8]| decoded(name).next() == Some(b'.');
     let has_dot = |name: &[u8]| decoded(name).any(|byte| byte == b'.');
     let is_page = names.clone().last().is_none_or(|name| !has_dot(name));
-    !names.any(is_hidden) && (is_page || paths == FallbackFor::All)
+    !names.any(is_hidden) && (is_page || is_for_all)
 }
 
 /// True if a path that links led to, relative to the folder, is served: none of its names is hidden. Names that
@@ -304,14 +314,11 @@ mod tests {
     fn check(path: &str, skipped: usize, expected: Option<&str>) {
         let budget = Budget::new(16 << 20);
         let lease = budget.root().lease();
-        let path_and_skipped = (path.as_bytes(), skipped);
-        let accepted = Accepted::default();
-        let lookup = Lookup::new(
-            path_and_skipped,
-            &names(None, FallbackFor::Pages),
-            accepted,
-            &lease,
-        );
+        let names = Names {
+            skipped,
+            ..names(None, FallbackFor::Pages)
+        };
+        let lookup = Lookup::new(path.as_bytes(), &names, Accepted::default(), &lease);
         let found = lookup.expect("room").map(|lookup| {
             let path = str::from_utf8(lookup.path.filled()).expect("UTF-8");
             path.to_owned()
@@ -320,7 +327,7 @@ mod tests {
     }
 
     fn names(fallback: Option<&str>, fallback_for: FallbackFor) -> Names {
-        Names::of(&Files {
+        let files = Files {
             root: "/".into(),
             index: "index.html".to_owned(),
             fallback: fallback.map(str::to_owned),
@@ -328,7 +335,8 @@ mod tests {
             precompressed: Vec::new(),
             listing: false,
             cache_control: Vec::new(),
-        })
+        };
+        Names::of(&files, 0)
     }
 
     #[test]
@@ -352,7 +360,7 @@ mod tests {
             ("/.well-known/change-password", false, false),
         ] {
             for (names, expected) in [(&of_pages, for_pages), (&of_all, for_all)] {
-                let lookup = Lookup::new((path.as_bytes(), 0), names, Accepted::default(), &lease);
+                let lookup = Lookup::new(path.as_bytes(), names, Accepted::default(), &lease);
                 let falls_back = lookup.expect("room").is_some_and(|mut lookup| {
                     let is_fallback = lookup.path.filled() == b"app.html";
                     is_fallback || lookup.fall_back()
