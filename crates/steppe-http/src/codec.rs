@@ -1,4 +1,4 @@
-//! What the gateway asks of a protocol, and which protocols there are.
+//! The interface between the gateway and its protocols.
 //!
 //! A codec that faces clients turns a connection into requests and hands each to
 //! [`run`](crate::gateway::run); one that faces servers gives pools
@@ -18,7 +18,7 @@ pub trait DownstreamCodec: fmt::Debug + Send + Sync {
     /// requests once the listener [drains](crate::gateway::ListenerSettings::drain).
     fn serve(&self, connection: Accepted);
 
-    /// What a client is sent whose connection finds no room. It is written once, as far
+    /// The bytes for a client whose connection finds no room. They are written once, as far
     /// as one write gets.
     fn no_room(&self) -> &'static [u8];
 
@@ -27,12 +27,12 @@ pub trait DownstreamCodec: fmt::Debug + Send + Sync {
         b""
     }
 
-    /// What every client sends first; empty where that tells nothing.
+    /// The bytes that every client sends first; empty where that tells nothing.
     fn preface(&self) -> &'static [u8] {
         b""
     }
 
-    /// Its name in ALPN (RFC 7301 §6).
+    /// The protocol's name in ALPN (RFC 7301 §6).
     fn alpn(&self) -> &'static [u8] {
         b""
     }

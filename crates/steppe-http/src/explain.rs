@@ -1,9 +1,10 @@
-//! What a gateway would do with a request, and why, without sending anything.
+//! Explains the routing and filtering of a described request, without sending anything.
 //!
-//! Filters that decide by what they are told alone are asked as the gateway asks them. What others would
-//! say depends on what nobody knows beforehand: a bucket, a password, another service.
+//! Filters that decide by the request alone are run as the gateway runs them. The verdicts of
+//! others
+//! depend on state that is unknown beforehand: a bucket, a password, another service.
 //!
-//! Left out: conditions on a client's certificate, which no request can be described with here.
+//! Left out: conditions on a client's certificate, which a described request does not have.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,69 +27,70 @@ use crate::filter::{
 use crate::head::RequestHead;
 use crate::router::{NoRoute, RouteQuery, Router, Unmet};
 
-/// A request that is asked about.
+/// The description of a request to explain.
 #[derive(Debug)]
 pub struct Asked<'a> {
     /// Its method.
     pub method: &'a str,
     /// Host and port.
     pub authority: &'a str,
-    /// Its path, with a query or without one.
+    /// The path, with a query or without one.
     pub target: &'a str,
-    /// Its field lines.
+    /// The field lines.
     pub fields: &'a [(String, String)],
-    /// Who asks.
+    /// The client's address.
     pub client: IpAddr,
-    /// The listener that it comes to, by its index.
+    /// The index of the listener that receives it.
     pub listener: usize,
-    /// What its token says, without one that is looked at. `None`: what its token says if it has one.
+    /// Claims that are taken as verified. `None`: those of the request's own token, if it has one.
     pub claims: Option<Map<String, Value>>,
     /// The time.
     pub now: Instant,
 }
 
-/// What becomes of it.
+/// The result: route, filter steps and target of the request.
 #[derive(Debug)]
 pub struct Explained {
-    /// The route that it takes, by its index.
+    /// The index of the route that matches.
     pub route: Result<usize, Unrouted>,
     /// Routes before it that have its host and path, by their indexes, each with the condition that it does not
     /// meet.
     pub passed_over: Vec<(usize, Unmet)>,
-    /// What its filters say, in their order, up to the one that answers.
+    /// Explanations of filters in order, up to the one that answers.
     pub steps: Vec<Explanation>,
-    /// What is asked of the route's target, where no filter answers: a path in normal form, and a query; of a
+    /// The request to the route's target, where no filter answers: a path in normal form, and a
+    /// query; for a
     /// redirect, its `Location`.
     pub target: Option<String>,
 }
 
-/// Why it takes no route.
+/// The reason why no route matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unrouted {
-    /// The listener sends everybody to https: 308.
+    /// The listener redirects to https: 308.
     ToHttps,
-    /// None is for it: 404.
+    /// No route matches: 404.
     NotFound,
-    /// Routes are for it with these methods: 405.
+    /// Routes match it only with these methods: 405.
     Methods(Vec<String>),
 }
 
 /// The judgment of one filter.
 #[derive(Debug)]
 pub struct Explanation {
-    /// Its index in the configuration.
+    /// The filter's index in the configuration.
     pub filter: usize,
     /// The judgment.
     pub judgment: Judgment,
 }
 
-/// Why nothing can be said.
+/// The reason why a request can't be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// A file that the configuration names can't be used.
     #[error("{}: {}", .0.key, .0.cause)]
     File(#[from] FileError),
-    /// The request is none.
+    /// The request is malformed.
     #[error("the request is refused before routing: {}", .0.status)]
     Request(#[from] GatewayErrorStatus),
 }
@@ -264,7 +266,7 @@ fn route(
     })
 }
 
-/// What answers the requests of a route, for people.
+/// The display name of a route's target.
 #[must_use]
 pub fn target_name(config: &config::Gateway, route: usize) -> String {
     match &config.routes[route].target {
@@ -277,7 +279,7 @@ pub fn target_name(config: &config::Gateway, route: usize) -> String {
     }
 }
 
-/// Of a URL.
+/// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Without TLS.
