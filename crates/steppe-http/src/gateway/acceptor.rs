@@ -121,7 +121,7 @@ impl ConnectionService for Acceptor {
     fn establish(&self, session: &mut Session, tls: Established) -> Result<(), Refused> {
         let snapshot = self.state.current();
         snapshot.totals.handshake(Handshake::of(&tls.agreed));
-        let established = ClientSession::new(tls.agreed, tls.tls);
+        let established = Rc::new(ClientSession::new(tls.agreed, tls.tls));
         let counted = &mut session.counted;
         counted.count(&self.listener)?;
         counted.admitted.charge(established.bytes())?;

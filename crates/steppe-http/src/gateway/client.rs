@@ -67,7 +67,7 @@ pub(super) struct Counted {
     metrics: Option<ListenerMetrics>,
     pub(super) admitted: Admitted,
     /// What was agreed below the protocol, until the connection is served.
-    pub(super) tls: Option<ClientSession>,
+    pub(super) tls: Option<Rc<ClientSession>>,
 }
 
 /// The time at which a session counts toward `limits.connections`.
@@ -152,7 +152,7 @@ impl ClientContext {
             listener,
             address,
             destination,
-            tls: counted.tls.take().map(Rc::new),
+            tls: counted.tls.take(),
             known: Cell::new(known),
             totals: snapshot.totals.clone(),
             counted: Some(counted),
