@@ -172,7 +172,8 @@ impl Gateway {
             ListenerUnit::next(listener, last.map(|last| &*last.listeners), tls, new)
         });
         let routes = config.routes.iter();
-        let routes = routes.map(|route| RouteUnit::next(route, last.map(|last| &*last.routes), new));
+        let routes =
+            routes.map(|route| RouteUnit::next(route, last.map(|last| &*last.routes), new));
         let ways = config.upstreams.iter().zip(files.upstreams);
         let ways = ways.map(|(upstream, tls)| way(upstream, tls, &shared.names));
         let states = shared.upstreams.replace(&config.upstreams, ways.collect());

@@ -126,7 +126,9 @@ impl Counted {
     pub(super) fn count(&mut self, listener: &Listener) -> Result<(), Refused> {
         let gateway = &self.state.current().gateway;
         match gateway.listener(&listener.address) {
-            Some((index, _)) => self.admitted.count(&gateway.listeners[index].session_limit()),
+            Some((index, _)) => self
+                .admitted
+                .count(&gateway.listeners[index].session_limit()),
             None => Ok(()),
         }
     }

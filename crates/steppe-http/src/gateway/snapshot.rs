@@ -20,9 +20,7 @@ use crate::config::{self, Target, UpstreamKind};
 use crate::files::Served;
 use crate::filter::{Filter, factory};
 use crate::guest::Guest;
-use crate::metrics::{
-    CallMetrics, FilterMetrics, RouteMetrics, Side, TotalMetrics, WorkerMetrics,
-};
+use crate::metrics::{CallMetrics, FilterMetrics, RouteMetrics, Side, TotalMetrics, WorkerMetrics};
 use crate::upstream::{Connector, Pool, PoolParts, UpstreamState};
 
 /// A snapshot as one worker has it.
@@ -106,7 +104,9 @@ impl Snapshot {
             gateway: &gateway,
             worker,
             metrics: &metrics,
-            filters: filters.map(|index| Rc::new(metrics.filter(index))).collect(),
+            filters: filters
+                .map(|index| Rc::new(metrics.filter(index)))
+                .collect(),
             last,
         };
         let pools = making.pools();

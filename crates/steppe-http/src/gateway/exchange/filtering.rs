@@ -50,17 +50,11 @@ impl Filtering {
         }
     }
 
-    /// The earliest moment at which waiting ends.
-    pub(super) fn due(&self, is_client_starved: bool) -> Option<Due> {
+    /// The earliest moment at which waiting ends; `late` is the reason where content of the client does not come.
+    pub(super) fn due(&self, late: CloseReason) -> Option<Due> {
         let of_content = match self.waits {
             Waits::Nothing | Waits::State => None,
-            Waits::Content(since) => {
-                let reason = match is_client_starved {
-                    true => CloseReason::OverBudget,
-                    false => CloseReason::BodyTimeout,
-                };
-                Due::after(since, self.routed.timeouts.request_content, reason)
-            }
+            Waits::Content(since) => Due::after(since, self.routed.timeouts.request_content, late),
         };
         Due::earliest([of_content, Due::total(self.routed.timeouts.total_at)])
     }

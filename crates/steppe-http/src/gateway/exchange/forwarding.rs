@@ -32,6 +32,10 @@ pub(super) struct Forwarding {
     attempt: Attempting,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation a request"
+)]
 enum Attempting {
     /// A connection to a server is being established, in a box: most requests find one that is there.
     Connecting(Pin<Box<dyn Future<Output = Connected>>>),
@@ -212,17 +216,16 @@ impl Forwarding {
         }
     }
 
-    /// Leaves the stage where the response made a tunnel of the exchange, which holds no route.
-    pub(super) fn into_tunnel(self) -> Result<Tunneling, Self> {
-        let Self { routed, attempt } = self;
-        match attempt {
+    /// Leaves the stage for a tunnel, which holds no route. `None`: the response made none.
+    pub(super) fn into_tunnel(self) -> Option<Tunneling> {
+        match self.attempt {
             Attempting::Relaying(Relaying {
                 attempt: Attempt::Call(call),
                 relay,
                 standing,
                 ..
-            }) if standing.is_tunnel => Ok(Tunneling::new(relay, call.into_tunnel())),
-            attempt => Err(Self { routed, attempt }),
+            }) if standing.is_tunnel => Some(Tunneling::new(relay, call.into_tunnel())),
+            _ => None,
         }
     }
 

@@ -120,10 +120,12 @@ impl Hedge {
         let Self::Asking(second) = self else {
             return None;
         };
-        let may = is_of_server(error) && routed.replay.repeats() == Repeats::Always;
+        if !is_of_server(error) || routed.replay.repeats() != Repeats::Always {
+            return None;
+        }
         let SecondCall { call, sent } = *second;
         routed.replay.seek(sent);
-        Some(call).filter(|_| may)
+        Some(call)
     }
 }
 

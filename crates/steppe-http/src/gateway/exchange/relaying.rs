@@ -26,6 +26,12 @@ pub(super) struct Relaying {
     progress: Progress,
 }
 
+/// A second call that takes the place of the first, and the error that the first failed with.
+struct Promotion<'a> {
+    second: Call,
+    error: &'a GatewayError,
+}
+
 impl Relaying {
     /// The relay of `attempt`, which begins now.
     pub(super) fn new<D: ?Sized>(attempt: Attempt, routed: &Routed, env: &Env<'_, '_, D>) -> Self {
@@ -64,7 +70,14 @@ impl Relaying {
             let is_replaced = match &polled {
                 Poll::Pending => self.poll_hedge(hedge, routed, env),
                 Poll::Ready(Err(error)) if !self.relay.has_response_begun() => {
-                    self.promote(hedge, error, routed, env)
+                    let second = hedge.promote(error, routed);
+                    match second.filter(|_| !self.standing.has_passed) {
+                        Some(second) => {
+                            self.promote(Promotion { second, error }, routed, env);
+                            true
+                        }
+                        None => false,
+                    }
                 }
                 Poll::Ready(_) => false,
             };
@@ -149,34 +162,26 @@ impl Relaying {
         }
     }
 
-    /// The first server has failed with `error`: the second takes its place where it is asked already. Says if it does.
+    /// Goes on with a second call, which was sent all that the first was.
     fn promote<D: ?Sized>(
         &mut self,
-        hedge: Hedge,
-        error: &GatewayError,
+        promotion: Promotion<'_>,
         routed: &mut Routed,
         env: &mut Env<'_, '_, D>,
-    ) -> bool {
-        let Some(second) = hedge
-            .promote(error, routed)
-            .filter(|_| !self.standing.has_passed)
-        else {
-            return false;
-        };
+    ) {
         let fault = Fault {
-            error,
+            error: promotion.error,
             is_excused: true,
             is_timely: self.standing.is_timely,
             is_client_late: self.standing.is_client_late,
         };
-        if let Some(first) = self.replace(second, env) {
+        if let Some(first) = self.replace(promotion.second, env) {
             let first = first.finish(Outcome::Failed(fault), env.now);
             routed.selection.failed_at(first.server());
         }
         self.relay = Relay::new(routed.timeouts, env.now);
         self.standing = Standing::new(routed, env);
         self.progress = Progress::default();
-        true
     }
 
     /// Puts the call of a hedge in the place of the first, which it gives.

@@ -25,6 +25,7 @@ use crate::exchange::Downstream;
 use crate::filter::Identity;
 use crate::gateway::client::ClientContext;
 use crate::gateway::web::WebCall;
+use crate::metrics::CloseReason;
 
 /// One exchange. A worker uses its memory again for the next request, so that an idle connection has none and a request
 /// allocates none.
@@ -254,7 +255,10 @@ impl Stage {
         D: Downstream + ?Sized,
     {
         match self {
-            Self::Filtering(filtering) => filtering.due(env.down.is_starved()),
+            Self::Filtering(filtering) => filtering.due(match env.down.is_starved() {
+                true => CloseReason::OverBudget,
+                false => CloseReason::BodyTimeout,
+            }),
             Self::Forwarding(forwarding) => forwarding.due(),
             Self::Tunneling(tunneling) => tunneling.due(),
             Self::Refusing(refusing) => refusing.due(),
@@ -292,8 +296,8 @@ impl Stage {
     fn begin_tunnel(&mut self) {
         if let Self::Forwarding(forwarding) = std::mem::replace(self, Self::Over(End::Aborted)) {
             *self = match forwarding.into_tunnel() {
-                Ok(tunneling) => Self::Tunneling(tunneling),
-                Err(forwarding) => Self::Forwarding(forwarding),
+                Some(tunneling) => Self::Tunneling(tunneling),
+                None => Self::Over(End::Aborted),
             };
         }
     }
