@@ -168,6 +168,7 @@ fn a_managed_runtime_is_never_go_in_a_leak_check() {
     let command = format!("exec python3 {} {port}", script.display());
     let text = format!(
         "[target]\ncmd = [\"sh\", \"-c\", \"{command}\"]\nready = \"tcp://127.0.0.1:{port}\"\n\
+         ready_timeout = \"120s\"\n\
          [[load]]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\nrate_per_s = 20\n\
          [leaks]\nlength = \"1s\"\nlost_bytes_max = 1_000_000_000\n"
     );
