@@ -11,6 +11,7 @@ use crate::encoder::{Encoder, Put};
 use crate::exchange::Refusal;
 use crate::field::{FieldBlock, FieldId};
 use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
+use crate::message::{self, OwnFields};
 use crate::status;
 
 /// The client's connection after a response.
@@ -104,7 +105,7 @@ pub fn request(head: &RequestHead, server: &str, lease: &Lease) -> Result<Buffer
         });
         let length = request_length(head);
         out.length(length);
-        if length == BodyLength::Empty && head.fields.has(FieldId::ContentLength) {
+        if length == BodyLength::Empty && message::request_length(head).is_some() {
             out.put(b"content-length: 0\r\n");
         }
         match (head.upgrade(), head.takes_trailers) {
@@ -146,13 +147,14 @@ pub fn response(
     } = plan;
     Encoder::encode(lease, room_for(&head.fields), |out| {
         out.status_line(head.status, head.reason());
-        let can_have_content = head.status >= 200 && head.status != 204 && !head.is_tunnel();
-        let is_ours = announced == Announced::Content || !can_have_content;
-        out.fields(&head.fields, |id| id == FieldId::ContentLength && is_ours);
-        if length == BodyLength::Empty && is_ours && can_have_content {
+        let own = OwnFields::of_response(head, announced);
+        out.fields(&head.fields, |id| {
+            id == FieldId::ContentLength && own.replaces_length
+        });
+        if length == BodyLength::Empty && own.length.is_some() {
             out.put(b"content-length: 0\r\n");
         }
-        if head.status >= 200 && !head.fields.has(FieldId::Date) {
+        if own.adds_date {
             out.line(b"date", &crate::date::now());
         }
         out.length(length);

@@ -23,7 +23,7 @@ use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_line, is_token
 use crate::gateway::ListenerSettings;
 use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
 use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
-use crate::message;
+use crate::message::{self, OwnFields};
 use crate::metrics::CloseReason;
 use crate::target::{self, Asked};
 
@@ -299,23 +299,18 @@ pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()
     let mut response = Response::new(());
     let is_upgrade = head.status == 101;
     *response.status_mut() = status(if is_upgrade { 200 } else { head.status });
-    let has_content = head.status >= 200 && head.status != 204 && !head.is_tunnel();
-    let is_ours = announced == Announced::Content || !has_content;
+    let own = OwnFields::of_response(head, announced);
     let map = response.headers_mut();
     append_to(map, &head.fields, |id, _| {
-        id == FieldId::ContentLength && is_ours
+        id == FieldId::ContentLength && own.replaces_length
     });
-    if is_ours && has_content {
-        match head.length {
-            ContentLength::Known(bytes) => _ = map.insert(CONTENT_LENGTH, bytes.into()),
-            ContentLength::Empty => _ = map.insert(CONTENT_LENGTH, HeaderValue::from_static("0")),
-            ContentLength::Unknown => {}
-        }
+    if let Some(bytes) = own.length {
+        map.insert(CONTENT_LENGTH, bytes.into());
     }
     if is_upgrade {
         map.remove("sec-websocket-accept");
     }
-    if head.status >= 200 && !head.fields.has(FieldId::Date) {
+    if own.adds_date {
         map.insert(http::header::DATE, date());
     }
     response
@@ -414,12 +409,8 @@ pub(super) fn outgoing_request(
     append_to(map, &head.fields, |id, _| {
         matches!(id, FieldId::Host | FieldId::ContentLength)
     });
-    match head.length {
-        ContentLength::Known(bytes) => _ = map.insert(CONTENT_LENGTH, bytes.into()),
-        ContentLength::Empty if head.fields.has(FieldId::ContentLength) => {
-            _ = map.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        }
-        ContentLength::Empty | ContentLength::Unknown => {}
+    if let Some(bytes) = message::request_length(head) {
+        map.insert(CONTENT_LENGTH, bytes.into());
     }
     if is_tunnel {
         map.remove("sec-websocket-key");
