@@ -275,7 +275,7 @@ impl DnsService {
                 continue;
             };
             let address = listener.address.to_string();
-            let loaded = ListenerTls::load(session, &address, (last(listener.address), now));
+            let loaded = ListenerTls::load(session, &address, last(listener.address), now);
             let loaded = loaded.map_err(|cause| PrepareError::Other {
                 key: "dns.listener.tls",
                 cause: Box::new(cause),

@@ -162,6 +162,7 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
         now: asked.now,
     };
     let mut steps = Vec::new();
+    let mut is_over = false;
     for &at in &config.routes[index].filters {
         let filter = &config.filters[at];
         let factory = factory(&filter.kind);
@@ -173,28 +174,25 @@ pub fn explain(config: &config::Gateway, asked: &Asked<'_>) -> Result<Explained,
             caches: &Caches::default(),
         });
         let judgment = factory.explain(&*filter, &about, &mut head)?;
-        let is_over = matches!(judgment.verdict, FilterVerdict::Answers(_));
+        is_over = matches!(judgment.verdict, FilterVerdict::Answers(_));
         steps.push(Explanation {
             filter: at,
             judgment,
         });
         if is_over {
-            return Ok(Explained {
-                route: Ok(index),
-                passed_over,
-                steps,
-                target: None,
-            });
+            break;
         }
     }
+    let target = match &config.routes[index].target {
+        _ if is_over => None,
+        Target::Redirect(redirect) => Some(redirect.location(&head)?),
+        _ => Some(target_of(&head)),
+    };
     Ok(Explained {
         route: Ok(index),
         passed_over,
         steps,
-        target: Some(match &config.routes[index].target {
-            Target::Redirect(redirect) => redirect.location(&head)?,
-            _ => target_of(&head),
-        }),
+        target,
     })
 }
 

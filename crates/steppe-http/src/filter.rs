@@ -187,12 +187,12 @@ impl fmt::Debug for Serve {
     }
 }
 
-/// The number of entries, of `bytes` each, of a filter's table, and their charge: `wanted` where
-/// the budget has
-/// room, else half as many, and again, down to `least`, which it has anyway.
+/// The number of entries, of `bytes` each, of a filter's table, and their charge: `wanted` where the budget has room, else
+/// half as many, and again, down to `least`, which it has anyway.
 fn table_of(
     account: &Account,
-    (wanted, least): (usize, usize),
+    wanted: usize,
+    least: usize,
     bytes: usize,
 ) -> (usize, Option<Reservation>) {
     let lease = account.lease();

@@ -197,7 +197,7 @@ impl Root {
     pub fn open(&self, path: &CStr, is_served: impl Fn(&[u8]) -> bool) -> io::Result<Opened> {
         let root = self.handle.as_fd();
         let opened = match self.lookup {
-            Lookup::Cached => open_below(root, path, (ResolveFlags::CACHED, &is_served)),
+            Lookup::Cached => open_below(root, path, ResolveFlags::CACHED, &is_served),
             Lookup::Blocking => open_blocking(root, path, &is_served),
         };
         match opened {
@@ -410,7 +410,7 @@ fn open_blocking(
     is_served: &Judge<'_>,
 ) -> Result<Opened, Errno> {
     for _ in 0..FOLDER_TRIES_MAX {
-        match open_below(root, path, (ResolveFlags::empty(), is_served)) {
+        match open_below(root, path, ResolveFlags::empty(), is_served) {
             // A concurrent rename while `..` of a link was resolved: the kernel asks for a retry.
             Err(Errno::AGAIN) => {}
             // Linux before 5.6, or a sandbox that refuses `openat2`.
@@ -427,7 +427,8 @@ fn open_blocking(
 fn open_below(
     root: BorrowedFd<'_>,
     path: &CStr,
-    (further, is_served): (ResolveFlags, &Judge<'_>),
+    further: ResolveFlags,
+    is_served: &Judge<'_>,
 ) -> Result<Opened, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
     let open = |resolve| rustix::fs::openat2(root, path, FLAGS, Mode::empty(), resolve);

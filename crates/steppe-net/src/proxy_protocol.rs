@@ -80,17 +80,26 @@ const V2_INET_BYTES: usize = 12;
 const V2_INET6_BYTES: usize = 36;
 const V2_UNIX_BYTES: usize = 216;
 
-/// Reads the header that a connection begins with. What came behind it stays in `pending`, in which
-/// `first_bytes` are read at first, of `lease`.
+/// Room for the first read of a connection.
+#[derive(Clone, Copy)]
+pub struct HeaderRoom<'a> {
+    /// The lease of the buffer.
+    pub lease: &'a Lease,
+    /// Bytes of the first buffer.
+    pub first_bytes: usize,
+}
+
+/// Reads the header that a connection begins with. What came behind it stays in `pending`, which has `room` at first.
 ///
 /// # Errors
 /// [`NoHeader`].
 pub fn poll_header(
     cx: &mut Context<'_>,
     transport: &mut Transport,
-    (lease, first_bytes): (&Lease, usize),
+    room: HeaderRoom<'_>,
     pending: &mut Option<Buffer>,
 ) -> Poll<Result<ProxyHeader, NoHeader>> {
+    let HeaderRoom { lease, first_bytes } = room;
     loop {
         if let Some(filled) = pending
             && let Some((header, bytes)) = parse(filled.filled())?

@@ -251,7 +251,7 @@ fn load(files: &CertificateFiles, settings: &Settings) -> Result<Arc<ListenerTls
         alpn: vec![b"http/1.1".to_vec()],
     };
     let name = format!("admin {}", settings.listen);
-    let tls = ListenerTls::load(&config, &name, (None, Instant::now()))?;
+    let tls = ListenerTls::load(&config, &name, None, Instant::now())?;
     Ok(Arc::new(tls))
 }
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 use steppe_mem::limits::HOLDER_BYTES;
 use steppe_mem::{Buffer, ClientAddress, Holding, Lease, Reservation};
 use steppe_net::limits::ACCEPT_PAUSE;
-use steppe_net::proxy_protocol::{NoHeader, ProxyHeader, poll_header};
+use steppe_net::proxy_protocol::{HeaderRoom, NoHeader, ProxyHeader, poll_header};
 use steppe_net::tls::{
     Accepting, HandshakeError, HandshakeLimits, HandshakeScheduler, Handshakes, ListenerTls,
 };
@@ -214,7 +214,10 @@ impl Accepted {
         let lease = self.lease.clone();
         let (mut client, mut pending) = (Client::at(self.peer.ip()), None);
         if self.settings.introduction == Introduction::ByProxy {
-            let room = (&lease, CLIENT_READ_BYTES);
+            let room = HeaderRoom {
+                lease: &lease,
+                first_bytes: CLIENT_READ_BYTES,
+            };
             let header = poll_fn(|cx| {
                 if let Poll::Ready(header) = poll_header(cx, &mut transport, room, &mut pending) {
                     return Poll::Ready(header.map_err(Refused::Header));

@@ -19,7 +19,7 @@ pub(super) fn write(key: &mut Vec<u8>, scheme: &str, head: &RequestHead) {
             FieldId::XForwardedProto => value != proto,
             FieldId::XForwardedOther => true,
             FieldId::Forwarded => {
-                write_elements(key, value, (host, proto));
+                write_elements(key, value, host, proto);
                 false
             }
             _ => false,
@@ -35,7 +35,7 @@ pub(super) fn write(key: &mut Vec<u8>, scheme: &str, head: &RequestHead) {
 
 /// Appends the parameters of `Forwarded` but for addresses, element by element, unless all that they say is
 /// `host` and `proto`.
-fn write_elements(key: &mut Vec<u8>, line: &[u8], (host, proto): (&[u8], &[u8])) {
+fn write_elements(key: &mut Vec<u8>, line: &[u8], host: &[u8], proto: &[u8]) {
     let start = key.len();
     let mut says_more = false;
     key.extend_from_slice(b"forwarded:");

@@ -264,7 +264,7 @@ impl Verified {
     fn new(places: usize, account: &Account) -> Self {
         let random = SystemRandom::new();
         let bytes = size_of::<Mutex<Option<Digest>>>();
-        let (places, charge) = table_of(account, (places, 0), bytes);
+        let (places, charge) = table_of(account, places, 0, bytes);
         Self {
             _charge: charge,
             key: hmac::Key::generate(hmac::HMAC_SHA256, &random).expect("there are random numbers"),

@@ -84,8 +84,8 @@ impl RateLimitFilter {
     /// A filter whose tables are charged to `account`.
     #[must_use]
     pub fn new(config: RateLimit, account: &Account) -> Self {
-        let wanted = (config.entries.div_ceil(WAYS), SETS_MIN);
-        let table = |bytes| table_of(account, wanted, WAYS * bytes);
+        let wanted = config.entries.div_ceil(WAYS);
+        let table = |bytes| table_of(account, wanted, SETS_MIN, WAYS * bytes);
         let mut charges = [None, None, None];
         let in_flight = config.concurrent.map(|limit| {
             let (sets, charge) = table(size_of::<AtomicU64>());
@@ -122,7 +122,8 @@ impl RateLimitFilter {
     ) -> Result<Key<'a>, GatewayError> {
         Ok(match &self.config.key {
             RateKey::Ip => {
-                let (family, bits) = network(about.client, self.config.prefix);
+                let (v4, v6) = self.config.prefix;
+                let (family, bits) = network(about.client, v4, v6);
                 Key::Network(family, bits)
             }
             RateKey::Header(name) => {
@@ -356,7 +357,7 @@ fn refusal(fields: [(&str, String); 3]) -> Respond {
 }
 
 /// The network of an address: its leading bits.
-fn network(address: IpAddr, (v4, v6): (u8, u8)) -> (u8, u128) {
+fn network(address: IpAddr, v4: u8, v6: u8) -> (u8, u128) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             let bits = u32::from(address);

@@ -61,9 +61,9 @@ pub(super) fn keep_verified(
                 head.fields.retain_named(name.as_bytes(), is_verified);
             }
             TokenSource::Cookie(name) => {
-                keep_cookie(&mut head.fields, (name.as_bytes(), verified))?;
+                keep_cookie(&mut head.fields, name.as_bytes(), verified)?;
             }
-            TokenSource::Query(name) => keep_parameter(head, (name.as_bytes(), verified))?,
+            TokenSource::Query(name) => keep_parameter(head, name.as_bytes(), verified)?,
         }
     }
     Ok(())
@@ -127,7 +127,7 @@ fn name_and_value(pair: &[u8]) -> (&[u8], &[u8]) {
     (name.trim_ascii(), value.trim_ascii())
 }
 
-fn keep_cookie(fields: &mut FieldBlock, (wanted, verified): (&[u8], &[u8])) -> Result<(), Unfit> {
+fn keep_cookie(fields: &mut FieldBlock, wanted: &[u8], verified: &[u8]) -> Result<(), Unfit> {
     const COOKIE: &[u8] = b"cookie";
     let is_other = |pair: &&[u8]| {
         let (name, value) = name_and_value(pair);
@@ -153,7 +153,7 @@ fn keep_cookie(fields: &mut FieldBlock, (wanted, verified): (&[u8], &[u8])) -> R
     Ok(())
 }
 
-fn keep_parameter(head: &mut RequestHead, (wanted, verified): (&[u8], &[u8])) -> Result<(), Unfit> {
+fn keep_parameter(head: &mut RequestHead, wanted: &[u8], verified: &[u8]) -> Result<(), Unfit> {
     let is_other = |pair: &[u8]| {
         let (name, value) = name_and_value(pair);
         path::compare_decoded(name, wanted).is_eq() && value != verified

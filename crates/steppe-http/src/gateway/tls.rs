@@ -47,7 +47,7 @@ impl LoadedFiles {
             };
             let last = last(&listener.address);
             let address = listener.address.to_string();
-            let loaded = ListenerTls::load(&tls.session, &address, (last.as_deref(), now));
+            let loaded = ListenerTls::load(&tls.session, &address, last.as_deref(), now);
             let key = listener.keys.tls;
             let loaded = loaded.map_err(|cause| FileError { key, cause });
             loaded.map(|tls| Some(Arc::new(tls)))

@@ -59,7 +59,8 @@ type Polled<T> = Poll<Result<T, GatewayError>>;
 impl WebCall {
     /// A call of a client that speaks `request` and reads `response`.
     pub(super) fn new(
-        (request, response): (MessageCoding, MessageCoding),
+        request: MessageCoding,
+        response: MessageCoding,
         lease: &Lease,
     ) -> Result<Box<Self>, OverBudget> {
         Ok(Box::new(Self {

@@ -239,9 +239,3 @@ impl From<GatewayError> for ProbeFailure {
         }
     }
 }
-
-impl Target {
-    fn is_same(&self, other: &Self) -> bool {
-        self.server == other.server && Arc::ptr_eq(&self.state, &other.state)
-    }
-}

@@ -74,6 +74,13 @@ pub(crate) struct Target {
     pub(super) server: usize,
 }
 
+impl Target {
+    /// True for the same server at the same address.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.server == other.server && Arc::ptr_eq(&self.state, &other.state)
+    }
+}
+
 impl Upstreams {
     /// Switches to a configuration whose servers are reached by `ways`: those that stay keep
     /// their state. `None` stands for an upstream without servers.

@@ -15,7 +15,7 @@ use super::service::{Accepted, ConnectionEnds, ConnectionService, Established};
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::drain_grace::DrainGrace;
-use crate::proxy_protocol::{ProxyHeader, poll_header};
+use crate::proxy_protocol::{HeaderRoom, ProxyHeader, poll_header};
 use crate::stream::PeerAddress;
 use crate::tls::{Accepting, Agreed, HandshakeError};
 use crate::transport::Transport;
@@ -85,7 +85,10 @@ impl<S: ConnectionService> Introduction<S> {
         deadline.set(clock::now(), limits.timeout);
         let mut grace = DrainGrace::default();
         poll_fn(|cx| {
-            let room = (&self.preamble.lease, limits.read_bytes);
+            let room = HeaderRoom {
+                lease: &self.preamble.lease,
+                first_bytes: limits.read_bytes,
+            };
             if let Poll::Ready(header) = poll_header(cx, transport, room, pending) {
                 return Poll::Ready(header.map_err(Refused::Header));
             }

@@ -16,7 +16,7 @@ use super::agreed::{self, Agreed};
 use super::handshakes::{Evicted, InProgress, NotBegun};
 use super::record::{self, HelloError, HelloReader};
 use super::server::{InForce, ListenerTls};
-use super::session::{self, Session, Unwhole};
+use super::session::{self, Session, SessionMemory, Unwhole};
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::limits::{
@@ -193,8 +193,11 @@ impl Accepting<'_> {
         session.join(details);
         let chain = session.try_grow(agreed::chain_bytes(&begun.tls));
         chain.map_err(|_| HandshakeError::OverBudget)?;
-        let charges = (self.lease.clone(), session);
-        let driver = Session::new(socket, begun.tls, flight.pending, charges);
+        let memory = SessionMemory {
+            lease: self.lease.clone(),
+            charge: session,
+        };
+        let driver = Session::new(socket, begun.tls, flight.pending, memory);
         Ok((Transport::with_driver(Box::new(driver)), agreed))
     }
 

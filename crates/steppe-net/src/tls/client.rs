@@ -19,7 +19,7 @@ use super::agreed::{self, Agreed};
 use super::config::ServerTrust;
 use super::identity::Identity;
 use super::load::{self, LoadError};
-use super::session::{self, Session};
+use super::session::{self, Session, SessionMemory};
 use super::x509::Summary;
 use super::{provider, record, versions};
 use crate::limits::{
@@ -165,7 +165,15 @@ impl ServerTls {
             .try_grow(agreed::chain_bytes(&tls))
             .map_err(|_| ConnectError::OverBudget)?;
         let agreed = Agreed::new(&tls, 0, None).expect("it reads certificates of clients only");
-        let driver = Session::new(socket, tls, pending, (lease.clone(), charge));
+        let driver = Session::new(
+            socket,
+            tls,
+            pending,
+            SessionMemory {
+                lease: lease.clone(),
+                charge,
+            },
+        );
         Ok((Transport::with_driver(Box::new(driver)), agreed))
     }
 }

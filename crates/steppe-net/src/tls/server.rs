@@ -95,7 +95,8 @@ impl ListenerTls {
     pub fn load(
         config: &ListenerConfig,
         listener: &str,
-        (last, now): (Option<&Self>, Instant),
+        last: Option<&Self>,
+        now: Instant,
     ) -> Result<Self, LoadError> {
         let file = config.ticket_keys.as_deref();
         let kept = last.filter(|last| last.secrets.is_of(file));

@@ -181,13 +181,22 @@ fn shrink(tls: &mut Connection) {
     let _ = tls.read_tls(&mut Nothing);
 }
 
+/// The memory of a session.
+pub(super) struct SessionMemory {
+    /// The lease for records.
+    pub(super) lease: Lease,
+    /// The charge of the session itself.
+    pub(super) charge: Reservation,
+}
+
 impl Session {
     pub(super) fn new(
         socket: Transport,
         mut tls: Connection,
         pending: Option<Buffer>,
-        (lease, mut charge): (Lease, Reservation),
+        memory: SessionMemory,
     ) -> Self {
+        let SessionMemory { lease, mut charge } = memory;
         tls.set_buffer_limit(Some(SEALED_BYTES_MAX));
         shrink(&mut tls);
         // What came with the end of the handshake.

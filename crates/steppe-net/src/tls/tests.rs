@@ -129,7 +129,7 @@ impl Authority {
 }
 
 fn load(config: &ListenerConfig) -> ListenerTls {
-    ListenerTls::load(config, "127.0.0.1:8443", (None, Instant::now())).expect("valid")
+    ListenerTls::load(config, "127.0.0.1:8443", None, Instant::now()).expect("valid")
 }
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -376,15 +376,15 @@ fn a_session_is_resumed_where_it_was_made_under_the_same_policy() {
         let server = load(&config);
         assert!(is_resumed(&server, &server, &trust).await);
         // A reload keeps tickets.
-        let reloaded = ListenerTls::load(&config, "127.0.0.1:8443", (Some(&server), now));
+        let reloaded = ListenerTls::load(&config, "127.0.0.1:8443", Some(&server), now);
         assert!(is_resumed(&server, &reloaded.expect("valid"), &trust).await);
         // Another listener that shares the secrets does not take them.
-        let other = ListenerTls::load(&config, "127.0.0.1:9443", (Some(&server), now));
+        let other = ListenerTls::load(&config, "127.0.0.1:9443", Some(&server), now);
         assert!(!is_resumed(&server, &other.expect("valid"), &trust).await);
         // Nor does the same one once it asks for certificates.
         let mut strict = config.clone();
         strict.client = ClientAuth::Optional(authority.client_trust());
-        let strict = ListenerTls::load(&strict, "127.0.0.1:8443", (Some(&server), now));
+        let strict = ListenerTls::load(&strict, "127.0.0.1:8443", Some(&server), now);
         assert!(!is_resumed(&server, &strict.expect("valid"), &trust).await);
     });
 }
@@ -564,7 +564,7 @@ fn files_that_change_are_read_again_and_broken_ones_change_nothing() {
         failed: 1,
     };
     assert_eq!(server.rereads(), counts);
-    let next = ListenerTls::load(&config, "a", (Some(&server), now)).expect("valid");
+    let next = ListenerTls::load(&config, "a", Some(&server), now).expect("valid");
     assert_eq!(next.rereads(), counts);
 }
 
@@ -573,7 +573,7 @@ fn files_that_are_no_certificates_are_named() {
     let authority = Authority::new();
     let mut config = authority.listener(&["a.example"]);
     let failed = |config: &ListenerConfig| {
-        let loaded = ListenerTls::load(config, "a", (None, Instant::now()));
+        let loaded = ListenerTls::load(config, "a", None, Instant::now());
         loaded.expect_err("invalid").to_string()
     };
     let good = config.certificates[0].clone();

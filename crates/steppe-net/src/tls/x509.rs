@@ -110,7 +110,7 @@ pub enum Dates {
 
 impl Dates {
     /// The state at `now`: both ends are within (RFC 5280 §4.1.2.5).
-    fn at(now: i64, (not_before, not_after): (i64, i64)) -> Self {
+    fn at(now: i64, not_before: i64, not_after: i64) -> Self {
         if now > not_after {
             Self::Expired
         } else if now < not_before {
@@ -136,7 +136,7 @@ impl Summary {
     /// The state of its dates at `now`, Unix time in seconds.
     #[must_use]
     pub fn dates(&self, now: i64) -> Dates {
-        Dates::at(now, (self.not_before, self.not_after))
+        Dates::at(now, self.not_before, self.not_after)
     }
 
     /// Reads a certificate in DER.
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn both_ends_of_its_time_are_within() {
         use Dates::{Expired, NotYetValid, Valid};
-        let dates = [9, 10, 20, 21].map(|now| Dates::at(now, (10, 20)));
+        let dates = [9, 10, 20, 21].map(|now| Dates::at(now, 10, 20));
         assert_eq!(dates, [NotYetValid, Valid, Valid, Expired]);
     }
 

@@ -115,7 +115,7 @@ mod tests {
             ticket_keys: None,
             alpn: Vec::new(),
         };
-        let tls = ListenerTls::load(&config, "a", (None, Instant::now())).expect("valid");
+        let tls = ListenerTls::load(&config, "a", None, Instant::now()).expect("valid");
         let (_, said) = tls.certificates().remove(0);
         assert_eq!(said.names, ["localhost", "127.0.0.1", "::1"]);
         let seconds = i64::try_from(CERTIFICATE_LIFETIME.as_secs()).expect("small");

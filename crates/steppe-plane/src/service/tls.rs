@@ -29,7 +29,7 @@ impl Tls {
         for Listener { address, tls } in &config.listeners {
             let Some(tls) = tls else { continue };
             let last = last.at(address).map(|last| &**last);
-            let loaded = ListenerTls::load(tls, &address.to_string(), (last, now));
+            let loaded = ListenerTls::load(tls, &address.to_string(), last, now);
             let loaded = loaded.map_err(|cause| PrepareError::Other {
                 key: "plane.listener.tls",
                 cause: Box::new(cause),

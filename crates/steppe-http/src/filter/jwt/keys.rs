@@ -144,7 +144,7 @@ fn single(key: &JwtKey) -> Result<Key, LoadError> {
         Scheme::Ecdsa(..) => pem(path, DecodingKey::from_ec_pem(&bytes))?,
         Scheme::Ed25519 => pem(path, DecodingKey::from_ed_pem(&bytes))?,
     };
-    let verifier = verifier((name, scheme), &read);
+    let verifier = verifier(name, scheme, &read);
     Ok(Key {
         id: key.id.clone(),
         name,
@@ -182,7 +182,7 @@ fn pem(
 ///
 /// # Errors
 /// The reason why the key would verify none.
-fn verifier((name, scheme): (&str, Scheme), key: &DecodingKey) -> Result<Verifier, String> {
+fn verifier(name: &str, scheme: Scheme, key: &DecodingKey) -> Result<Verifier, String> {
     use DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
     let parsed = match (scheme, key.family(), key.kind()) {
         (Scheme::Hmac(algorithm), AlgorithmFamily::Hmac, SecretOrDer(secret)) => {
@@ -274,7 +274,7 @@ fn from_set(jwk: &Jwk) -> Option<Result<Key, String>> {
         return None;
     }
     let read = DecodingKey::from_jwk(jwk).map_err(|_| format!("not a public key for {name}"));
-    let verifier = read.and_then(|key| verifier(algorithm, &key));
+    let verifier = read.and_then(|key| verifier(algorithm.0, algorithm.1, &key));
     let key = verifier.map(|verifier| Key {
         id: common.key_id.clone(),
         name,

@@ -38,7 +38,7 @@ struct Entry {
 impl Verified {
     pub(super) fn new(places: usize, account: &Account) -> Arc<Self> {
         let bytes = size_of::<Mutex<Option<Entry>>>();
-        let (places, charge) = table_of(account, (places, 0), bytes);
+        let (places, charge) = table_of(account, places, 0, bytes);
         let verified = Arc::new(Self {
             places: std::iter::repeat_with(Mutex::default)
                 .take(places)

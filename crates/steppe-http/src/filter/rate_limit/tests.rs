@@ -40,7 +40,7 @@ fn a_table_is_charged_and_shrinks_to_the_budget() {
 
 #[test]
 fn networks_are_told_apart_by_their_leading_bits() {
-    let of = |text: &str, prefix| network(text.parse().expect("an address"), prefix);
+    let of = |text: &str, (v4, v6)| network(text.parse().expect("an address"), v4, v6);
     assert_eq!(of("10.1.2.3", (24, 64)), of("10.1.2.200", (24, 64)));
     assert_ne!(of("10.1.2.3", (24, 64)), of("10.1.3.3", (24, 64)));
     assert_eq!(of("10.1.2.3", (0, 0)), of("200.1.3.3", (0, 0)));

@@ -163,7 +163,7 @@ fn translate(
         return Ok(None);
     }
     grpc::web::to_grpc(head, request)?;
-    let web = WebCall::new((request, response), &route.lease)?;
+    let web = WebCall::new(request, response, &route.lease)?;
     call.count(client, head);
     Ok(Some(web))
 }

@@ -82,7 +82,7 @@ impl Tls {
             ticket_keys: None,
             alpn: vec![ALPN.to_vec()],
         };
-        let loaded = ListenerTls::load(&config, address, (None, Instant::now()));
+        let loaded = ListenerTls::load(&config, address, None, Instant::now());
         Ok(Some(Arc::new(loaded.context("--tls")?)))
     }
 

@@ -140,7 +140,7 @@ fn are_readable(problems: &mut Problems<'_>, paths: Vec<PathBuf>) -> bool {
     reason = "files of TLS are read as at a start"
 )]
 fn is_loaded(problems: &mut Problems<'_>, config: &ListenerConfig) -> bool {
-    let loaded = ListenerTls::load(config, "check", (None, Instant::now()));
+    let loaded = ListenerTls::load(config, "check", None, Instant::now());
     loaded.map_err(|error| problems.tell(error)).is_ok()
 }
 
