@@ -10,13 +10,14 @@
 //! Non-goals: the content of a line, and when to rotate: whoever rotates the file
 //! calls [`LineLog::reopen`].
 
+mod counters;
+mod destination;
 mod sink;
 mod writer;
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -26,29 +27,11 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::encode::Family;
 use crate::limits::{LINE_BUFFERS_MAX, LINE_COMMANDS_MAX, LINE_PIPE_PAUSE};
+use counters::LineCounters;
 use sink::LineSink;
 
+pub use destination::Destination;
 pub use writer::{LineWriter, LogLine};
-
-/// Where lines are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    /// Standard output.
-    Stdout,
-    /// Appended to a file, which is created if need be.
-    File(PathBuf),
-}
-
-impl Destination {
-    /// This path: standard output where it is that, which could not be opened as a file if it is a socket.
-    #[must_use]
-    pub fn at(path: PathBuf) -> Self {
-        match path == Path::new("/dev/stdout") {
-            true => Self::Stdout,
-            false => Self::File(path),
-        }
-    }
-}
 
 /// A line log. Clones write to the same destination.
 #[derive(Debug, Clone)]
@@ -70,18 +53,6 @@ pub struct WeakLineLog(Weak<LineLogThread>);
 /// Lines written and lost, of all logs that follow on each other. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct LineCounts(Arc<LineCounters>);
-
-/// Lines written and lost.
-#[derive(Debug, Default)]
-struct LineCounters {
-    /// There is a log, or was one.
-    is_used: AtomicBool,
-    written: AtomicU64,
-    dropped: AtomicU64,
-    write_errors: AtomicU64,
-    /// Set at shutdown: the thread no longer waits for a slow reader.
-    is_ending: AtomicBool,
-}
 
 /// A command to the writer thread.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use crate::recent::{Recent, WarningsAndErrors};
+use crate::recent::{HTTP2, Recent, WarningsAndErrors};
 
 /// The lowest severity that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,9 +108,6 @@ fn filter(level: Level) -> Targets {
         // It warns of what any peer may make it warn of, and that is counted.
         .with_target(HTTP2, ours.min(LevelFilter::ERROR))
 }
-
-/// The library that speaks HTTP/2.
-pub(crate) const HTTP2: &str = "h2";
 
 #[cfg(test)]
 mod tests {

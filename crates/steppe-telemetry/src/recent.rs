@@ -18,7 +18,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, Filter};
 
-use crate::log::HTTP2;
+/// The library that speaks HTTP/2.
+pub(crate) const HTTP2: &str = "h2";
 
 /// Events kept; the log has all of them.
 pub const EVENTS_MAX: usize = 50;

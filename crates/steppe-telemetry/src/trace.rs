@@ -10,11 +10,14 @@
 //! Spec: OpenTelemetry Protocol 1.x (OTLP/HTTP, JSON), semantic conventions of HTTP.
 
 mod context;
+mod counters;
+mod export;
 mod otlp;
+mod span;
 mod thread;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,12 +27,14 @@ use prometheus_client::encoding::DescriptorEncoder;
 use steppe_mem::{Account, OverBudget, Reservation};
 
 use crate::encode::Family;
-use crate::limits::{
-    SPAN_ATTRIBUTES_MAX, SPAN_TEXT_BYTES_MAX, SPAN_TEXTS_BYTES_MAX, SPANS_HELD_BYTES,
-    SPANS_QUEUED_MAX,
-};
+use crate::limits::{SPANS_HELD_BYTES, SPANS_QUEUED_MAX};
+
+use counters::TraceCounters;
+use thread::Message;
 
 pub use context::{Ids, TRACEPARENT_BYTES, TRACESTATE_BYTES_MAX, TraceContext, is_tracestate};
+pub use export::{BatchRefused, Export, Taken};
+pub use span::Span;
 
 /// The settings of a tracer.
 #[derive(Debug, Clone, Copy)]
@@ -38,31 +43,6 @@ pub struct TraceSettings {
     pub sample: f64,
     /// The version of the program, for the collector.
     pub version: &'static str,
-}
-
-/// Gives batches to a collector. It is called on the tracer's thread, where it may block.
-pub trait Export: Send {
-    /// Gives a batch, which is an `ExportTraceServiceRequest` in JSON.
-    ///
-    /// # Errors
-    /// Why it was not taken.
-    fn export(&mut self, batch: &[u8]) -> Result<Taken, BatchRefused>;
-}
-
-/// A batch was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    /// Spans of it that were not, for which sending again is of no use.
-    pub rejected: u64,
-}
-
-/// A batch was not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchRefused {
-    /// Sending it again may be of use.
-    pub may_be_sent_again: bool,
-    /// For people.
-    pub why: String,
 }
 
 /// Takes spans, of all workers.
@@ -76,57 +56,9 @@ pub struct Tracer {
     _charge: Reservation,
 }
 
-/// An operation of a trace: its begin, end and attributes.
-#[derive(Debug)]
-pub struct Span {
-    /// The trace's id and the span's own.
-    pub context: TraceContext,
-    /// The span that it is part of; `None`: the trace begins with it.
-    pub parent: Option<TraceContext>,
-    /// The `tracestate` list of other vendors.
-    state: String,
-    name: String,
-    /// When it began.
-    pub began_at: Instant,
-    /// When it ended.
-    pub ended_at: Instant,
-    /// True for a failure of the node or of its upstream.
-    pub is_error: bool,
-    attributes: Vec<(&'static str, Value)>,
-    /// Bytes of texts that there is room for.
-    text_bytes_left: usize,
-}
-
-#[derive(Debug)]
-enum Value {
-    Text(String),
-    Number(u64),
-}
-
-#[derive(Debug)]
-enum Message {
-    Span(Box<Span>),
-    End,
-}
-
 /// Spans exported and lost, of all tracers that follow on each other. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct TraceCounts(Arc<TraceCounters>);
-
-#[derive(Debug, Default)]
-struct TraceCounters {
-    /// There is a tracer, or was one.
-    is_used: AtomicBool,
-    exported: AtomicU64,
-    /// There was no room for them, or no memory.
-    overflowed: AtomicU64,
-    /// No collector took them.
-    failed: AtomicU64,
-    /// The collector took their batch, and not them.
-    rejected: AtomicU64,
-    /// Set at shutdown: nothing is sent again.
-    is_ending: AtomicBool,
-}
 
 /// Why there are no traces.
 #[derive(Debug, thiserror::Error)]
@@ -248,63 +180,6 @@ impl TraceCounts {
 )]
 fn threshold(sample: f64) -> u64 {
     (sample * u64::MAX as f64) as u64
-}
-
-impl Span {
-    /// A span without attributes.
-    #[must_use]
-    pub fn new(context: TraceContext, parent: Option<TraceContext>, began_at: Instant) -> Self {
-        Self {
-            context,
-            parent,
-            state: String::new(),
-            name: String::new(),
-            began_at,
-            ended_at: began_at,
-            is_error: false,
-            attributes: Vec::with_capacity(SPAN_ATTRIBUTES_MAX),
-            text_bytes_left: SPAN_TEXTS_BYTES_MAX,
-        }
-    }
-
-    /// Says what it is, such as `GET api`.
-    pub fn set_name(&mut self, name: &str) {
-        self.name = self.kept(name.as_bytes());
-    }
-
-    /// Says what others keep of the trace; a list that has no room is left out whole.
-    pub fn set_state(&mut self, state: &str) {
-        if state.len() <= TRACESTATE_BYTES_MAX.min(self.text_bytes_left) {
-            self.text_bytes_left -= state.len();
-            state.clone_into(&mut self.state);
-        }
-    }
-
-    /// Adds a text, of which no more is kept than a span has room for.
-    pub fn text(&mut self, name: &'static str, value: &[u8]) {
-        let value = self.kept(value);
-        self.put(name, Value::Text(value));
-    }
-
-    /// Adds a number.
-    pub fn number(&mut self, name: &'static str, value: u64) {
-        self.put(name, Value::Number(value));
-    }
-
-    /// As much of a text as there is room for; bytes that are no UTF-8 are replaced.
-    fn kept(&mut self, text: &[u8]) -> String {
-        let room = SPAN_TEXT_BYTES_MAX.min(self.text_bytes_left);
-        let mut kept = String::from_utf8_lossy(&text[..text.len().min(room)]).into_owned();
-        kept.truncate(kept.floor_char_boundary(room));
-        self.text_bytes_left -= kept.len();
-        kept
-    }
-
-    fn put(&mut self, name: &'static str, value: Value) {
-        if self.attributes.len() < SPAN_ATTRIBUTES_MAX {
-            self.attributes.push((name, value));
-        }
-    }
 }
 
 /// Encodes the counts of a tracer.

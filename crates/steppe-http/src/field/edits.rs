@@ -7,9 +7,10 @@
 
 use steppe_mem::OverBudget;
 
+use super::FieldBlock;
 use super::alias::is_alias;
+use super::line::{Field, Span};
 use super::strip::compare;
-use super::{Field, FieldBlock, Span};
 
 /// Names of fields, found in any case.
 #[derive(Debug, Default)]
@@ -152,16 +153,6 @@ impl FieldBlock {
             ..field
         });
         self.fields.try_extend(moved, self.bytes.lease())
-    }
-}
-
-impl Span {
-    /// As far behind where it lies. The end of the block that it is moved within is that of a span, too.
-    fn moved(self, by: u32) -> Self {
-        Self {
-            start: self.start + by,
-            ..self
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use steppe_mem::{Lease, OverBudget, Reservation, pool};
 
-use super::Field;
+use super::line::Field;
 use crate::limits::{FIELD_LIST_LINES, IDLE_FIELD_LISTS_MAX};
 
 /// A list of field lines: reading a usual head allocates only where its thread never had as many

@@ -10,7 +10,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Field, FieldBlock, FieldId, elements};
+use super::line::{Field, FieldId};
+use super::{FieldBlock, elements};
 use crate::limits::{CONNECTION_OPTIONS_COMPARED_MAX, HEADER_COUNT_MAX};
 
 /// The treatment of request fields whose name has an underscore: servers that hand fields on as

@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-use super::{Destination, LineCounters};
+use super::counters::LineCounters;
+use super::destination::Destination;
 use crate::limits::{LINE_PIPE_PAUSE, LINE_REPORT_INTERVAL};
 
 /// Permissions of a new log file: its group may read it.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use super::{Span, Value};
+use super::span::{Span, Value};
 
 /// `SPAN_KIND_SERVER`.
 const SERVER: u8 = 2;

@@ -7,6 +7,7 @@ use steppe_mem::Budget;
 
 use super::*;
 use crate::encode::exposition;
+use crate::limits::{SPAN_ATTRIBUTES_MAX, SPAN_TEXTS_BYTES_MAX};
 
 const SETTINGS: TraceSettings = TraceSettings {
     sample: 0.25,
@@ -196,8 +197,8 @@ fn a_span_has_room_for_so_much() {
     (0..100).for_each(|_| span.text("a", "é".repeat(1000).as_bytes()));
     assert_eq!(span.attributes.len(), SPAN_ATTRIBUTES_MAX);
     let bytes = span.attributes.iter().map(|(_, value)| match value {
-        super::Value::Text(text) => text.len(),
-        super::Value::Number(_) => 0,
+        super::span::Value::Text(text) => text.len(),
+        super::span::Value::Number(_) => 0,
     });
     assert!(bytes.sum::<usize>() <= SPAN_TEXTS_BYTES_MAX);
 }

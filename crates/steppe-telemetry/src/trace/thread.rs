@@ -8,8 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::{BatchRefused, Export, Message, Span, Taken, TraceCounters, otlp};
+use super::counters::TraceCounters;
+use super::export::{BatchRefused, Export, Taken};
+use super::otlp;
+use super::span::Span;
 use crate::limits::{SPAN_ATTEMPTS_MAX, SPAN_BATCH_WAIT, SPAN_RETRY_PAUSE, SPANS_IN_BATCH_MAX};
+
+/// A message to the thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    Span(Box<Span>),
+    End,
+}
 
 /// Takes spans off the queue.
 pub(super) struct Exporter {
