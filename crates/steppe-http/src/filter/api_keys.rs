@@ -98,7 +98,7 @@ impl ApiKeysFilter {
 impl FilterFactory for ApiKeys {
     fn load(&self, name: &str) -> Result<FilterFiles, FileError> {
         let key = "http.filter.keys_file";
-        let file = KeyFile::load(name, &self.keys).map_err(|cause| FileError { key, cause })?;
+        let file = KeyFile::load(name, &self.keys).map_err(FileError::at(key))?;
         Ok(FilterFiles::new(file))
     }
 

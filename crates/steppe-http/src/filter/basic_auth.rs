@@ -168,7 +168,7 @@ impl Checker {
 impl FilterFactory for BasicAuth {
     fn load(&self, _: &str) -> Result<FilterFiles, FileError> {
         let key = "http.filter.users_file";
-        let users = UserList::load(&self.users).map_err(|cause| FileError { key, cause })?;
+        let users = UserList::load(&self.users).map_err(FileError::at(key))?;
         Ok(FilterFiles::new(users))
     }
 

@@ -108,7 +108,7 @@ impl FilterFactory for ErrorPages {
         let contents = self.pages.iter().map(|page| content(&page.content));
         let contents: Vec<Bytes> = contents
             .collect::<Result<_, _>>()
-            .map_err(|cause| FileError { key, cause })?;
+            .map_err(FileError::at(key))?;
         Ok(FilterFiles::new(contents))
     }
 

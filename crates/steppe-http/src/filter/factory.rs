@@ -94,6 +94,13 @@ pub struct FileError {
     pub cause: LoadError,
 }
 
+impl FileError {
+    /// Makes the error of a file that `key` names, for `map_err`.
+    pub fn at(key: &'static str) -> impl FnOnce(LoadError) -> Self {
+        move |cause| Self { key, cause }
+    }
+}
+
 /// Everything that a filter is made of, beside its configuration.
 pub struct FilterParts<'a> {
     /// The filter's name.

@@ -321,9 +321,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 impl FilterFactory for Jwt {
     fn load(&self, _: &str) -> Result<FilterFiles, FileError> {
         let key = "http.filter.keys";
-        let keys: Arc<[Key]> = keys::load(self)
-            .map_err(|cause| FileError { key, cause })?
-            .into();
+        let keys: Arc<[Key]> = keys::load(self).map_err(FileError::at(key))?.into();
         Ok(FilterFiles::new(keys))
     }
 

@@ -49,7 +49,7 @@ impl LoadedFiles {
             let address = listener.address.to_string();
             let loaded = ListenerTls::load(&tls.session, &address, last.as_deref(), now);
             let key = listener.keys.tls;
-            let loaded = loaded.map_err(|cause| FileError { key, cause });
+            let loaded = loaded.map_err(FileError::at(key));
             loaded.map(|tls| Some(Arc::new(tls)))
         };
         let upstream = |upstream: &config::Upstream| match &upstream.kind {
@@ -66,7 +66,7 @@ impl LoadedFiles {
         let key = "http.upstream.tls";
         Ok(Self {
             listeners: listeners?,
-            upstreams: upstreams.map_err(|cause| FileError { key, cause })?,
+            upstreams: upstreams.map_err(FileError::at(key))?,
             filters: filters.collect::<Result<_, _>>()?,
         })
     }

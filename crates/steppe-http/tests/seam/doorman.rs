@@ -63,7 +63,7 @@ impl FilterFactory for Doorman {
             }
         });
         let key = "http.filter.words";
-        let words = words.map_err(|cause| FileError { key, cause })?;
+        let words = words.map_err(FileError::at(key))?;
         Ok(FilterFiles::new(words))
     }
 

@@ -52,6 +52,19 @@ pub(super) fn begin<D>(env: &mut Env<'_, '_, D>, request: Request) -> Result<Beg
 where
     D: Downstream + ?Sized,
 {
+    let begun = begin_on_route(env, request);
+    if begun.is_err() && env.journal.log.report().is_none() {
+        // Metrics and logs have a route without a name for it.
+        let snapshot = env.client.state.current();
+        env.journal.log.set_report(&snapshot.no_route);
+    }
+    begun
+}
+
+fn begin_on_route<D>(env: &mut Env<'_, '_, D>, request: Request) -> Result<Begun, Unrouted>
+where
+    D: Downstream + ?Sized,
+{
     let Request { mut head, .. } = request;
     let client = env.client;
     let snapshot = client.state.current();
@@ -63,8 +76,6 @@ where
         journal.log.client = Some(forwarded.client(&head));
         journal.log.begin(&snapshot, peer, Some(&head.view()));
     }
-    // Of a request that finds no route from here on, metrics and logs have a route without a name.
-    journal.log.set_report(&snapshot.no_route);
     head.normalize_host().map_err(GatewayError::from)?;
     journal.trace = Trace::begin(client, &snapshot, &mut head, journal.began_at)?;
     check_listener(client, &head)?;

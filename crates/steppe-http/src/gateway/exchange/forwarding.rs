@@ -9,7 +9,6 @@ use super::relaying::Relaying;
 use super::request::End;
 use super::retry::{self, Ended, Next};
 use super::routed::Routed;
-use super::standing::Standing;
 use super::tunneling::Tunneling;
 use crate::due::Due;
 use crate::error::GatewayError;
@@ -24,7 +23,7 @@ use crate::local::Local;
 use crate::metrics::CloseReason;
 use crate::relay::Relayed;
 use crate::respond::{Respond, Responding};
-use crate::upstream::{Call, Selection};
+use crate::upstream::{Call, Pool, Selection};
 
 /// A request that is being answered.
 pub(super) struct Forwarding {
@@ -150,6 +149,8 @@ impl Forwarding {
                 Attempting::Connecting(connecting) => {
                     let connected = ready!(connecting.as_mut().poll(env.cx));
                     self.routed.selection = connected.selection;
+                    // Connecting asks one server after the other.
+                    env.journal.resends = self.routed.selection.sent_again();
                     let (call, head) = (connected.call?, connected.head);
                     self.attempt = Attempting::send(&mut self.routed, head, call, env)?;
                 }
@@ -184,14 +185,11 @@ impl Forwarding {
             ..
         } = relaying;
         if let Attempt::Call(call) = attempt {
-            let standing = Standing {
-                is_client_late: relay.is_client_late(env.now),
-                ..standing
-            };
             let ended = Ended {
                 call,
                 relayed,
                 standing,
+                is_client_late: relay.is_client_late(env.now),
                 now: env.now,
             };
             if let Some(next) = retry::next(ended, &mut self.routed, &mut env.journal.log) {
@@ -268,7 +266,7 @@ impl Attempting {
             RouteTarget::Servers(pool) => {
                 let is_admitted = pool.admits(&mut routed.selection, env.now);
                 match &route.fallback {
-                    _ if is_admitted => Self::checkout(routed, head, env),
+                    _ if is_admitted => Self::checkout(pool, routed, head, env),
                     Some(respond) => {
                         Self::respond(routed, &head, Answer::of_upstream(respond), env)
                     }
@@ -309,24 +307,19 @@ impl Attempting {
         D: Downstream + ?Sized,
     {
         match next {
-            Next::Another(head) => Self::checkout(routed, head, env),
+            Next::Another(head, pool) => Self::checkout(&pool, routed, head, env),
             Next::Same(head, server) => {
-                let mut selection = std::mem::take(&mut routed.selection);
                 let ends = routed.ends(env.client);
-                Ok(Self::Connecting(Box::pin(async move {
-                    let call = server.connect(&mut selection, ends).await;
-                    Connected {
-                        selection,
-                        head,
-                        call,
-                    }
-                })))
+                Ok(Self::connect(routed, head, async move |selection| {
+                    server.connect(selection, ends).await
+                }))
             }
         }
     }
 
     /// An attempt at the server whose turn it is.
     fn checkout<D>(
+        pool: &Rc<Pool>,
         routed: &mut Routed,
         head: RequestHead,
         env: &mut Env<'_, '_, D>,
@@ -334,23 +327,30 @@ impl Attempting {
     where
         D: Downstream + ?Sized,
     {
-        let route = Rc::clone(&routed.route);
-        let Some(pool) = route.pool() else {
-            return Err(GatewayError::upstream(CloseReason::ConnectFailed, 503));
-        };
         if let Some(call) = Call::checkout(pool, &mut routed.selection, env.now)? {
             return Self::send(routed, head, call, env);
         }
-        let mut selection = std::mem::take(&mut routed.selection);
         let (pool, ends) = (Rc::clone(pool), routed.ends(env.client));
-        Ok(Self::Connecting(Box::pin(async move {
-            let call = Call::connect(pool, &mut selection, ends).await;
+        Ok(Self::connect(routed, head, async move |selection| {
+            Call::connect(pool, selection, ends).await
+        }))
+    }
+
+    /// Waits for a connection, on which `head` is sent then.
+    fn connect(
+        routed: &mut Routed,
+        head: RequestHead,
+        connect: impl AsyncFnOnce(&mut Selection) -> Result<Call, GatewayError> + 'static,
+    ) -> Self {
+        let mut selection = std::mem::take(&mut routed.selection);
+        Self::Connecting(Box::pin(async move {
+            let call = connect(&mut selection).await;
             Connected {
                 selection,
                 head,
                 call,
             }
-        })))
+        }))
     }
 
     /// Sends the request to a server.
@@ -370,7 +370,7 @@ impl Attempting {
         call.start(&head, &routed.route.lease, env.now)?;
         routed.replay.keep_head(head);
         env.journal.asked(call.server());
-        Self::local(routed, Attempt::Call(call), env)
+        Ok(Self::relay(routed, Attempt::Call(call), env))
     }
 
     /// Answers with `answer`.
@@ -388,7 +388,7 @@ impl Attempting {
         Self::local(routed, attempt, env)
     }
 
-    /// Relays from `attempt`, whose request has started.
+    /// Relays a response that is made here.
     fn local<D>(
         routed: &mut Routed,
         attempt: Attempt,
@@ -398,10 +398,18 @@ impl Attempting {
         D: Downstream + ?Sized,
     {
         routed.check_time(env.now)?;
+        Ok(Self::relay(routed, attempt, env))
+    }
+
+    /// Relays from `attempt`, whose request has started.
+    fn relay<D>(routed: &mut Routed, attempt: Attempt, env: &mut Env<'_, '_, D>) -> Self
+    where
+        D: Downstream + ?Sized,
+    {
         if let Some(call) = &mut env.journal.call {
             call.ask();
         }
         routed.replay.rewind();
-        Ok(Self::Relaying(Relaying::new(attempt, routed, env)))
+        Self::Relaying(Relaying::new(attempt, routed, env))
     }
 }

@@ -1,6 +1,5 @@
 //! One attempt: both sides are there, and content goes from one to the other.
 
-use std::rc::Rc;
 use std::task::Poll;
 
 use super::env::Env;
@@ -98,7 +97,7 @@ impl Relaying {
         let author = self.attempt.author();
         let (upstream, answering) = self.attempt.split();
         let filters = &env.reused.filters;
-        let route = Rc::clone(&routed.route);
+        let lease = (!filters.borrow().is_empty()).then(|| routed.route.lease.clone());
         let mut tap = ExchangeTap {
             routed,
             journal: env.journal,
@@ -108,7 +107,7 @@ impl Relaying {
             answering,
             author,
         };
-        if filters.borrow().is_empty() {
+        let Some(lease) = &lease else {
             return self.relay.poll(&mut RelayEnv {
                 cx: env.cx,
                 now: env.now,
@@ -116,12 +115,12 @@ impl Relaying {
                 up: upstream,
                 tap: &mut tap,
             });
-        }
+        };
         let mut filtered = Filtered {
             upstream,
             filters,
             progress: &mut self.progress,
-            lease: &route.lease,
+            lease,
         };
         self.relay.poll(&mut RelayEnv {
             cx: env.cx,
@@ -173,7 +172,8 @@ impl Relaying {
             error: promotion.error,
             is_excused: true,
             is_timely: self.standing.is_timely,
-            is_client_late: self.standing.is_client_late,
+            // All that came of the request was sent to both.
+            is_client_late: false,
         };
         if let Some(first) = self.replace(promotion.second, env) {
             let first = first.finish(Outcome::Failed(fault), env.now);

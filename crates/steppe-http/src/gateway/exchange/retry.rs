@@ -6,6 +6,7 @@
 //! it again, it is the server's doing: it counts there, and another server is asked. A call of gRPC is sent again after
 //! a status of its own alone: of one that was lost, it is unknown what its server has done of it.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use super::log::Log;
@@ -19,13 +20,15 @@ use crate::gateway::replay::Replay;
 use crate::grpc::Code;
 use crate::head::{RequestHead, ResponseHead};
 use crate::relay::Relayed;
-use crate::upstream::{Answering, Call, Failure, Fault, FinishedCall, Outcome, Reconnect};
+use crate::upstream::{Answering, Call, Failure, Fault, FinishedCall, Outcome, Pool, Reconnect};
 
 /// A call whose relay is over.
 pub(super) struct Ended<'a> {
     pub(super) call: Call,
     pub(super) relayed: &'a Result<Relayed, GatewayError>,
     pub(super) standing: Standing,
+    /// The client was late with content that its head announced when the attempt ended.
+    pub(super) is_client_late: bool,
     pub(super) now: Instant,
 }
 
@@ -33,8 +36,8 @@ pub(super) struct Ended<'a> {
 pub(super) enum Next {
     /// At the same server, on another connection.
     Same(RequestHead, Reconnect),
-    /// At the server whose turn it is.
-    Another(RequestHead),
+    /// At the server of the pool whose turn it is.
+    Another(RequestHead, Rc<Pool>),
 }
 
 /// Ends a call, and decides if the request is sent again; `None`: it is not.
@@ -43,6 +46,7 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
         call,
         relayed,
         standing,
+        is_client_late,
         now,
     } = ended;
     // Once, the connection alone may have been at fault.
@@ -54,7 +58,7 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
             error,
             is_excused,
             is_timely: standing.is_timely,
-            is_client_late: standing.is_client_late,
+            is_client_late,
         }),
     };
     let finished = call.finish(outcome, now);
@@ -81,15 +85,15 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
         finished.put_back(now);
         return None;
     };
-    let has_other = finished
-        .pool()
-        .has_other(&routed.selection, finished.server());
-    if is_resent && (is_excused || !has_other) {
+    let pool = finished.pool();
+    let is_alone = || !pool.has_other(&routed.selection, finished.server());
+    if is_resent && (is_excused || is_alone()) {
         return Some(Next::Same(head, finished.again()));
     }
+    let pool = Rc::clone(pool);
     // Its connection is closed: it may be in the middle of a response.
     routed.selection.failed_at(finished.server());
-    Some(Next::Another(head))
+    Some(Next::Another(head, pool))
 }
 
 /// True when a request may be sent again on another connection; counts it if so. A server that refuses again and

@@ -12,8 +12,6 @@ pub(super) struct Standing {
     pub(super) is_turned_down: bool,
     /// A final head went on to the client.
     pub(super) has_passed: bool,
-    /// The client was late with the content that its head announced when the attempt ended.
-    pub(super) is_client_late: bool,
     /// The response's head made a tunnel of the exchange.
     pub(super) is_tunnel: bool,
 }
