@@ -6,8 +6,10 @@
 //!
 //! A new filter is one file (or folder) in `filter/`, as `transform.rs` is. It implements [`FilterFactory`] for its
 //! configuration, [`Filter`], [`ExchangeFilter`] where it needs a state of its own for each exchange, and
-//! [`BodyTransform`] where it rewrites content. `kinds.rs` lists it in a line; its keys are one file in `config/keys/`,
-//! which `config/keys/filter.rs` names.
+//! [`BodyTransform`] where it rewrites content. `kinds.rs` lists it in a line. Its keys are one file in `config/keys/`;
+//! `config/keys/filter.rs` names it in `FILTER` and `FilterVariant`, and the compiler then asks for it in each match, as
+//! `FilterKind` in `config/filter.rs` does. Its page is in `docs/gateway/filters/`. A program that embeds the gateway
+//! needs none of these: it brings a factory by [`custom`].
 
 mod api_keys;
 pub(crate) mod attached;

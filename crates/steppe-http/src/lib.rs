@@ -21,16 +21,23 @@
 //!   - `client.rs`: client connection, shared by its exchanges
 //!   - `sessions.rs`: sessions of a listener that are no byte streams
 //!   - `snapshot.rs`: configuration of a worker, and the worker's state across configurations
-//!   - `exchange.rs`: state machine of an exchange
-//!     - `beginning.rs`: routing
-//!     - `filtering.rs`: request filters
-//!     - `behind.rs`: subrequests of a filter, through the rest of its route
-//!     - `relaying.rs`: attempts: checkout of a connection, relay of content
+//!   - `units.rs`: listeners, routes and upstreams, each of which makes its next generation
+//!   - `ending.rs`: end of a generation
+//!   - `exchange.rs`: an exchange, from its request to its end
+//!     - `stages.rs`: stages of an exchange, and what each waits for
+//!     - `env.rs`, `journal.rs`: what a poll has at hand; what is counted, logged and traced
+//!     - `request.rs`: request of an exchange, and its end
+//!     - `begin.rs`, `routed.rs`: routing; request that has a route
+//!     - `filtering.rs`: stage of request filters
+//!     - `subrequest.rs`: subrequests of a filter, through the rest of its route
+//!     - `forwarding.rs`: stage of attempts: checkout of a connection, or a response made here
+//!     - `relaying.rs`, `standing.rs`: one attempt: relay of content; facts that decide about blame and retries
 //!     - `retry.rs`: retry decision
 //!     - `hedging.rs`: hedged second attempt
 //!     - `tap.rs`: inspection of relayed parts: counts, trailers, response filters
-//!     - `refusing.rs`: error responses of the gateway
-//!     - `call.rs`: gRPC status of an exchange
+//!     - `tunneling.rs`: stage of tunnels
+//!     - `refusing.rs`: stage of error responses
+//!     - `grpc_call.rs`: gRPC status of an exchange
 //!     - `trace.rs`: trace context and span
 //!     - `log.rs`: metrics and access log at the end
 //!     - `pool.rs`: idle exchanges, reused
@@ -46,6 +53,7 @@
 //! - `codecs.rs`, `codecs/`: protocols by their configured names; the choice by ALPN or connection preface
 //! - `exchange.rs`: traits of an exchange's two sides, and parts of content
 //! - `relay.rs`, `relay/`: relay of one exchange, both directions at once
+//! - `due.rs`: deadline with its reason
 //! - `h1.rs`: HTTP/1.1
 //!   - `server.rs`, `client.rs`: downstream and upstream connections
 //!   - `head_reader.rs`: reader of request heads
@@ -69,6 +77,8 @@
 //!   - `silence.rs`: keepalive PING to silent servers
 //!   - `websocket.rs`: WebSocket over extended CONNECT (RFC 8441)
 //! - `upstream.rs`: connection pool of an upstream, for each worker
+//!   - `call.rs`: one request to one server, and the verdict on the server
+//!   - `pool.rs`, `stream.rs`: checkout and connecting, permission of retries and hedges; stream of a pooled connection
 //!   - `channel.rs`: traits of an upstream codec, of its connections and of their streams
 //!   - `connector.rs`: establishment of connections
 //!   - `under_way.rs`: connections being established, shared by waiting requests
@@ -93,7 +103,8 @@
 //! - `path.rs`, `path/`: path normalization, and path patterns of routes
 //! - `router.rs`, `router/`: route matching: host tables, path tries, predicates
 //! - `filter.rs`: traits of filters, and instructions for a new one
-//!   - `build.rs`: filters from a configuration
+//!   - `factory.rs`, `kinds.rs`: filters from a configuration; list of kinds
+//!   - `explained.rs`: decision of a filter for `steppe explain`
 //!   - `attached.rs`: filter states of one exchange, and content rewriting
 //!   - `authorize.rs`: `authorize`: rules on method, path and claims
 //!   - `basic_auth.rs`, `basic_auth/`: `basic-auth`: password authentication, htpasswd files

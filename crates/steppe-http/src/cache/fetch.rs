@@ -2,7 +2,8 @@
 //! to its one end.
 //!
 //! Invariant: a [`Fetch`] ends once, by [`Fetch::finish`], which takes it; one that is dropped ends as abandoned. Its
-//! end alone changes the store, ends the place where requests join, and wakes the waiters, in this order: a waiter
+//! end alone changes the store. Waiters are answered once: at the head of a response that they share, else at the
+//! end, which changes the store, ends the place where requests join, and wakes the waiters, in this order: a waiter
 //! that looks again finds the new state of the store, and never the same fetch.
 //!
 //! Non-goals: the exchange that fetches (`sink.rs`).

@@ -63,7 +63,7 @@ struct Running<'a, D: ?Sized> {
 /// Serves a request of `client`. `deadline` is the calling task's, and moved meanwhile.
 ///
 /// # Cancel safety
-/// Dropping the future cancels the exchange, and counts nothing.
+/// Dropping the future cancels the exchange, which is not counted or logged as a request then.
 pub fn run<'a, D: Downstream + ?Sized>(
     client: &'a ClientContext,
     deadline: &'a Deadline,
@@ -83,7 +83,7 @@ pub fn run<'a, D: Downstream + ?Sized>(
         client,
         deadline,
         down,
-        // A head that came in pieces has taken its time, for which it has a deadline.
+        // A codec that has set a deadline has waited for the rest of the head since: the clock is read again.
         now: deadline.at().is_none().then_some(now),
         is_refused: false,
     }
@@ -141,6 +141,9 @@ fn start_subrequest(
     let exchange = pool::take(client.exchange_lease(), now);
     let mut exchange = exchange.ok_or_else(GatewayError::over_budget)?;
     exchange.journal.log.client = Some(rest.client);
+    if rest.route.pool().is_some() {
+        exchange.journal.log.set_name(head.host(), head.path());
+    }
     rest.identify(exchange.identity());
     let origin = RequestOrigin {
         context: &client,

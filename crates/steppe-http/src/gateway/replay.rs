@@ -23,9 +23,9 @@ pub(super) enum Repeats {
     /// None.
     #[default]
     Never,
-    /// The server's word: that it has processed none of it, or a status of gRPC that the upstream's
-    /// policy names.
-    AfterWord,
+    /// A status of gRPC that the upstream's `retry` names, or the server's statement that it has not processed the
+    /// request (REFUSED_STREAM, GOAWAY).
+    OnServerStatement,
     /// Any failure.
     Always,
 }

@@ -1,8 +1,10 @@
 //! One request to one server, from the connection to the verdict on the server.
 //!
 //! Proxying, retries, hedges, `forward-auth` and probes ask servers; all but probes, which have connections of
-//! their own and a verdict of their own, ask by a [`Call`]. It alone tells circuit breaker, outlier detection,
-//! latencies and pool how a server did, so there is one table of blame ([`Fault::blame`]).
+//! their own and a verdict of their own, ask by a [`Call`]. Once a connection stands, it alone tells circuit
+//! breaker, outlier detection, latencies and pool how a server did: at the head ([`Answering::answered`]) or at the end
+//! ([`Call::finish`]), by one table of blame ([`Fault::blame`]). Connections that fail are reported where they are
+//! established (`pool.rs`).
 //!
 //! Invariants: a server is blamed at most once for a call. A call that is dropped before it is finished is
 //! cancelled: its connection closes, and nothing is said of the server.
@@ -94,7 +96,8 @@ pub struct Fault<'a> {
 /// A call that is over. Dropping it closes its connection where that is not shared.
 #[derive(Debug)]
 pub struct FinishedCall {
-    /// The failure that the server is to be blamed for; `None`: it did well, or nothing is known.
+    /// The failure that a retry is decided by; `None`: the server did well, or nothing is known. A server whose client
+    /// was late is not blamed for it.
     pub failure: Option<Failure>,
     stream: PooledStream,
     pool: Rc<Pool>,

@@ -72,7 +72,7 @@ impl Selection {
         may
     }
 
-    /// For another server than `first`, which is asked already. Where it takes no connection, none is retried.
+    /// For another server than `first`, which is asked already. No `retry` counts for it.
     pub(crate) fn beside(&self, first: &Arc<TargetState>) -> Self {
         Self {
             key: self.key,

@@ -1,6 +1,7 @@
 //! Filters of each kind: the one list of kinds, and what those of a route say together.
 //!
-//! Invariant: a kind is named in [`FILTER`] alone; everything else matches `FilterVariant`, without a default arm.
+//! Invariant: the name of a kind stands in [`FILTER`] alone; everything else matches `FilterVariant`, without a default
+//! arm.
 
 use std::collections::HashMap;
 

@@ -89,7 +89,7 @@ where
     }
     env.down.charge_to(&route.lease);
     let web = translate(client, journal.call.as_mut(), route, &mut head)?;
-    // Before the head is changed: a server is chosen by what the client sent.
+    // Before the fields of forwarding are replaced: an upstream may choose a server by their hash.
     let address = forwarded.client(&head);
     journal.log.client = Some(address);
     let mut routed = Routed::new(

@@ -21,7 +21,7 @@ use crate::respond::Respond;
 pub(super) struct Filtering {
     routed: Routed,
     head: RequestHead,
-    /// The answer of the node itself, which no filter sees.
+    /// The answer of the node itself (`Max-Forwards`). No filter sees the request; all see the response.
     answer: Option<Box<Respond>>,
     /// The place of the filter that is next, or whose state is waited for.
     place: usize,

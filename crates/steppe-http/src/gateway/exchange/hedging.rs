@@ -158,7 +158,8 @@ impl FirstAttempt<'_> {
 }
 
 impl SecondCall {
-    /// Sends the content, and waits for the final head.
+    /// Sends the content, and waits for the final head. A head that comes earlier waits for the rest of the content to
+    /// be sent: the relay that goes on with this call sends nothing more.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -173,13 +174,12 @@ impl SecondCall {
                 self.sent += 1;
             }
             match stream.poll_flush(cx) {
-                // There may be room for more.
-                Poll::Ready(Ok(())) if stream.can_put() && replay.has_part(self.sent) => continue,
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) if replay.has_part(self.sent) => continue,
+                Poll::Ready(Ok(())) => {}
                 // A server that answered before it closed has answered.
-                Poll::Ready(Err(error)) if error.reason != CloseReason::UpstreamReset => {
-                    return Poll::Ready(Err(error));
-                }
-                Poll::Ready(_) | Poll::Pending => {}
+                Poll::Ready(Err(error)) if error.reason == CloseReason::UpstreamReset => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
             let head = ready!(stream.poll_head(cx))?;
             if !head.is_interim() {
@@ -208,7 +208,7 @@ impl SecondCall {
                 return Hedged::Answered(call, head);
             }
             Err(error) => {
-                // A connection that had closed while it was idle says nothing of a second server.
+                // A connection that closed while it was idle is no fault of its server.
                 let fault = Fault {
                     error: &error,
                     is_excused: true,

@@ -161,21 +161,25 @@ impl Relaying {
         }
     }
 
-    /// Goes on with a second call, which was sent all that the first was.
+    /// Goes on with a second call, from the part of the request on that it was not sent yet.
     fn promote<D: ?Sized>(
         &mut self,
         promotion: Promotion<'_>,
         routed: &mut Routed,
         env: &mut Env<'_, '_, D>,
     ) {
+        let Promotion { mut second, error } = promotion;
+        if let Attempt::Call(first) = &self.attempt {
+            second.stands_in_for(first);
+        }
         let fault = Fault {
-            error: promotion.error,
+            error,
             is_excused: true,
             is_timely: self.standing.is_timely,
-            // All that came of the request was sent to both.
+            // A hedge begins once the whole request was sent.
             is_client_late: false,
         };
-        if let Some(first) = self.replace(promotion.second, env) {
+        if let Some(first) = self.replace(second, env) {
             let first = first.finish(Outcome::Failed(fault), env.now);
             routed.selection.failed_at(first.server());
         }

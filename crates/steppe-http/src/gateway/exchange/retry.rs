@@ -2,8 +2,8 @@
 //!
 //! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response has reached the
 //! client, and either its connection had closed while idle, or its server has not processed it, or the upstream's
-//! `retry` says so and its budget allows it; and not where the circuit of the upstream has opened. Where that befalls
-//! it again, it is the server's doing: it counts there, and another server is asked. A call of gRPC is sent again after
+//! `retry` says so and its budget allows it; and not where the circuit of the upstream has opened. If a request
+//! that was sent again loses its connection again, the server is blamed, and another server is asked. A call of gRPC is sent again after
 //! a status of its own alone: of one that was lost, it is unknown what its server has done of it.
 
 use std::rc::Rc;
@@ -67,7 +67,7 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
     let is_again = is_resent
         || match routed.replay.repeats() {
             Repeats::Never => false,
-            Repeats::AfterWord => standing.is_turned_down,
+            Repeats::OnServerStatement => standing.is_turned_down,
             Repeats::Always => {
                 standing.is_turned_down
                     || (relayed.is_err() && !standing.has_passed)
@@ -132,7 +132,7 @@ pub(super) fn turns_down(
 ) -> bool {
     let on = match routed.replay.repeats() {
         Repeats::Never => None,
-        Repeats::AfterWord => code.and_then(RetryOn::code),
+        Repeats::OnServerStatement => code.and_then(RetryOn::code),
         Repeats::Always => RetryOn::status(head.status),
     };
     let (pool, server) = (answering.pool(), answering.server);

@@ -73,6 +73,12 @@ impl Routed {
         self.route.pool()
     }
 
+    /// True for the request of a filter, whose response has no client of its own.
+    pub(super) fn is_subrequest(&self) -> bool {
+        // The filter that sends it does not see it.
+        self.places.start > 0
+    }
+
     /// The filters that see the response, in the order in which they see a request.
     pub(super) fn filters(&self) -> impl DoubleEndedIterator<Item = &dyn Filter> {
         let filters = &self.route.filters[self.places.clone()];
@@ -154,7 +160,7 @@ fn repeats(route: &WorkerRoute, call: Option<&GrpcCall>) -> Repeats {
     let policy = pool.settings().retry;
     let is_retried = call.is_some() && policy.is_some_and(|retry| retry.on.has_codes());
     if is_retried || pool.is_multiplexed() {
-        Repeats::AfterWord
+        Repeats::OnServerStatement
     } else {
         Repeats::Never
     }

@@ -196,7 +196,7 @@ impl Stage {
         }
     }
 
-    /// Ready when the stage has changed; pending while it waits.
+    /// Ready when the stage has to be polled again; pending while it waits, also as a tunnel that has begun.
     fn advance<D>(&mut self, env: &mut Env<'_, '_, D>) -> Poll<()>
     where
         D: Downstream + ?Sized,

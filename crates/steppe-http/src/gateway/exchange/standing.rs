@@ -10,7 +10,7 @@ pub(super) struct Standing {
     pub(super) is_timely: bool,
     /// The response was turned down, for the request to be sent again.
     pub(super) is_turned_down: bool,
-    /// A final head went on to the client.
+    /// A final head was accepted, to be sent to the client.
     pub(super) has_passed: bool,
     /// The response's head made a tunnel of the exchange.
     pub(super) is_tunnel: bool,

@@ -1,8 +1,8 @@
 //! Requests that a filter sends through the rest of its route.
 //!
 //! A subrequest has the route and the client's address of the exchange that the filter saw, and neither its
-//! connection nor its end: a task of the worker polls it. It is not logged or counted as a request; what it
-//! does to its servers is.
+//! connection nor its end: a task of the worker polls it. It is not logged or counted as a request; the
+//! failures of its servers are.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -67,11 +67,10 @@ impl Tap for ExchangeTap<'_> {
         }
         self.server_answered(head, now)?;
         self.filter_response(head)?;
-        // A subrequest has no client of its own.
-        if self.routed.places.start == 0 {
+        if !self.routed.is_subrequest() {
             introduce(self.client, head)?;
         }
-        // It is passed on: the request is not sent again.
+        // The head was accepted: the request is not sent again, also where the head is held.
         self.routed.replay.forget();
         self.standing.has_passed = true;
         self.journal.log.answered(head.status);
@@ -129,6 +128,10 @@ impl ExchangeTap<'_> {
         if retry::turns_down(answering, head, code, routed) {
             self.standing.is_turned_down = true;
             return Err(GatewayError::upstream(CloseReason::UpstreamReset, 503));
+        }
+        // The response to a subrequest may be stored, and sent to many clients.
+        if routed.is_subrequest() {
+            return Ok(());
         }
         let pool = answering.pool();
         pool.set_affinity(&routed.selection, answering.server, &mut head.fields)

@@ -192,3 +192,32 @@ fn what_is_stored_outlives_a_reload() {
     assert!(is_hit(&site.get("/a")));
     assert_eq!(site.asked("/a"), 1);
 }
+
+/// A response that is stored for all clients ties none of them to a server.
+#[test]
+fn a_response_of_a_sticky_upstream_is_stored_without_its_cookie() {
+    let origin = RawOrigin::replying(|_| ok(FRESH, "one for all").into_bytes());
+    let config = config()
+        .upstream("origin", |u| u.set("sticky.cookie", "server"))
+        .filter("store", |f| f.set("store_set_cookie", true));
+    let site = Site::start_with(origin, Protocol::H1, config);
+    for _ in 0..2 {
+        let got = site.get("/");
+        assert_eq!(got.head.field("set-cookie"), None);
+        assert_eq!(String::from_utf8_lossy(&got.body), "one for all");
+    }
+    assert_eq!(site.asked("/"), 1);
+    let post = site.curl("/").args(["-X", "POST"]).run();
+    assert!(post.head.field("set-cookie").is_some());
+}
+
+/// The request of a cache is logged with what its client asked for.
+#[test]
+fn a_failed_fetch_has_host_and_path_in_the_error_log() {
+    let origin = RawOrigin::replying(|_| b"no response".to_vec());
+    let site = Site::start(origin, Protocol::H1, "", "");
+    assert_eq!(site.get("/there").head.status(), 502);
+    eventually("the line has the path", || {
+        site.node.said().contains("path=/there ")
+    });
+}

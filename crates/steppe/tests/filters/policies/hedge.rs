@@ -145,6 +145,59 @@ fn content_is_sent_to_both() {
     }
 }
 
+/// A second server that responds before it has read the request gets all of it.
+#[test]
+fn content_is_sent_whole_to_a_second_server_that_responds_early() {
+    const CONTENT: usize = 60_000;
+    let stuck = RawOrigin::start(|peer| {
+        let Some(mut server) = H2Server::begin(peer, &[]) else {
+            return;
+        };
+        while let Some(frame) = server.frame() {
+            if frame.kind == H2Frame::DATA {
+                let read = u32::try_from(frame.payload.len()).expect("a frame");
+                server.send(&[H2Frame::window(0, read.max(1))]);
+            }
+        }
+    });
+    // SETTINGS_INITIAL_WINDOW_SIZE: a quarter of the content.
+    let early = RawOrigin::start(|peer| {
+        let Some(mut server) = H2Server::begin(peer, &[(4, 16_384)]) else {
+            return;
+        };
+        let (mut stream, mut read) = (0, 0);
+        while let Some(frame) = server.frame() {
+            match frame.kind {
+                H2Frame::HEADERS => {
+                    (stream, read) = (frame.stream, 0);
+                    server.send(&[H2Frame::ok(stream)]);
+                }
+                H2Frame::DATA => {
+                    read += frame.payload.len();
+                    let granted = u32::try_from(frame.payload.len()).expect("a frame").max(1);
+                    server.send(&[
+                        H2Frame::window(0, granted),
+                        H2Frame::window(stream, granted),
+                    ]);
+                    if frame.has(H2Frame::END_STREAM) {
+                        server.send(&[H2Frame::last_data(stream, read.to_string())]);
+                    }
+                }
+                _ => {}
+            }
+        }
+    });
+    let node = start(&[&stuck, &early], |u| {
+        u.set("protocol", "h2c").with_toml(SOON)
+    });
+    for _ in 0..2 {
+        let head = format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {CONTENT}\r\n\r\n");
+        let request = head + &"x".repeat(CONTENT);
+        assert_eq!(node.exchange(&request).text(), CONTENT.to_string());
+    }
+    assert_eq!(hedges(&node, "won"), 1.0);
+}
+
 #[test]
 fn what_is_not_idempotent_is_sent_once() {
     let pair = Pair::start(|| ok("quick"));
