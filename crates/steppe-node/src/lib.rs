@@ -20,12 +20,12 @@
 //!   - `console.rs`, `code.rs`: output of commands; exit codes
 //! - `config.rs`: configuration file, TOML or JSON
 //!   - `keys.rs`, `keys/`: the node's own keys, joined with the tables of its services
-//!   - `typed.rs`: values of keys that are read by name
-//!   - `forms.rs`: forms of strings of the node's own keys
+//!   - `sites.rs`: sites, expanded before the file is read
+//!   - `origin.rs`: files that a configuration was read from, and their changes
 //!   - `check.rs`, `check/`: checks across several keys
 //!   - `build.rs`, `build/`: typed values to configuration types of the services
-//!   - `amend.rs`: changes by command line, file limit and embedded default
-//!   - `budget.rs`: memory budget in bytes
+//!   - `embedded.rs`: embedded default, and changes by command line and file limit
+//!   - `memory_budget.rs`, `budget.rs`: memory budget, as a size or a share; its mistakes on a machine
 //!   - `machine.rs`, `machine/`: checks of files, folders, addresses and ports
 //!   - `manual.rs`: manual page `steppe.toml(5)`
 //!   - `reference.rs`, `reference/`: generator of the configuration reference

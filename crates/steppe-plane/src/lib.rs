@@ -61,7 +61,7 @@
 //!   - `tls.rs`: TLS of listeners and of dialed workers
 //!   - `metrics.rs`: metrics of the relay
 //! - `config.rs`, `config/rules.rs`: settings of the plane as valid types; who may offer and call what
-//!   - `config/keys.rs`, `config/keys/`: keys of `[plane]` and `[discovery]`, with their checks and builds
+//!   - `keys.rs`, `keys/`: keys of `[plane]` and `[discovery]`, with their checks and builds
 //! - `random.rs`: pseudorandom numbers
 //! - `rest.rs`: rest of a worker that refused a call
 //! - `table.rs`: streams by their number, in both layers

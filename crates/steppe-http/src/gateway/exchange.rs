@@ -141,9 +141,7 @@ fn start_subrequest(
     let exchange = pool::take(client.exchange_lease(), now);
     let mut exchange = exchange.ok_or_else(GatewayError::over_budget)?;
     exchange.journal.log.client = Some(rest.client);
-    if rest.route.pool().is_some() {
-        exchange.journal.log.set_name(head.host(), head.path());
-    }
+    exchange.journal.log.set_name(&rest.route, &head);
     rest.identify(exchange.identity());
     let origin = RequestOrigin {
         context: &client,

@@ -84,9 +84,7 @@ where
         Err(no_route) => return Err(unrouted(no_route, client, &snapshot, &head)),
     };
     journal.log.set_report(&route.report);
-    if route.pool().is_some() {
-        journal.log.set_name(head.host(), head.path());
-    }
+    journal.log.set_name(route, &head);
     env.down.charge_to(&route.lease);
     let web = translate(client, journal.call.as_mut(), route, &mut head)?;
     // Before the fields of forwarding are replaced: an upstream may choose a server by their hash.

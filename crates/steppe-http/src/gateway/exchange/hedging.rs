@@ -39,6 +39,8 @@ pub(super) struct SecondCall {
     call: Call,
     /// Parts of the request's content that it was given.
     sent: usize,
+    /// The content is sent, or the server takes no more of it.
+    is_out: bool,
 }
 
 /// The outcome of one poll of a hedge.
@@ -111,7 +113,11 @@ impl Hedge {
     fn ask(mut call: Call, routed: &Routed, now: Instant) -> Option<Self> {
         let head = routed.replay.head()?;
         call.start(head, &routed.route.lease, now).ok()?;
-        Some(Self::Asking(Box::new(SecondCall { call, sent: 0 })))
+        Some(Self::Asking(Box::new(SecondCall {
+            call,
+            sent: 0,
+            is_out: false,
+        })))
     }
 
     /// The call to the second server, where it is asked already and may take the place of the first, which has failed
@@ -123,7 +129,7 @@ impl Hedge {
         if !is_of_server(error) || routed.replay.repeats() != Repeats::Always {
             return None;
         }
-        let SecondCall { call, sent } = *second;
+        let SecondCall { call, sent, .. } = *second;
         routed.replay.seek(sent);
         Some(call)
     }
@@ -165,6 +171,24 @@ impl SecondCall {
         cx: &mut Context<'_>,
         replay: &mut Replay,
     ) -> Poll<Result<ResponseHead, GatewayError>> {
+        if !self.is_out {
+            ready!(self.poll_request(cx, replay))?;
+            self.is_out = true;
+        }
+        loop {
+            let head = ready!(self.call.upstream().poll_head(cx))?;
+            if !head.is_interim() {
+                return Poll::Ready(Ok(head));
+            }
+        }
+    }
+
+    /// Ready when the content is sent, or the server takes no more of it: it may have answered before it closed.
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        replay: &mut Replay,
+    ) -> Poll<Result<(), GatewayError>> {
         let stream = self.call.upstream();
         loop {
             while stream.can_put()
@@ -173,17 +197,12 @@ impl SecondCall {
                 stream.put(part?)?;
                 self.sent += 1;
             }
-            match stream.poll_flush(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) if replay.has_part(self.sent) => continue,
-                Poll::Ready(Ok(())) => {}
-                // A server that answered before it closed has answered.
-                Poll::Ready(Err(error)) if error.reason == CloseReason::UpstreamReset => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            }
-            let head = ready!(stream.poll_head(cx))?;
-            if !head.is_interim() {
-                return Poll::Ready(Ok(head));
+            match ready!(stream.poll_flush(cx)) {
+                Ok(()) if replay.has_part(self.sent) => {}
+                Err(error) if error.reason != CloseReason::UpstreamReset => {
+                    return Poll::Ready(Err(error));
+                }
+                Ok(()) | Err(_) => return Poll::Ready(Ok(())),
             }
         }
     }

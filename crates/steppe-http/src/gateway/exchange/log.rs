@@ -11,8 +11,8 @@ use crate::error_log::{Failed, RequestName};
 use crate::filter::ServedFrom;
 use crate::forwarded::Peer;
 use crate::gateway::client::ClientContext;
-use crate::gateway::snapshot::{RouteReport, Snapshot};
-use crate::head::RequestView;
+use crate::gateway::snapshot::{RouteReport, Snapshot, WorkerRoute};
+use crate::head::{RequestHead, RequestView};
 use crate::metrics::{Answered, CloseReason, TotalMetrics};
 use crate::upstream::{TargetState, UpstreamState};
 
@@ -79,9 +79,11 @@ impl Log {
         self.report.as_ref()
     }
 
-    /// The request is for an upstream.
-    pub(super) fn set_name(&mut self, host: &[u8], path: &[u8]) {
-        self.name.set(host, path);
+    /// Notes host and path of a request for an upstream, whose failures have a line in the error log.
+    pub(super) fn set_name(&mut self, route: &WorkerRoute, head: &RequestHead) {
+        if route.pool().is_some() {
+            self.name.set(head.host(), head.path());
+        }
     }
 
     /// The last attempt failed at `server`.

@@ -2,9 +2,9 @@
 //!
 //! A request is sent again while [`Replay`] keeps all that was read of it, no byte of a response has reached the
 //! client, and either its connection had closed while idle, or its server has not processed it, or the upstream's
-//! `retry` says so and its budget allows it; and not where the circuit of the upstream has opened. If a request
-//! that was sent again loses its connection again, the server is blamed, and another server is asked. A call of gRPC is sent again after
-//! a status of its own alone: of one that was lost, it is unknown what its server has done of it.
+//! `retry` says so and its budget allows it; and not where the circuit of the upstream has opened. If a request that was
+//! sent again loses its connection again, the server is blamed, and another server is asked. A call of gRPC is sent
+//! again after a status of its own alone: of one that was lost, it is unknown what its server has done of it.
 
 use std::rc::Rc;
 use std::time::Instant;
