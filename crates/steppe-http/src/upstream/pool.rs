@@ -213,16 +213,27 @@ impl Pool {
             return false;
         };
         let now = clock::now();
-        let is_wanted = retry.on.has(on)
-            && selection.retries < retry.attempts
-            && self.has_other(selection, failed);
-        let is_admitted = is_wanted && self.admits(selection, now);
+        let is_admitted =
+            self.has_other(selection, failed) && self.is_retried_on(selection, on, now);
         let is_allowed = is_admitted && self.upstream.retry_budget().allows(retry.budget, now);
         if is_admitted && !is_allowed {
             selection.forget_probe();
         }
         selection.retries += u32::from(is_allowed);
         is_allowed
+    }
+
+    /// True when `retry` names `on`, has attempts left for the request, and the circuit lets one through.
+    pub(crate) fn is_retried_on(
+        &self,
+        selection: &mut Selection,
+        on: RetryOn,
+        now: Instant,
+    ) -> bool {
+        let retry = self.settings().retry.as_ref();
+        let is_wanted =
+            retry.is_some_and(|retry| retry.on.has(on) && selection.retries < retry.attempts);
+        is_wanted && self.admits(selection, now)
     }
 
     /// True when circuit breaker and budget allow to ask a second server now; counts it if so.

@@ -82,6 +82,14 @@ impl Selection {
         }
     }
 
+    /// Attempts failed at the servers that `beside`, a selection beside this one, has tried.
+    pub(crate) fn failed_as(&mut self, beside: &Self) {
+        let known = |state| self.tried.iter().any(|tried| Arc::ptr_eq(tried, state));
+        let new = beside.tried.iter().filter(|state| !known(state));
+        let new: Vec<_> = new.map(Arc::clone).collect();
+        self.tried.extend(new);
+    }
+
     /// The client's scheme is `scheme`.
     pub(crate) fn set_scheme(&mut self, scheme: &str) {
         self.secure = match scheme {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 
 use super::env::Env;
+use super::hedging::Hedge;
 use super::relaying::Relaying;
 use super::request::End;
 use super::retry::{self, Ended, Next};
@@ -182,6 +183,7 @@ impl Forwarding {
             attempt,
             relay,
             standing,
+            hedge,
             ..
         } = relaying;
         if let Attempt::Call(call) = attempt {
@@ -190,6 +192,10 @@ impl Forwarding {
                 relayed,
                 standing,
                 is_client_late: relay.is_client_late(env.now),
+                second: match hedge {
+                    Some(Hedge::Connecting(second)) => Some(second),
+                    _ => None,
+                },
                 now: env.now,
             };
             if let Some(next) = retry::next(ended, &mut self.routed, &mut env.journal.log) {
@@ -314,6 +320,9 @@ impl Attempting {
                     server.connect(selection, ends).await
                 }))
             }
+            Next::Second(head, second) => Ok(Self::connect(routed, head, async move |selection| {
+                second.alone(selection).await
+            })),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The exchange has one attempt, as ever. Beside it a hedge, a [`Call`] of its own, sends what the first was sent, out
 //! of [`Replay`], and waits for a head. It becomes the attempt when it has one, or when the first fails, so the relay,
-//! the filters and the client see one upstream.
+//! the filters and the client see one upstream. Where the first fails while the connection to the second server is
+//! being established, that connection is what the exchange waits for.
 //!
 //! Invariant: only what may be sent again is sent twice, never to the same server, and never once a byte of a
 //! response has reached the client; the upstream's `hedge` and its budget allow it, and its circuit is closed.
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use steppe_net::proxy_protocol::Ends;
 use tokio::time::Sleep;
 
 use super::env::Env;
@@ -22,16 +24,23 @@ use crate::gateway::replay::{Repeats, Replay};
 use crate::head::ResponseHead;
 use crate::metrics::CloseReason;
 use crate::relay::Relay;
-use crate::upstream::{Call, Failure, Fault, Outcome, TargetState};
+use crate::upstream::{Call, Failure, Fault, Outcome, Pool, Selection, TargetState};
 
 /// A second server, as far as it is asked.
 pub(super) enum Hedge {
     /// The first server still has time.
     Waiting(Pin<Box<Sleep>>),
     /// A connection to the second one is being established.
-    Connecting(Pin<Box<dyn Future<Output = Result<Call, GatewayError>>>>),
+    Connecting(Box<SecondConnect>),
     /// The second one is asked.
     Asking(Box<SecondCall>),
+}
+
+/// A connection to a second server that is being established.
+pub(super) struct SecondConnect {
+    pool: Rc<Pool>,
+    ends: Option<Ends>,
+    connected: Pin<Box<dyn Future<Output = (Selection, Result<Call, GatewayError>)>>>,
 }
 
 /// A call to a second server.
@@ -87,7 +96,7 @@ impl Hedge {
                     first.ask_another(routed, env)
                 }
                 Self::Connecting(mut connecting) => {
-                    let Poll::Ready(call) = connecting.as_mut().poll(env.cx) else {
+                    let Poll::Ready((_, call)) = connecting.connected.as_mut().poll(env.cx) else {
                         return Hedged::Waiting(Self::Connecting(connecting));
                     };
                     // The circuit may have opened meanwhile.
@@ -120,18 +129,38 @@ impl Hedge {
         })))
     }
 
-    /// The call to the second server, where it is asked already and may take the place of the first, which has failed
-    /// with `error`.
-    pub(super) fn promote(self, error: &GatewayError, routed: &mut Routed) -> Option<Call> {
-        let Self::Asking(second) = self else {
-            return None;
-        };
-        if !is_of_server(error) || routed.replay.repeats() != Repeats::Always {
-            return None;
+    /// True while a second server is asked, or is about to be.
+    pub(super) fn has_second(&self) -> bool {
+        !matches!(self, Self::Waiting(_))
+    }
+}
+
+/// True when a second server may go on alone after the first has failed with `error`.
+pub(super) fn may_go_on(error: &GatewayError, routed: &Routed) -> bool {
+    is_of_server(error) && routed.replay.repeats() == Repeats::Always
+}
+
+impl SecondConnect {
+    /// A call to the second server after the first has failed, or to another where it takes no connection, as after any
+    /// server that takes none.
+    ///
+    /// # Errors
+    /// As [`Call::connect`].
+    pub(super) async fn alone(
+        self: Box<Self>,
+        selection: &mut Selection,
+    ) -> Result<Call, GatewayError> {
+        let (beside, call) = self.connected.await;
+        match call {
+            Err(error) if error.origin == Origin::Upstream => {
+                selection.failed_as(&beside);
+                match self.pool.goes_on(selection) {
+                    true => Call::connect(self.pool, selection, self.ends).await,
+                    false => Err(error),
+                }
+            }
+            call => call,
         }
-        let SecondCall { call, sent, .. } = *second;
-        routed.replay.seek(sent);
-        Some(call)
     }
 }
 
@@ -157,13 +186,28 @@ impl FirstAttempt<'_> {
             return Hedge::ask(call, routed, env.now);
         }
         let (pool, ends) = (Rc::clone(pool), routed.ends(env.client));
-        Some(Hedge::Connecting(Box::pin(async move {
-            Call::connect(pool, &mut selection, ends).await
+        let connected = Box::pin({
+            let pool = Rc::clone(&pool);
+            async move {
+                let call = Call::connect(pool, &mut selection, ends).await;
+                (selection, call)
+            }
+        });
+        Some(Hedge::Connecting(Box::new(SecondConnect {
+            pool,
+            ends,
+            connected,
         })))
     }
 }
 
 impl SecondCall {
+    /// The call, to go on with alone from the part of the content on that it was not sent yet.
+    pub(super) fn promote(self, routed: &mut Routed) -> Call {
+        routed.replay.seek(self.sent);
+        self.call
+    }
+
     /// Sends the content, and waits for the final head. A head that comes earlier waits for the rest of the content to
     /// be sent: the relay that goes on with this call sends nothing more.
     fn poll_head(

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use super::env::Env;
-use super::hedging::{FirstAttempt, Hedge, Hedged};
+use super::hedging::{self, FirstAttempt, Hedge, Hedged};
 use super::routed::Routed;
 use super::standing::Standing;
 use super::tap::ExchangeTap;
@@ -20,8 +20,9 @@ pub(super) struct Relaying {
     pub(super) attempt: Attempt,
     pub(super) relay: Relay,
     pub(super) standing: Standing,
-    /// A second server that is asked where the first takes long; `None`: none is.
-    hedge: Option<Hedge>,
+    /// A second server that is asked where the first takes long; `None`: none is. Once the attempt has failed, what
+    /// goes on alone.
+    pub(super) hedge: Option<Hedge>,
     progress: Progress,
 }
 
@@ -62,28 +63,36 @@ impl Relaying {
         D: Downstream + ?Sized,
     {
         loop {
+            self.standing.is_hedged = self.hedge.as_ref().is_some_and(Hedge::has_second);
             let polled = self.poll_relay(routed, env);
             let Some(hedge) = self.hedge.take() else {
                 return polled;
             };
             let is_replaced = match &polled {
                 Poll::Pending => self.poll_hedge(hedge, routed, env),
-                Poll::Ready(Err(error)) if !self.relay.has_response_begun() => {
-                    let second = hedge.promote(error, routed);
-                    match second.filter(|_| !self.standing.has_passed) {
-                        Some(second) => {
-                            self.promote(Promotion { second, error }, routed, env);
-                            true
-                        }
-                        None => false,
+                Poll::Ready(Err(error)) if self.may_be_replaced(error, routed) => match hedge {
+                    Hedge::Asking(second) => {
+                        let second = second.promote(routed);
+                        self.promote(Promotion { second, error }, routed, env);
+                        true
                     }
-                }
+                    hedge => {
+                        self.hedge = Some(hedge);
+                        false
+                    }
+                },
                 Poll::Ready(_) => false,
             };
             if !is_replaced {
                 return polled;
             }
         }
+    }
+
+    /// True when a second server may go on alone: the attempt has failed with `error`.
+    fn may_be_replaced(&self, error: &GatewayError, routed: &Routed) -> bool {
+        let is_unanswered = !self.relay.has_response_begun() && !self.standing.has_passed;
+        is_unanswered && hedging::may_go_on(error, routed)
     }
 
     fn poll_relay<D>(
@@ -172,15 +181,18 @@ impl Relaying {
         if let Attempt::Call(first) = &self.attempt {
             second.stands_in_for(first);
         }
-        let fault = Fault {
-            error,
-            is_excused: true,
-            is_timely: self.standing.is_timely,
-            // A hedge begins once the whole request was sent.
-            is_client_late: false,
+        let outcome = match self.standing.is_turned_down {
+            true => Outcome::TurnedDown,
+            false => Outcome::Failed(Fault {
+                error,
+                is_excused: true,
+                is_timely: self.standing.is_timely,
+                // A hedge begins once the whole request was sent.
+                is_client_late: false,
+            }),
         };
         if let Some(first) = self.replace(second, env) {
-            let first = first.finish(Outcome::Failed(fault), env.now);
+            let first = first.finish(outcome, env.now);
             routed.selection.failed_at(first.server());
         }
         self.relay = Relay::new(routed.timeouts, env.now);

@@ -9,18 +9,17 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::hedging::SecondConnect;
 use super::log::Log;
 use super::routed::Routed;
 use super::standing::Standing;
 use crate::config::RetryOn;
 use crate::error::{GatewayError, Resend};
-use crate::gateway::replay::Repeats;
-#[cfg(doc)]
-use crate::gateway::replay::Replay;
+use crate::gateway::replay::{Repeats, Replay};
 use crate::grpc::Code;
 use crate::head::{RequestHead, ResponseHead};
 use crate::relay::Relayed;
-use crate::upstream::{Answering, Call, Failure, Fault, FinishedCall, Outcome, Pool, Reconnect};
+use crate::upstream::{Call, Failure, Fault, FinishedCall, Outcome, Pool, Reconnect};
 
 /// A call whose relay is over.
 pub(super) struct Ended<'a> {
@@ -29,6 +28,8 @@ pub(super) struct Ended<'a> {
     pub(super) standing: Standing,
     /// The client was late with content that its head announced when the attempt ended.
     pub(super) is_client_late: bool,
+    /// A connection to a second server that goes on alone.
+    pub(super) second: Option<Box<SecondConnect>>,
     pub(super) now: Instant,
 }
 
@@ -38,6 +39,8 @@ pub(super) enum Next {
     Same(RequestHead, Reconnect),
     /// At the server of the pool whose turn it is.
     Another(RequestHead, Rc<Pool>),
+    /// At the second server, to which a connection is being established.
+    Second(RequestHead, Box<SecondConnect>),
 }
 
 /// Ends a call, and decides if the request is sent again; `None`: it is not.
@@ -47,6 +50,7 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
         relayed,
         standing,
         is_client_late,
+        second,
         now,
     } = ended;
     // Once, the connection alone may have been at fault.
@@ -62,6 +66,14 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
         }),
     };
     let finished = call.finish(outcome, now);
+    if let Some(second) = second
+        // Nothing was sent to it yet, and the circuit may have opened.
+        && (standing.is_turned_down || finished.pool().admits(&mut routed.selection, now))
+        && let Some(head) = routed.replay.take_head()
+    {
+        routed.selection.failed_at(finished.server());
+        return Some(Next::Second(head, second));
+    }
     let is_resent = matches!(relayed, Err(error) if may_resend(error.resend, routed))
         && finished.pool().admits(&mut routed.selection, now);
     let is_again = is_resent
@@ -122,19 +134,16 @@ fn may_retry(finished: &FinishedCall, routed: &mut Routed, now: Instant) -> bool
     pool.may_retry(&mut routed.selection, on, finished.server())
 }
 
-/// True when the response of a server is turned down, for the request to be sent again. `code` is the status of gRPC
-/// in it.
-pub(super) fn turns_down(
-    answering: &Answering<'_>,
+/// The condition of `retry` on which a response is turned down, for the request to be sent again. `code` is the status
+/// of gRPC in it.
+pub(super) fn turned_down_on(
     head: &ResponseHead,
     code: Option<Code>,
-    routed: &mut Routed,
-) -> bool {
-    let on = match routed.replay.repeats() {
+    replay: &Replay,
+) -> Option<RetryOn> {
+    match replay.repeats() {
         Repeats::Never => None,
         Repeats::OnServerStatement => code.and_then(RetryOn::code),
         Repeats::Always => RetryOn::status(head.status),
-    };
-    let (pool, server) = (answering.pool(), answering.server);
-    on.is_some_and(|on| pool.may_retry(&mut routed.selection, on, server))
+    }
 }

@@ -12,6 +12,8 @@ pub(super) struct Standing {
     pub(super) is_turned_down: bool,
     /// A final head was accepted, to be sent to the client.
     pub(super) has_passed: bool,
+    /// A second server is asked meanwhile: it goes on alone where this attempt fails.
+    pub(super) is_hedged: bool,
     /// The response's head made a tunnel of the exchange.
     pub(super) is_tunnel: bool,
 }

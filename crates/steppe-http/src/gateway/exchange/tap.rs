@@ -125,7 +125,14 @@ impl ExchangeTap<'_> {
         let routed = &mut *self.routed;
         answering.answered(head.status, &mut routed.selection, now);
         let code = self.journal.call.as_ref().and_then(GrpcCall::server_code);
-        if retry::turns_down(answering, head, code, routed) {
+        let turned_down_on = retry::turned_down_on(head, code, &routed.replay);
+        let (pool, server) = (answering.pool(), answering.server);
+        let is_turned_down = turned_down_on.is_some_and(|on| match self.standing.is_hedged {
+            // The second server has the request already: it is not sent again.
+            true => pool.is_retried_on(&mut routed.selection, on, now),
+            false => pool.may_retry(&mut routed.selection, on, server),
+        });
+        if is_turned_down {
             self.standing.is_turned_down = true;
             return Err(GatewayError::upstream(CloseReason::UpstreamReset, 503));
         }

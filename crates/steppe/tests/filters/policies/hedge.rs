@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steppe_testkit::{
-    FieldSection, Gate, H2Frame, H2Peer, H2Server, NodeConfig, RawOrigin, Section, Steppe,
-    eventually,
+    FieldSection, FullQueue, Gate, H2Frame, H2Peer, H2Server, NodeConfig, OriginPeer, RawOrigin,
+    Section, Steppe, eventually,
 };
 
 use super::ask;
@@ -268,6 +268,91 @@ fn the_second_takes_the_place_of_a_first_that_fails() {
     assert_eq!(hedges(&node, "sent"), 1.0);
     // What it was asked is what was answered: it is not asked again.
     assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+/// The first fails while the connection to the second is being established: the client waits for the second.
+#[test]
+fn a_second_that_is_still_connecting_takes_the_place_of_a_first_that_fails() {
+    let fails = |peer: &mut OriginPeer| {
+        peer.reset_at_end();
+    };
+    let busy = |peer: &mut OriginPeer| {
+        peer.send("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+    };
+    let retry = "retry = { on = [\"503\"] }";
+    let cases: [(fn(&mut OriginPeer), &str); 2] = [(fails, ""), (busy, retry)];
+    for (end, retry) in cases {
+        let is_hedged = Gate::new();
+        let first = RawOrigin::start({
+            let is_hedged = is_hedged.clone();
+            move |peer| {
+                if peer.request().is_some() {
+                    is_hedged.wait();
+                    end(peer);
+                }
+            }
+        });
+        let second = FullQueue::new();
+        let servers = [first.address(), second.address()];
+        let config = NodeConfig::plain().upstream("origin", |u| {
+            let u = u.servers(servers).set("timeouts.connect", "60s");
+            u.with_toml(&format!("{SOON}\n{retry}"))
+        });
+        let node = Steppe::builder().start(&config);
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| ask(&node, "GET /", "").text());
+            eventually("a second is asked", || hedges(&node, "sent") == 1.0);
+            is_hedged.open();
+            eventually("the first has failed", || failures_of_first(&node) == 1);
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond";
+            // It waits for a request, which may never come.
+            std::thread::spawn(|| second.answer_one(answer));
+            assert_eq!(asked.join().expect("no panic"), "second");
+        });
+        // It was sent to the second before the first failed.
+        assert_eq!(retries(&node), 0.0);
+    }
+}
+
+fn failures_of_first(node: &Steppe) -> u64 {
+    let report = node.admin_json("/upstreams");
+    let failures = &report["upstreams"][0]["servers"][0]["failures"];
+    failures.as_u64().expect("a number")
+}
+
+/// A response that is turned down while the second server is asked costs no retry.
+#[test]
+fn a_first_that_is_turned_down_beside_a_second_costs_no_retry() {
+    let (second_is_asked, first_is_over) = (Gate::new(), Gate::new());
+    let second = RawOrigin::replying({
+        let (is_asked, goes_on) = (second_is_asked.clone(), first_is_over.clone());
+        move |_| {
+            is_asked.open();
+            goes_on.wait();
+            ok("second")
+        }
+    });
+    let first = RawOrigin::start(move |peer| {
+        if peer.request().is_some() {
+            second_is_asked.wait();
+            peer.send("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+            // The node closes the connection of a response that it turns down.
+            peer.drain();
+            first_is_over.open();
+        }
+    });
+    let node = start(&[&first, &second], |u| {
+        u.with_toml(SOON).with_toml("retry = { on = [\"503\"] }")
+    });
+    assert_eq!(ask(&node, "GET /", "").text(), "second");
+    assert_eq!(hedges(&node, "sent"), 1.0);
+    assert_eq!(retries(&node), 0.0);
+}
+
+fn retries(node: &Steppe) -> f64 {
+    let labels = [("upstream", "origin")];
+    node.metrics()
+        .sum("steppe_http_upstream_retries_total", &labels)
 }
 
 /// A percentile is known once enough answers have come; then it is what is waited for.
