@@ -154,12 +154,12 @@ impl Pool {
             if let Some(stream) = self.join_stream(&state).await {
                 return Ok(stream);
             }
-            let error = match self.connect(&state, server, ends).await {
+            let target = Target { state, server };
+            let error = match self.connect_for(selection, target, ends).await {
                 Ok(stream) => return Ok(stream),
                 Err((error, None)) => return Err(error),
                 Err((error, Some(_))) => error,
             };
-            selection.tried.push(state);
             if !self.goes_on(selection) {
                 return Err(error);
             }
@@ -266,19 +266,17 @@ impl Pool {
         selection: &mut Selection,
         ends: Option<Ends>,
     ) -> Result<PooledStream, GatewayError> {
-        let Target { state, server } = target;
         self.metrics.replayed();
         // Exchanges whose connection ended together share the next one.
         if self.is_shared()
-            && let Some(stream) = self.join_stream(&state).await
+            && let Some(stream) = self.join_stream(&target.state).await
         {
             return Ok(stream);
         }
-        let (error, failure) = match self.connect(&state, server, ends).await {
+        let (error, failure) = match self.connect_for(selection, target, ends).await {
             Ok(stream) => return Ok(stream),
             Err(failed) => failed,
         };
-        selection.tried.push(state);
         if failure.is_some() && self.goes_on(selection) {
             return self.connect_any(selection, ends).await;
         }
@@ -448,6 +446,24 @@ impl Pool {
                 return None;
             }
         }
+    }
+
+    /// A stream on a new connection to a server, which `selection` names meanwhile, and as tried where it fails.
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
+    async fn connect_for(
+        &self,
+        selection: &mut Selection,
+        target: Target,
+        ends: Option<Ends>,
+    ) -> Result<PooledStream, (GatewayError, Option<Failure>)> {
+        let Target { state, server } = target;
+        selection.connecting = Some((Arc::clone(&state), clock::now()));
+        let connected = self.connect(&state, server, ends).await;
+        selection.connecting = None;
+        if connected.is_err() {
+            selection.tried.push(state);
+        }
+        connected
     }
 
     /// A stream on a new connection to a server. What failed is counted and named where it was the

@@ -3,6 +3,7 @@
 //! Invariant: it allocates nothing until an attempt fails.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::breaker::Probe;
 use super::picker::Wanted;
@@ -23,6 +24,8 @@ pub struct Selection {
     resends: u32,
     /// The server that the next attempt goes to, and its index.
     pub(super) picked: Option<(Arc<TargetState>, usize)>,
+    /// The server to which a connection is being established, and since when.
+    pub(super) connecting: Option<(Arc<TargetState>, Instant)>,
     /// The request was let through a half-open circuit, and shows if servers are well again.
     pub(super) probe: Option<Probe>,
 }
@@ -121,6 +124,11 @@ impl Selection {
     /// An attempt failed: another server comes next.
     pub fn failed_at(&mut self, state: &Arc<TargetState>) {
         self.tried.push(Arc::clone(state));
+    }
+
+    /// The server to which a connection was being established when waiting for it ended, and since when.
+    pub(crate) fn take_connecting(&mut self) -> Option<(Arc<TargetState>, Instant)> {
+        self.connecting.take()
     }
 
     /// The token of the client's cookie.

@@ -1,5 +1,6 @@
 //! The stage in which a request is answered: by a server, one attempt after the other, or by a response made here.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
@@ -24,7 +25,7 @@ use crate::local::Local;
 use crate::metrics::CloseReason;
 use crate::relay::Relayed;
 use crate::respond::{Respond, Responding};
-use crate::upstream::{Call, Pool, Selection};
+use crate::upstream::{Call, Failure, Pool, Selection};
 
 /// A request that is being answered.
 pub(super) struct Forwarding {
@@ -38,18 +39,30 @@ pub(super) struct Forwarding {
 )]
 enum Attempting {
     /// A connection to a server is being established, in a box: most requests find one that is there.
-    Connecting(Pin<Box<dyn Future<Output = Connected>>>),
+    Connecting(Connecting),
     /// The request and its response go from side to side.
     Relaying(Relaying),
     /// The last attempt is over.
     Over,
 }
 
-/// The outcome of connecting, with what the future had meanwhile.
-struct Connected {
+/// A connection that is being established, for a request that has this head.
+struct Connecting {
+    connected: Pin<Box<dyn Future<Output = (RequestHead, Result<Call, GatewayError>)>>>,
+    /// The selection comes back here when the future is over or dropped.
+    selection: Rc<Cell<Selection>>,
+}
+
+/// A selection that a future has until it is dropped.
+struct Lent {
     selection: Selection,
-    head: RequestHead,
-    call: Result<Call, GatewayError>,
+    owner: Rc<Cell<Selection>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.owner.set(std::mem::take(&mut self.selection));
+    }
 }
 
 /// The author of the answer to a request that its filters let pass, or not.
@@ -148,12 +161,12 @@ impl Forwarding {
         loop {
             match &mut self.attempt {
                 Attempting::Connecting(connecting) => {
-                    let connected = ready!(connecting.as_mut().poll(env.cx));
-                    self.routed.selection = connected.selection;
+                    let (head, call) = ready!(connecting.connected.as_mut().poll(env.cx));
+                    self.routed.selection = connecting.selection.take();
+                    self.attempt = Attempting::Over;
                     // Connecting asks one server after the other.
                     env.journal.resends = self.routed.selection.sent_again();
-                    let (call, head) = (connected.call?, connected.head);
-                    self.attempt = Attempting::send(&mut self.routed, head, call, env)?;
+                    self.attempt = Attempting::send(&mut self.routed, head, call?, env)?;
                 }
                 Attempting::Relaying(relaying) => {
                     let relayed = ready!(relaying.poll(&mut self.routed, env));
@@ -218,6 +231,36 @@ impl Forwarding {
             }
             Err(error) => Err(Failed::Unanswered(*error)),
         }
+    }
+
+    /// Waits for a connection no longer, for `error`. The server that was to take it counts as tried.
+    pub(super) fn stop_connecting<D: ?Sized>(
+        &mut self,
+        error: &GatewayError,
+        env: &Env<'_, '_, D>,
+    ) {
+        let Attempting::Connecting(connecting) = &self.attempt else {
+            return;
+        };
+        let selection = Rc::clone(&connecting.selection);
+        self.attempt = Attempting::Over;
+        let routed = &mut self.routed;
+        routed.selection = selection.take();
+        let is_first = !routed.selection.has_tried() && routed.selection.sent_again() == 0;
+        let Some((server, since)) = routed.selection.take_connecting() else {
+            return;
+        };
+        // A server that takes longer than `timeouts.connect` fails by that. One that takes the rest of `timeouts.total`
+        // was perhaps asked late: it failed only where the time of the exchange was its own.
+        let is_to_blame = error.reason == CloseReason::TotalTimeout
+            && is_first
+            && routed.has_fair_time(env.journal.began_at, since);
+        if is_to_blame && let Some(pool) = routed.pool() {
+            let elapsed = env.now.saturating_duration_since(since);
+            let failure = Failure::ConnectTimeout;
+            pool.upstream().failed(&server, failure, elapsed);
+        }
+        routed.selection.failed_at(&server);
     }
 
     /// Leaves the stage for a tunnel, which holds no route. `None`: the response made none.
@@ -351,15 +394,19 @@ impl Attempting {
         head: RequestHead,
         connect: impl AsyncFnOnce(&mut Selection) -> Result<Call, GatewayError> + 'static,
     ) -> Self {
-        let mut selection = std::mem::take(&mut routed.selection);
-        Self::Connecting(Box::pin(async move {
-            let call = connect(&mut selection).await;
-            Connected {
-                selection,
-                head,
-                call,
-            }
-        }))
+        let selection = Rc::<Cell<Selection>>::default();
+        let mut lent = Lent {
+            selection: std::mem::take(&mut routed.selection),
+            owner: Rc::clone(&selection),
+        };
+        let connected = Box::pin(async move {
+            let call = connect(&mut lent.selection).await;
+            (head, call)
+        });
+        Self::Connecting(Connecting {
+            connected,
+            selection,
+        })
     }
 
     /// Sends the request to a server.

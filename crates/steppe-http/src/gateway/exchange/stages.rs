@@ -307,6 +307,9 @@ impl Stage {
     where
         D: Downstream + ?Sized,
     {
+        if let Self::Forwarding(forwarding) = self {
+            forwarding.stop_connecting(error, env);
+        }
         self.log_failure(error, env);
         *self = Self::Over(End::Aborted);
         *self = Self::refused(Refusing::refuse(*error, env));

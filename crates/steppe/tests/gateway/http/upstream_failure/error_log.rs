@@ -1,6 +1,6 @@
 //! The error log: what it says of requests that failed at their upstream.
 
-use steppe_testkit::{NodeConfig, Port, RawOrigin, Steppe, eventually};
+use steppe_testkit::{FullQueue, NodeConfig, Port, RawOrigin, Steppe, eventually};
 
 use super::{OK, answering, resetting, silent};
 
@@ -71,6 +71,43 @@ fn each_failed_request_has_a_line() {
         assert_eq!(state["state"], "healthy");
         let why = state["reason"].as_str().unwrap_or_default();
         assert!(why.starts_with("last request failed: "), "{state}");
+    }
+}
+
+/// The time of an exchange ends while it connects. The server is to blame where it had that time for itself.
+#[test]
+fn a_connection_that_takes_all_the_time_is_an_attempt() {
+    let (first, hanging) = (resetting(), FullQueue::new());
+    let (first, hanging) = (first.address().to_string(), hanging.address().to_string());
+    for (servers, failures) in [
+        (vec![&first, &hanging], vec![1, 0]),
+        (vec![&hanging], vec![1]),
+    ] {
+        let config = NodeConfig::plain().upstream("origin", |u| {
+            u.servers(servers.clone())
+                .set("timeouts.connect", "600s")
+                .set("timeouts.total", "1s")
+                .set("retry.on", ["reset"])
+        });
+        let node = Steppe::builder().start(&config.set("log.level", "info"));
+        assert_eq!(
+            node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status(),
+            504
+        );
+        let line = &lines(&node, 1)[0];
+        for field in [
+            "reason=\"total_timeout\"".to_owned(),
+            format!("server=\"{hanging}\""),
+            format!("attempts={}", servers.len()),
+        ] {
+            assert!(line.contains(&field), "{field} is not in {line}");
+        }
+        let counted = super::servers(&node);
+        let counted: Vec<_> = counted
+            .iter()
+            .map(|server| server["failures"].clone())
+            .collect();
+        assert_eq!(counted, failures);
     }
 }
 
