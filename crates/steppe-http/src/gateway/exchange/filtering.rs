@@ -12,7 +12,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part};
 use crate::field::FieldId;
 use crate::filter::attached::Attached;
-use crate::filter::{About, Ready, Step, WholeContent};
+use crate::filter::{About, Ready, ServedFrom, Step, WholeContent};
 use crate::head::{RequestHead, ResponseHead};
 use crate::metrics::CloseReason;
 use crate::respond::Respond;
@@ -117,7 +117,10 @@ impl Filtering {
                     return Poll::Ready(Ok(AnswerFrom::Gateway(respond)));
                 }
                 Step::Serve(serve) => {
-                    self.routed.route.filters[self.place].metrics.answered();
+                    // A response that it fetched is its server's.
+                    if serve.from != ServedFrom::Miss {
+                        self.routed.answered(self.place, env.journal);
+                    }
                     // The filter itself has seen the response, and those behind it are not asked.
                     self.routed.places.end = self.place;
                     return Poll::Ready(Ok(AnswerFrom::Filter(serve)));

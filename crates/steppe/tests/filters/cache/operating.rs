@@ -102,7 +102,7 @@ fn the_access_log_says_where_a_response_is_from() {
     let config = NodeConfig::plain()
         .set("log.access.file", &*file)
         .set("log.access.format", "json")
-        .set("log.access.fields", ["path", "cache"])
+        .set("log.access.fields", ["path", "cache", "filter"])
         .route("all", |r| r.filters(["store"]))
         .add_filter("store", |f| f.set("kind", "cache"));
     let node = Steppe::builder()
@@ -117,7 +117,7 @@ fn the_access_log_says_where_a_response_is_from() {
     }
     let lines = || std::fs::read_to_string(&file).unwrap_or_default();
     eventually("three lines are written", || lines().lines().count() == 3);
-    let want = "{\"path\":\"/a\",\"cache\":\"miss\"}\n{\"path\":\"/a\",\"cache\":\"hit\"}\n{\"path\":\"/a\"}\n";
+    let want = "{\"path\":\"/a\",\"cache\":\"miss\"}\n{\"path\":\"/a\",\"cache\":\"hit\",\"filter\":\"store\"}\n{\"path\":\"/a\"}\n";
     assert_eq!(lines(), want);
 }
 

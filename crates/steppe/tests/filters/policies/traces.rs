@@ -235,6 +235,30 @@ fn a_span_names_the_filter_that_answered_and_so_does_the_access_log() {
     });
 }
 
+/// A cache answers with what it has stored; what it fetches is the server's answer.
+#[test]
+fn a_span_names_the_cache_that_answered() {
+    let collector = Collector::start(TAKEN);
+    let origin = RawOrigin::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let config = traced(&collector.origin, "100%")
+        .route("all", |r| r.filters(["store"]))
+        .add_filter("store", |f| f.set("kind", "cache"));
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(&config);
+    for (count, filter) in [(1, Value::Null), (2, "store".into())] {
+        assert_eq!(ask(&node, "GET /", "").status(), 200);
+        let spans = collector.await_spans(count);
+        let named = spans.iter().map(|span| attribute(span, "steppe.filter"));
+        assert_eq!(named.last(), Some(&filter));
+    }
+    let labels = [("filter", "store")];
+    let answers = (node.metrics()).sum("steppe_http_filter_answers_total", &labels);
+    assert_eq!(answers, 1.0);
+}
+
 #[test]
 fn a_span_says_what_went_wrong() {
     let collector = Collector::start(TAKEN);
