@@ -172,6 +172,11 @@ impl Call {
         })
     }
 
+    /// Gives the connection of a call that has sent nothing back to its pool.
+    pub fn put_back_unused(self, now: Instant) {
+        self.record.pool.put_back(self.stream, now);
+    }
+
     /// The server that is asked.
     #[must_use]
     pub fn server(&self) -> &Arc<TargetState> {

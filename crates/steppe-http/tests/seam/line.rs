@@ -34,6 +34,9 @@ const HEAD_TOKENS_MAX: usize = 100;
 /// The protocol's name in a configuration.
 pub const LINE: &str = "line";
 
+/// The end of a path to which no request can be started: there is no room for it.
+pub const NO_ROOM_PATH: &[u8] = b"/no-room";
+
 /// The codec, on either side.
 #[derive(Debug)]
 pub struct Line;
@@ -675,6 +678,9 @@ impl Source for ClientConnection {
 
 impl Upstream for ClientConnection {
     fn start(&mut self, request: &Outgoing<'_>) -> Result<(), GatewayError> {
+        if request.head.path().ends_with(NO_ROOM_PATH) {
+            return Err(GatewayError::over_budget());
+        }
         self.lease = request.lease.clone();
         self.wire.written = 0;
         self.tokens = HeadTokens::default();

@@ -95,6 +95,23 @@ fn what_is_no_request_is_refused_as_a_line() {
     assert_eq!(server.requests().len(), 0);
 }
 
+/// Nothing of a request was sent for which there was no room: its connection is used again.
+#[test]
+fn a_request_that_cannot_start_leaves_its_connection_idle() {
+    let server = Server::lines(echo);
+    let gateway = start(servers(LINE, [server.address]), Vec::new());
+    let mut client = LineClient::connect(gateway.addresses[0]);
+    for (path, status) in [
+        ("/at/a", "200 "),
+        ("/at/no-room", "503 "),
+        ("/at/b", "200 "),
+    ] {
+        let answer = client.ask(&format!("GET a.example {path}\n"));
+        assert!(answer.starts_with(status), "{path}: {answer}");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
 #[test]
 fn a_line_goes_to_a_server_of_http1() {
     let server = Server::h1(

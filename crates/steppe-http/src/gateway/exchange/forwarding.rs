@@ -419,11 +419,17 @@ impl Attempting {
     where
         D: Downstream + ?Sized,
     {
-        routed.check_time(env.now)?;
-        if env.journal.call.is_some() {
-            routed.shorten_timeout(&mut head, env.now)?;
+        let started = routed
+            .check_time(env.now)
+            .and_then(|()| match env.journal.call {
+                Some(_) => routed.shorten_timeout(&mut head, env.now),
+                None => Ok(()),
+            })
+            .and_then(|()| call.start(&head, &routed.route.lease, env.now));
+        if let Err(error) = started {
+            call.put_back_unused(env.now);
+            return Err(error);
         }
-        call.start(&head, &routed.route.lease, env.now)?;
         routed.replay.keep_head(head);
         env.journal.asked(call.server());
         Ok(Self::relay(routed, Attempt::Call(call), env))

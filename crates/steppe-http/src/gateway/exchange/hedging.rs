@@ -121,7 +121,10 @@ impl Hedge {
     /// Sends the request's head to a second server.
     fn ask(mut call: Call, routed: &Routed, now: Instant) -> Option<Self> {
         let head = routed.replay.head()?;
-        call.start(head, &routed.route.lease, now).ok()?;
+        if call.start(head, &routed.route.lease, now).is_err() {
+            call.put_back_unused(now);
+            return None;
+        }
         Some(Self::Asking(Box::new(SecondCall {
             call,
             sent: 0,
