@@ -29,7 +29,8 @@ pub struct Timeouts {
     pub request_content: Duration,
     /// For the client to take some of the response.
     pub response_content: Duration,
-    /// For the response to begin, once the request is out.
+    /// For the response to begin, once the request is out, and after each interim response: a server says by those that
+    /// it is at work.
     pub first_byte: Duration,
     /// For the server to take or give some content; in a tunnel for anybody to.
     pub upstream_idle: Duration,

@@ -277,6 +277,16 @@ fn whatever_moves_puts_its_deadline_off() {
 }
 
 #[test]
+fn an_interim_response_starts_the_time_for_the_next_head_again() {
+    let mut played = Played::new(&[End], &[Wait, Head(103), Wait]);
+    assert!(played.poll().is_pending());
+    played.now += 29 * SECOND;
+    played.pair.up.proceed();
+    let wanted = (30 * SECOND, CloseReason::FirstByteTimeout);
+    assert_eq!(played.time_out(), wanted);
+}
+
+#[test]
 fn an_exchange_has_a_time_of_its_own_unless_it_is_an_event_stream() {
     let total_at = |played: &Played| Some(played.now + 5 * SECOND);
     let mut played = Played::new(&[End], &[Wait]);

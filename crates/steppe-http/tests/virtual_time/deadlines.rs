@@ -1,6 +1,8 @@
 //! How long clients and servers may take: heads, content, silence and stalls.
 
-use steppe_http::config::ListenerTimeouts;
+use steppe_http::config::{
+    ErrorContent, ErrorPage, ErrorPages, ErrorsOf, Filter, FilterKind, ListenerTimeouts, Statuses,
+};
 use steppe_net::Phase;
 use steppe_testkit::virtual_time::{pass, run};
 use tokio::io::AsyncReadExt;
@@ -201,6 +203,42 @@ fn a_reader_that_is_only_slow_is_served() {
             got += content(&some);
         }
         assert_eq!((got, closed()), (LONG_BYTES, 0));
+    });
+}
+
+/// The same goes for a response of the gateway's own.
+#[test]
+fn a_slow_reader_of_an_error_page_is_served() {
+    run(async {
+        let origin = Origin::bind();
+        let mut plan = Plan::new(&[&origin]);
+        plan.listener.timeouts = timeouts();
+        plan.filters = vec![Filter {
+            name: "pages".to_owned(),
+            kind: FilterKind::ErrorPages(ErrorPages {
+                of: ErrorsOf::Gateway,
+                pages: vec![ErrorPage {
+                    statuses: Statuses::parse("502").expect("a status"),
+                    content: ErrorContent::Text("~".repeat(LONG_BYTES)),
+                    content_type: None,
+                }],
+            }),
+        }];
+        let mut site = Site::start(plan, [(origin, saying("no response of HTTP\r\n\r\n"))]);
+        let mut client = site.connect().await;
+        client.send(GET).await;
+        let mut got = client.some().await;
+        for _ in 0..20 {
+            pass(seconds(29)).await;
+            got.extend(client.some().await);
+        }
+        let content = |got: &[u8]| got.iter().filter(|byte| **byte == b'~').count();
+        while content(&got) < LONG_BYTES {
+            let some = client.some().await;
+            assert!(!some.is_empty(), "it ends after {} bytes", got.len());
+            got.extend(some);
+        }
+        assert_eq!(status(&String::from_utf8_lossy(&got)), 502);
     });
 }
 

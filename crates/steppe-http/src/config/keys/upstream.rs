@@ -196,7 +196,8 @@ static CONNECT: Key<Duration> = key(
 static FIRST_BYTE: Key<Duration> = key(
     "first_byte",
     timeout(),
-    "From the end of the request to the head of the response; then 504.",
+    "From the end of the request to the head of the response; then 504. An interim response, of \
+     which there may be 16, starts it again.",
 )
 .or(Absent::Text("60s"));
 

@@ -18,8 +18,10 @@ use crate::status;
 /// A response of the gateway's own that is put, and is to be flushed.
 pub(super) struct Refusing {
     put: Put,
-    /// When the client has had time enough to take it; `None` before the first wait.
+    /// When the client has had time enough to take the next of it; `None` before the first wait.
     due: Option<Due>,
+    /// Bytes that the client had taken at the last wait.
+    written: u64,
 }
 
 enum Put {
@@ -112,8 +114,7 @@ impl Refusing {
     {
         let sent = env.down.put_refusal(refusal);
         env.journal.log.refused(refusal.status, sent.unwrap_or(0));
-        let (put, due) = (Put::Response, None);
-        sent.map(|_| Self { put, due })
+        sent.map(|_| Self::of(Put::Response))
     }
 
     /// Ends a response that `error` has cut: a call is told in trailers, where they can follow what its client has.
@@ -133,8 +134,15 @@ impl Refusing {
             .filter(|call| is_open && call.takes_status())?;
         let code = Code::of(error.status, Some(error.reason));
         call.refuse(code);
-        let (put, due) = (Put::Trailers(Ending::new(code)), None);
-        Some(Self { put, due })
+        Some(Self::of(Put::Trailers(Ending::new(code))))
+    }
+
+    fn of(put: Put) -> Self {
+        Self {
+            put,
+            due: None,
+            written: 0,
+        }
     }
 
     /// The moment at which the client has had time enough.
@@ -151,7 +159,10 @@ impl Refusing {
             Put::Response => env.down.poll_flush(env.cx),
             Put::Trailers(ending) => ending.poll(env.cx, env.client.exchange_lease(), env.down),
         };
-        if flushed.is_pending() && self.due.is_none() {
+        // A client that takes a little at a time has not stalled.
+        let written = env.down.written();
+        if flushed.is_pending() && (self.due.is_none() || written != self.written) {
+            self.written = written;
             let timeout = env.client.write_timeout();
             self.due = Due::after(env.now, timeout, CloseReason::WriteStall);
         }
