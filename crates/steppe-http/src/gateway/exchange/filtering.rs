@@ -25,17 +25,15 @@ pub(super) struct Filtering {
     answer: Option<Box<Respond>>,
     /// The place of the filter that is next, or whose state is waited for.
     place: usize,
-    waits: Waits,
+    /// A filter's state that is not ready. `None`: the next filter is shown the request.
+    waiting: Option<Waiting>,
 }
 
-/// The event that the stage waits for.
-enum Waits {
-    /// Nothing: the next filter is shown the request.
-    Nothing,
-    /// The request's content, for the state that was attached last, which got some at this time.
-    Content(Instant),
-    /// The state that was attached last.
-    State,
+/// A filter's state that the stage waits for.
+struct Waiting {
+    attached: Attached,
+    /// When the state got some of the request's content, of which it wants more; `None`: it wants none.
+    content_at: Option<Instant>,
 }
 
 impl Filtering {
@@ -46,22 +44,24 @@ impl Filtering {
             routed,
             head,
             answer,
-            waits: Waits::Nothing,
+            waiting: None,
         }
     }
 
     /// The earliest moment at which waiting ends; `late` is the reason where content of the client does not come.
     pub(super) fn due(&self, late: CloseReason) -> Option<Due> {
-        let of_content = match self.waits {
-            Waits::Nothing | Waits::State => None,
-            Waits::Content(since) => Due::after(since, self.routed.timeouts.request_content, late),
-        };
+        let timeout = self.routed.timeouts.request_content;
+        let of_content = (self.content_at()).and_then(|since| Due::after(since, timeout, late));
         Due::earliest([of_content, Due::total(self.routed.timeouts.total_at)])
     }
 
     /// True while the client is read, which shows that it leaves.
     pub(super) fn reads_client(&self) -> bool {
-        matches!(self.waits, Waits::Content(_))
+        self.content_at().is_some()
+    }
+
+    fn content_at(&self) -> Option<Instant> {
+        self.waiting.as_ref()?.content_at
     }
 
     /// The request.
@@ -87,30 +87,30 @@ impl Filtering {
             return Poll::Ready(Ok(AnswerFrom::Gateway(*answer)));
         }
         loop {
-            let seen = match self.waits {
-                Waits::Nothing if self.place == self.routed.route.filters.len() => {
+            let seen = match &mut self.waiting {
+                None if self.place == self.routed.route.filters.len() => {
                     return Poll::Ready(Ok(AnswerFrom::Target));
                 }
-                Waits::Nothing => {
+                None => {
                     let begun = self.begin_filter(env);
                     begun
                         .inspect_err(|error| self.routed.refused(self.place, error, env.journal))?
                 }
-                Waits::Content(_) | Waits::State => ready!(self.poll_attached(env))?,
+                Some(waiting) => {
+                    let ready = ready!(waiting.poll(&mut self.head, &mut self.routed, env))?;
+                    self.attach(ready, env)
+                }
             };
             match seen {
-                Step::Continue => {
-                    self.waits = Waits::Nothing;
-                    self.place += 1;
-                }
+                Step::Continue => self.place += 1,
                 Step::Attach(mut filter) => {
                     filter.meter(&self.routed.route.filters[self.place].metrics);
-                    self.waits = match filter.wants_content() {
-                        true => Waits::Content(env.now),
-                        false => Waits::State,
-                    };
+                    let content_at = filter.wants_content().then_some(env.now);
                     let place = self.place;
-                    (env.reused.filters.borrow_mut()).push(Attached { place, filter });
+                    self.waiting = Some(Waiting {
+                        attached: Attached { place, filter },
+                        content_at,
+                    });
                 }
                 Step::Respond(respond) => {
                     self.routed.answered(self.place, env.journal);
@@ -158,22 +158,40 @@ impl Filtering {
         each.filter.begin(&about, head)
     }
 
-    /// Waits for the state that was attached last.
-    fn poll_attached<D>(&mut self, env: &mut Env<'_, '_, D>) -> Poll<Result<Step, GatewayError>>
+    /// The state that was waited for is ready: it sees the rest of the exchange.
+    fn attach<D: ?Sized>(&mut self, ready: Ready, env: &Env<'_, '_, D>) -> Step {
+        if let Some(Waiting { attached, .. }) = self.waiting.take() {
+            env.reused.filters.borrow_mut().push(attached);
+        }
+        match ready {
+            Ready::Continue => Step::Continue,
+            Ready::Respond(respond) => Step::Respond(respond),
+            Ready::Serve(serve) => Step::Serve(serve),
+        }
+    }
+}
+
+impl Waiting {
+    /// Ready when the state is, which is given all content that it wants before.
+    fn poll<D>(
+        &mut self,
+        head: &mut RequestHead,
+        routed: &mut Routed,
+        env: &mut Env<'_, '_, D>,
+    ) -> Poll<Result<Ready, GatewayError>>
     where
         D: Downstream + ?Sized,
     {
-        let mut filters = env.reused.filters.borrow_mut();
-        let Some(Attached { place, filter }) = filters.last_mut() else {
-            return Poll::Ready(Ok(Step::Continue));
-        };
-        let place = *place;
+        let Self {
+            attached: Attached { place, filter },
+            content_at,
+        } = self;
         while filter.wants_content() {
-            let part = match &mut self.routed.content {
+            let part = match &mut routed.content {
                 // An earlier filter has taken it.
                 Some(parts) => parts.pop_front().ok_or_else(GatewayError::bad_request)?,
                 None => {
-                    answer_expectation(&mut self.head, &self.routed, env.down)?;
+                    answer_expectation(head, routed, env.down)?;
                     let Poll::Ready(part) = env.down.poll_part(env.cx) else {
                         if let Poll::Ready(Err(error)) = env.down.poll_flush(env.cx) {
                             return Poll::Ready(Err(error));
@@ -184,30 +202,26 @@ impl Filtering {
                     if let Part::Chunk(chunk) = &part {
                         env.journal.log.received_bytes += chunk.len() as u64;
                     }
-                    self.waits = Waits::Content(env.now);
+                    *content_at = Some(env.now);
                     part
                 }
             };
             let put = filter.put_content(part);
-            put.inspect_err(|error| self.routed.refused(place, error, env.journal))?;
+            put.inspect_err(|error| routed.refused(*place, error, env.journal))?;
         }
-        self.waits = Waits::State;
-        let ready = ready!(filter.poll_ready(env.cx, &mut self.head));
-        let ready = ready.inspect_err(|error| self.routed.refused(place, error, env.journal))?;
+        *content_at = None;
+        let ready = ready!(filter.poll_ready(env.cx, head));
+        let ready = ready.inspect_err(|error| routed.refused(*place, error, env.journal))?;
         if let Some(WholeContent { content, trailers }) = filter.take_content() {
             let parts = content.map(Part::Chunk).into_iter();
             let parts = parts.chain([Part::End(trailers)]).collect();
-            self.routed.content = Some(Box::new(parts));
+            routed.content = Some(Box::new(parts));
         }
         if filter.request_body().is_some() {
             // The content that it rewrites can't be had again.
-            self.routed.replay.forget();
+            routed.replay.forget();
         }
-        Poll::Ready(Ok(match ready {
-            Ready::Continue => Step::Continue,
-            Ready::Respond(respond) => Step::Respond(respond),
-            Ready::Serve(serve) => Step::Serve(serve),
-        }))
+        Poll::Ready(Ok(ready))
     }
 }
 
