@@ -12,6 +12,7 @@ mod documents;
 mod finding;
 mod known;
 mod literals;
+mod maps;
 pub mod mentions;
 mod rust_files;
 pub mod tree;
@@ -26,7 +27,7 @@ use crate::process;
 use finding::Finding;
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 12] = [
     rust_files::check,
     unsafe_list::check,
     arrows::check,
@@ -34,6 +35,7 @@ const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     code::check,
     code::check_clock,
     literals::check,
+    maps::check,
     documents::check_glossary,
     documents::check_records,
     documents::check_links,

@@ -13,13 +13,14 @@
 //! - `limits.rs`: bounds of a file and of reports
 //! - `mistake.rs`, `mistakes.rs`, `report.rs`: a mistake; those of one file; their drawing
 //! - `sources.rs`: the files of a configuration, and places in them
-//! - `tree.rs`: a file as a tree of values that know where they stand; `syntax.rs`: TOML and JSON into it;
-//!   `write.rs`: TOML out of it
+//! - `tree.rs`: a file as a tree of values that know where they stand
+//! - `syntax.rs`, `syntax/`, `write.rs`: TOML and JSON into a tree; TOML out of it
 //! - `outside.rs`, `include.rs`, `placeholder.rs`: other files and the environment; files that are included; values out of both
 //! - `table.rs`: tables of keys, each with its kind, default and support
 //! - `form.rs`, `choice.rs`, `units.rs`: meaning of strings; choices; durations, sizes and shares
 //! - `key.rs`: keys as typed constants
-//! - `typed.rs`, `read.rs`: what is read, and its reader; `defaults.rs`, `fields.rs`: values of absent keys, and of a table
+//! - `typed.rs`, `read.rs`: what is read, and its reader
+//! - `defaults.rs`, `fields.rs`: values of absent keys, and of a table
 //! - `schema.rs`, `manual.rs`, `effective.rs`: JSON Schema, `FILE(5)`, what is in force
 //! - `format.rs`: the layout of a file
 //! - `taken.rs`: a record of the keys that are read, for tests

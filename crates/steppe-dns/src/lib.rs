@@ -81,6 +81,7 @@
 //! - `worker.rs`: a worker of the forwarder: start, change of configuration, drain
 //!   - `intake.rs`: channels and memory given to a worker at its start
 //!   - `state.rs`: state shared by the worker's tasks
+//!   - `charged.rs`: charge of bytes that wait to be written
 //!   - `decide.rs`: answer of a query: rules, local names, cache, or upstream
 //!   - `clients.rs`: clients that wait for a question in flight
 //!   - `limited.rs`: handling of rate-limited queries and responses

@@ -67,6 +67,7 @@
 //! - `h2.rs`: HTTP/2, on the `h2` crate
 //!   - `server.rs`, `server/`, `client.rs`, `client/`: downstream and upstream connections, and their streams
 //!   - `carrier.rs`: byte stream below the `h2` crate
+//!   - `gate.rs`: memory of header lists, reserved before they are read
 //!   - `head.rs`: conversion of heads
 //!   - `content.rs`: content of a stream
 //!   - `windows.rs`: flow-control windows
@@ -94,6 +95,7 @@
 //!   - `hedge.rs`: hedging delay by latency percentile
 //!   - `random.rs`, `uptime.rs`: pseudorandom numbers and stable hashes; times as atomics
 //!   - `report.rs`, `metrics.rs`: state for `/upstreams`; metrics of servers, retries and probes
+//!   - `error_lines.rs`: counts of its lines of the error log
 //! - `head.rs`: request and response heads
 //! - `field.rs`, `field/`: field lines as offsets into the head's bytes: edits, hop-by-hop fields (`strip.rs`)
 //! - `encoder.rs`: text of heads and field values into existing memory
@@ -123,6 +125,7 @@
 //!   - `transform.rs`, `transform/`: `transform`: rewriting of paths, queries, fields and JSON content
 //!   - `json_bytes.rs`: most memory of parsed JSON
 //!   - `token.rs`: authenticated identity, passed to later filters
+//!   - `sources.rs`: places of a request that a token or a key is in
 //!   - `representation.rs`: validators and digests of rewritten content
 //!   - `testing.rs`: exchange for filter tests
 //! - `cache.rs`: stored responses (RFC 9111)
@@ -167,6 +170,7 @@
 //! - `linger.rs`: lingering close
 //! - `socket_buffers.rs`: socket buffer sizes by budget
 //! - `access.rs`, `access/`: access log: records, formats, escaping
+//! - `error_log.rs`: error log: requests that failed at their upstream
 //! - `metrics.rs`, `metrics/`: metrics: cells of workers, label values, series
 //! - `certificates.rs`: listener certificates: report, metrics, reload of files
 //! - `key_sets.rs`: refresh and metrics of the key sets of `jwt`

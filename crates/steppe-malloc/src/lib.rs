@@ -28,7 +28,8 @@
 //!   sleep (`sweep.rs`)
 //! - `depot.rs`, `depot/`: depot of a size class and shard: its store of blocks, its slabs, purging of pages
 //!   (`pages.rs`)
-//! - `chunk.rs`: chunk metadata: the units of a 4 MiB chunk, the bitmap of each slab
+//! - `chunk.rs`, `chunk/`: chunk metadata: the units of a 4 MiB chunk, the bitmap of each slab; pages of metadata that
+//!   need no memory (`book_pages.rs`)
 //! - `pool.rs`, `pool/`: free units of the process and their decay
 //! - `chunk_map.rs`: address to chunk, and address to size class
 //! - `large.rs`, `large/`: blocks above 32 KiB: runs of units up to 1 MiB, mappings above that, and what a shorter block
@@ -38,8 +39,9 @@
 //! - `decay.rs`: purging of free memory after the decay time, and the background thread
 //! - `deadline.rs`: time of the next purge
 //! - `held.rs`: bytes held from the system, and the bounds on them
-//! - `pressure.rs`: answers where a bound is passed: soft limit, watermark, control group, too much free memory
-//! - `control_group.rs`: memory of the control group: limit, usage, pressure
+//! - `pressure.rs`, `pressure/`: answers where a bound is passed: soft limit, watermark, control group, too much free
+//!   memory
+//! - `control_group.rs`, `control_group/`: memory of the control group: limit, usage, pressure
 //! - `profile.rs`: profiles (`speed`, `balanced`, `lean`) as numbers: sizes of bins and depots, decay time
 //! - `start.rs`: initialization at the first allocation of the process
 //! - `settings.rs`: settings from environment variables

@@ -34,7 +34,7 @@
 //!   - `client.rs`: client side of the handshake, to upstream servers
 //!   - `session.rs`: driver of an established session
 //!   - `agreed.rs`: result of a handshake: version, cipher suite, ALPN, SNI, peer certificate
-//!   - `handshakes.rs`: handshakes in progress on a worker: limit and scheduling
+//!   - `handshakes.rs`, `handshakes/`: handshakes in progress on a worker: limit and scheduling
 //!   - `record.rs`: record and handshake headers, and their bounds
 //!   - `server.rs`: TLS of a listener: certificates, client authentication, tickets
 //!   - `identity.rs`: our certificates, and their choice by SNI
@@ -42,6 +42,7 @@
 //!   - `config.rs`: TLS settings as valid types
 //!   - `load.rs`: loading of certificates, keys and revocation lists from files
 //!   - `reread.rs`: reloading of changed files
+//!   - `outdated.rs`: certificates that clients refuse by their dates
 //!   - `x509.rs`, `x509/`: fields of a certificate, for logs, metrics and predicates
 //! - `config.rs`, `config/`: keys of a configuration that products share: addresses, networks, TLS
 //! - `names.rs`: name resolution on the control thread, by TTL

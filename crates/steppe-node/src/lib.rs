@@ -9,7 +9,10 @@
 //! - `bind_help.rs`: advice about addresses that can't be listened on
 //! - `cli.rs`: command line
 //!   - `cert.rs`, `cert/`: `steppe cert`: certificates of a file or a server
+//!   - `init.rs`, `expand.rs`, `format.rs`: `steppe init`, `expand` and `fmt`: a first configuration, its long form, its
+//!     layout
 //!   - `check.rs`: `steppe check`
+//!   - `key.rs`: `steppe key`: keys for clients of an `api-keys` filter
 //!   - `dns.rs`, `dns/`: `steppe dns`: query, explain, flush
 //!   - `plane.rs`, `plane/`: `steppe plane`: call, echo, bench, workers
 //!   - `explain.rs`: `steppe explain`: route and filters of a request
@@ -45,7 +48,7 @@
 //!   - `readiness.rs`: `/readyz`
 //!   - `live.rs`, `live/`: `/events`: one snapshot a second
 //!   - `page.rs`, `page/`: admin page: HTML, style, scripts
-//!   - `cache.rs`, `certificates.rs`, `dns.rs`, `plane.rs`, `upstreams.rs`: endpoints of the same names
+//!   - `cache.rs`, `cache/`, `certificates.rs`, `dns.rs`, `plane.rs`, `upstreams.rs`: endpoints of the same names
 //!   - `heap_profile.rs`: `/memory/profile`
 //!   - `rate.rs`: rounding of rates and shares
 //!   - `trust.rs`: trust of the admin certificate by `steppe health` and `steppe top`

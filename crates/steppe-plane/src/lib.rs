@@ -64,7 +64,7 @@
 //!   - `keys.rs`, `keys/`: keys of `[plane]` and `[discovery]`, with their checks and builds
 //! - `random.rs`: pseudorandom numbers
 //! - `rest.rs`: rest of a worker that refused a call
-//! - `table.rs`: streams by their number, in both layers
+//! - `table.rs`, `table/`: streams by their number, in both layers
 //! - `limits.rs`: every bound of the crate, with its reason
 
 #![forbid(unsafe_code)]

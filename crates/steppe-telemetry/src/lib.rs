@@ -9,7 +9,7 @@
 //! - `cell.rs`: single-writer counters and gauges
 //! - `shard.rs`: cells of one worker, on cache lines of their own
 //! - `histogram.rs`: histogram of durations with log-linear buckets
-//! - `encode.rs`: metric families as OpenMetrics text
+//! - `encode.rs`, `encode/`: metric families as OpenMetrics text, or as Prometheus' older text
 //! - `log.rs`: structured log on standard error
 //! - `recent.rs`: last warnings and errors of the log
 //! - `line_log.rs`, `line_log/`: asynchronous line log: buffers of the workers, writer thread (`writer.rs`),

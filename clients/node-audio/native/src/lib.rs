@@ -19,7 +19,7 @@
 //! - `layout.rs`: layout of the memory shared with JavaScript (`MEMORY.md`)
 //! - `ring.rs`, `ring/`: producer of the ring, shared memory as atomics (`sys.rs`), native consumer (`consumer.rs`)
 //! - `packetizer.rs`, `packetizer/`: source frames to packets in slots
-//! - `frames.rs`: frames on their way into a slot
+//! - `frames.rs`, `gaps.rs`: frames on their way into a slot; frames that are missing between two packets
 //! - `gate.rs`: voice-activity gate
 //! - `level.rs`: peak and RMS level
 //! - `convert.rs`, `convert/`: format conversion: channel mixing, resampling, sample formats, µ-law
@@ -31,6 +31,7 @@
 //! - `session.rs`: state of a capture shared with its source: control, events, wakes
 //! - `thread.rs`: thread that is joined on drop
 //! - `source.rs`: trait of a source
+//!   - `periods.rs`: periods of a device, with their times
 //!   - `linux.rs`: choice of PulseAudio or ALSA
 //!   - `pulse.rs`, `pulse/`: PulseAudio and PipeWire, through libpulse
 //!   - `alsa.rs`, `alsa/`: ALSA, through libasound
