@@ -28,12 +28,12 @@ pub use crate::guest::{GuestAddress, GuestName};
 pub use crate::host::HostPattern;
 pub use crate::respond::Respond;
 pub use authentication::{
-    ApiKeys, BasicAuth, ForwardAuth, JwksUrl, Jwt, JwtKey, Rule, TokenSource,
+    ApiKeys, Authorize, BasicAuth, ForwardAuth, JwksUrl, Jwt, JwtKey, Rule, TokenSource,
 };
 pub use error_pages::{ErrorContent, ErrorPage, ErrorPages, ErrorsOf};
 pub use filter::{
     Breach, Compress, Cors, CustomFilter, Filter, FilterKind, IpRules, Levels, MediaRange,
-    Redirect, RequestId,
+    Redirect, RequestId, SecurityHeaders,
 };
 pub use keys::cache::Cache;
 pub use keys::listener::{

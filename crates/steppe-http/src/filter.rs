@@ -77,7 +77,8 @@ pub use transform::{TransformFilter, rewrite_json};
 /// 2. [`Filter::request_trailers`], if the request has trailers.
 /// 3. [`Filter::response`] once, with the final head; not if an attempt fails
 ///    without one, and only for the attempt that the client gets to see. A filter does not see
-///    the response that it made itself.
+///    the response that it made itself; it sees without 1 the one of a filter before it
+///    ([`Step::Respond`]).
 /// 4. [`Filter::response_trailers`], if the response has trailers.
 pub trait Filter: fmt::Debug + Send + Sync {
     /// Sees a request's head before it is forwarded.
@@ -167,11 +168,10 @@ pub enum Step {
     /// The request passes once this state is [ready](ExchangeFilter::poll_ready), which then sees
     /// the rest of the exchange.
     Attach(Box<dyn ExchangeFilter>),
-    /// The filter answers.
+    /// The filter answers. The filters behind it see the response too, without having begun.
     Respond(Respond),
     /// The filter answers, with content that may still be on its way. Only the filters before this
-    /// one
-    /// see the response.
+    /// one see the response.
     Serve(Serve),
 }
 
@@ -229,7 +229,7 @@ fn respond_with(status: u16, text: &str, mut fields: Vec<(String, String)>) -> R
 pub enum Ready {
     /// The request passes.
     Continue,
-    /// The filter answers.
+    /// As [`Step::Respond`].
     Respond(Respond),
     /// As [`Step::Serve`].
     Serve(Serve),

@@ -123,6 +123,10 @@ impl TokenSource {
     }
 }
 
+/// `authorize`: its rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorize(pub Vec<Rule>);
+
 /// One rule of `authorize`: the first that matches the request decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rule {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::{ApiKeys, BasicAuth, Cache, ErrorPages, ForwardAuth, Jwt, RateLimit, Rule, Transform};
+use super::{
+    ApiKeys, Authorize, BasicAuth, Cache, ErrorPages, ForwardAuth, Jwt, RateLimit, Transform,
+};
 use crate::coding::Coding;
 use crate::field::is_token;
 use crate::path::PathPattern;
@@ -29,7 +31,7 @@ pub enum FilterKind {
     /// Asks for a key of a list (`kind = "api-keys"`).
     ApiKeys(ApiKeys),
     /// Decides by method, path and claims (`kind = "authorize"`).
-    Authorize(Vec<Rule>),
+    Authorize(Authorize),
     /// Asks for a name and a password (`kind = "basic-auth"`).
     BasicAuth(BasicAuth),
     /// Keeps responses (`kind = "cache"`).
@@ -50,14 +52,17 @@ pub enum FilterKind {
     Redirect(Redirect),
     /// Gives each request an id (`kind = "request-id"`).
     RequestId(RequestId),
-    /// Adds fields that restrict browsers (`kind = "security-headers"`): fields that responses have
-    /// unless their server said otherwise.
-    SecurityHeaders(Vec<(String, String)>),
+    /// Adds fields that restrict browsers (`kind = "security-headers"`).
+    SecurityHeaders(SecurityHeaders),
     /// Rewrites paths and queries, edits fields (`kind = "transform"`).
     Transform(Transform),
     /// A filter of a program that embeds the gateway; no file has it.
     Custom(CustomFilter),
 }
+
+/// `security-headers`: fields that responses have unless their server said otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecurityHeaders(pub Vec<(String, String)>);
 
 /// The factory of a filter of a program that embeds the gateway, which `filter::custom` puts here: configurations know no
 /// filters. Equal to its clones alone.

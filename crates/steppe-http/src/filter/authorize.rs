@@ -10,7 +10,7 @@ use super::explained::Judgment;
 use super::factory::{FilterFactory, FilterParts};
 use super::token::{self, Token};
 use super::{About, Filter, Step, refusal};
-use crate::config::Rule;
+use crate::config::{Authorize, Rule};
 use crate::error::GatewayError;
 use crate::head::RequestHead;
 
@@ -74,9 +74,9 @@ fn judge<'a>(rules: &'a [Rule], head: &RequestHead, caller: Caller<'_>) -> Verdi
     Verdict { rule, lacks }
 }
 
-impl FilterFactory for Vec<Rule> {
+impl FilterFactory for Authorize {
     fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
-        Arc::new(AuthorizeFilter::new(self.clone()))
+        Arc::new(AuthorizeFilter::new(self.0.clone()))
     }
 
     fn explain(
@@ -90,7 +90,7 @@ impl FilterFactory for Vec<Rule> {
             token: token.as_deref(),
             api_key: key.as_deref(),
         };
-        let Verdict { rule, lacks } = judge(self, head, caller);
+        let Verdict { rule, lacks } = judge(&self.0, head, caller);
         let judgment = match lacks {
             None => Judgment::passes("the request satisfies the rule"),
             Some(lacks) => Judgment::answers(403, lacks.to_string()),

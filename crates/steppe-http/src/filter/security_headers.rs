@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::factory::{FilterFactory, FilterParts};
 use super::{About, Filter, Step};
+use crate::config::SecurityHeaders;
 use crate::error::GatewayError;
 use crate::field::{Lines, NameSet};
 use crate::head::{RequestHead, ResponseHead};
@@ -29,9 +30,9 @@ impl SecurityHeadersFilter {
     }
 }
 
-impl FilterFactory for Vec<(String, String)> {
+impl FilterFactory for SecurityHeaders {
     fn build(&self, _: &FilterParts<'_>) -> Arc<dyn Filter> {
-        Arc::new(SecurityHeadersFilter::new(self.clone()))
+        Arc::new(SecurityHeadersFilter::new(self.0.clone()))
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     api_keys, authorize, basic_auth, cache, compress, cors, error_pages, forward_auth, ip, jwt,
     rate_limit, redirect, request_id, security_headers, transform,
 };
-use crate::config::{Filter, FilterKind};
+use crate::config::{Authorize, Filter, FilterKind, SecurityHeaders};
 
 /// `[http.filter.NAME]`.
 pub static FILTER: Tagged = Tagged {
@@ -81,7 +81,9 @@ pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<
     let name = entry.name.clone();
     let kind = match kind {
         FilterVariant::ApiKeys => FilterKind::ApiKeys(api_keys::build(fields)?),
-        FilterVariant::Authorize => FilterKind::Authorize(fields.get(&authorize::RULES)?),
+        FilterVariant::Authorize => {
+            FilterKind::Authorize(Authorize(fields.get(&authorize::RULES)?))
+        }
         FilterVariant::BasicAuth => FilterKind::BasicAuth(basic_auth::build(fields)?),
         FilterVariant::Cache => FilterKind::Cache(cache::build(fields)?),
         FilterVariant::Compress => FilterKind::Compress(compress::build(fields)?),
@@ -96,7 +98,7 @@ pub fn build(entry: &Named, upstream: &dyn Fn(&str) -> Option<usize>) -> Option<
         FilterVariant::Redirect => FilterKind::Redirect(redirect::build(fields)?),
         FilterVariant::RequestId => FilterKind::RequestId(request_id::build(fields)?),
         FilterVariant::SecurityHeaders => {
-            FilterKind::SecurityHeaders(security_headers::build(fields)?)
+            FilterKind::SecurityHeaders(SecurityHeaders(security_headers::build(fields)?))
         }
         FilterVariant::Transform => FilterKind::Transform(transform::build(fields)?),
     };
