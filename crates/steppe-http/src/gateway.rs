@@ -12,7 +12,7 @@ mod attempt;
 mod client;
 mod ending;
 mod exchange;
-mod forwarding;
+mod forwarded_fields;
 mod labels;
 mod listener;
 mod redirect;

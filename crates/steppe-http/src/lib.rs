@@ -42,7 +42,7 @@
 //!     - `log.rs`: metrics and access log at the end
 //!     - `pool.rs`: idle exchanges, reused
 //!   - `attempt.rs`: one attempt: a stream to a server, or a local response
-//!   - `forwarding.rs`: `Forwarded` and `X-Forwarded-*` fields of outgoing requests
+//!   - `forwarded_fields.rs`: `Forwarded` and `X-Forwarded-*` fields of outgoing requests
 //!   - `replay.rs`: request content kept for retries
 //!   - `redirect.rs`: redirects of a listener to HTTPS
 //!   - `tls.rs`: files of a configuration (certificates, keys, users, error pages), and the TLS session of a
@@ -91,7 +91,7 @@
 //!   - `latency.rs`: latency of a server (peak EWMA)
 //!   - `probe.rs`: active health checks
 //!   - `breaker.rs`: circuit breaker
-//!   - `retry.rs`: retry budget
+//!   - `retry_budget.rs`: retry budget
 //!   - `hedge.rs`: hedging delay by latency percentile
 //!   - `random.rs`, `uptime.rs`: pseudorandom numbers and stable hashes; times as atomics
 //!   - `report.rs`, `metrics.rs`: state for `/upstreams`; metrics of servers, retries and probes

@@ -17,7 +17,7 @@ mod pool;
 mod probe;
 mod random;
 mod report;
-mod retry;
+mod retry_budget;
 mod selection;
 mod state;
 mod sticky;
@@ -28,14 +28,14 @@ mod uptime;
 
 use std::time::Duration;
 
-pub use breaker::{Admission, Circuit, Probe};
+pub use breaker::{Admission, Circuit, Trial};
 pub use call::{
     Answering, Call, Fault, FinishedCall, Outcome, Reconnect, content, final_head, put,
 };
 pub(crate) use connector::Connector;
 pub use metrics::UpstreamsCollector;
 pub(crate) use pool::PoolParts;
-pub use pool::{Next, Pool};
+pub use pool::{Checkout, Pool};
 pub(crate) use probe::ProbeSettings;
 pub use probe::Probes;
 pub use report::{ProbeReport, ServerReport, UpstreamReport};

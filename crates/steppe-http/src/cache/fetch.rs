@@ -1,7 +1,7 @@
 //! The fetch of a response for all requests that want it at the same time (request collapsing), from its beginning
 //! to its one end.
 //!
-//! Invariant: a [`Fetch`] ends once, by [`Fetch::finish`], which takes it; one that is dropped ends as abandoned. Its
+//! Invariant: a [`Fetch`] ends once, by [`Fetch::finish`], which takes it; one that is dropped ends as incomplete. Its
 //! end alone changes the store. Waiters are answered once: at the head of a response that they share, else at the
 //! end, which changes the store, ends the place where requests join, and wakes the waiters, in this order: a waiter
 //! that looks again finds the new state of the store, and never the same fetch.
@@ -67,8 +67,8 @@ pub(crate) enum FetchOutcome {
     Failed(u16),
     /// No client waits, and as many fetches go on in the background as may.
     Unawaited,
-    /// The fetch goes on no longer, or its content is not stored any longer.
-    Abandoned,
+    /// The response will not be stored whole: the fetch was dropped, or there is no memory for more content.
+    Incomplete,
 }
 
 impl Fetch {
@@ -144,13 +144,13 @@ impl Fetch {
             }
             _ => None,
         };
-        let answer = self.invalidate(outcome);
+        let answer = self.apply(outcome);
         self.store.end_fetch(&self.shared, published);
         self.shared.answer(answer);
     }
 
     /// Has the store forget what `outcome` makes invalid; returns the answer for waiters that have none.
-    fn invalidate(&self, outcome: FetchOutcome) -> FetchAnswer {
+    fn apply(&self, outcome: FetchOutcome) -> FetchAnswer {
         match outcome {
             FetchOutcome::Complete(response) => FetchAnswer::Shared(response, ServedFrom::Miss),
             FetchOutcome::Revalidated(response) | FetchOutcome::UsedOnce(response) => {
@@ -176,7 +176,7 @@ impl Fetch {
             }
             FetchOutcome::Failed(status) => FetchAnswer::Failed(status),
             FetchOutcome::Unawaited => FetchAnswer::Pass,
-            FetchOutcome::Abandoned => FetchAnswer::Failed(502),
+            FetchOutcome::Incomplete => FetchAnswer::Failed(502),
         }
     }
 
@@ -195,7 +195,7 @@ impl Fetch {
 
 impl Drop for Fetch {
     fn drop(&mut self) {
-        self.conclude(FetchOutcome::Abandoned);
+        self.conclude(FetchOutcome::Incomplete);
     }
 }
 

@@ -255,7 +255,7 @@ impl Storing {
                 self.writer.push(chunk);
                 Stage::Storing(self)
             }
-            Err(chunk) => self.pass_on(chunk, FetchOutcome::Abandoned),
+            Err(chunk) => self.pass_on(chunk, FetchOutcome::Incomplete),
         }
     }
 

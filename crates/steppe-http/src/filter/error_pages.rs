@@ -138,7 +138,7 @@ impl Watching {
         let mut pages = self.shared.pages.iter();
         let (_, page) = pages.find(|(statuses, _)| statuses.contains(status))?;
         if let Some(meter) = &self.meter {
-            meter.answered();
+            meter.count_answer();
         }
         Some(page)
     }

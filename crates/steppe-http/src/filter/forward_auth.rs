@@ -199,7 +199,7 @@ impl Question {
                 is_client_late: false,
             };
             let finished = call.finish(Outcome::Failed(fault), now);
-            if error.resend == Resend::No || !self.may_resend(now) {
+            if error.resend == Resend::No || !self.try_spend_resend(now) {
                 return Err(error);
             }
             let again = finished.again().connect(&mut self.selection, None);
@@ -208,7 +208,7 @@ impl Question {
     }
 
     /// True when it is asked again on another connection; counts it if so.
-    fn may_resend(&mut self, now: Instant) -> bool {
+    fn try_spend_resend(&mut self, now: Instant) -> bool {
         self.selection.count_resend() && self.pool.admits(&mut self.selection, now)
     }
 
@@ -226,7 +226,7 @@ impl Question {
         call.start(&self.head, &self.lease, clock::now())?;
         put(call.upstream(), Part::End(None)).await?;
         let head = final_head(call.upstream()).await?;
-        call.answered(head.status, &mut self.selection, clock::now());
+        call.note_status(head.status, &mut self.selection, clock::now());
         let room = self.lease.try_reserve(RESPOND_BYTES_MAX)?;
         // The content is for people: it is short.
         let body = content(call.upstream(), RESPOND_BYTES_MAX).await?;

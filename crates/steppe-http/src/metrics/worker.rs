@@ -87,7 +87,7 @@ pub struct FilterMetrics(Handle<FilterCells>);
 
 impl FilterMetrics {
     /// Counts a request that the filter answered itself.
-    pub fn answered(&self) {
+    pub fn count_answer(&self) {
         self.0.0.answered.increment();
     }
 

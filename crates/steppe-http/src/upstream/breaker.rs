@@ -39,14 +39,14 @@ pub enum Admission {
     /// The request may be sent.
     Pass,
     /// The request may be sent, and its answer closes the circuit.
-    Probe(Probe),
+    Trial(Trial),
     /// The request may not be sent.
     Open,
 }
 
 /// A request that is let through a half-open circuit. Dropped, it lets another one through.
 #[derive(Debug)]
-pub struct Probe {
+pub struct Trial {
     breaker: Arc<Breaker>,
     since: u64,
 }
@@ -76,10 +76,15 @@ impl Circuit {
 
 impl Breaker {
     /// Counts an outcome; says whether it opens the circuit.
-    pub(super) fn count(&self, settings: &CircuitBreaker, outcome: Outcome, now: Instant) -> bool {
+    pub(super) fn count(
+        &self,
+        settings: &CircuitBreaker,
+        outcome: RequestOutcome,
+        now: Instant,
+    ) -> bool {
         let tick = tick(settings.window, now);
         let at = usize::try_from(tick % SLOTS as u64).expect("below the number of slots");
-        let failed = u64::from(outcome == Outcome::Failure);
+        let failed = u64::from(outcome == RequestOutcome::Failure);
         let _ = self.slots[at].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
             let word = if Slot::of(word).tick == tick {
                 word
@@ -93,7 +98,7 @@ impl Breaker {
                 word + (1 << COUNT_BITS) + failed
             })
         });
-        if outcome == Outcome::Success {
+        if outcome == RequestOutcome::Success {
             return false;
         }
         let open_until = self.open_until.load(Ordering::Acquire);
@@ -139,13 +144,13 @@ impl Breaker {
             Circuit::Closed => Admission::Pass,
             Circuit::Open => Admission::Open,
             Circuit::HalfOpen => self
-                .probe(settings, now)
-                .map_or(Admission::Open, Admission::Probe),
+                .trial(settings, now)
+                .map_or(Admission::Open, Admission::Trial),
         }
     }
 
-    /// A probe, where there is none that began a short time ago.
-    fn probe(self: &Arc<Self>, settings: &CircuitBreaker, now: Instant) -> Option<Probe> {
+    /// A trial, where there is none that began a short time ago.
+    fn trial(self: &Arc<Self>, settings: &CircuitBreaker, now: Instant) -> Option<Trial> {
         let since = millis(now).max(1);
         let last = self.probing_since.load(Ordering::Acquire);
         let is_held = last != 0 && since < last.saturating_add(open_for(settings));
@@ -154,7 +159,7 @@ impl Breaker {
             && (self.probing_since)
                 .compare_exchange(last, since, success, failure)
                 .is_ok();
-        is_taken.then(|| Probe {
+        is_taken.then(|| Trial {
             breaker: Arc::clone(self),
             since,
         })
@@ -173,7 +178,7 @@ impl Breaker {
     }
 }
 
-impl Probe {
+impl Trial {
     /// True while the circuit waits for this request alone.
     pub(super) fn holds(&self, now: Instant) -> bool {
         self.breaker.circuit(now) == Circuit::HalfOpen
@@ -186,7 +191,7 @@ impl Probe {
     }
 }
 
-impl Drop for Probe {
+impl Drop for Trial {
     fn drop(&mut self) {
         // Another one may have begun when this one had taken too long.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
@@ -209,7 +214,7 @@ fn circuit(open_until: u64, now: Instant) -> Circuit {
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     /// The server answered, by something else than 502, 503 and 504.
     Success,
     /// The server did not answer, or by one of these.
@@ -261,7 +266,7 @@ mod tests {
         (Breaker::default(), Instant::now() + Duration::from_secs(1))
     }
 
-    fn count(breaker: &Breaker, outcome: Outcome, times: usize, now: Instant) -> usize {
+    fn count(breaker: &Breaker, outcome: RequestOutcome, times: usize, now: Instant) -> usize {
         (0..times)
             .filter(|_| breaker.count(&SETTINGS, outcome, now))
             .count()
@@ -270,13 +275,13 @@ mod tests {
     #[test]
     fn it_opens_at_the_ratio_of_the_least_volume() {
         let (breaker, now) = fresh();
-        count(&breaker, Outcome::Success, 10, now);
-        assert_eq!(count(&breaker, Outcome::Failure, 9, now), 0);
+        count(&breaker, RequestOutcome::Success, 10, now);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 9, now), 0);
         assert_eq!(breaker.circuit(now), Circuit::Closed);
-        assert_eq!(count(&breaker, Outcome::Failure, 1, now), 1);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 1, now), 1);
         assert_eq!(breaker.circuit(now), Circuit::Open);
         // What was in flight opens it no further.
-        assert_eq!(count(&breaker, Outcome::Failure, 50, now), 0);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 50, now), 0);
         assert_eq!(breaker.circuit(now + SETTINGS.open_for), Circuit::HalfOpen);
         assert_eq!(breaker.opened(), 1);
     }
@@ -284,50 +289,50 @@ mod tests {
     #[test]
     fn what_is_older_than_the_window_is_forgotten() {
         let (breaker, now) = fresh();
-        count(&breaker, Outcome::Failure, 19, now);
+        count(&breaker, RequestOutcome::Failure, 19, now);
         let later = now + SETTINGS.window + Duration::from_secs(1);
-        assert_eq!(count(&breaker, Outcome::Failure, 19, later), 0);
-        assert_eq!(count(&breaker, Outcome::Failure, 1, later), 1);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 19, later), 0);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 1, later), 1);
     }
 
     #[test]
     fn a_failed_probe_opens_it_again_and_a_good_one_closes_it() {
         let (breaker, now) = fresh();
-        count(&breaker, Outcome::Failure, 20, now);
+        count(&breaker, RequestOutcome::Failure, 20, now);
         let later = now + SETTINGS.open_for;
         // A straggler says nothing of the servers of now.
-        assert_eq!(count(&breaker, Outcome::Failure, 1, later), 0);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 1, later), 0);
         let breaker = Arc::new(breaker);
-        let Admission::Probe(probe) = breaker.admit(&SETTINGS, later) else {
+        let Admission::Trial(trial) = breaker.admit(&SETTINGS, later) else {
             panic!("one passes");
         };
-        assert_eq!(count(&breaker, Outcome::Failure, 1, later), 1);
-        drop(probe);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 1, later), 1);
+        drop(trial);
         assert_eq!(breaker.circuit(later), Circuit::Open);
         breaker.close();
         assert_eq!(breaker.circuit(later), Circuit::Closed);
-        assert_eq!(count(&breaker, Outcome::Failure, 19, later), 0);
+        assert_eq!(count(&breaker, RequestOutcome::Failure, 19, later), 0);
     }
 
     #[test]
     fn one_request_at_a_time_probes_but_none_for_ever() {
         let (breaker, now) = fresh();
         let breaker = Arc::new(breaker);
-        count(&breaker, Outcome::Failure, 20, now);
+        count(&breaker, RequestOutcome::Failure, 20, now);
         let later = now + SETTINGS.open_for;
-        let probe = |at| match breaker.admit(&SETTINGS, at) {
-            Admission::Probe(probe) => Some(probe),
+        let trial = |at| match breaker.admit(&SETTINGS, at) {
+            Admission::Trial(trial) => Some(trial),
             Admission::Pass => panic!("the circuit is half-open"),
             Admission::Open => None,
         };
-        let slow = probe(later).expect("nobody probes");
+        let slow = trial(later).expect("nobody tries");
         let soon = later + SETTINGS.open_for - Duration::from_millis(1);
-        assert!(probe(soon).is_none());
-        let next = probe(later + SETTINGS.open_for).expect("the first takes too long");
+        assert!(trial(soon).is_none());
+        let next = trial(later + SETTINGS.open_for).expect("the first takes too long");
         // Its end is not that of the next.
         drop(slow);
-        assert!(probe(later + SETTINGS.open_for).is_none());
+        assert!(trial(later + SETTINGS.open_for).is_none());
         drop(next);
-        assert!(probe(later + SETTINGS.open_for).is_some());
+        assert!(trial(later + SETTINGS.open_for).is_some());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Proxying, retries, hedges, `forward-auth` and probes ask servers; all but probes, which have connections of
 //! their own and a verdict of their own, ask by a [`Call`]. Once a connection stands, it alone tells circuit
-//! breaker, outlier detection, latencies and pool how a server did: at the head ([`Answering::answered`]) or at the end
+//! breaker, outlier detection, latencies and pool how a server did: at the head ([`Answering::note_status`]) or at the end
 //! ([`Call::finish`]), by one table of blame ([`Fault::blame`]). Connections that fail are reported where they are
 //! established (`pool.rs`).
 //!
@@ -19,7 +19,7 @@ use steppe_net::proxy_protocol::Ends;
 use tokio::task::spawn_local;
 
 use super::channel::UpstreamStream;
-use super::pool::{Next, Pool};
+use super::pool::{Checkout, Pool};
 use super::selection::Selection;
 use super::state::Target;
 use super::stream::PooledStream;
@@ -113,7 +113,7 @@ impl Call {
         selection: &mut Selection,
         now: Instant,
     ) -> Result<Option<Self>, GatewayError> {
-        let Next::Stream(stream) = pool.checkout(selection)? else {
+        let Checkout::Stream(stream) = pool.checkout(selection)? else {
             return Ok(None);
         };
         if pool.is_nearly_full(&stream) {
@@ -202,8 +202,8 @@ impl Call {
     }
 
     /// The final head came, with this status.
-    pub fn answered(&mut self, status: u16, selection: &mut Selection, now: Instant) {
-        self.split().1.answered(status, selection, now);
+    pub fn note_status(&mut self, status: u16, selection: &mut Selection, now: Instant) {
+        self.split().1.note_status(status, selection, now);
     }
 
     /// The client has waited for an answer since `first` was sent: hedges go by that.
@@ -238,7 +238,7 @@ impl Answering<'_> {
     }
 
     /// The final head came, with this status: tells circuit breaker, outlier detection and latencies.
-    pub fn answered(&mut self, status: u16, selection: &mut Selection, now: Instant) {
+    pub fn note_status(&mut self, status: u16, selection: &mut Selection, now: Instant) {
         let Self { server, record } = self;
         let (pool, upstream) = (&record.pool, record.pool.upstream());
         let elapsed = now.saturating_duration_since(record.sent_at);
@@ -247,7 +247,7 @@ impl Answering<'_> {
             return upstream.failed(server, failure, elapsed);
         }
         record.answer = Answer::Good;
-        server.answered(elapsed, now);
+        server.note_latency(elapsed, now);
         upstream.answered_in(now.saturating_duration_since(record.awaited_since), now);
         pool.succeeded(selection, now);
     }
@@ -271,7 +271,7 @@ impl CallRecord {
             }
             (Outcome::Outrun, _) => {
                 // Its answer takes at least so long.
-                server.answered(elapsed, now);
+                server.note_latency(elapsed, now);
                 None
             }
             (Outcome::Failed(fault), answer) => {
@@ -295,7 +295,7 @@ impl Fault<'_> {
             _ if error.origin == Origin::Internal => None,
             CloseReason::UpstreamReset if self.is_excused && error.resend != Resend::No => None,
             CloseReason::UpstreamReset => Some(Failure::Reset),
-            CloseReason::BadResponse => Some(Failure::Garbage),
+            CloseReason::BadResponse => Some(Failure::MalformedResponse),
             CloseReason::FirstByteTimeout | CloseReason::UpstreamIdleTimeout => {
                 Some(Failure::Timeout)
             }

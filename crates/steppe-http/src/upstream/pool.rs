@@ -71,7 +71,7 @@ pub(crate) struct PoolParts {
 
 /// The beginning of the next attempt of a request.
 #[derive(Debug)]
-pub enum Next {
+pub enum Checkout {
     /// On a connection that is there.
     Stream(PooledStream),
     /// A connection is to be established first, by [`Pool::connect_any`].
@@ -121,18 +121,18 @@ impl Pool {
     ///
     /// # Errors
     /// All servers are out of service: 503.
-    pub fn checkout(&self, selection: &mut Selection) -> Result<Next, GatewayError> {
+    pub fn checkout(&self, selection: &mut Selection) -> Result<Checkout, GatewayError> {
         self.refresh_if_changed();
         if self.picker.borrow().candidates().is_empty() {
             // Its name may not have been resolved yet, which takes time as a connection does.
-            return Ok(Next::Connect);
+            return Ok(Checkout::Connect);
         }
         let (state, server) = self.pick(selection)?;
         if let Some(stream) = self.open_stream(&state) {
-            return Ok(Next::Stream(stream));
+            return Ok(Checkout::Stream(stream));
         }
         selection.picked = Some((state, server));
-        Ok(Next::Connect)
+        Ok(Checkout::Connect)
     }
 
     /// A stream on a new connection to a server: the one that [`Pool::checkout`] picked,
@@ -190,7 +190,7 @@ impl Pool {
         if self.settings().retry.is_some() {
             let failed = selection.tried.last().map(Arc::clone);
             return failed
-                .is_some_and(|failed| self.may_retry(selection, RetryOn::CONNECT, &failed));
+                .is_some_and(|failed| self.try_spend_retry(selection, RetryOn::CONNECT, &failed));
         }
         self.refresh_if_changed();
         let is_left = self.picker.borrow().has_untried(selection.wanted());
@@ -203,7 +203,7 @@ impl Pool {
         clippy::disallowed_methods,
         reason = "the retry budget counts by the second; only failed attempts get here"
     )]
-    pub fn may_retry(
+    pub fn try_spend_retry(
         &self,
         selection: &mut Selection,
         on: RetryOn,
@@ -217,7 +217,7 @@ impl Pool {
             self.has_other(selection, failed) && self.is_retried_on(selection, on, now);
         let is_allowed = is_admitted && self.upstream.retry_budget().allows(retry.budget, now);
         if is_admitted && !is_allowed {
-            selection.forget_probe();
+            selection.forget_trial();
         }
         selection.retries += u32::from(is_allowed);
         is_allowed
@@ -237,7 +237,7 @@ impl Pool {
     }
 
     /// True when circuit breaker and budget allow to ask a second server now; counts it if so.
-    pub(crate) fn may_hedge(&self, now: Instant) -> bool {
+    pub(crate) fn try_spend_hedge(&self, now: Instant) -> bool {
         let hedge = self.settings().hedge.as_ref();
         let is_allowed = |hedge: &Hedge| self.upstream.hedge_budget().allows(hedge.budget, now);
         self.lets_hedges_pass(now) && hedge.is_some_and(is_allowed)
@@ -523,15 +523,15 @@ impl Pool {
     /// first and those that follow. A half-open circuit lets one request through, whose attempts stop
     /// once one of them has failed.
     pub(crate) fn admits(&self, selection: &mut Selection, now: Instant) -> bool {
-        let is_held = selection.probe.as_ref().is_some_and(|held| held.holds(now));
+        let is_held = selection.trial.as_ref().is_some_and(|held| held.holds(now));
         if is_held {
             return true;
         }
         match self.upstream.admit(now) {
             Admission::Pass => true,
             Admission::Open => false,
-            Admission::Probe(probe) => {
-                selection.probe = Some(probe);
+            Admission::Trial(trial) => {
+                selection.trial = Some(trial);
                 true
             }
         }
@@ -541,8 +541,8 @@ impl Pool {
     /// tell that.
     pub(crate) fn succeeded(&self, selection: &mut Selection, now: Instant) {
         self.upstream.succeeded(now);
-        if let Some(probe) = selection.probe.take() {
-            self.upstream.recovered(probe);
+        if let Some(trial) = selection.trial.take() {
+            self.upstream.recovered(trial);
         }
     }
 

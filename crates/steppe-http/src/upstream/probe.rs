@@ -234,7 +234,7 @@ impl From<GatewayError> for ProbeFailure {
     fn from(error: GatewayError) -> Self {
         match error.reason {
             CloseReason::UpstreamReset => Self::Cut,
-            CloseReason::BadResponse => Self::Garbage,
+            CloseReason::BadResponse => Self::MalformedResponse,
             _ => Self::Connect,
         }
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::breaker::Probe;
+use super::breaker::Trial;
 use super::picker::Wanted;
 use super::sticky::Secure;
 use super::target::TargetState;
@@ -27,7 +27,7 @@ pub struct Selection {
     /// The server to which a connection is being established, and since when.
     pub(super) connecting: Option<(Arc<TargetState>, Instant)>,
     /// The request was let through a half-open circuit, and shows if servers are well again.
-    pub(super) probe: Option<Probe>,
+    pub(super) trial: Option<Trial>,
 }
 
 impl Selection {
@@ -58,13 +58,13 @@ impl Selection {
 
     /// Gives back the place of a request that was to tell whether servers are well again: another
     /// one may be let through.
-    pub(crate) fn forget_probe(&mut self) {
-        self.probe = None;
+    pub(crate) fn forget_trial(&mut self) {
+        self.trial = None;
     }
 
     /// True when it tells if servers are well again.
-    pub(crate) fn is_probe(&self) -> bool {
-        self.probe.is_some()
+    pub(crate) fn is_trial(&self) -> bool {
+        self.trial.is_some()
     }
 
     /// Counts that the request is sent again for its connection alone; `false` where that was often

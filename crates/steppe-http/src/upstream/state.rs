@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use steppe_net::tls::ServerTls;
 use steppe_net::{Endpoints, clock};
 
-use super::breaker::{Admission, Breaker, Circuit, Outcome, Probe};
+use super::breaker::{Admission, Breaker, Circuit, RequestOutcome, Trial};
 use super::error_lines::ErrorLines;
 use super::hedge::Latencies;
 use super::picker::Candidate;
-use super::retry::RetryBudget;
+use super::retry_budget::RetryBudget;
 use super::sticky;
 use super::target::{Condition, Failure, TargetState};
 use crate::config::{Outlier, Servers, Upstream, UpstreamKind};
@@ -237,8 +237,8 @@ impl UpstreamState {
     }
 
     /// A request that was let through a half-open circuit was answered well.
-    pub(crate) fn recovered(&self, probe: Probe) {
-        probe.succeeded();
+    pub(crate) fn recovered(&self, trial: Trial) {
+        trial.succeeded();
         tracing::info!(upstream = self.name, "circuit closed");
     }
 
@@ -259,7 +259,9 @@ impl UpstreamState {
     /// Records that a server answered well.
     pub(crate) fn succeeded(&self, now: Instant) {
         if let Some(settings) = &self.settings.circuit_breaker {
-            self.kept.breaker.count(settings, Outcome::Success, now);
+            self.kept
+                .breaker
+                .count(settings, RequestOutcome::Success, now);
         }
     }
 
@@ -399,7 +401,10 @@ impl UpstreamState {
             );
         }
         if let Some(settings) = &self.settings.circuit_breaker
-            && self.kept.breaker.count(settings, Outcome::Failure, now)
+            && self
+                .kept
+                .breaker
+                .count(settings, RequestOutcome::Failure, now)
         {
             let open_for_s = settings.open_for.as_secs_f64();
             tracing::warn!(upstream = self.name, open_for_s, "circuit opened");

@@ -70,7 +70,7 @@ pub enum Failure {
     /// No response in time.
     Timeout,
     /// The response was malformed.
-    Garbage,
+    MalformedResponse,
     /// 502.
     BadGateway,
     /// 503.
@@ -110,7 +110,7 @@ impl Failure {
         Self::ConnectTimeout,
         Self::Reset,
         Self::Timeout,
-        Self::Garbage,
+        Self::MalformedResponse,
         Self::BadGateway,
         Self::Unavailable,
         Self::GatewayTimeout,
@@ -141,7 +141,7 @@ impl Failure {
             Self::ConnectTimeout => "connection timed out",
             Self::Reset => "connection ended early",
             Self::Timeout => "no response in time",
-            Self::Garbage => "malformed response",
+            Self::MalformedResponse => "malformed response",
             Self::BadGateway => "status 502",
             Self::Unavailable => "status 503",
             Self::GatewayTimeout => "status 504",
@@ -300,7 +300,7 @@ impl TargetState {
 
     /// Records a response's head, received `elapsed` after the request began.
     #[inline]
-    pub(crate) fn answered(&self, elapsed: Duration, now: Instant) {
+    pub(crate) fn note_latency(&self, elapsed: Duration, now: Instant) {
         self.latency.observe(elapsed, now);
     }
 
@@ -482,7 +482,7 @@ pub(super) enum ProbeFailure {
     Connect,
     Timeout,
     Cut,
-    Garbage,
+    MalformedResponse,
     /// The server says by `grpc.health.v1` that it does not serve.
     NotServing,
     Tls(Failure),
@@ -498,7 +498,7 @@ impl ProbeFailure {
             Self::Connect => 1,
             Self::Timeout => 2,
             Self::Cut => 3,
-            Self::Garbage => 4,
+            Self::MalformedResponse => 4,
             Self::NotServing => 5,
             Self::Tls(failure) => TLS_CODES + failure as u16,
         }
@@ -582,7 +582,9 @@ pub(super) mod tests {
     fn a_probe_says_what_failed() {
         let (probe, mut texts) = (ProbeState::default(), Vec::new());
         let all = Failure::ALL.into_iter().filter(|failure| failure.is_tls());
-        let all = all.map(ProbeFailure::Tls).chain([ProbeFailure::Garbage]);
+        let all = all
+            .map(ProbeFailure::Tls)
+            .chain([ProbeFailure::MalformedResponse]);
         for failure in all {
             assert!((1..100).contains(&failure.code()), "a status: {failure:?}");
             probe.last.store(failure.code(), Ordering::Relaxed);

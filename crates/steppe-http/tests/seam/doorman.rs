@@ -108,7 +108,7 @@ impl Filter for AtTheDoor {
             call.start(&asked, &lease, now)?;
             put(call.upstream(), Part::End(None)).await?;
             let status = final_head(call.upstream()).await?.status;
-            call.answered(status, &mut selection, now);
+            call.note_status(status, &mut selection, now);
             call.finish(Outcome::Complete, now).put_back(now);
             Ok(status)
         })))))

@@ -153,7 +153,7 @@ fn outcomes(scene: &Scene) -> [Option<FetchOutcome>; 12] {
         Some(FetchOutcome::TooLarge(Instant::now())),
         Some(FetchOutcome::Failed(500)),
         Some(FetchOutcome::Unawaited),
-        Some(FetchOutcome::Abandoned),
+        Some(FetchOutcome::Incomplete),
         None,
     ]
 }

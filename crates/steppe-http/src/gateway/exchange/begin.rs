@@ -13,7 +13,7 @@ use crate::exchange::Downstream;
 use crate::field::{FieldBlock, FieldId};
 use crate::filter::cors;
 use crate::gateway::client::ClientContext;
-use crate::gateway::forwarding::Forwarded;
+use crate::gateway::forwarded_fields::Forwarded;
 use crate::gateway::redirect;
 use crate::gateway::snapshot::{Snapshot, WorkerRoute};
 use crate::gateway::web::WebCall;
@@ -71,7 +71,7 @@ where
     let peer = client.peer(&snapshot);
     let forwarded = Forwarded::new(&snapshot, &peer, client);
     let journal = &mut *env.journal;
-    journal.call = GrpcCall::begin(client, &head);
+    journal.grpc_call = GrpcCall::begin(client, &head);
     if snapshot.access.is_some() {
         journal.log.client = Some(forwarded.client(&head));
         journal.log.begin(&snapshot, peer, Some(&head.view()));
@@ -86,7 +86,7 @@ where
     journal.log.set_report(&route.report);
     journal.log.set_name(route, &head);
     env.down.charge_to(&route.lease);
-    let web = translate(client, journal.call.as_mut(), route, &mut head)?;
+    let web = translate(client, journal.grpc_call.as_mut(), route, &mut head)?;
     // Before the fields of forwarding are replaced: an upstream may choose a server by their hash.
     let address = forwarded.client(&head);
     journal.log.client = Some(address);
@@ -97,7 +97,7 @@ where
             context: client,
             client: address,
             began_at: journal.began_at,
-            call: journal.call.as_ref(),
+            call: journal.grpc_call.as_ref(),
             first_filter: 0,
         },
     );

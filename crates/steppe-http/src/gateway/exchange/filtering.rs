@@ -113,13 +113,13 @@ impl Filtering {
                     });
                 }
                 Step::Respond(respond) => {
-                    self.routed.answered(self.place, env.journal);
+                    self.routed.note_answer_of(self.place, env.journal);
                     return Poll::Ready(Ok(AnswerFrom::Gateway(respond)));
                 }
                 Step::Serve(serve) => {
                     // A response that it fetched is its server's.
                     if serve.from != ServedFrom::Miss {
-                        self.routed.answered(self.place, env.journal);
+                        self.routed.note_answer_of(self.place, env.journal);
                     }
                     // The filter itself has seen the response, and those behind it are not asked.
                     self.routed.places.end = self.place;

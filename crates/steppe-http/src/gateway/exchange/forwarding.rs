@@ -9,7 +9,7 @@ use super::env::Env;
 use super::hedging::Hedge;
 use super::relaying::Relaying;
 use super::request::End;
-use super::retry::{self, Ended, Next};
+use super::retry::{self, Ended, NextAttempt};
 use super::routed::Routed;
 use super::tunneling::Tunneling;
 use crate::due::Due;
@@ -349,23 +349,25 @@ impl Attempting {
     /// Another attempt, as `next` says.
     fn again<D>(
         routed: &mut Routed,
-        next: Next,
+        next: NextAttempt,
         env: &mut Env<'_, '_, D>,
     ) -> Result<Self, GatewayError>
     where
         D: Downstream + ?Sized,
     {
         match next {
-            Next::Another(head, pool) => Self::checkout(&pool, routed, head, env),
-            Next::Same(head, server) => {
+            NextAttempt::Another(head, pool) => Self::checkout(&pool, routed, head, env),
+            NextAttempt::Same(head, server) => {
                 let ends = routed.ends(env.client);
                 Ok(Self::connect(routed, head, async move |selection| {
                     server.connect(selection, ends).await
                 }))
             }
-            Next::Second(head, second) => Ok(Self::connect(routed, head, async move |selection| {
-                second.alone(selection).await
-            })),
+            NextAttempt::Second(head, second) => {
+                Ok(Self::connect(routed, head, async move |selection| {
+                    second.alone(selection).await
+                }))
+            }
         }
     }
 
@@ -421,7 +423,7 @@ impl Attempting {
     {
         let started = routed
             .check_time(env.now)
-            .and_then(|()| match env.journal.call {
+            .and_then(|()| match env.journal.grpc_call {
                 Some(_) => routed.shorten_timeout(&mut head, env.now),
                 None => Ok(()),
             })
@@ -468,7 +470,7 @@ impl Attempting {
     where
         D: Downstream + ?Sized,
     {
-        if let Some(call) = &mut env.journal.call {
+        if let Some(call) = &mut env.journal.grpc_call {
             call.ask();
         }
         routed.replay.rewind();

@@ -58,7 +58,7 @@ impl GrpcCall {
     }
 
     /// Sees the head of the server's response.
-    pub(super) fn answered(&mut self, head: &ResponseHead) {
+    pub(super) fn note_head(&mut self, head: &ResponseHead) {
         self.see(&head.fields);
         let mut media_types = head.fields.values(FieldId::ContentType);
         let dialect = media_types.next().and_then(Dialect::of_media_type);

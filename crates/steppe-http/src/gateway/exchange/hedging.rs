@@ -70,7 +70,7 @@ impl Hedge {
         let selection = &routed.selection;
         let is_first = !selection.has_tried() && selection.sent_again() == 0;
         // A client that stays with a server wants no other, and a circuit is probed by one.
-        let is_free = selection.token().is_none() && !selection.is_probe();
+        let is_free = selection.token().is_none() && !selection.is_trial();
         let may = is_first && is_free && routed.replay.repeats() == Repeats::Always;
         let after = pool.upstream().hedge_after().filter(|_| may)?;
         Some(Self::Waiting(Box::pin(tokio::time::sleep(after))))
@@ -108,7 +108,7 @@ impl Hedge {
                     let Poll::Ready(head) = second.poll_head(env.cx, &mut routed.replay) else {
                         return Hedged::Waiting(Self::Asking(second));
                     };
-                    return second.answered(head, routed, env.now);
+                    return second.conclude(head, routed, env.now);
                 }
             };
             match next {
@@ -180,7 +180,7 @@ impl FirstAttempt<'_> {
         // Content that is still on its way may be more than what can be sent again.
         let may = self.relay.is_request_out()
             && pool.has_other(&routed.selection, self.server)
-            && pool.may_hedge(env.now);
+            && pool.try_spend_hedge(env.now);
         if !may {
             return None;
         }
@@ -255,7 +255,7 @@ impl SecondCall {
     }
 
     /// The second server has answered, or will not.
-    fn answered(
+    fn conclude(
         self,
         answered: Result<ResponseHead, GatewayError>,
         routed: &mut Routed,
@@ -265,7 +265,7 @@ impl SecondCall {
         match answered {
             // The first may do better.
             Ok(head) if Failure::status(head.status).is_some() => {
-                call.answered(head.status, &mut routed.selection, now);
+                call.note_status(head.status, &mut routed.selection, now);
             }
             Ok(head) => {
                 if let Some(pool) = routed.pool() {

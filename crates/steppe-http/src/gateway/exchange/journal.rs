@@ -20,7 +20,7 @@ pub(super) struct Journal {
     /// `None`: it is not sampled.
     pub(super) trace: Option<Trace>,
     /// The call of gRPC that it is, whose client gets errors in gRPC's way.
-    pub(super) call: Option<GrpcCall>,
+    pub(super) grpc_call: Option<GrpcCall>,
     /// The name of the filter that answered.
     pub(super) answered_by: Option<Rc<str>>,
     /// The number of times that the request was sent again.
@@ -34,7 +34,7 @@ impl Journal {
             began_at,
             log: Log::default(),
             trace: None,
-            call: None,
+            grpc_call: None,
             answered_by: None,
             resends: 0,
         }
@@ -64,7 +64,7 @@ impl Journal {
     /// Counts the exchange and writes its lines.
     pub(super) fn finish(&mut self, client: &ClientContext, completed: Completed) {
         let Completed { end, at } = completed;
-        if let Some(call) = &mut self.call {
+        if let Some(call) = &mut self.grpc_call {
             let cut = (end == End::Aborted).then(|| Code::of_cut(self.log.reason));
             call.finish(client, cut, self.log.status());
         }

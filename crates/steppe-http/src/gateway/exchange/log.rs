@@ -120,7 +120,7 @@ impl Log {
     }
 
     /// The client is sent the upstream's response.
-    pub(super) fn answered(&mut self, status: u16) {
+    pub(super) fn note_status(&mut self, status: u16) {
         self.status = Some(status);
         self.answered = Some(Answered::Upstream);
     }

@@ -68,7 +68,7 @@ impl Refusing {
             transport_security.map(|value| ("strict-transport-security", value));
         let fields = field.into_iter().chain(transport_security);
         let journal = &mut *env.journal;
-        let Some(call) = &mut journal.call else {
+        let Some(call) = &mut journal.grpc_call else {
             let mut room = [("", ""); 2];
             let mut count = 0;
             for field in fields {
@@ -129,7 +129,7 @@ impl Refusing {
         journal.log.reason = Some(error.reason);
         let is_open = response == Cut::InContent && error.origin != Origin::Downstream;
         let call = journal
-            .call
+            .grpc_call
             .as_mut()
             .filter(|call| is_open && call.takes_status())?;
         let code = Code::of(error.status, Some(error.reason));

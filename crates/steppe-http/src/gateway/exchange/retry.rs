@@ -34,7 +34,7 @@ pub(super) struct Ended<'a> {
 }
 
 /// Another attempt.
-pub(super) enum Next {
+pub(super) enum NextAttempt {
     /// At the same server, on another connection.
     Same(RequestHead, Reconnect),
     /// At the server of the pool whose turn it is.
@@ -44,7 +44,7 @@ pub(super) enum Next {
 }
 
 /// Ends a call, and decides if the request is sent again; `None`: it is not.
-pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Option<Next> {
+pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Option<NextAttempt> {
     let Ended {
         call,
         relayed,
@@ -72,9 +72,9 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
         && let Some(head) = routed.replay.take_head()
     {
         routed.selection.failed_at(finished.server());
-        return Some(Next::Second(head, second));
+        return Some(NextAttempt::Second(head, second));
     }
-    let is_resent = matches!(relayed, Err(error) if may_resend(error.resend, routed))
+    let is_resent = matches!(relayed, Err(error) if try_spend_resend(error.resend, routed))
         && finished.pool().admits(&mut routed.selection, now);
     let is_again = is_resent
         || match routed.replay.repeats() {
@@ -83,7 +83,7 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
             Repeats::Always => {
                 standing.is_turned_down
                     || (relayed.is_err() && !standing.has_passed)
-                        && may_retry(&finished, routed, now)
+                        && try_spend_retry(&finished, routed, now)
             }
         };
     let head = match is_again {
@@ -100,17 +100,17 @@ pub(super) fn next(ended: Ended<'_>, routed: &mut Routed, log: &mut Log) -> Opti
     let pool = finished.pool();
     let is_alone = || !pool.has_other(&routed.selection, finished.server());
     if is_resent && (is_excused || is_alone()) {
-        return Some(Next::Same(head, finished.again()));
+        return Some(NextAttempt::Same(head, finished.again()));
     }
     let pool = Rc::clone(pool);
     // Its connection is closed: it may be in the middle of a response.
     routed.selection.failed_at(finished.server());
-    Some(Next::Another(head, pool))
+    Some(NextAttempt::Another(head, pool))
 }
 
 /// True when a request may be sent again on another connection; counts it if so. A server that refuses again and
 /// again is not asked for ever.
-fn may_resend(resend: Resend, routed: &mut Routed) -> bool {
+fn try_spend_resend(resend: Resend, routed: &mut Routed) -> bool {
     let may = match resend {
         Resend::No => false,
         Resend::IfIdempotent => routed.replay.repeats() == Repeats::Always,
@@ -121,17 +121,17 @@ fn may_resend(resend: Resend, routed: &mut Routed) -> bool {
 
 /// True when the upstream's `retry` lets a request be sent again whose attempt failed before the client saw any of its
 /// response: not once its time is over.
-fn may_retry(finished: &FinishedCall, routed: &mut Routed, now: Instant) -> bool {
+fn try_spend_retry(finished: &FinishedCall, routed: &mut Routed, now: Instant) -> bool {
     if routed.check_time(now).is_err() {
         return false;
     }
     let on = match finished.failure {
-        Some(Failure::Reset | Failure::Garbage) => RetryOn::RESET,
+        Some(Failure::Reset | Failure::MalformedResponse) => RetryOn::RESET,
         Some(Failure::Timeout) => RetryOn::TIMEOUT,
         _ => return false,
     };
     let pool = finished.pool();
-    pool.may_retry(&mut routed.selection, on, finished.server())
+    pool.try_spend_retry(&mut routed.selection, on, finished.server())
 }
 
 /// The condition of `retry` on which a response is turned down, for the request to be sent again. `code` is the status

@@ -86,9 +86,9 @@ impl Routed {
     }
 
     /// Notes that the filter at `place` answers, or refuses, the request.
-    pub(super) fn answered(&mut self, place: usize, journal: &mut Journal) {
+    pub(super) fn note_answer_of(&mut self, place: usize, journal: &mut Journal) {
         let RouteFilter { name, metrics, .. } = &self.route.filters[place];
-        metrics.answered();
+        metrics.count_answer();
         journal.answered_by = Some(Rc::clone(name));
         self.answered_by = Some(place);
     }
@@ -96,7 +96,7 @@ impl Routed {
     /// Notes that the filter at `place` refuses the request, unless the node itself is the reason.
     pub(super) fn refused(&mut self, place: usize, error: &GatewayError, journal: &mut Journal) {
         if error.origin != Origin::Internal {
-            self.answered(place, journal);
+            self.note_answer_of(place, journal);
         }
     }
 

@@ -62,8 +62,8 @@ impl Tap for ExchangeTap<'_> {
         head: &mut ResponseHead,
         now: Instant,
     ) -> Result<Continue, GatewayError> {
-        if let Some(call) = &mut self.journal.call {
-            call.answered(head);
+        if let Some(call) = &mut self.journal.grpc_call {
+            call.note_head(head);
         }
         self.server_answered(head, now)?;
         self.filter_response(head)?;
@@ -73,7 +73,7 @@ impl Tap for ExchangeTap<'_> {
         // The head was accepted: the request is not sent again, also where the head is held.
         self.routed.replay.forget();
         self.standing.has_passed = true;
-        self.journal.log.answered(head.status);
+        self.journal.log.note_status(head.status);
         let mut attached = self.filters.borrow_mut();
         if head.is_tunnel() {
             self.journal.log.begin_tunnel(self.client.totals());
@@ -100,7 +100,7 @@ impl Tap for ExchangeTap<'_> {
         match part {
             Part::Chunk(chunk) => self.journal.log.sent_bytes += chunk.len() as u64,
             Part::End(Some(trailers)) => {
-                if let Some(call) = &mut self.journal.call {
+                if let Some(call) = &mut self.journal.grpc_call {
                     call.see(trailers);
                 }
                 let filters = self.routed.filters().rev();
@@ -123,14 +123,18 @@ impl ExchangeTap<'_> {
             return Ok(());
         };
         let routed = &mut *self.routed;
-        answering.answered(head.status, &mut routed.selection, now);
-        let code = self.journal.call.as_ref().and_then(GrpcCall::server_code);
+        answering.note_status(head.status, &mut routed.selection, now);
+        let code = self
+            .journal
+            .grpc_call
+            .as_ref()
+            .and_then(GrpcCall::server_code);
         let turned_down_on = retry::turned_down_on(head, code, &routed.replay);
         let (pool, server) = (answering.pool(), answering.server);
         let is_turned_down = turned_down_on.is_some_and(|on| match self.standing.is_hedged {
             // The second server has the request already: it is not sent again.
             true => pool.is_retried_on(&mut routed.selection, on, now),
-            false => pool.may_retry(&mut routed.selection, on, server),
+            false => pool.try_spend_retry(&mut routed.selection, on, server),
         });
         if is_turned_down {
             self.standing.is_turned_down = true;

@@ -119,7 +119,7 @@ fn ewma_prefers_the_fast_ones() {
     for (at, ms) in [(0, 5), (1, 200), (2, 5)] {
         picker.candidates[at]
             .state
-            .answered(Duration::from_millis(ms), now);
+            .note_latency(Duration::from_millis(ms), now);
     }
     let shares = counts(&mut picker, 3_000);
     assert_eq!(shares[1], 0, "{shares:?}");
