@@ -48,10 +48,13 @@ enum Attempting {
 
 /// A connection that is being established, for a request that has this head.
 struct Connecting {
-    connected: Pin<Box<dyn Future<Output = (RequestHead, Result<Call, GatewayError>)>>>,
+    connected: Pin<Box<dyn Future<Output = Connected>>>,
     /// The selection comes back here when the future is over or dropped.
     selection: Rc<Cell<Selection>>,
 }
+
+/// The head of the request, and the call that it is to be sent by.
+type Connected = (RequestHead, Result<Call, GatewayError>);
 
 /// A selection that a future has until it is dropped.
 struct Lent {

@@ -40,8 +40,11 @@ pub(super) enum Hedge {
 pub(super) struct SecondConnect {
     pool: Rc<Pool>,
     ends: Option<Ends>,
-    connected: Pin<Box<dyn Future<Output = (Selection, Result<Call, GatewayError>)>>>,
+    connected: Pin<Box<dyn Future<Output = Connected>>>,
 }
+
+/// The servers that were tried for a second call, and the call.
+type Connected = (Selection, Result<Call, GatewayError>);
 
 /// A call to a second server.
 pub(super) struct SecondCall {

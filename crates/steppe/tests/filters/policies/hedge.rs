@@ -280,8 +280,8 @@ fn a_second_that_is_still_connecting_takes_the_place_of_a_first_that_fails() {
         peer.send("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
     };
     let retry = "retry = { on = [\"503\"] }";
-    let cases: [(fn(&mut OriginPeer), &str); 2] = [(fails, ""), (busy, retry)];
-    for (end, retry) in cases {
+    let ends: [fn(&mut OriginPeer); 2] = [fails, busy];
+    for (end, retry) in ends.into_iter().zip(["", retry]) {
         let is_hedged = Gate::new();
         let first = RawOrigin::start({
             let is_hedged = is_hedged.clone();

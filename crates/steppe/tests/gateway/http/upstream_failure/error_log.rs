@@ -89,7 +89,7 @@ fn a_connection_that_takes_all_the_time_is_an_attempt() {
                 .set("timeouts.total", "1s")
                 .set("retry.on", ["reset"])
         });
-        let node = Steppe::builder().start(&config.set("log.level", "info"));
+        let node = Steppe::builder().start(config.set("log.level", "info"));
         assert_eq!(
             node.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status(),
             504
