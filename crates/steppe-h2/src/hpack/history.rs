@@ -1,0 +1,121 @@
+//! Hashes by which an encoder finds entries of its dynamic table, and field lines that repeat.
+//!
+//! Hashes have no secret seed: no loop gets longer where they are equal, and strings are compared then.
+
+use std::collections::VecDeque;
+
+use super::dynamic_table::{DynamicTable, entries_max, grow};
+use super::field_line::FieldLine;
+
+/// Field lines are remembered for about this many others. It covers the heads of two or three clients that take turns
+/// on a connection.
+const SEEN: usize = 64;
+
+/// Hashes of a field line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hashes {
+    name: u32,
+    line: u32,
+}
+
+/// Hashes of the entries of a table, and of field lines seen lately.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// Oldest first, as many as the table has entries.
+    entries: VecDeque<Hashes>,
+    /// Each hash has one place, where another one overwrites it some time. So of more lines that take turns than there
+    /// are places some are still found, as they would not be in a queue.
+    seen: Option<Box<[u32; SEEN]>>,
+}
+
+impl Hashes {
+    pub(super) fn of(name: &[u8], value: &[u8]) -> Self {
+        let of_name = mix(name.len() as u64, name);
+        Self {
+            name: high_word(of_name),
+            line: high_word(mix(of_name, value)),
+        }
+    }
+}
+
+impl History {
+    /// The place in the table of the entry with a name and value, the newest being at 0.
+    pub(super) fn find(
+        &self,
+        table: &DynamicTable,
+        hashes: Hashes,
+        line: &FieldLine<'_>,
+    ) -> Option<usize> {
+        let is_same = |at: usize| {
+            let entry = table.entry(at);
+            entry.is_some_and(|(name, value)| name.is(line.name) && value.is(line.value))
+        };
+        let entries = self.entries.iter().rev().enumerate();
+        let mut found = entries.filter(|(_, entry)| entry.line == hashes.line);
+        found.find(|(at, _)| is_same(*at)).map(|(at, _)| at)
+    }
+
+    /// The place in the table of the newest entry with a name.
+    pub(super) fn find_name(
+        &self,
+        table: &DynamicTable,
+        hashes: Hashes,
+        name: &[u8],
+    ) -> Option<usize> {
+        let is_same = |at: usize| table.entry(at).is_some_and(|(of, _)| of.is(name));
+        let entries = self.entries.iter().rev().enumerate();
+        let mut found = entries.filter(|(_, entry)| entry.name == hashes.name);
+        found.find(|(at, _)| is_same(*at)).map(|(at, _)| at)
+    }
+
+    /// Remembers a field line. True: it was seen lately.
+    pub(super) fn is_repeated(&mut self, hashes: Hashes) -> bool {
+        let seen = self.seen.get_or_insert_with(|| Box::new([0; SEEN]));
+        let place = &mut seen[hashes.line as usize % SEEN];
+        std::mem::replace(place, hashes.line) == hashes.line
+    }
+
+    /// The table has a new entry, and has evicted what is not in it anymore.
+    pub(super) fn inserted(&mut self, hashes: Hashes, table: &DynamicTable) {
+        self.evict(table.len() - 1);
+        grow(&mut self.entries, 1, entries_max(table.size_max()));
+        self.entries.push_back(hashes);
+    }
+
+    /// The table has so many entries left.
+    pub(super) fn evict(&mut self, left: usize) {
+        let evicted = self.entries.len().saturating_sub(left);
+        self.entries.drain(..evicted);
+    }
+
+    /// Bytes that it has allocated.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let seen = self.seen.as_deref().map_or(0, size_of_val);
+        seen + self.entries.capacity() * size_of::<Hashes>()
+    }
+
+    /// The most that it allocates beside a table.
+    pub(super) const fn memory_bytes_max(table_bytes_max: u32) -> usize {
+        match entries_max(table_bytes_max) {
+            0 => 0,
+            entries => size_of::<[u32; SEEN]>() + entries * size_of::<Hashes>(),
+        }
+    }
+}
+
+/// Mixes bytes into a hash, as rustc's FxHash does.
+fn mix(mut hash: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    for word in words.iter().chain([&last]) {
+        let word = u64::from_le_bytes(*word);
+        hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    hash
+}
+
+/// The upper half, which all bytes have an influence on.
+fn high_word(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
