@@ -25,12 +25,9 @@ mod sink;
 mod static_table;
 
 pub use decoder::Decoder;
-pub use dynamic_table::{DynamicTable, Pieces};
+pub use dynamic_table::{DynamicTable, Pieces, TABLE_BYTES_INITIAL};
 pub use encoder::Encoder;
 pub use error::{DecodeError, Full};
 pub use field_line::{FieldLine, Indexing};
 pub use out::Out;
 pub use sink::FieldSink;
-
-/// The size of a dynamic table before SETTINGS say otherwise (RFC 9113 §6.5.2).
-pub const TABLE_BYTES_INITIAL: u32 = dynamic_table::BYTES_INITIAL;

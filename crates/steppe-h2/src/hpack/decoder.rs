@@ -1,6 +1,6 @@
 //! Reads field blocks (RFC 7541 §3 and §6).
 
-use super::dynamic_table::{BYTES_INITIAL, DynamicTable, Pieces, entry_size};
+use super::dynamic_table::{DynamicTable, Pieces, TABLE_BYTES_INITIAL, entry_size};
 use super::error::DecodeError;
 use super::field_line::Indexing;
 use super::huffman::Huffman;
@@ -90,7 +90,7 @@ impl Decoder {
     #[must_use]
     pub fn new(table_bytes_max: u32) -> Self {
         Self {
-            table: DynamicTable::new(table_bytes_max.min(BYTES_INITIAL)),
+            table: DynamicTable::new(table_bytes_max.min(TABLE_BYTES_INITIAL)),
             table_bytes_max,
             updates: Updates::Allowed,
             step: Step::First,

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 /// RFC 9113 §6.5.2: the maximum size before SETTINGS say otherwise.
-pub(super) const BYTES_INITIAL: u32 = 4096;
+pub const TABLE_BYTES_INITIAL: u32 = 4096;
 
 /// RFC 7541 §4.1: what an entry is counted for beside its name and value.
 const ENTRY_OVERHEAD: u32 = 32;
@@ -195,5 +195,109 @@ pub(super) fn grow<T>(ring: &mut VecDeque<T>, more: usize, most: usize) {
         let doubled = RING_BYTES_MIN / size_of::<T>();
         let doubled = doubled.max(2 * ring.capacity());
         ring.reserve_exact(needed.max(doubled).min(most) - ring.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(Vec<u8>, Vec<u8>),
+        SetSizeMax(u32),
+        Clear,
+    }
+
+    /// The table as RFC 7541 §4 describes it.
+    #[derive(Default)]
+    struct Model {
+        /// Newest first.
+        entries: Vec<(Vec<u8>, Vec<u8>)>,
+        size_max: usize,
+    }
+
+    impl Model {
+        fn size(&self) -> usize {
+            let sizes = self
+                .entries
+                .iter()
+                .map(|(name, value)| name.len() + value.len() + 32);
+            sizes.sum()
+        }
+
+        fn step(&mut self, step: Step) {
+            match step {
+                Step::Insert(name, value) => self.entries.insert(0, (name, value)),
+                Step::SetSizeMax(size_max) => self.size_max = size_max as usize,
+                Step::Clear => self.entries.clear(),
+            }
+            while self.size() > self.size_max {
+                self.entries.pop();
+            }
+        }
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let string = || vec(any::<u8>(), 0..60);
+        let insert = (string(), string()).prop_map(|(name, value)| Step::Insert(name, value));
+        prop_oneof![
+            40 => insert,
+            3 => (0..700_u32).prop_map(Step::SetSizeMax),
+            1 => Just(Step::Clear),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_is_as_its_model(steps in vec(step(), 0..100), next in any::<u32>()) {
+            let mut table = DynamicTable::new(300);
+            // Places that wrap around.
+            table.next = next | 0xffff_f000;
+            let mut model = Model { size_max: 300, ..Model::default() };
+            for step in steps {
+                match &step {
+                    Step::Insert(name, value) => table.insert(name, value),
+                    Step::SetSizeMax(size_max) => table.set_size_max(*size_max),
+                    Step::Clear => table.clear(),
+                }
+                model.step(step);
+                prop_assert_eq!(table.size() as usize, model.size());
+                prop_assert_eq!(table.len(), model.entries.len());
+                prop_assert!(table.entry(table.len()).is_none());
+                for (at, (name, value)) in model.entries.iter().enumerate() {
+                    let (of_name, of_value) = table.entry(at).expect("it is there");
+                    prop_assert_eq!(&of_name.0.concat(), name);
+                    prop_assert_eq!(&of_value.0.concat(), value);
+                    prop_assert!(of_name.is(name) && of_value.is(value));
+                }
+                prop_assert!(table.memory_bytes() <= DynamicTable::memory_bytes_max(700));
+            }
+        }
+    }
+
+    #[test]
+    fn a_string_is_compared_over_both_pieces() {
+        let string = Pieces([b"ab", b"cd"]);
+        assert!(string.is(b"abcd"));
+        for other in [&b"abc"[..], b"abcde", b"bbcd", b"abce", b"", b"cdab"] {
+            assert!(!string.is(other));
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_the_entries() {
+        let mut table = DynamicTable::new(4096);
+        assert_eq!(table.memory_bytes(), 0);
+        table.insert(b"name", b"value");
+        assert!(table.memory_bytes() < 300, "{} bytes", table.memory_bytes());
+        (0..1000).for_each(|_| table.insert(b"", b""));
+        assert_eq!(table.len(), 128);
+        table.insert(&[b'n'; 4000], &[b'v'; 64]);
+        assert_eq!(table.len(), 1);
+        assert_eq!(table.memory_bytes(), DynamicTable::memory_bytes_max(4096));
     }
 }

@@ -3,7 +3,7 @@
 //! [`Policy`] chooses among the representations. A field line becomes an entry of the dynamic table when it comes for
 //! the second time within short: one that comes once would cost the entries that it evicts, and make none shorter.
 
-use super::dynamic_table::{BYTES_INITIAL, DynamicTable, entry_size};
+use super::dynamic_table::{DynamicTable, TABLE_BYTES_INITIAL, entry_size};
 use super::error::Full;
 use super::field_line::FieldLine;
 use super::history::{Hashes, History};
@@ -46,7 +46,7 @@ impl Encoder {
     /// It has 4,096 bytes at most until the peer allows more with [`Encoder::set_table_bytes_max`].
     #[must_use]
     pub fn new(table_bytes_max: u32) -> Self {
-        let size_max = table_bytes_max.min(BYTES_INITIAL);
+        let size_max = table_bytes_max.min(TABLE_BYTES_INITIAL);
         let update = Update {
             least: size_max,
             last: size_max,
@@ -55,7 +55,7 @@ impl Encoder {
             table: DynamicTable::new(size_max),
             history: History::default(),
             table_bytes_max,
-            update: (size_max < BYTES_INITIAL).then_some(update),
+            update: (size_max < TABLE_BYTES_INITIAL).then_some(update),
         }
     }
 

@@ -292,3 +292,108 @@ pub(super) fn encode(string: &[u8], out: &mut [u8]) {
 fn lowest_word(window: u64) -> u32 {
     window as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(string: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; encoded_bytes(string)];
+        encode(string, &mut out);
+        out
+    }
+
+    /// Decodes bytes that come in pieces into room of pieces.
+    fn decoded(bytes: &[u8], piece: usize, room: usize) -> Result<Vec<u8>, DecodeError> {
+        let mut huffman = Huffman::default();
+        let mut string = Vec::new();
+        for mut input in bytes.chunks(piece) {
+            loop {
+                huffman.fill(&mut input);
+                let symbols = huffman.symbols_max(input.len());
+                if !huffman.has_symbol() {
+                    break;
+                }
+                let mut out = vec![0; room.min(symbols)];
+                let read = huffman.read(&mut input, &mut out)?;
+                assert!(read > 0, "there was a symbol");
+                string.extend(&out[..read]);
+            }
+            assert_eq!(input, []);
+        }
+        huffman.end().map(|()| string)
+    }
+
+    /// Rows of RFC 7541 appendix B, from every length of codes.
+    #[test]
+    fn codes_are_those_of_the_rfc() {
+        for (symbol, code, bits) in [
+            (usize::from(b'0'), 0x0, 5),
+            (usize::from(b't'), 0x9, 5),
+            (usize::from(b' '), 0x14, 6),
+            (usize::from(b'/'), 0x18, 6),
+            (usize::from(b':'), 0x5c, 7),
+            (usize::from(b'X'), 0xfc, 8),
+            (usize::from(b'!'), 0x3f8, 10),
+            (usize::from(b'|'), 0x7fc, 11),
+            (usize::from(b'#'), 0xffa, 12),
+            (0, 0x1ff8, 13),
+            (usize::from(b'^'), 0x3ffc, 14),
+            (usize::from(b'{'), 0x7ffe, 15),
+            (208, 0x7fff2, 19),
+            (128, 0xfffe6, 20),
+            (153, 0x1fffdc, 21),
+            (129, 0x3fffd2, 22),
+            (1, 0x7fffd8, 23),
+            (9, 0xffffea, 24),
+            (199, 0x1ffffec, 25),
+            (192, 0x3ffffe0, 26),
+            (203, 0x7ffffde, 27),
+            (249, 0xffffffe, 28),
+            (10, 0x3ffffffc, 30),
+            (256, 0x3fffffff, 30),
+        ] {
+            assert_eq!(
+                (CODE.codes[symbol], LENGTHS[symbol]),
+                (code, bits),
+                "{symbol}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let all: Vec<u8> = (0..=255).collect();
+        let mut strings: Vec<Vec<u8>> = all.iter().map(|byte| vec![*byte]).collect();
+        for start in 0..64 {
+            strings.push(all[start..].to_vec());
+            strings.push(all[start..].iter().rev().copied().collect());
+        }
+        // Runs of the shortest codes and of the longest.
+        for count in 0..70 {
+            strings.push(vec![b'0'; count]);
+            strings.push(vec![10; count]);
+            strings.push(b"0\n&X".repeat(count));
+        }
+        for string in strings {
+            let bytes = encoded(&string);
+            for (piece, room) in [(1000, 1000), (1, 1), (3, 1000), (1000, 2), (8, 7)] {
+                assert_eq!(decoded(&bytes, piece, room).as_ref(), Ok(&string));
+            }
+        }
+    }
+
+    /// Every string of two bytes, in one piece and in two.
+    #[test]
+    fn pieces_decode_as_the_whole() {
+        for bytes in 0..=u16::MAX {
+            let bytes = bytes.to_be_bytes();
+            let whole = decoded(&bytes, 2, 16);
+            assert_eq!(decoded(&bytes, 1, 1), whole);
+            // What decodes has one code, but for its padding.
+            if let Ok(string) = whole {
+                assert_eq!(encoded(&string), bytes);
+            }
+        }
+    }
+}

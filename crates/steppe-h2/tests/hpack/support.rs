@@ -88,8 +88,9 @@ impl FieldSink for Sink {
     }
 }
 
-/// Bytes of hex digits.
-pub fn unhex(digits: &str) -> Vec<u8> {
+/// Bytes of hex digits, with spaces anywhere.
+pub fn unhex(text: &str) -> Vec<u8> {
+    let digits = text.replace(' ', "");
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex");
     (0..digits.len()).step_by(2).map(byte).collect()
 }
@@ -124,4 +125,12 @@ pub fn entries(table: &DynamicTable) -> Vec<Pair> {
         (whole(name), whole(value))
     };
     (0..table.len()).map(entry).collect()
+}
+
+pub fn line<'a>(name: &'a str, value: &'a str) -> FieldLine<'a> {
+    FieldLine {
+        name: name.as_bytes(),
+        value: value.as_bytes(),
+        indexing: Indexing::Without,
+    }
 }
