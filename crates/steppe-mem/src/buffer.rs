@@ -247,6 +247,16 @@ impl Buffer {
             .lease()
     }
 
+    /// Frees it, and returns its charge.
+    ///
+    /// A reservation that it was [taken of](Buffer::take_of) is whole again once the charge is joined to it: nothing
+    /// that waits for budget comes between.
+    #[must_use]
+    pub fn into_charge(mut self) -> Reservation {
+        let block = self.block_mut();
+        block.charge.take().expect("only gone while it is dropped")
+    }
+
     /// Charges it to `lease` from now on, and no longer to what it was charged to.
     ///
     /// # Errors

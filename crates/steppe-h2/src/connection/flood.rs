@@ -1,0 +1,142 @@
+//! Frames that cost their sender nothing, and ask for work. Spec: RFC 9113 §10.5.
+//!
+//! Two kinds are counted, each in a bucket that fills again with time: ends of streams by RST_STREAM, the peer's
+//! (CVE-2023-44487) and ours after its errors (CVE-2025-8671); and control frames without progress. A peer that
+//! empties one is ended by ENHANCE_YOUR_CALM. Bytes that the peer has taken grant further control frames, since gRPC
+//! clients send a PING for what they were sent.
+
+use std::time::Instant;
+
+use crate::error::{ErrorCode, Violation};
+use crate::limits::{
+    CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, RESETS_BURST, RESETS_PER_SECOND,
+    WRITTEN_BYTES_PER_CONTROL_FRAME,
+};
+
+/// Work without progress that the peer may still ask for.
+#[derive(Debug)]
+pub(super) struct WorkLimits {
+    resets: TokenBucket,
+    control: TokenBucket,
+    /// Bytes written that granted no control frame yet.
+    written_rest: usize,
+}
+
+/// Tokens that come back with time.
+#[derive(Debug)]
+struct TokenBucket {
+    left: u32,
+    burst: u32,
+    per_second: u32,
+    at: Instant,
+}
+
+impl WorkLimits {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            resets: TokenBucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
+            control: TokenBucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
+            written_rest: 0,
+        }
+    }
+
+    /// Counts the end of a stream by a reset, of either side.
+    ///
+    /// # Errors
+    /// ENHANCE_YOUR_CALM where there are too many.
+    pub(super) fn count_reset(&mut self, now: Instant) -> Result<(), Violation> {
+        let reason = "the peer caused too many resets of streams";
+        self.resets.take(now, reason)
+    }
+
+    /// Counts a control frame without progress.
+    ///
+    /// # Errors
+    /// ENHANCE_YOUR_CALM where there are too many.
+    pub(super) fn count_control(&mut self, now: Instant) -> Result<(), Violation> {
+        let reason = "the peer sent too many control frames";
+        self.control.take(now, reason)
+    }
+
+    /// Grants control frames for bytes that the peer has taken.
+    pub(super) fn written(&mut self, bytes: usize) {
+        let bytes = self.written_rest + bytes;
+        self.written_rest = bytes % WRITTEN_BYTES_PER_CONTROL_FRAME;
+        let tokens = bytes / WRITTEN_BYTES_PER_CONTROL_FRAME;
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        self.control.put_back(tokens);
+    }
+}
+
+impl TokenBucket {
+    fn new(burst: u32, per_second: u32, now: Instant) -> Self {
+        Self {
+            left: burst,
+            burst,
+            per_second,
+            at: now,
+        }
+    }
+
+    fn take(&mut self, now: Instant, reason: &'static str) -> Result<(), Violation> {
+        if self.left == 0 {
+            let since = now.saturating_duration_since(self.at).as_millis();
+            let back = since * u128::from(self.per_second) / 1000;
+            if back == 0 {
+                return Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason));
+            }
+            self.put_back(u32::try_from(back).unwrap_or(u32::MAX));
+            self.at = now;
+        }
+        if self.left == self.burst {
+            self.at = now;
+        }
+        self.left -= 1;
+        Ok(())
+    }
+
+    fn put_back(&mut self, tokens: u32) {
+        self.left = self.left.saturating_add(tokens).min(self.burst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_fills_again_with_time() {
+        let begin = Instant::now();
+        let mut limits = WorkLimits::new(begin);
+        for _ in 0..RESETS_BURST {
+            assert_eq!(limits.count_reset(begin), Ok(()));
+        }
+        assert!(limits.count_reset(begin).is_err());
+        assert_eq!(limits.count_control(begin), Ok(()), "the other is full");
+        let later = begin + Duration::from_millis(100);
+        assert_eq!(limits.count_reset(later), Ok(()));
+        assert_eq!(
+            limits.count_reset(later),
+            Ok(()),
+            "20 a second are two in a tenth"
+        );
+        assert!(limits.count_reset(later).is_err());
+    }
+
+    #[test]
+    fn what_the_peer_takes_grants_control_frames() {
+        let begin = Instant::now();
+        let mut limits = WorkLimits::new(begin);
+        for _ in 0..CONTROL_FRAMES_BURST {
+            assert_eq!(limits.count_control(begin), Ok(()));
+        }
+        assert!(limits.count_control(begin).is_err());
+        for _ in 0..WRITTEN_BYTES_PER_CONTROL_FRAME {
+            limits.written(1);
+        }
+        assert_eq!(limits.count_control(begin), Ok(()));
+        assert!(limits.count_control(begin).is_err());
+    }
+}

@@ -1,0 +1,241 @@
+//! Bytes that wait to be written.
+//!
+//! Frame headers, field blocks, control frames and small content are gathered in one buffer; larger content stays
+//! where it lies. All of it leaves in the order that it came in.
+//!
+//! Invariant: the last [`CONTROL_BYTES_MAX`] of the buffer are for control frames, so that one fits whatever waits;
+//! without room in the budget there is a buffer of that size from the connection's own reservation.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use steppe_mem::{Buffer, Chunk, Lease, Reservation};
+
+use super::SendError;
+use crate::limits::{
+    CONTROL_BYTES_MAX, COPIED_BYTES_MAX, FRAME_HEADER_BYTES, GATHERED_BYTES, OUTPUT_BYTES_MAX,
+    OUTPUT_CHUNKS_MAX,
+};
+
+#[derive(Debug)]
+pub(super) struct Output {
+    lease: Lease,
+    gathered: Option<Buffer>,
+    /// The buffer is of the connection's own reservation.
+    is_of_reserve: bool,
+    pieces: VecDeque<Piece>,
+    /// Octets of all pieces.
+    bytes: usize,
+    chunks: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// The next octets of the gathered ones, so many.
+    Gathered(usize),
+    Chunk(Chunk),
+}
+
+/// Too many control frames wait: the peer provokes them and reads nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ControlFull;
+
+impl Output {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self {
+            lease,
+            gathered: None,
+            is_of_reserve: false,
+            pieces: VecDeque::new(),
+            bytes: 0,
+            chunks: 0,
+        }
+    }
+
+    /// Octets that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of the queue of pieces, at most.
+    pub(super) const fn queue_bytes() -> usize {
+        // Gathered octets lie between each two chunks; the queue doubles.
+        2 * (2 * OUTPUT_CHUNKS_MAX + 2) * size_of::<Piece>()
+    }
+
+    /// Adds the octets of a control frame.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(super) fn put_control(
+        &mut self,
+        octets: &[u8],
+        reserve: &mut Reservation,
+    ) -> Result<(), ControlFull> {
+        if self.gathered.is_none() {
+            let taken = Buffer::take(&self.lease, GATHERED_BYTES);
+            self.is_of_reserve = taken.is_err();
+            let taken = taken.or_else(|_| Buffer::take_of(reserve, CONTROL_BYTES_MAX));
+            self.gathered = taken.ok();
+        }
+        let gathered = self.gathered.as_mut().ok_or(ControlFull)?;
+        if gathered.spare() < octets.len() {
+            gathered.compact();
+        }
+        gathered.put(octets).map_err(|_| ControlFull)?;
+        self.note_gathered(octets.len());
+        Ok(())
+    }
+
+    /// True while control frames have all the room that is kept for them.
+    pub(super) fn has_control_room(&self) -> bool {
+        (self.gathered.as_ref())
+            .is_none_or(|gathered| gathered.capacity() - gathered.len() >= CONTROL_BYTES_MAX / 2)
+    }
+
+    /// Room for `bytes` of a frame of a stream, beside that for control frames.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] until more is written, [`SendError::OverBudget`] until there is memory.
+    pub(super) fn room(&mut self, bytes: usize) -> Result<&mut [u8], SendError> {
+        if self.bytes >= OUTPUT_BYTES_MAX || self.chunks >= OUTPUT_CHUNKS_MAX {
+            return Err(SendError::Full);
+        }
+        let needed = bytes + CONTROL_BYTES_MAX;
+        let free = |gathered: &Buffer| gathered.capacity() - gathered.len();
+        match &self.gathered {
+            Some(gathered) if free(gathered) >= needed => {}
+            Some(gathered) if !gathered.is_empty() => return Err(SendError::Full),
+            // One of the reserve is empty, and given back when it was written.
+            Some(_) if self.is_of_reserve => return Err(SendError::Full),
+            _ => {
+                let bytes = needed.max(GATHERED_BYTES);
+                let taken = Buffer::take(&self.lease, bytes);
+                self.gathered = Some(taken.map_err(|_| SendError::OverBudget(bytes))?);
+            }
+        }
+        let gathered = self.gathered.as_mut().ok_or(SendError::Full)?;
+        if gathered.spare() < needed {
+            gathered.compact();
+        }
+        Ok(&mut gathered.spare_mut()[..bytes])
+    }
+
+    /// The first `bytes` of the room were filled.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        if let Some(gathered) = &mut self.gathered {
+            gathered.advance(bytes);
+            self.note_gathered(bytes);
+        }
+    }
+
+    fn note_gathered(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        match self.pieces.back_mut() {
+            Some(Piece::Gathered(last)) => *last += bytes,
+            _ => self.pieces.push_back(Piece::Gathered(bytes)),
+        }
+    }
+
+    /// Octets of content that find room now, of `wanted`.
+    pub(super) fn content_room(&self, wanted: usize) -> usize {
+        if self.chunks >= OUTPUT_CHUNKS_MAX {
+            return 0;
+        }
+        wanted.min(OUTPUT_BYTES_MAX.saturating_sub(self.bytes))
+    }
+
+    /// Adds a DATA frame: its header, and the first `bytes` of `chunk`, which are taken off it.
+    ///
+    /// # Errors
+    /// As [`Output::room`]; nothing was added then.
+    pub(super) fn put_data(
+        &mut self,
+        header: [u8; FRAME_HEADER_BYTES],
+        chunk: &mut Option<Chunk>,
+        bytes: usize,
+    ) -> Result<(), SendError> {
+        let copied = if bytes <= COPIED_BYTES_MAX { bytes } else { 0 };
+        let room = self.room(FRAME_HEADER_BYTES + copied)?;
+        room[..FRAME_HEADER_BYTES].copy_from_slice(&header);
+        if let Some(whole) = chunk {
+            room[FRAME_HEADER_BYTES..].copy_from_slice(&whole.filled()[..copied]);
+        }
+        self.advance(FRAME_HEADER_BYTES + copied);
+        let Some(mut whole) = chunk.take() else {
+            return Ok(());
+        };
+        if copied < bytes {
+            let piece = match whole.len() == bytes {
+                true => None,
+                false => Some(whole.split_to(bytes)),
+            };
+            let (piece, rest) = match piece {
+                Some(piece) => (piece, Some(whole)),
+                None => (whole, None),
+            };
+            self.bytes += piece.len();
+            self.chunks += 1;
+            self.pieces.push_back(Piece::Chunk(piece));
+            *chunk = rest;
+        } else {
+            whole.consume(bytes);
+            *chunk = Some(whole).filter(|rest| !rest.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Fills `slices` with what comes first; the number of slices that were filled.
+    pub(super) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut gathered = self.gathered.as_ref().map_or(&[][..], Buffer::filled);
+        let mut count = 0;
+        for (piece, slice) in self.pieces.iter().zip(slices) {
+            let bytes = match piece {
+                Piece::Gathered(bytes) => {
+                    let (first, rest) = gathered.split_at(*bytes);
+                    gathered = rest;
+                    first
+                }
+                Piece::Chunk(chunk) => chunk.filled(),
+            };
+            *slice = IoSlice::new(bytes);
+            count += 1;
+        }
+        count
+    }
+
+    /// Takes off the first octets, which were written.
+    pub(super) fn written(&mut self, mut count: usize, reserve: &mut Reservation) {
+        self.bytes -= count;
+        while count > 0
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let taken = match piece {
+                Piece::Gathered(bytes) => {
+                    let taken = count.min(*bytes);
+                    *bytes -= taken;
+                    if let Some(gathered) = &mut self.gathered {
+                        gathered.consume(taken);
+                    }
+                    (taken, *bytes == 0)
+                }
+                Piece::Chunk(chunk) => {
+                    let taken = count.min(chunk.len());
+                    chunk.consume(taken);
+                    self.chunks -= usize::from(chunk.is_empty());
+                    (taken, chunk.is_empty())
+                }
+            };
+            count -= taken.0;
+            if taken.1 {
+                self.pieces.pop_front();
+            }
+        }
+        if self.bytes == 0
+            && let Some(gathered) = self.gathered.take()
+            && std::mem::take(&mut self.is_of_reserve)
+        {
+            reserve.join(gathered.into_charge());
+        }
+    }
+}

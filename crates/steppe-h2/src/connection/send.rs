@@ -1,0 +1,229 @@
+//! Heads and content to send. Spec: RFC 9113 §6.1, §6.2, §6.10.
+
+use steppe_mem::Chunk;
+
+use super::block::Section;
+use super::flow::{ReceiveWindow, SendWindow};
+use super::streams::{Stream, StreamId};
+use super::{Connection, Role};
+use crate::frame::{FrameHeader, FrameType, flag};
+use crate::hpack::{Encoder, FieldLine, Out};
+use crate::limits::{FRAME_HEADER_BYTES, SENT_FRAME_BYTES_MAX};
+
+/// The stream ends with a frame, or goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndStream {
+    /// END_STREAM is set.
+    Yes,
+    /// More follows.
+    No,
+}
+
+/// The reason why nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The stream or the connection is over, or takes no further streams.
+    #[error("the stream is closed")]
+    Closed,
+    /// So much waits to be written that more is to wait.
+    #[error("the connection has more to write than the peer takes")]
+    Full,
+    /// The peer allows no further stream for now.
+    #[error("the peer allows no further stream")]
+    StreamLimit,
+    /// The budget has no room for a buffer of so many bytes.
+    #[error("no room for {0} bytes of output")]
+    OverBudget(usize),
+}
+
+impl<B: Section, T: Default> Connection<B, T> {
+    /// Sends a head, or trailers. The pseudo-header fields come first.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn send_head<'a>(
+        &mut self,
+        id: StreamId,
+        lines: impl Iterator<Item = FieldLine<'a>> + Clone,
+        end: EndStream,
+    ) -> Result<(), SendError> {
+        if !self.can_send(id) {
+            return Err(SendError::Closed);
+        }
+        self.put_head(id, lines, end)?;
+        if end == EndStream::Yes {
+            self.end_locally(id);
+        }
+        Ok(())
+    }
+
+    /// Opens a stream by a request's head.
+    ///
+    /// # Errors
+    /// Nothing was sent, and no stream opened.
+    pub fn open<'a>(
+        &mut self,
+        lines: impl Iterator<Item = FieldLine<'a>> + Clone,
+        end: EndStream,
+        data: T,
+    ) -> Result<StreamId, SendError> {
+        let is_over = self.role == Role::Server || self.goaway.is_some() || self.failed.is_some();
+        if is_over || self.next_local > u32::MAX >> 1 {
+            return Err(SendError::Closed);
+        }
+        let most = self.peer.concurrent_streams_max;
+        if most.is_some_and(|most| self.streams.active() >= most as usize) {
+            return Err(SendError::StreamLimit);
+        }
+        let id = StreamId(self.next_local);
+        self.put_head(id, lines, end)?;
+        self.next_local += 2;
+        let windows = self.new_windows();
+        self.streams.add(Stream::new(id, windows, data));
+        if end == EndStream::Yes {
+            self.end_locally(id);
+        }
+        Ok(id)
+    }
+
+    /// The windows of a stream that begins.
+    pub(super) fn new_windows(&mut self) -> (SendWindow, ReceiveWindow) {
+        let mut receive = ReceiveWindow::new(crate::limits::WINDOW_BYTES_DEFAULT);
+        receive.set_target(self.stream_window_bytes);
+        self.has_owed_windows = true;
+        (SendWindow::new(self.peer.window_bytes), receive)
+    }
+
+    fn put_head<'a>(
+        &mut self,
+        id: StreamId,
+        lines: impl Iterator<Item = FieldLine<'a>> + Clone,
+        end: EndStream,
+    ) -> Result<(), SendError> {
+        let bound: usize = (lines.clone())
+            .map(|line| Encoder::field_bytes_max(line.name.len(), line.value.len()))
+            .sum();
+        let block_max = bound + Encoder::BEGIN_BYTES_MAX;
+        let frames_max = block_max.div_ceil(SENT_FRAME_BYTES_MAX).max(1);
+        let room = self
+            .output
+            .room(block_max + frames_max * FRAME_HEADER_BYTES)?;
+        let mut out = Out::new(&mut room[FRAME_HEADER_BYTES..]);
+        let fits = "the room is that of the longest form";
+        self.encoder.begin(&mut out).expect(fits);
+        for line in lines {
+            self.encoder.field(&line, &mut out).expect(fits);
+        }
+        let block = out.written().len();
+        let bytes = cut(room, block, (id, end));
+        self.output.advance(bytes);
+        Ok(())
+    }
+
+    /// Sends the first octets of `chunk`, as many as windows and the output have room for, and takes them off it;
+    /// `end` counts once all of it is sent. Returns the octets that were sent.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn send_content(
+        &mut self,
+        id: StreamId,
+        chunk: &mut Option<Chunk>,
+        end: EndStream,
+    ) -> Result<usize, SendError> {
+        let Some(stream) = self
+            .streams
+            .get(id)
+            .filter(|stream| stream.state.can_send())
+        else {
+            return Err(SendError::Closed);
+        };
+        if self.failed.is_some() {
+            return Err(SendError::Closed);
+        }
+        let wanted = chunk.as_ref().map_or(0, Chunk::len);
+        let windows = stream
+            .send_window
+            .available()
+            .min(self.send_window.available());
+        let mut left = self.output.content_room(wanted.min(windows));
+        if left == 0 && wanted > 0 && windows > 0 {
+            return Err(SendError::Full);
+        }
+        let mut sent = 0;
+        while left > 0 || (wanted == 0 && end == EndStream::Yes) {
+            let bytes = left.min(SENT_FRAME_BYTES_MAX);
+            let is_last = end == EndStream::Yes && sent + bytes == wanted;
+            let header = FrameHeader {
+                length: u32::try_from(bytes).expect("at most a frame"),
+                frame_type: FrameType::Data,
+                flags: if is_last { flag::END_STREAM } else { 0 },
+                stream: id.0,
+            };
+            match self.output.put_data(header.octets(), chunk, bytes) {
+                Ok(()) => {}
+                Err(_) if sent > 0 => break,
+                Err(error) => return Err(error),
+            }
+            self.take_send_windows(id, bytes);
+            sent += bytes;
+            left -= bytes;
+            if is_last {
+                self.end_locally(id);
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    fn take_send_windows(&mut self, id: StreamId, bytes: usize) {
+        self.send_window.take(bytes);
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.send_window.take(bytes);
+        }
+    }
+
+    /// Octets of content that the windows let through now.
+    #[must_use]
+    pub fn send_window(&self, id: StreamId) -> usize {
+        let stream = self.streams.get(id);
+        let available = stream.map_or(0, |stream| stream.send_window.available());
+        available.min(self.send_window.available())
+    }
+
+    fn end_locally(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.state = stream.state.after_local_end();
+        }
+    }
+}
+
+/// Writes the headers of HEADERS and CONTINUATION frames around a field block of `block` octets, which lies in `room`
+/// behind the place of the first one. Returns the octets of all frames.
+fn cut(room: &mut [u8], block: usize, (id, end): (StreamId, EndStream)) -> usize {
+    let frames = block.div_ceil(SENT_FRAME_BYTES_MAX).max(1);
+    // From the last one on, so that each piece moves once.
+    for index in (0..frames).rev() {
+        let start = index * SENT_FRAME_BYTES_MAX;
+        let length = (block - start).min(SENT_FRAME_BYTES_MAX);
+        let place = start + index * FRAME_HEADER_BYTES;
+        let from = FRAME_HEADER_BYTES + start;
+        room.copy_within(from..from + length, place + FRAME_HEADER_BYTES);
+        let is_last = index + 1 == frames;
+        let mut flags = if is_last { flag::END_HEADERS } else { 0 };
+        if index == 0 && end == EndStream::Yes {
+            flags |= flag::END_STREAM;
+        }
+        let header = FrameHeader {
+            length: u32::try_from(length).expect("at most a frame"),
+            frame_type: match index {
+                0 => FrameType::Headers,
+                _ => FrameType::Continuation,
+            },
+            flags,
+            stream: id.0,
+        };
+        room[place..place + FRAME_HEADER_BYTES].copy_from_slice(&header.octets());
+    }
+    block + frames * FRAME_HEADER_BYTES
+}

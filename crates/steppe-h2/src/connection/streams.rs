@@ -1,0 +1,175 @@
+//! The table of streams.
+//!
+//! Identifiers of one side only grow (RFC 9113 §5.1.1), so a sorted vector of slots finds a stream by binary search,
+//! and a new one goes to its end. A stream stays until its holder [releases](super::Connection::release) it, although
+//! it may be closed by then.
+
+use std::fmt;
+
+use super::flow::{ReceiveWindow, SendWindow};
+use super::state::State;
+use crate::limits::RESET_STREAMS_KEPT;
+
+/// A stream identifier, 1 to 2^31-1. RFC 9113 §5.1.1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub(crate) u32);
+
+impl StreamId {
+    /// The identifier as it stands in frames.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn is_of_client(self) -> bool {
+        self.0 % 2 == 1
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {}", self.0)
+    }
+}
+
+/// A stream, with what its holder keeps of it.
+#[derive(Debug)]
+pub(super) struct Stream<T> {
+    id: StreamId,
+    pub(super) state: State,
+    pub(super) send_window: SendWindow,
+    pub(super) receive_window: ReceiveWindow,
+    /// Octets of content that are still to come by its `content-length`.
+    pub(super) content_left: Option<u64>,
+    /// The final head of the message has come: further sections are trailers.
+    pub(super) has_head: bool,
+    /// Its request is HEAD.
+    pub(super) expects_no_content: bool,
+    pub(super) data: T,
+}
+
+impl<T> Stream<T> {
+    pub(super) fn new(id: StreamId, windows: (SendWindow, ReceiveWindow), data: T) -> Self {
+        Self {
+            id,
+            state: State::Open,
+            send_window: windows.0,
+            receive_window: windows.1,
+            content_left: None,
+            has_head: false,
+            expects_no_content: false,
+            data,
+        }
+    }
+
+    pub(super) fn id(&self) -> StreamId {
+        self.id
+    }
+}
+
+/// Streams of a connection by their identifiers.
+#[derive(Debug)]
+pub(super) struct Streams<T> {
+    /// Sorted by identifier.
+    slots: Vec<Stream<T>>,
+    resets: RecentResets,
+}
+
+impl<T> Default for Streams<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            resets: RecentResets::default(),
+        }
+    }
+}
+
+impl<T> Streams<T> {
+    pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream<T>> {
+        let index = self.index(id)?;
+        self.slots.get_mut(index)
+    }
+
+    pub(super) fn get(&self, id: StreamId) -> Option<&Stream<T>> {
+        self.slots.get(self.index(id)?)
+    }
+
+    fn index(&self, id: StreamId) -> Option<usize> {
+        self.slots.binary_search_by_key(&id, Stream::id).ok()
+    }
+
+    /// Adds a stream, whose identifier is above all others.
+    pub(super) fn add(&mut self, stream: Stream<T>) {
+        debug_assert!(self.slots.last().is_none_or(|last| last.id < stream.id));
+        self.slots.push(stream);
+    }
+
+    /// Removes a stream. What is sent on one that was reset here is discarded for a while yet.
+    pub(super) fn remove(&mut self, id: StreamId) {
+        if let Some(index) = self.index(id) {
+            self.slots.remove(index);
+        }
+    }
+
+    /// Takes note that a stream was reset here.
+    pub(super) fn note_reset(&mut self, id: StreamId) {
+        self.resets.note(id);
+    }
+
+    /// True of a stream that was reset here of late.
+    pub(super) fn was_reset(&self, id: StreamId) -> bool {
+        self.resets.has(id)
+    }
+
+    /// Streams that are not released.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Streams that are not closed.
+    pub(super) fn active(&self) -> usize {
+        self.slots
+            .iter()
+            .filter(|stream| !stream.state.is_closed())
+            .count()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<T>> {
+        self.slots.iter_mut()
+    }
+
+    /// Bytes of the table, for streams of so many.
+    pub(super) const fn bytes(streams: usize) -> usize {
+        // The vector doubles.
+        2 * streams * size_of::<Stream<T>>()
+    }
+}
+
+/// The streams that were reset here last.
+#[derive(Debug)]
+struct RecentResets {
+    ids: [u32; RESET_STREAMS_KEPT],
+    next: usize,
+}
+
+impl Default for RecentResets {
+    fn default() -> Self {
+        Self {
+            ids: [0; RESET_STREAMS_KEPT],
+            next: 0,
+        }
+    }
+}
+
+impl RecentResets {
+    fn note(&mut self, id: StreamId) {
+        if !self.has(id) {
+            self.ids[self.next] = id.0;
+            self.next = (self.next + 1) % RESET_STREAMS_KEPT;
+        }
+    }
+
+    fn has(&self, id: StreamId) -> bool {
+        self.ids.contains(&id.0)
+    }
+}

@@ -1,0 +1,73 @@
+//! Every bound of this crate, each with its reason.
+
+/// Bytes of the header of a frame (RFC 9113 §4.1).
+pub const FRAME_HEADER_BYTES: usize = 9;
+
+/// The largest payload that we accept: the smallest maximum of the protocol (RFC 9113 §4.2). Content is handed on in
+/// pieces, so larger frames would save nothing.
+pub const FRAME_BYTES_MAX: u32 = 16_384;
+
+/// The largest payload that we send, even where the peer accepts more: a stream delays the others by as much.
+pub const SENT_FRAME_BYTES_MAX: usize = 16_384;
+
+/// A window at first, and its largest size (RFC 9113 §6.9.1, §6.9.2).
+pub const WINDOW_BYTES_DEFAULT: u32 = 65_535;
+/// The largest size of a window.
+pub const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
+
+/// Bytes of a dynamic table, in either direction: the protocol's default (RFC 7541 §4.2). Larger tables save little:
+/// a request's fields that repeat fit.
+pub const TABLE_BYTES_MAX: u32 = 4096;
+
+/// Bytes of a field block that is decoded without being kept: any entry of the dynamic table fits.
+pub const SCRATCH_BYTES: usize = TABLE_BYTES_MAX as usize;
+
+/// HEADERS and CONTINUATION frames of one field block: 20 of 16 KiB each hold any that is allowed. An attack sends
+/// many small ones (CVE-2024-27316).
+pub const BLOCK_FRAMES_MAX: u32 = 20;
+
+/// A field section this many times its limit ends the connection; a smaller one gets a response that says so.
+pub const SECTION_FACTOR_MAX: usize = 4;
+
+/// RST_STREAM frames of a peer, and stream errors that it provokes, that are let through at once (CVE-2023-44487,
+/// CVE-2025-8671). A page that is left cancels what it was loading, of which browsers have 100 at most.
+pub const RESETS_BURST: u32 = 200;
+/// The same each second, from then on.
+pub const RESETS_PER_SECOND: u32 = 20;
+
+/// Frames that are cheap to send and ask for work: SETTINGS, PING, PRIORITY, DATA without content, small increments
+/// of windows. Old browsers send a PRIORITY a stream, gRPC a PING for what it was sent.
+pub const CONTROL_FRAMES_BURST: u32 = 1000;
+/// The same each second, from then on.
+pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
+/// And one more for so many bytes that the peer has taken: gRPC clients measure by PING how fast content comes.
+pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
+
+/// An increment of a window below this is counted as a control frame: it asks for a frame of content hardly larger
+/// than its own header.
+pub const SMALL_INCREMENT_BYTES: u32 = 16;
+
+/// Bytes of control frames that wait to be written. A peer that provokes more without reading any is ended.
+pub const CONTROL_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of frames and content that wait to be written, beside control frames: the responses of 100 streams, 1 kB
+/// each, fit.
+pub const OUTPUT_BYTES_MAX: usize = 128 << 10;
+
+/// Chunks of content among them.
+pub const OUTPUT_CHUNKS_MAX: usize = 32;
+
+/// Content up to this size is copied behind its frame's header; larger content is written where it lies.
+pub const COPIED_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of the buffer that gathers frame headers, field blocks and small content. Larger field blocks get a larger
+/// one.
+pub const GATHERED_BYTES: usize = 16 << 10;
+
+/// Streams that were reset here of late: what the peer sent before it heard of that is discarded (RFC 9113 §5.1).
+pub const RESET_STREAMS_KEPT: usize = 64;
+
+/// Bytes of the value of a PRIORITY_UPDATE frame that is read; longer ones are ignored. `u=7, i` has six.
+pub const PRIORITY_BYTES_MAX: usize = 60;
+
+const _: () = assert!(CONTROL_BYTES_MAX >= 1024);
