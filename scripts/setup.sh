@@ -61,6 +61,8 @@ packages() {
       echo valgrind:valgrind python3:/usr/bin/python3
       # The GitHub Action is read as the YAML that it is.
       echo python3-yaml:/usr/lib/python3/dist-packages/yaml
+      # HPACK that others wrote; nghttp2's comes with h2load.
+      echo python3-hpack:/usr/lib/python3/dist-packages/hpack
       # Decoders of compressed content, beside those of curl, node and Python.
       echo brotli:brotli zstd:zstd
       [ "$goal" = test-all ] || return 0

@@ -1,5 +1,6 @@
-//! HPACK through the public interface: the RFC's examples, its rules, and round trips.
+//! HPACK through the public interface: the RFC's examples, its rules, round trips, and HPACK of others.
 
+mod foreign;
 mod round_trip;
 mod rules;
 mod support;
