@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 use steppe_h2::hpack::{Decoder, Encoder, FieldLine, Indexing};
 
-use crate::support::{Pair, decode, encode, unhex};
+use crate::sink::Pair;
+use crate::support::{decode, encode, unhex};
 
 /// A field, and its indexing as far as others tell it: never, or any.
 type Field = (Pair, bool);

@@ -3,5 +3,6 @@
 mod foreign;
 mod round_trip;
 mod rules;
+mod sink;
 mod support;
 mod vectors;

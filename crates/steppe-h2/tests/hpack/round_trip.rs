@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use steppe_h2::hpack::{DecodeError, Decoder, Encoder, FieldLine, Indexing, TABLE_BYTES_INITIAL};
 
-use crate::support::{Pair, Sink, encode, entries};
+use crate::sink::{Pair, Sink, entries};
+use crate::support::encode;
 
 /// Largest table of either side.
 const TABLE_BYTES_MAX: u32 = 8192;

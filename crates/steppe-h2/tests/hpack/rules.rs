@@ -2,7 +2,8 @@
 
 use steppe_h2::hpack::{DecodeError, Decoder, Encoder, FieldLine, Full, Indexing, Out};
 
-use crate::support::{Pair, Sink, decode, encode, entries, line, unhex};
+use crate::sink::{Pair, Sink, entries};
+use crate::support::{decode, encode, line, unhex};
 
 /// Decodes a block with a new decoder.
 fn read(hex: &str) -> Result<Vec<(Pair, Indexing)>, DecodeError> {

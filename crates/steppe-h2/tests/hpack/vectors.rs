@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use steppe_h2::hpack::Decoder;
 
-use crate::support::{decode, entries, unhex};
+use crate::sink::entries;
+use crate::support::{decode, unhex};
 
 /// Decodes the blocks of the file, and writes the file as the decoder sees it.
 #[test]
