@@ -112,7 +112,6 @@ impl Encoder {
     fn resize(&mut self, size: u32, out: &mut Out<'_>) {
         Prefix::SIZE_UPDATE.write(size as usize, out);
         self.table.set_size_max(size);
-        self.history.evict(self.table.len());
     }
 
     /// The most bytes that a field line takes, by the lengths of its name and value.

@@ -21,7 +21,7 @@ pub(super) struct Hashes {
 /// Hashes of the entries of a table, and of field lines seen lately.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// Oldest first, as many as the table has entries.
+    /// Oldest first; before those of the table's entries are some that it has evicted since the last insertion.
     entries: VecDeque<Hashes>,
     /// Each hash has one place, where another one overwrites it some time. So of more lines that take turns than there
     /// are places some are still found, as they would not be in a queue.
@@ -77,15 +77,10 @@ impl History {
 
     /// The table has a new entry, and has evicted what is not in it anymore.
     pub(super) fn inserted(&mut self, hashes: Hashes, table: &DynamicTable) {
-        self.evict(table.len() - 1);
+        let evicted = self.entries.len() + 1 - table.len();
+        self.entries.drain(..evicted);
         grow(&mut self.entries, 1, entries_max(table.size_max()));
         self.entries.push_back(hashes);
-    }
-
-    /// The table has so many entries left.
-    pub(super) fn evict(&mut self, left: usize) {
-        let evicted = self.entries.len().saturating_sub(left);
-        self.entries.drain(..evicted);
     }
 
     /// Bytes that it has allocated.
@@ -118,4 +113,34 @@ fn mix(mut hash: u64, bytes: &[u8]) -> u64 {
 /// The upper half, which all bytes have an influence on.
 fn high_word(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field_line::Indexing;
+    use super::*;
+
+    #[test]
+    fn field_lines_with_the_same_hashes_are_told_apart() {
+        let same = Hashes { name: 1, line: 1 };
+        let mut table = DynamicTable::new(4096);
+        let mut history = History::default();
+        for (name, value) in [("a", "1"), ("b", "2")] {
+            table.insert(name.as_bytes(), value.as_bytes());
+            history.inserted(same, &table);
+        }
+        let find = |name: &str, value: &str| {
+            let line = FieldLine {
+                name: name.as_bytes(),
+                value: value.as_bytes(),
+                indexing: Indexing::Without,
+            };
+            history.find(&table, same, &line)
+        };
+        assert_eq!((find("a", "1"), find("b", "2")), (Some(1), Some(0)));
+        assert_eq!((find("a", "2"), find("c", "2")), (None, None));
+        let find_name = |name: &[u8]| history.find_name(&table, same, name);
+        assert_eq!((find_name(b"a"), find_name(b"b")), (Some(1), Some(0)));
+        assert_eq!(find_name(b"c"), None);
+    }
 }

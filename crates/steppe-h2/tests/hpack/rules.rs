@@ -257,6 +257,15 @@ fn a_field_line_without_room_is_counted() {
     assert_eq!(entries(decoder.table()), [pair("a", "b")]);
 }
 
+#[test]
+fn room_of_no_bytes_is_no_room() {
+    for block in ["82", "0001610162", "0081078107"] {
+        let mut sink = Sink::limited(0, 1);
+        let read = Decoder::new(4096).decode(&unhex(block), &mut sink);
+        assert_eq!((read, sink.lost.len()), (Ok(()), 1));
+    }
+}
+
 /// Padding needs no room: a sink that is exactly full keeps the field line.
 #[test]
 fn a_field_line_of_as_many_bytes_as_there_is_room_is_kept() {

@@ -49,7 +49,8 @@ impl FieldSink for Sink {
         let room = bytes.min(self.piece).min(self.left);
         self.is_refused = room == 0;
         self.room = vec![0; room];
-        (room > 0).then_some(&mut self.room)
+        // Room of no bytes is as none.
+        (room > 0 || self.piece == 0).then_some(&mut self.room)
     }
 
     fn advance(&mut self, bytes: usize) {
