@@ -19,7 +19,7 @@ pub struct Decoder {
     /// What SETTINGS announced.
     table_bytes_max: u32,
     updates: Updates,
-    step: Step,
+    awaited: Awaited,
     integer: Integer,
     representation: Representation,
     /// Bytes of the string literal that have not come.
@@ -41,16 +41,16 @@ enum Updates {
     Late,
 }
 
-/// The part of a representation that the next byte belongs to.
+/// The part of a field block that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// Its first byte.
+enum Awaited {
+    /// The first byte of a representation.
     First,
-    /// The rest of its integer: an index, or a size.
+    /// The rest of the integer that it begins with: an index, or a size.
     Integer,
     /// The first byte of the length of a string literal.
     Length,
-    /// The rest of that.
+    /// The rest of that length.
     LengthRest,
     /// The bytes of a string literal.
     String,
@@ -93,7 +93,7 @@ impl Decoder {
             table: DynamicTable::new(table_bytes_max.min(TABLE_BYTES_INITIAL)),
             table_bytes_max,
             updates: Updates::Allowed,
-            step: Step::First,
+            awaited: Awaited::First,
             integer: Integer::default(),
             representation: Representation::Indexed,
             left: 0,
@@ -149,19 +149,21 @@ impl Decoder {
     ) -> Result<(), DecodeError> {
         let mut rest = fragment;
         while let Some((&byte, behind)) = rest.split_first() {
-            if self.step == Step::String {
+            if self.awaited == Awaited::String {
                 rest = self.read_string(rest, sink)?;
                 continue;
             }
             rest = behind;
-            let integer = match self.step {
-                Step::First => self.begin(byte)?,
-                Step::Length => self.begin_length(byte),
+            let integer = match self.awaited {
+                Awaited::First => self.begin(byte)?,
+                Awaited::Length => self.begin_length(byte),
                 _ => self.integer.push(byte)?,
             };
-            match (integer, self.step) {
+            match (integer, self.awaited) {
                 (None, _) => {}
-                (Some(value), Step::First | Step::Integer) => self.end_integer(value, sink)?,
+                (Some(value), Awaited::First | Awaited::Integer) => {
+                    self.end_integer(value, sink)?
+                }
                 (Some(length), _) => self.end_length(length, sink)?,
             }
         }
@@ -173,7 +175,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Truncated`], or [`DecodeError::UpdateMissing`] of a block without a field line.
     pub fn end(&mut self) -> Result<(), DecodeError> {
-        if self.step != Step::First {
+        if self.awaited != Awaited::First {
             return Err(DecodeError::Truncated);
         }
         if self.updates == Updates::Due {
@@ -196,13 +198,13 @@ impl Decoder {
         self.kept = Kept::default();
         let integer = self.integer.begin(byte, prefix);
         if integer.is_none() {
-            self.step = Step::Integer;
+            self.awaited = Awaited::Integer;
         }
         Ok(integer)
     }
 
     fn end_integer(&mut self, value: u32, sink: &mut impl FieldSink) -> Result<(), DecodeError> {
-        self.step = Step::First;
+        self.awaited = Awaited::First;
         match self.representation {
             Representation::SizeUpdate => return self.resize(value),
             Representation::Indexed => {
@@ -213,7 +215,7 @@ impl Decoder {
             Representation::Literal(_) if value == 0 => self.part = Part::Name,
             Representation::Literal(_) => self.add_entry(value, Part::Name, sink)?,
         }
-        self.step = Step::Length;
+        self.awaited = Awaited::Length;
         Ok(())
     }
 
@@ -249,13 +251,13 @@ impl Decoder {
     /// RFC 7541 §5.2: the first byte of a string literal; its length where that is all of it.
     fn begin_length(&mut self, byte: u8) -> Option<u32> {
         self.huffman = (byte & 0x80 != 0).then(Huffman::default);
-        self.step = Step::LengthRest;
+        self.awaited = Awaited::LengthRest;
         self.integer.begin(byte, Prefix::RAW)
     }
 
     fn end_length(&mut self, length: u32, sink: &mut impl FieldSink) -> Result<(), DecodeError> {
         self.left = length as usize;
-        self.step = Step::String;
+        self.awaited = Awaited::String;
         if length == 0 {
             return self.end_string(sink);
         }
@@ -285,13 +287,13 @@ impl Decoder {
             huffman.end()?;
         }
         if self.part == Part::Value {
-            self.step = Step::First;
+            self.awaited = Awaited::First;
             return self.end_field(sink);
         }
         if !self.kept.is_lost() {
             sink.end_name();
         }
-        (self.part, self.step) = (Part::Value, Step::Length);
+        (self.part, self.awaited) = (Part::Value, Awaited::Length);
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! Writes field blocks (RFC 7541 §6).
 //!
-//! [`Policy`] chooses among the representations. A field line becomes an entry of the dynamic table when it comes for
-//! the second time within short: one that comes once would cost the entries that it evicts, and make none shorter.
+//! [`Policy`] chooses among the representations. A field line becomes an entry of the dynamic table when it is sent for
+//! the second time within some 64 others ([`History`]): one that is sent once would cost the entries that it evicts, and
+//! make no later block shorter.
 
 use super::dynamic_table::{DynamicTable, TABLE_BYTES_INITIAL, entry_size};
 use super::error::Full;
@@ -16,7 +17,7 @@ use super::static_table;
 /// Names up to this length are put into lower case before they are looked up. No registered one is longer.
 const LOWERED_BYTES_MAX: usize = 64;
 
-/// Longest form of an index: of the table's first 4 GiB.
+/// Longest form of an index or a size: of one with 32 bits.
 const INDEX_BYTES_MAX: usize = integer::bytes_max(u32::MAX as usize);
 
 /// Writes the field blocks of one direction of a connection.
@@ -24,16 +25,18 @@ const INDEX_BYTES_MAX: usize = integer::bytes_max(u32::MAX as usize);
 pub struct Encoder {
     table: DynamicTable,
     history: History,
-    /// Of this side: the peer may allow more.
+    /// Limit of this side; the peer may allow more.
     table_bytes_max: u32,
+    /// Due at the beginning of the next block.
     update: Option<Update>,
 }
 
-/// A change of the table's maximum size that the next block begins with.
+/// A change of the maximum size of the table, which the peer is told.
 #[derive(Debug, Clone, Copy)]
 struct Update {
     /// The smallest maximum since the last block.
     least: u32,
+    /// The maximum from now on.
     last: u32,
 }
 
@@ -43,7 +46,7 @@ impl Encoder {
 
     /// Begins with an empty table, which never gets larger than `table_bytes_max`.
     ///
-    /// It has 4,096 bytes at most until the peer allows more with [`Encoder::set_table_bytes_max`].
+    /// The table has 4,096 bytes at most until [`Encoder::set_table_bytes_max`] raises what the peer allows.
     #[must_use]
     pub fn new(table_bytes_max: u32) -> Self {
         let size_max = table_bytes_max.min(TABLE_BYTES_INITIAL);
@@ -157,7 +160,7 @@ impl Encoder {
         if let Some(index) = name.and_then(|name| static_table::find_value(name, line.value)) {
             return Prefix::INDEXED.write(index, out);
         }
-        // A large one would evict half of the entries, and come again less often than they.
+        // As an entry it would evict half of the table, whose many small entries are used more often.
         let size = entry_size(line.name.len() + line.value.len());
         if policy == Policy::Literal || size > self.table.size_max() as usize / 2 {
             return write_literal(Prefix::WITHOUT, name, line, out);

@@ -16,9 +16,9 @@ pub enum Indexing {
 /// A field line to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldLine<'a> {
-    /// Its name; upper case becomes lower case on the way out (RFC 9113 §8.2.1).
+    /// Name; upper case becomes lower case on the way out (RFC 9113 §8.2.1).
     pub name: &'a [u8],
-    /// Its value.
+    /// Value.
     pub value: &'a [u8],
     /// [`Indexing::Never`] stays so, as RFC 7541 §6.2.3 demands; otherwise the encoder chooses.
     pub indexing: Indexing,

@@ -1,13 +1,14 @@
 //! Hashes by which an encoder finds entries of its dynamic table, and field lines that repeat.
 //!
-//! Hashes have no secret seed: no loop gets longer where they are equal, and strings are compared then.
+//! Hashes have no secret seed. A peer that makes them equal gains little: strings are compared then, of as many entries as
+//! the table has at most.
 
 use std::collections::VecDeque;
 
 use super::dynamic_table::{DynamicTable, entries_max, grow};
 use super::field_line::FieldLine;
 
-/// Field lines are remembered for about this many others. It covers the heads of two or three clients that take turns
+/// Field lines are remembered for about this many others, which covers the heads of two or three clients that take turns
 /// on a connection.
 const SEEN: usize = 64;
 
@@ -21,10 +22,10 @@ pub(super) struct Hashes {
 /// Hashes of the entries of a table, and of field lines seen lately.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// Oldest first; before those of the table's entries are some that it has evicted since the last insertion.
+    /// Oldest first; before those of the table's entries are those that it has evicted since the last insertion.
     entries: VecDeque<Hashes>,
-    /// Each hash has one place, where another one overwrites it some time. So of more lines that take turns than there
-    /// are places some are still found, as they would not be in a queue.
+    /// Each hash has one place, where it stays until another one comes there. Where more field lines take turns than
+    /// there are places, some are still found; a queue would have dropped each before it came again.
     seen: Option<Box<[u32; SEEN]>>,
 }
 

@@ -45,7 +45,7 @@ static LONG: Code = CODE;
 
 /// The code, worked out from its lengths.
 struct Code {
-    /// Of each symbol, in the lowest bits.
+    /// Code of each symbol, in the lowest bits.
     codes: [u32; SYMBOLS],
     /// Symbols in the order of their codes. EOS, which is no byte, is the one behind the last.
     sorted: [u8; 256],
@@ -55,7 +55,7 @@ struct Code {
     offsets: [u32; BITS_MAX as usize + 1],
 }
 
-/// Of ten bits: the symbol that they begin with. Its length is zero where it has a longer code.
+/// Symbol that ten bits begin with. No bits: its code is longer than ten.
 #[derive(Clone, Copy)]
 struct Short {
     symbol: u8,
@@ -143,7 +143,7 @@ impl Code {
 /// Reads a string literal that comes in fragments.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Huffman {
-    /// From the highest bit on; zeros behind them.
+    /// Bits that came, from the highest on; zeros behind them.
     window: u64,
     /// Bits in the window, 63 at most.
     bits: u32,

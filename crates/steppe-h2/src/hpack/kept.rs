@@ -11,7 +11,7 @@ const SCRATCH_BYTES: usize = 64;
 /// The strings of a field line so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Kept {
-    /// Of name and value.
+    /// Bytes of name and value.
     bytes: usize,
     is_lost: bool,
 }
