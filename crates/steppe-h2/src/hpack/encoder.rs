@@ -1,8 +1,8 @@
 //! Writes field blocks (RFC 7541 §6).
 //!
 //! [`Policy`] chooses among the representations. A field line becomes an entry of the dynamic table when it is sent for
-//! the second time within some 64 others ([`History`]): one that is sent once would cost the entries that it evicts, and
-//! make no later block shorter.
+//! the second time within some 64 others ([`History`]): one that is sent once would cost the entries that it evicts,
+//! and make no later block shorter.
 
 use super::dynamic_table::{DynamicTable, TABLE_BYTES_INITIAL, entry_size};
 use super::error::Full;

@@ -1,15 +1,15 @@
 //! Hashes by which an encoder finds entries of its dynamic table, and field lines that repeat.
 //!
-//! Hashes have no secret seed. A peer that makes them equal gains little: strings are compared then, of as many entries as
-//! the table has at most.
+//! Hashes have no secret seed. A peer that makes them equal gains little: strings are compared then, of the entries of
+//! one table at most.
 
 use std::collections::VecDeque;
 
 use super::dynamic_table::{DynamicTable, entries_max, grow};
 use super::field_line::FieldLine;
 
-/// Field lines are remembered for about this many others, which covers the heads of two or three clients that take turns
-/// on a connection.
+/// Field lines are remembered for about this many others, which covers the heads of two or three clients that take
+/// turns on a connection.
 const SEEN: usize = 64;
 
 /// Hashes of a field line.
