@@ -37,8 +37,10 @@ use crate::hpack::{Decoder, DynamicTable, Encoder};
 use crate::limits::{
     CONTROL_BYTES_MAX, SCRATCH_BYTES, TABLE_BYTES_MAX, WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX,
 };
+use crate::role::Role;
 use crate::settings::{LocalSettings, PeerSettings};
-use block::Block;
+use crate::stream_id::StreamId;
+use block::{Block, Target};
 use flood::WorkLimits;
 use flow::{ReceiveWindow, SendWindow};
 use output::Output;
@@ -49,16 +51,6 @@ use streams::Streams;
 pub use block::{Section, Truncation};
 pub use receive::{BlockStart, Event, PriorityUpdate, ResetBy};
 pub use send::{EndStream, SendError};
-pub use streams::StreamId;
-
-/// The side of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// It opens streams.
-    Client,
-    /// It accepts them.
-    Server,
-}
 
 /// A connection, with sections of the type `B`, and `T` beside each stream.
 #[derive(Debug)]
@@ -115,19 +107,15 @@ const SHUTDOWN_PING: [u8; 8] = *b"shutdown";
 
 /// Bytes that a connection is charged, beside its streams.
 ///
-/// Scratch memory and the buffer of control frames are taken of the reservation when they are needed; tables grow as
-/// they fill.
+/// Scratch memory and the buffer of control frames are taken of the reservation when they are needed.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionMemory;
 
 impl ConnectionMemory {
-    /// Bytes of a connection, at most.
+    /// Bytes of a connection without field blocks, at most.
     #[must_use]
     pub const fn bytes() -> usize {
-        size_of::<Connection<(), ()>>()
-            + Self::table_bytes()
-            + Output::queue_bytes()
-            + Self::reserved_bytes()
+        size_of::<Connection<(), ()>>() + Self::reserved_bytes()
     }
 
     /// The part of them that buffers are taken of.
@@ -142,8 +130,13 @@ impl ConnectionMemory {
         Streams::<T>::bytes(streams)
     }
 
-    const fn table_bytes() -> usize {
-        DynamicTable::memory_bytes_max(TABLE_BYTES_MAX) + Encoder::memory_bytes_max(TABLE_BYTES_MAX)
+    /// Bytes that come with the first field block, at most: the dynamic tables of both directions, and the queue of what
+    /// is to be written.
+    #[must_use]
+    pub const fn serving_bytes() -> usize {
+        DynamicTable::memory_bytes_max(TABLE_BYTES_MAX)
+            + Encoder::memory_bytes_max(TABLE_BYTES_MAX)
+            + Output::queue_bytes()
     }
 }
 
@@ -285,6 +278,26 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.block.is_some()
     }
 
+    /// True while a field block waits for a decision: nothing is received until it is made.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        let block = self.block.as_ref();
+        block.is_some_and(|block| matches!(block.target, Target::Undecided))
+    }
+
+    /// True when `input` has more than the frame with which an undecided field block begins: what follows may give
+    /// memory back.
+    #[must_use]
+    pub fn has_more_than_block(&self, input: &[u8]) -> bool {
+        input.len() > self.reader.left()
+    }
+
+    /// False while so many control frames wait that some are to be written before more is received.
+    #[must_use]
+    pub fn takes_input(&self) -> bool {
+        self.failed.is_none() && self.output.has_control_room()
+    }
+
     /// True between two frames of the peer, with no field block in part.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
@@ -321,10 +334,11 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.has_owed_windows = true;
     }
 
-    /// Keeps the window of each stream at `stream` octets from now on, and the connection's at `connection`.
-    pub fn set_windows(&mut self, stream: u32, connection: u32) {
+    /// Keeps the window of each stream at `stream` octets from now on, and the connection's at `connection`; `None`: as
+    /// before.
+    pub fn set_windows(&mut self, stream: Option<u32>, connection: u32) {
         self.receive_window.set_target(connection);
-        if stream != self.stream_window_bytes {
+        if let Some(stream) = stream {
             self.stream_window_bytes = stream;
             for open in self.streams.iter_mut() {
                 open.receive_window.set_target(stream);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::connection::StreamId;
+use crate::stream_id::StreamId;
 
 /// An error code of RST_STREAM and GOAWAY. RFC 9113 §7.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -28,6 +28,7 @@
 //!   - `streams.rs`: table of streams
 //!   - `flow.rs`: flow-control windows
 //!   - `flood.rs`: frames that cost their sender nothing
+//! - `role.rs`, `stream_id.rs`: side of a connection; stream identifiers
 //! - `error.rs`: error codes, and violations of the protocol
 //! - `limits.rs`: every bound of the crate, with its reason
 
@@ -43,11 +44,15 @@ pub mod frame;
 pub mod hpack;
 pub mod limits;
 pub mod message;
+mod role;
 mod settings;
+mod stream_id;
 
 pub use connection::{
-    BlockStart, Connection, ConnectionMemory, EndStream, Event, PriorityUpdate, ResetBy, Role,
-    Section, SendError, StreamId, Truncation,
+    BlockStart, Connection, ConnectionMemory, EndStream, Event, PriorityUpdate, ResetBy, Section,
+    SendError, Truncation,
 };
 pub use error::{ConnectionError, ErrorCode, Violation};
+pub use role::Role;
 pub use settings::{LocalSettings, PeerSettings};
+pub use stream_id::StreamId;

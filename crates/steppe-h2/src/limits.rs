@@ -35,17 +35,13 @@ pub const RESETS_BURST: u32 = 200;
 /// The same each second, from then on.
 pub const RESETS_PER_SECOND: u32 = 20;
 
-/// Frames that are cheap to send and ask for work: SETTINGS, PING, PRIORITY, DATA without content, small increments
-/// of windows. Old browsers send a PRIORITY a stream, gRPC a PING for what it was sent.
+/// Frames that are cheap to send and ask for work: SETTINGS, PING, PRIORITY, DATA without content. WINDOW_UPDATE is not
+/// among them: a peer with a small window sends one for each few octets that it takes. Old browsers send a PRIORITY a stream, gRPC a PING for what it was sent.
 pub const CONTROL_FRAMES_BURST: u32 = 1000;
 /// The same each second, from then on.
 pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 /// And one more for so many bytes that the peer has taken: gRPC clients measure by PING how fast content comes.
 pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
-
-/// An increment of a window below this is counted as a control frame: it asks for a frame of content hardly larger
-/// than its own header.
-pub const SMALL_INCREMENT_BYTES: u32 = 16;
 
 /// Bytes of control frames that wait to be written. A peer that provokes more without reading any is ended.
 pub const CONTROL_BYTES_MAX: usize = 4 << 10;

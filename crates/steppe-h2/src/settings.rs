@@ -1,9 +1,9 @@
 //! Settings of both peers. Spec: RFC 9113 §6.5, RFC 8441 §3, RFC 9218 §2.1.
 
-use crate::connection::Role;
 use crate::error::{ErrorCode, Violation};
 use crate::frame::write::setting;
 use crate::limits::{FRAME_BYTES_MAX, WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
+use crate::role::Role;
 
 /// SETTINGS_HEADER_TABLE_SIZE.
 pub(crate) const HEADER_TABLE_SIZE: u16 = 0x1;

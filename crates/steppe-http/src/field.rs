@@ -167,6 +167,26 @@ impl FieldBlock {
         self.fields.try_push(field, self.bytes.lease())
     }
 
+    /// Adds a `Host` line, whose value stands in the block already.
+    ///
+    /// # Errors
+    /// As [`FieldBlock::append`].
+    pub(crate) fn append_host(&mut self, value: Span) -> Result<(), OverBudget> {
+        const NAME: &[u8] = b"host";
+        let range = value.start()..value.end();
+        self.make_room(NAME.len() + range.len() + 4)?;
+        let fits = "room was made";
+        let start = self.bytes.len();
+        self.bytes.put(b"host: ").expect(fits);
+        let value_start = self.bytes.len();
+        self.bytes.put_within(range).expect(fits);
+        let value = Span::new(value_start, self.bytes.len());
+        self.bytes.put(b"\r\n").expect(fits);
+        let name = Span::new(start, start + NAME.len());
+        let field = Field::new(self.bytes.filled(), name, value);
+        self.fields.try_push(field, self.bytes.lease())
+    }
+
     /// [`FieldBlock::append`], of a short value that is formatted: numbers, dates, and names of this crate.
     ///
     /// # Errors
@@ -267,6 +287,47 @@ impl FieldBlock {
             self.bytes = larger;
         }
         Ok(())
+    }
+
+    /// Makes one line of those named `name`, with `separator` between each two values, where there are several.
+    ///
+    /// # Errors
+    /// As [`FieldBlock::append`].
+    pub(crate) fn join_lines(&mut self, name: &[u8], separator: &[u8]) -> Result<(), OverBudget> {
+        let is_named =
+            |field: &Field, bytes: &[u8]| field.name.of(bytes).eq_ignore_ascii_case(name);
+        let bytes = self.bytes.filled();
+        let named = self.fields.iter().filter(|field| is_named(field, bytes));
+        let (mut count, mut room) = (0, name.len() + 4);
+        for field in named {
+            count += 1;
+            room += field.value.of(bytes).len() + separator.len();
+        }
+        if count < 2 {
+            return Ok(());
+        }
+        self.make_room(room)?;
+        let fits = "room was made";
+        let start = self.bytes.len();
+        self.bytes.put(name).expect(fits);
+        self.bytes.put(b": ").expect(fits);
+        let value_start = self.bytes.len();
+        for field in self.fields.iter() {
+            if !is_named(field, self.bytes.filled()) {
+                continue;
+            }
+            if self.bytes.len() > value_start {
+                self.bytes.put(separator).expect(fits);
+            }
+            let value = field.value.start()..field.value.end();
+            self.bytes.put_within(value).expect(fits);
+        }
+        let value = Span::new(value_start, self.bytes.len());
+        self.bytes.put(b"\r\n").expect(fits);
+        self.remove(name);
+        let name = Span::new(start, value_start - 2);
+        let joined = Field::new(self.bytes.filled(), name, value);
+        self.fields.try_push(joined, self.bytes.lease())
     }
 
     /// Where the value of the first line of a field lies.

@@ -1,12 +1,10 @@
-//! HTTP/2, on either side, on the `h2` crate. Spec: RFC 9113.
+//! HTTP/2, on either side. Spec: RFC 9113.
 //!
-//! The crate reads and writes frames and keeps streams apart; `carrier` is the byte stream under
-//! it, where `frames` counts what it does not bound, and `gate` reserves memory for header lists.
-//! `head` makes heads of the gateway's out of its own and the other way round, `content` moves
-//! content, of which `windows` says how much may come, and `turns` what goes out next, by the
-//! `priority` that was asked for. `server` faces clients: a task for the connection, and one for
-//! each stream. `client` faces servers, and asks those that are silent whether they are there
-//! (`silence`).
+//! `server` faces clients, on `steppe-h2`: a task for the connection, and one for each stream. `client` faces servers,
+//! on the `h2` crate, and asks those that are silent whether they are there (`silence`): `carrier` is the byte stream
+//! under the crate, where `frames` counts what it does not bound, `gate` reserves memory for header lists, and `backlog`
+//! accounts for what waits; `head` and `content` translate. On both sides `windows` says how much content may come, and
+//! `turns` what goes out next, by the `priority` that was asked for.
 
 mod backlog;
 mod carrier;

@@ -64,17 +64,21 @@
 //!   - `reader.rs`, `writer.rs`: content in, heads and content out
 //!   - `wire.rs`: connection with its unread bytes
 //!   - `error.rs`: parse errors as gateway errors
-//! - `h2.rs`: HTTP/2, on the `h2` crate
-//!   - `server.rs`, `server/`, `client.rs`, `client/`: downstream and upstream connections, and their streams
+//! - `h2.rs`: HTTP/2, on `steppe-h2` toward clients and on the `h2` crate toward servers
+//!   - `server.rs`: task of a connection with a client
+//!     - `shared.rs`: state of a connection and its streams
+//!     - `reading.rs`: input, with and without room
+//!     - `section.rs`, `head.rs`: received field section; heads out of it, field lines out of heads
+//!     - `stream.rs`: stream of an exchange
+//!     - `incoming.rs`, `outgoing.rs`: content of the request and of the response
+//!   - `client.rs`, `client/`: connections with servers, and their streams
 //!   - `carrier.rs`: byte stream below the `h2` crate
-//!   - `gate.rs`: memory of header lists, reserved before they are read
-//!   - `head.rs`: conversion of heads
-//!   - `content.rs`: content of a stream
+//!   - `head.rs`, `content.rs`: heads and content of the `h2` crate
 //!   - `windows.rs`: flow-control windows
 //!   - `turns.rs`: scheduling of streams
 //!   - `priority.rs`: `priority` field (RFC 9218)
-//!   - `backlog.rs`: accounting of unread DATA frames
-//!   - `frames.rs`: limits on control frames (flood protection)
+//!   - `gate.rs`, `backlog.rs`: memory of heads, and of unread frames, that the `h2` crate keeps
+//!   - `frames.rs`: limits on control frames of servers
 //!   - `silence.rs`: keepalive PING to silent servers
 //!   - `websocket.rs`: WebSocket over extended CONNECT (RFC 8441)
 //! - `upstream.rs`: connection pool of an upstream, for each worker

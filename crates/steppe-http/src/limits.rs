@@ -361,6 +361,10 @@ pub const H2_LIST_FACTOR: usize = 7;
 /// The most that header lists of one read take: 16 KiB of fields that stand in the table of HPACK.
 pub const H2_READ_GROWTH_BYTES: usize = 4 << 20;
 
+/// A request that finds no room waits for so long at most where its client has sent more behind it, which may give memory
+/// back; and for `timeouts.header` otherwise.
+pub const ROOM_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// The part of the budget, one of so many, with which all streams of one connection begin: fewer are announced
 /// (SETTINGS_MAX_CONCURRENT_STREAMS) where that is not enough for `limits.streams`.
 pub const CONNECTION_STREAMS_PART: u64 = 16;

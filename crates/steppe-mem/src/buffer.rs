@@ -5,6 +5,7 @@
 //! a view of it past a change.
 
 use std::fmt;
+use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -202,6 +203,26 @@ impl Buffer {
             .ok_or(Full)?;
         room.copy_from_slice(bytes);
         block.end += bytes.len();
+        Ok(())
+    }
+
+    /// Adds a copy of the filled bytes at `range`.
+    ///
+    /// # Errors
+    /// [`Full`] where there is no room; nothing is added.
+    ///
+    /// # Panics
+    /// Where the range is not one of filled bytes.
+    pub fn put_within(&mut self, range: Range<usize>) -> Result<(), Full> {
+        let count = self.filled()[range.clone()].len();
+        if count > self.spare() {
+            return Err(Full);
+        }
+        let block = self.block_mut();
+        let (start, end) = (block.start, block.end);
+        let bytes = block.storage.bytes_mut();
+        bytes.copy_within(start + range.start..start + range.end, end);
+        block.end += count;
         Ok(())
     }
 

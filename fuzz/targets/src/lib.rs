@@ -35,6 +35,8 @@ pub mod grpc_web;
 #[cfg(feature = "steppe-http")]
 pub mod h2_client;
 #[cfg(feature = "steppe-h2")]
+pub mod h2_connection;
+#[cfg(feature = "steppe-h2")]
 pub mod h2_hpack;
 #[cfg(feature = "steppe-http")]
 pub mod json_content;

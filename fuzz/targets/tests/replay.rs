@@ -41,6 +41,7 @@ targets! {
     grpc_timeout,
     grpc_web,
     h2_client,
+    h2_connection,
     h2_hpack,
     json_content,
     path,

@@ -5,12 +5,12 @@
 
 use steppe_mem::{Buffer, OverBudget, Reservation};
 
-use super::streams::StreamId;
 use crate::error::{ErrorCode, Violation};
 use crate::hpack::{Decoder, FieldSink, Indexing};
 use crate::limits::{BLOCK_FRAMES_MAX, SCRATCH_BYTES, SECTION_FACTOR_MAX};
 use crate::message::{SectionCheck, SectionKind};
 use crate::settings::LocalSettings;
+use crate::stream_id::StreamId;
 
 /// A field section that is being received, in memory of the connection's holder.
 pub trait Section: FieldSink {

@@ -112,6 +112,20 @@ impl Reader {
         matches!(self.step, Step::FrameHeader) && self.filled == 0
     }
 
+    /// Octets that the frame in progress has yet.
+    pub(super) fn left(&self) -> usize {
+        match self.step {
+            Step::Preface | Step::FrameHeader | Step::Over(_) => 0,
+            Step::PadLength(frame)
+            | Step::PriorityFields(frame)
+            | Step::Body(frame)
+            | Step::Setting(frame)
+            | Step::Small(frame)
+            | Step::PriorityUpdate(frame)
+            | Step::Skip(frame) => frame.left + frame.padding - self.filled,
+        }
+    }
+
     /// The next token, where `input` has it; the number of octets of `input` that were consumed. Those of content and
     /// of fragments are not among them.
     ///

@@ -7,13 +7,14 @@ use steppe_mem::Chunk;
 use super::block::{Block, Section, Target, Truncation};
 use super::reader::{PriorityValue, Token};
 use super::state::{ClosedBy, Received, Reception, State};
-use super::streams::{Stream, StreamId};
-use super::{Connection, Ending, Role, SHUTDOWN_PING};
+use super::streams::Stream;
+use super::{Connection, Ending, SHUTDOWN_PING};
 use crate::error::{ConnectionError, ErrorCode, Violation};
 use crate::frame::write::ControlFrame;
 use crate::frame::{FrameHeader, FrameType, flag};
-use crate::limits::SMALL_INCREMENT_BYTES;
 use crate::message::{AnnouncedLength, SectionKind};
+use crate::role::Role;
+use crate::stream_id::StreamId;
 
 /// An event of a connection.
 #[derive(Debug)]
@@ -71,6 +72,8 @@ pub struct BlockStart {
     pub stream: StreamId,
     /// The kind of its section.
     pub kind: SectionKind,
+    /// The peer sends nothing more on the stream behind it.
+    pub ends_stream: bool,
 }
 
 /// The side that reset a stream.
@@ -110,21 +113,21 @@ pub(super) struct DataFrame {
 type Next<B> = Result<Option<Event<B>>, Violation>;
 
 impl<B: Section, T: Default> Connection<B, T> {
-    /// The next event of `input`, whose octets are taken off it. `None`: more input is needed, or a decision about a
-    /// field block.
+    /// The next event of `input`, whose octets are taken off it; without input, one that is still to be reported. `None`:
+    /// more input is needed, or a decision about a field block.
     ///
     /// # Errors
     /// The connection has ended by a violation: GOAWAY is to be written, and nothing more comes.
     pub fn receive(
         &mut self,
-        input: &mut Chunk,
+        mut input: Option<&mut Chunk>,
         now: Instant,
     ) -> Result<Option<Event<B>>, ConnectionError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
         loop {
-            let violation = match self.next_event(input, now) {
+            let violation = match self.next_event(input.as_deref_mut(), now) {
                 Ok(event) => return self.failed.map_or(Ok(event), Err),
                 Err(violation) => violation,
             };
@@ -170,7 +173,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         Ok(None)
     }
 
-    fn next_event(&mut self, input: &mut Chunk, now: Instant) -> Next<B> {
+    fn next_event(&mut self, input: Option<&mut Chunk>, now: Instant) -> Next<B> {
         if let Some(id) = self.ended_by_section.take()
             && let Some(event) = self.end_remotely(id)?
         {
@@ -179,29 +182,36 @@ impl<B: Section, T: Default> Connection<B, T> {
         if let Some(event) = self.reset_unprocessed() {
             return Ok(Some(event));
         }
+        let mut input = input;
         loop {
-            let is_undecided = |block: &Block<B>| matches!(block.target, Target::Undecided);
-            if self.block.as_ref().is_some_and(is_undecided) {
+            if self.is_undecided() {
                 return Ok(None);
             }
-            let (token, used) = self.reader.next(input.filled())?;
-            input.consume(used);
+            // A frame may end where the input does.
+            let octets = input.as_deref().map_or(&[][..], Chunk::filled);
+            let (token, used) = self.reader.next(octets)?;
+            if let Some(input) = &mut input {
+                input.consume(used);
+            }
             let Some(token) = token else {
                 return Ok(None);
             };
-            if let Some(event) = self.take_token(token, input, now)? {
-                return Ok(Some(event));
+            let event = self.take_token(token, input.as_deref_mut(), now)?;
+            if event.is_some() {
+                return Ok(event);
             }
         }
     }
 
-    fn take_token(&mut self, token: Token, input: &mut Chunk, now: Instant) -> Next<B> {
+    fn take_token(&mut self, token: Token, input: Option<&mut Chunk>, now: Instant) -> Next<B> {
         match token {
             Token::Begin(header) => self.begin_frame(header, now),
             Token::Content(bytes) => self.take_content(bytes, input),
             Token::Fragment(bytes) => {
-                self.take_fragment(&input.filled()[..bytes])?;
-                input.consume(bytes);
+                if let Some(input) = input {
+                    self.take_fragment(&input.filled()[..bytes])?;
+                    input.consume(bytes);
+                }
                 Ok(None)
             }
             Token::SelfDependency => {
@@ -282,8 +292,13 @@ impl<B: Section, T: Default> Connection<B, T> {
         block.ends_stream = header.has(flag::END_STREAM);
         block.count_frame()?;
         let is_undecided = matches!(block.target, Target::Undecided);
+        let start = BlockStart {
+            stream: id,
+            kind,
+            ends_stream: block.ends_stream,
+        };
         self.block = Some(block);
-        Ok(is_undecided.then_some(Event::Begins(BlockStart { stream: id, kind })))
+        Ok(is_undecided.then_some(Event::Begins(start)))
     }
 
     /// HEADERS of a stream that is not in the table.
@@ -369,7 +384,12 @@ impl<B: Section, T: Default> Connection<B, T> {
         let id = block.stream;
         let is_trailers = block.kind == SectionKind::Trailers;
         // §8.1: trailers end their message.
+        // §8.1.1: a request without content announces none.
+        let lacks_content = block.kind == SectionKind::Request
+            && block.ends_stream
+            && matches!(block.check.length(), AnnouncedLength::Known(1..));
         let is_malformed = block.is_self_dependent
+            || lacks_content
             || is_trailers && !block.ends_stream
             || block.truncation.is_none() && block.check.finish().is_err();
         let section = match block.target {
@@ -469,8 +489,8 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
     }
 
-    fn take_content(&mut self, bytes: usize, input: &mut Chunk) -> Next<B> {
-        let Some(data) = &mut self.data else {
+    fn take_content(&mut self, bytes: usize, input: Option<&mut Chunk>) -> Next<B> {
+        let (Some(data), Some(input)) = (&mut self.data, input) else {
             return Ok(None);
         };
         let id = data.stream;
@@ -583,7 +603,7 @@ impl<B: Section, T: Default> Connection<B, T> {
                 Ok(Some(Event::Goaway(code)))
             }
             FrameType::RstStream => self.take_reset(id, ErrorCode(first), now),
-            FrameType::WindowUpdate => self.take_window_update(id, first & 0x7fff_ffff, now),
+            FrameType::WindowUpdate => self.take_window_update(id, first & 0x7fff_ffff),
             FrameType::Priority => {
                 self.work.count_control(now)?;
                 // RFC 7540 §5.3.1, which RFC 9113 leaves to us.
@@ -623,10 +643,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         }))
     }
 
-    fn take_window_update(&mut self, id: StreamId, increment: u32, now: Instant) -> Next<B> {
-        if increment < SMALL_INCREMENT_BYTES {
-            self.work.count_control(now)?;
-        }
+    fn take_window_update(&mut self, id: StreamId, increment: u32) -> Next<B> {
         if id.0 == 0 {
             if increment == 0 {
                 return Err(Violation::protocol("WINDOW_UPDATE of 0 octets"));

@@ -2,13 +2,15 @@
 
 use steppe_mem::Chunk;
 
+use super::Connection;
 use super::block::Section;
 use super::flow::{ReceiveWindow, SendWindow};
-use super::streams::{Stream, StreamId};
-use super::{Connection, Role};
+use super::streams::Stream;
 use crate::frame::{FrameHeader, FrameType, flag};
 use crate::hpack::{Encoder, FieldLine, Out};
 use crate::limits::{FRAME_HEADER_BYTES, SENT_FRAME_BYTES_MAX};
+use crate::role::Role;
+use crate::stream_id::StreamId;
 
 /// The stream ends with a frame, or goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +183,12 @@ impl<B: Section, T: Default> Connection<B, T> {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.send_window.take(bytes);
         }
+    }
+
+    /// Octets of content that the window of the connection lets through now.
+    #[must_use]
+    pub fn connection_window(&self) -> usize {
+        self.send_window.available()
     }
 
     /// Octets of content that the windows let through now.

@@ -405,10 +405,6 @@ fn work_without_progress_ends_the_connection() {
             "padding alone",
             frame(FrameType::Data, flag::PADDED, 1, b"\x01\0"),
         ),
-        (
-            "small increments",
-            frame(FrameType::WindowUpdate, 0, 1, &[0, 0, 0, 1]),
-        ),
     ] {
         let mut peer = Peer::server();
         peer.receive(&opened);

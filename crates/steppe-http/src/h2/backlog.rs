@@ -5,8 +5,7 @@
 //! read from the peer until some are taken. The table of records grows and never shrinks, so its charge stays for as
 //! long as the connection. Header lists (trailers, heads of responses) are charged what they were measured to take.
 //!
-//! Frames of streams that nobody takes from are not counted: the crate discards them. A client's stream is known by
-//! its number before its exchange is: what comes until then is kept, and forgotten where the crate refused the stream.
+//! Frames of streams that nobody takes from are not counted: the crate discards them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,10 +24,6 @@ pub(super) struct Backlog(Rc<Waiting>);
 struct Waiting {
     lease: Lease,
     streams: RefCell<BTreeMap<u32, Held>>,
-    /// The last stream that was opened here; those after it may be.
-    opened: Cell<u32>,
-    /// Streams of which something came, and that are not open.
-    unopened: Cell<usize>,
     /// Records of all streams.
     records: Cell<usize>,
     /// For the table of records.
@@ -41,8 +36,6 @@ struct Waiting {
 /// Records of one stream that wait.
 #[derive(Debug, Default)]
 struct Held {
-    /// Something takes them.
-    is_open: bool,
     frames: usize,
     /// One of all its frames so far was not empty.
     has_content: bool,
@@ -64,8 +57,6 @@ impl Backlog {
         Self(Rc::new(Waiting {
             lease,
             streams: RefCell::default(),
-            opened: Cell::new(0),
-            unopened: Cell::new(0),
             records: Cell::new(0),
             table: RefCell::default(),
             lists: RefCell::default(),
@@ -75,14 +66,7 @@ impl Backlog {
 
     /// Frames of `stream` are taken from now on, until it is closed.
     pub(super) fn open(&self, stream: u32) {
-        self.0.opened.set(self.0.opened.get().max(stream));
-        let mut streams = self.0.streams.borrow_mut();
-        let is_known = streams.contains_key(&stream);
-        let held = streams.entry(stream).or_default();
-        if is_known && !held.is_open {
-            self.0.unopened.set(self.0.unopened.get() - 1);
-        }
-        held.is_open = true;
+        self.0.streams.borrow_mut().entry(stream).or_default();
     }
 
     /// Nothing more is taken from `stream`.
@@ -91,16 +75,6 @@ impl Backlog {
         if let Some(held) = held {
             self.forget(&held);
         }
-    }
-
-    /// All streams that the crate let through are open: others have none who takes from them.
-    pub(super) fn forget_refused(&self) {
-        if self.0.unopened.take() == 0 {
-            return;
-        }
-        let mut streams = self.0.streams.borrow_mut();
-        let refused = streams.extract_if(.., |_, held| !held.is_open);
-        refused.for_each(|(_, held)| self.forget(&held));
     }
 
     /// A DATA frame has come, with a payload of so many bytes.
@@ -133,13 +107,8 @@ impl Backlog {
 
     fn add(&self, stream: u32, add: impl FnOnce(&mut Held)) -> bool {
         let mut streams = self.0.streams.borrow_mut();
-        let held = match streams.get_mut(&stream) {
-            Some(held) => held,
-            None if stream > self.0.opened.get() => {
-                self.0.unopened.set(self.0.unopened.get() + 1);
-                streams.entry(stream).or_default()
-            }
-            None => return false,
+        let Some(held) = streams.get_mut(&stream) else {
+            return false;
         };
         add(held);
         self.0.records.set(self.0.records.get() + 1);
@@ -306,11 +275,6 @@ mod tests {
         backlog.add_frame(3, 1);
         backlog.close(1);
         assert!(backlog.poll_room(&mut cx).is_ready());
-        assert_eq!(backlog.0.records.get(), 0);
-        // One that the crate refuses is never opened.
-        backlog.add_frame(5, 1);
-        assert_eq!(backlog.0.records.get(), 1);
-        backlog.forget_refused();
         assert_eq!(backlog.0.records.get(), 0);
     }
 

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::backlog::Backlog;
 use super::frames::{Flood, FrameCounter, List, Seen};
-use super::gate::{Admits, Gate};
+use super::gate::Gate;
 use crate::limits::{
     FRAMES_GATHERED_BYTES_MAX, GATHERED_WRITE_BYTES_MAX, H2_TABLE_BYTES, H2_TABLE_FACTOR,
 };
@@ -41,8 +41,6 @@ pub(super) struct Carrier(Rc<RefCell<Line>>);
 #[derive(Debug)]
 struct Line {
     transport: Transport,
-    /// Read before the protocol was known. Never empty.
-    pending: Option<Buffer>,
     /// To be written. Never empty.
     gathered: Option<Buffer>,
     lease: Lease,
@@ -54,7 +52,7 @@ struct Line {
     frames: FrameCounter,
     gate: Gate,
     backlog: Backlog,
-    /// Header lists that the last read brought, but for those that open a stream.
+    /// Header lists that the last read brought.
     lists: Vec<List>,
     /// Live bytes of the thread after it, where it brought some of a list: what more there are at the next one is of
     /// that list.
@@ -100,23 +98,22 @@ pub(super) struct Progress {
 }
 
 impl Carrier {
-    /// `gate` is that of its header lists; `preface_bytes` are those that a client sends before its first frame.
+    /// `gate` is that of its header lists.
     pub(super) fn new(
-        (transport, pending): (Transport, Option<Buffer>),
+        transport: Transport,
         (lease, traffic, charge): (Lease, Traffic, Reservation),
-        (gate, preface_bytes): (Gate, usize),
+        gate: Gate,
         now: Instant,
     ) -> Self {
         Self(Rc::new(RefCell::new(Line {
             transport,
-            pending,
             gathered: None,
             backlog: Backlog::new(lease.clone()),
             lease,
             charge,
             table_bytes: 0,
             traffic,
-            frames: FrameCounter::new(preface_bytes, now),
+            frames: FrameCounter::new(now),
             gate,
             lists: Vec::new(),
             read_at_bytes: None,
@@ -130,29 +127,9 @@ impl Carrier {
         })))
     }
 
-    /// The transport, where nobody else has the carrier any more.
-    pub(super) fn into_transport(self) -> Option<Transport> {
-        Some(Rc::into_inner(self.0)?.into_inner().transport)
-    }
-
     /// Frames that wait to be taken.
     pub(super) fn backlog(&self) -> Backlog {
         self.0.borrow().backlog.clone()
-    }
-
-    /// Which heads are read from now on.
-    pub(super) fn set_admits(&self, admits: Admits) {
-        self.0.borrow_mut().gate.set_admits(admits);
-    }
-
-    /// True while a head was read and not taken: no other one is read.
-    pub(super) fn has_head(&self) -> bool {
-        self.0.borrow().gate.is_given()
-    }
-
-    /// Takes the reservation of that head; the next one may be read.
-    pub(super) fn take_head(&self) -> Option<Reservation> {
-        self.0.borrow_mut().gate.take_given()
     }
 
     /// Sets the time of reads from now on.
@@ -173,17 +150,6 @@ impl Carrier {
             is_short: line.gate.is_short(),
             has_part_of_list: line.frames.list().is_some(),
             flood: line.frames.flood(),
-        }
-    }
-
-    /// Ready when a client has ended its side of a connection that is not read at the moment: since too many frames
-    /// wait, or since it takes nothing, and the crate reads nothing before it has written.
-    pub(super) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut line = self.0.borrow_mut();
-        let is_unread = line.is_blocked || line.backlog.is_full();
-        match is_unread {
-            true => line.transport.poll_closed(cx),
-            false => Poll::Pending,
         }
     }
 
@@ -325,7 +291,7 @@ impl Line {
         let list = self.frames.list();
         if self.gate.poll(cx, list).is_pending() {
             // Whoever waits for memory still sees its peer leave: that is the end of what it sends.
-            let has_gone = !self.gate.is_given() && self.transport.poll_closed(cx).is_ready();
+            let has_gone = self.transport.poll_closed(cx).is_ready();
             return if has_gone {
                 Poll::Ready(Ok(()))
             } else {
@@ -337,31 +303,11 @@ impl Line {
             false => READ_BYTES,
         };
         let room = buf.initialize_unfilled_to(buf.remaining().min(bytes_max));
-        let count = match &mut self.pending {
-            Some(pending) => {
-                let count = pending.len().min(room.len());
-                room[..count].copy_from_slice(&pending.filled()[..count]);
-                pending.consume(count);
-                if pending.is_empty() {
-                    self.pending = None;
-                }
-                count
-            }
-            None => {
-                let count = ready!(self.transport.poll_read_into(cx, room))?;
-                self.traffic.read(count);
-                count
-            }
-        };
-        let (gate, backlog, lists) = (&mut self.gate, &self.backlog, &mut self.lists);
+        let count = ready!(self.transport.poll_read_into(cx, room))?;
+        self.traffic.read(count);
+        let (backlog, lists) = (&self.backlog, &mut self.lists);
         let mut see = |seen| match seen {
             Seen::Data(stream, bytes) => backlog.add_frame(stream, bytes),
-            Seen::List(ended) if gate.is_head(ended) => {
-                // Those that came in one piece are free: see `Gate::is_tight`.
-                if list == Some(ended) {
-                    gate.give();
-                }
-            }
             Seen::List(ended) => lists.push(ended),
         };
         let content = self.frames.read(&room[..count], self.now, &mut see);

@@ -79,9 +79,9 @@ fn establish(connection: Established) -> Option<Client> {
     } = connection;
     let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
     let h2 = builder();
-    let gate = Gate::new(lease.clone(), LIST_BYTES_MAX, None);
+    let gate = Gate::new(lease.clone(), LIST_BYTES_MAX);
     let charged = (lease, traffic, charge);
-    let carrier = Carrier::new((transport, None), charged, (gate, 0), clock::now());
+    let carrier = Carrier::new(transport, charged, gate, clock::now());
     let handshake = pin!(h2.handshake::<_, Piece>(carrier.clone()));
     // It writes the preface, which is gathered, and waits for nothing.
     let mut cx = Context::from_waker(Waker::noop());

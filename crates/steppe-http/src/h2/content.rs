@@ -72,8 +72,6 @@ pub(super) struct Incoming {
     /// Came, and is not charged yet.
     uncharged: Option<bytes::Bytes>,
     is_starved: bool,
-    /// Thrown away, in bytes.
-    discarded: usize,
 }
 
 impl Incoming {
@@ -93,37 +91,11 @@ impl Incoming {
             window_waiter: Waiter::default(),
             uncharged: None,
             is_starved: false,
-            discarded: 0,
         }
-    }
-
-    /// However much comes, it is let through.
-    pub(super) fn allow_any(&mut self) {
-        self.left = u64::MAX;
     }
 
     pub(super) fn is_starved(&self) -> bool {
         self.is_starved
-    }
-
-    /// Throws away what comes, up to `bytes_max` in all. Ready at its end, or where it is more.
-    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>, bytes_max: usize) -> Poll<()> {
-        self.uncharged = None;
-        self.waiter = Waiter::default();
-        while !self.stream.is_end_stream() {
-            match ready!(self.stream.poll_data(cx)) {
-                Some(Ok(data)) => {
-                    self.backlog.take_frame(self.number);
-                    self.discarded += data.len();
-                    let _ = self.stream.flow_control().release_capacity(data.len());
-                }
-                Some(Err(_)) | None => break,
-            }
-            if self.discarded > bytes_max {
-                break;
-            }
-        }
-        Poll::Ready(())
     }
 
     /// Ready at the end of a message that is defined to have no content; its trailers are dropped.
@@ -354,11 +326,6 @@ impl Outgoing {
     /// Moves with what is handed over, and while others have their turns: the peer takes those.
     pub(super) fn written(&self) -> u64 {
         self.written + self.turn.passed()
-    }
-
-    /// Ready when the peer has reset the stream, or the connection is gone.
-    pub(super) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.stream.poll_reset(cx).map(|_| ())
     }
 
     /// Ready when all that was put is handed over.

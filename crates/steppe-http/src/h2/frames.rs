@@ -55,8 +55,6 @@ pub(super) enum Seen {
 /// Reads headers of frames, and counts those that are cheap to send.
 #[derive(Debug)]
 pub(super) struct FrameCounter {
-    /// Bytes of the connection preface that are still to come.
-    preface_left: usize,
     header: [u8; FRAME_HEADER_BYTES],
     header_len: usize,
     payload_left: usize,
@@ -66,8 +64,6 @@ pub(super) struct FrameCounter {
     list_bytes: usize,
     /// The header list that is under way, until the last byte of its last frame.
     list: Option<List>,
-    /// The stream that was opened last.
-    opened: u32,
     resets: Bucket,
     control: Bucket,
     /// Bytes written that granted no control frame yet.
@@ -84,8 +80,6 @@ pub(super) struct FrameCounter {
 pub(super) struct List {
     /// The list's stream.
     pub(super) stream: u32,
-    /// The list opens that stream: it is a request's head.
-    pub(super) is_opening: bool,
 }
 
 /// Tokens that come back with time.
@@ -131,17 +125,15 @@ impl Bucket {
 }
 
 impl FrameCounter {
-    /// A scanner of a peer whose bytes begin with a preface of so many.
-    pub(super) fn new(preface_bytes: usize, now: Instant) -> Self {
+    /// A scanner of a server's frames.
+    pub(super) fn new(now: Instant) -> Self {
         Self {
-            preface_left: preface_bytes,
             header: [0; FRAME_HEADER_BYTES],
             header_len: 0,
             payload_left: 0,
             header_frames: 0,
             list_bytes: 0,
             list: None,
-            opened: 0,
             resets: Bucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
             control: Bucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
             written_rest: 0,
@@ -176,12 +168,11 @@ impl FrameCounter {
         self.list_bytes
     }
 
-    /// Bytes up to the end of the preface, of the next frame's header, or of the present frame.
+    /// Bytes up to the end of the next frame's header, or of the present frame.
     pub(super) fn bytes_to_boundary(&self) -> usize {
-        match (self.preface_left, self.payload_left) {
-            (0, 0) => FRAME_HEADER_BYTES - self.header_len,
-            (0, payload) => payload,
-            (preface, _) => preface,
+        match self.payload_left {
+            0 => FRAME_HEADER_BYTES - self.header_len,
+            payload => payload,
         }
     }
 
@@ -192,9 +183,6 @@ impl FrameCounter {
         now: Instant,
         see: &mut impl FnMut(Seen),
     ) -> usize {
-        let skipped = self.preface_left.min(bytes.len());
-        self.preface_left -= skipped;
-        bytes = &bytes[skipped..];
         let mut content = 0;
         while !bytes.is_empty() {
             let payload = self.payload_left.min(bytes.len());
@@ -243,10 +231,9 @@ impl FrameCounter {
     }
 
     fn begin_list(&mut self) {
-        let stream = self.stream();
-        let is_opening = stream > self.opened;
-        self.opened = self.opened.max(stream);
-        self.list = Some(List { stream, is_opening });
+        self.list = Some(List {
+            stream: self.stream(),
+        });
     }
 
     /// The list is over with its last frame's last byte.
@@ -304,7 +291,6 @@ mod tests {
     fn frames_are_found_however_they_are_cut() {
         let now = Instant::now();
         let bytes = [
-            b"PREFACE".to_vec(),
             frame(4, 0, 6),
             frame(HEADERS, END_HEADERS, 30),
             frame(DATA, 0, 300),
@@ -313,16 +299,13 @@ mod tests {
         ]
         .concat();
         for size in [1, 2, 8, 9, 10, 50, 1000] {
-            let mut counter = FrameCounter::new(7, now);
+            let mut counter = FrameCounter::new(now);
             let (mut content, mut seen_all) = (0, Vec::new());
             for piece in bytes.chunks(size) {
                 let mut see = |seen| seen_all.push(seen);
                 content += counter.read(piece, now, &mut see);
             }
-            let list = List {
-                stream: 1,
-                is_opening: true,
-            };
+            let list = List { stream: 1 };
             let expected = [Seen::List(list), Seen::Data(1, 300), Seen::Data(1, 0)];
             assert_eq!((content, &seen_all[..]), (300, &expected[..]), "{size}");
             assert_eq!((counter.list(), counter.bytes_to_boundary()), (None, 9));
@@ -336,7 +319,7 @@ mod tests {
     fn each_flood_is_named_and_nothing_else_is_one() {
         let now = Instant::now();
         let flood = |frame: &[u8], count: u32| {
-            let mut counter = FrameCounter::new(0, now);
+            let mut counter = FrameCounter::new(now);
             (0..count).for_each(|_| _ = counter.read(frame, now, &mut |_| ()));
             counter.flood()
         };
@@ -370,7 +353,7 @@ mod tests {
     #[test]
     fn tokens_come_back_with_time_and_with_what_the_peer_takes() {
         let start = Instant::now();
-        let mut counter = FrameCounter::new(0, start);
+        let mut counter = FrameCounter::new(start);
         let reset = frame(RST_STREAM, 0, 4);
         for second in 0..1000 {
             let now = start + Duration::from_secs(second);

@@ -9,33 +9,20 @@
 
 use bytes::Bytes;
 use h2::ext::Protocol;
-use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use steppe_mem::{Buffer, Chunk, Lease, OverBudget, Reservation};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
+use steppe_mem::{Buffer, Lease, OverBudget};
 
 use super::websocket::{self, WEBSOCKET};
-use crate::encoder::Encoder;
 use crate::error::GatewayError;
-use crate::exchange::{Refusal, RefusalContent};
-use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_line, is_token};
-use crate::gateway::ListenerSettings;
-use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
+use crate::field::{FieldBlock, FieldId, FieldList, Span, is_field_line};
+use crate::head::{ContentLength, RequestHead, ResponseHead, Version};
 use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
-use crate::message::{self, OwnFields};
-use crate::metrics::CloseReason;
-use crate::target::{self, Asked};
+use crate::message::{self};
 
 /// Bytes that RFC 9113 §6.5.2 counts of a field beside its name and its value.
 pub(super) const FIELD_OVERHEAD: usize = 32;
-
-/// A request that is rejected, and as much of it as could be read.
-#[derive(Debug)]
-pub(super) struct Rejection {
-    pub(super) error: GatewayError,
-    read: Option<(Asked, FieldBlock)>,
-}
 
 /// Why fields of a peer can't be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,35 +46,11 @@ impl From<FieldError> for GatewayError {
     }
 }
 
-impl Rejection {
-    /// The head's parts for the access log.
-    pub(super) fn view(&self) -> Option<RequestView<'_>> {
-        let (asked, fields) = self.read.as_ref()?;
-        Some(RequestView {
-            method: asked.method.of(fields.bytes()),
-            target: asked.target.of(fields.bytes()),
-            version: asked.version,
-            fields,
-        })
-    }
-}
-
 /// Bytes of a header list as RFC 9113 §6.5.2 counts them.
 pub(super) fn map_bytes(map: &HeaderMap) -> usize {
     map.iter()
         .map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD)
         .sum()
-}
-
-/// Bytes that the crate's form of a header list takes, at most.
-pub(super) fn map_memory(map: &HeaderMap) -> usize {
-    // An entry, its place in the index, and the blocks of a name and a value of their own.
-    const FIELD_BYTES: usize = 192;
-    let text: usize = map
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len())
-        .sum();
-    text + FIELD_BYTES * map.len().max(map.capacity())
 }
 
 /// Bytes that the crate's form of `fields` takes until it is written, at most.
@@ -96,133 +59,6 @@ pub(super) fn handed_bytes(fields: &FieldBlock) -> usize {
     // A table has room for twice as many at most.
     const FIELD_BYTES: usize = 2 * 128;
     LIST_BYTES + fields.bytes().len() + FIELD_BYTES * fields.fields().len()
-}
-
-/// The head of a request, in memory that is `reserved`.
-pub(super) fn request(
-    request: &Request<RecvStream>,
-    settings: &ListenerSettings,
-    reserved: &mut Reservation,
-) -> Result<RequestHead, Rejection> {
-    let failed = |error: GatewayError| Rejection { error, read: None };
-    let (asked, mut fields) = read_request(request, settings, reserved).map_err(failed)?;
-    match finish_request(request, settings, (asked, &mut fields)) {
-        Ok((length, parts)) => Ok(RequestHead {
-            fields,
-            version: Version::Http2,
-            length,
-            takes_trailers: takes_trailers(request.headers()),
-            parts,
-        }),
-        Err(error) => Err(Rejection {
-            error,
-            read: Some((asked, fields)),
-        }),
-    }
-}
-
-/// Everything of it as it came, but for fields that end here.
-fn read_request(
-    request: &Request<RecvStream>,
-    settings: &ListenerSettings,
-    reserved: &mut Reservation,
-) -> Result<(Asked, FieldBlock), GatewayError> {
-    let (method, uri, headers) = (request.method().as_str(), request.uri(), request.headers());
-    let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    let authority = uri.authority().map(|authority| authority.as_str());
-    let is_scheme = |scheme: &str| target::is_scheme(scheme.as_bytes());
-    // The crate lets through what is in no request line.
-    if !is_token(method.as_bytes())
-        || !target::is_target(target.as_bytes())
-        || !uri.scheme_str().is_none_or(is_scheme)
-    {
-        return Err(GatewayError::bad_request());
-    }
-    let limits = &settings.limits;
-    // A line of HTTP/1 has four bytes beside its name and its value.
-    let list_bytes = map_bytes(headers) - headers.len() * (FIELD_OVERHEAD - 4);
-    let bytes = method.len() + target.len() + list_bytes;
-    if headers.len() > limits.header_count || bytes > limits.header_bytes {
-        return Err(too_large());
-    }
-    let room = bytes + authority.map_or(0, str::len) + 16;
-    let mut fields = FieldBlock::new(Buffer::take_of(reserved, room)?, FieldList::take());
-    let method = match request.extensions().get::<Protocol>() {
-        // A stream of RFC 8441 is what an upgrade is in HTTP/1.1.
-        Some(protocol) if protocol.as_str().as_bytes() == WEBSOCKET => "GET",
-        Some(_) => return Err(GatewayError::downstream(CloseReason::Unsupported, 501)),
-        None => method,
-    };
-    let target = match authority {
-        Some(authority) if method == "CONNECT" => authority,
-        _ => target,
-    };
-    let asked = Asked {
-        method: fields.put(method.as_bytes())?,
-        target: fields.put(target.as_bytes())?,
-        version: Version::Http2,
-    };
-    if let Some(authority) = authority {
-        fields.append_known(FieldId::Host, b"host", authority.as_bytes())?;
-    }
-    let named = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
-    let mut others = named.filter(|host| {
-        !authority.is_some_and(|authority| host.eq_ignore_ascii_case(authority.as_bytes()))
-    });
-    if let Some(other) = others.next() {
-        if authority.is_some() || others.next().is_some() {
-            return Err(GatewayError::bad_request());
-        }
-        fields.append_known(FieldId::Host, b"host", other)?;
-    }
-    append_all(&mut fields, headers)?;
-    Ok((asked, fields))
-}
-
-fn finish_request(
-    request: &Request<RecvStream>,
-    settings: &ListenerSettings,
-    (asked, fields): (Asked, &mut FieldBlock),
-) -> Result<(ContentLength, crate::head::RequestParts), GatewayError> {
-    fields.apply_underscores(settings.underscores)?;
-    if !message::is_expectation_known(fields) {
-        return Err(GatewayError::downstream(CloseReason::Unsupported, 417));
-    }
-    let upgrade = match request.method() {
-        &Method::CONNECT if asked.method.of(fields.bytes()) == b"GET" => {
-            fields.remove(websocket::KEY);
-            fields.append(websocket::KEY, websocket::new_key().as_bytes())?;
-            Some(fields.put(WEBSOCKET)?)
-        }
-        _ => None,
-    };
-    let length = match content_length(request.headers())? {
-        _ if upgrade.is_some() => ContentLength::Empty,
-        // What it sends is for after the answer.
-        None if request.method() == Method::CONNECT => ContentLength::Empty,
-        Some(_) if request.method() == Method::CONNECT => return Err(GatewayError::bad_request()),
-        _ if request.body().is_end_stream() => ContentLength::Empty,
-        Some(bytes) if bytes > settings.limits.body_bytes => {
-            return Err(GatewayError::downstream(CloseReason::BodyTooLarge, 413));
-        }
-        Some(bytes) => ContentLength::Known(bytes),
-        None => ContentLength::Unknown,
-    };
-    Ok((length, target::resolve(asked, upgrade, fields)?))
-}
-
-/// The length of a request's content, as far as its head announces it.
-pub(super) fn announced_length(request: &Request<RecvStream>) -> ContentLength {
-    match content_length(request.headers()) {
-        _ if request.body().is_end_stream() => ContentLength::Empty,
-        Ok(Some(bytes)) => ContentLength::Known(bytes),
-        // What is malformed is rejected when it is read.
-        Ok(None) | Err(_) => ContentLength::Unknown,
-    }
-}
-
-fn too_large() -> GatewayError {
-    GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
 }
 
 /// Lines of `headers` but `Host` and `TE`; crumbs of cookies become one (RFC 9113 §8.2.3).
@@ -250,11 +86,6 @@ pub(super) fn trailers(map: &HeaderMap, lease: &Lease) -> Result<FieldBlock, Fie
     let mut fields = FieldBlock::new(Buffer::take(lease, room)?, FieldList::take());
     append_all(&mut fields, map)?;
     Ok(fields)
-}
-
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let mut codings = headers.get_all(TE).iter();
-    codings.any(|coding| coding.as_bytes().eq_ignore_ascii_case(b"trailers"))
 }
 
 pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, GatewayError> {
@@ -292,28 +123,6 @@ pub(super) fn map_of(trailers: &FieldBlock) -> HeaderMap {
     let mut map = HeaderMap::new();
     append_to(&mut map, trailers, FieldId::is_refused_as_trailer);
     map
-}
-
-/// A response's head.
-pub(super) fn response(head: &ResponseHead, announced: Announced) -> Response<()> {
-    let mut response = Response::new(());
-    let is_upgrade = head.status == 101;
-    *response.status_mut() = status(if is_upgrade { 200 } else { head.status });
-    let own = OwnFields::of_response(head, announced);
-    let map = response.headers_mut();
-    append_to(map, &head.fields, |id, _| {
-        id == FieldId::ContentLength && own.replaces_length
-    });
-    if let Some(bytes) = own.length {
-        map.insert(CONTENT_LENGTH, bytes.into());
-    }
-    if is_upgrade {
-        map.remove("sec-websocket-accept");
-    }
-    if own.adds_date {
-        map.insert(http::header::DATE, date());
-    }
-    response
 }
 
 /// The head of a response, its length not looked at.
@@ -359,17 +168,6 @@ pub(super) fn tunnel_head(mut head: ResponseHead, key: &[u8]) -> Result<Response
     head.reason = head.fields.put(crate::status::reason(101).as_bytes())?;
     head.status = 101;
     Ok(head)
-}
-
-/// True when a server's 101 answers the handshake that `key` began.
-pub(super) fn is_accepted(head: &ResponseHead, key: &[u8]) -> bool {
-    let mut accepted = head.fields.values_named(websocket::ACCEPT);
-    accepted.next() == Some(websocket::accept(key).as_bytes())
-}
-
-/// The key of a handshake.
-pub(super) fn key_of(head: &RequestHead) -> Option<&[u8]> {
-    head.fields.values_named(websocket::KEY).next()
 }
 
 /// A request as it goes out. `server` is named as its host where the client named none.
@@ -420,44 +218,3 @@ pub(super) fn outgoing_request(
     }
     Ok(request)
 }
-
-/// A response of the gateway's own, and its content, where it has some.
-pub(super) fn refusal(
-    refusal: &Refusal<'_>,
-    lease: &Lease,
-) -> Result<(Response<()>, Option<Chunk>), OverBudget> {
-    let mut response = Response::new(());
-    *response.status_mut() = status(refusal.status);
-    let map = response.headers_mut();
-    map.insert(http::header::DATE, date());
-    for (name, value) in refusal.fields {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
-            map.append(name, value);
-        }
-    }
-    let content = match refusal.content {
-        RefusalContent::Nothing => return Ok((response, None)),
-        RefusalContent::Word => {
-            Encoder::encode(lease, 64, |out| out.refusal_content(refusal.status))?.into()
-        }
-        RefusalContent::Page(page) => page.content(),
-    };
-    let media_type = refusal.media_type().map(HeaderValue::from_str);
-    if let Some(Ok(media_type)) = media_type {
-        map.insert(http::header::CONTENT_TYPE, media_type);
-    }
-    map.insert(CONTENT_LENGTH, content.len().into());
-    Ok((response, Some(content)))
-}
-
-fn date() -> HeaderValue {
-    HeaderValue::from_bytes(&crate::date::now()).expect("a date is a valid value")
-}
-
-fn status(status: u16) -> StatusCode {
-    StatusCode::from_u16(status).expect("100 to 599")
-}
-
-/// The reset code of a stream whose exchange was cut.
-pub(super) const CUT: Reason = Reason::INTERNAL_ERROR;

@@ -1,44 +1,57 @@
 //! Faces a client: a task for the connection, and one for each stream.
+//!
+//! The protocol is that of `steppe-h2`, which has no sockets. The connection's task reads, hands events to the streams,
+//! and writes what they have put; streams reach the connection directly.
+//!
+//! Without room in the budget a new stream waits undecoded, for at most `timeouts.header`, or [`ROOM_PATIENCE`] where
+//! more has come behind it: a client's RST_STREAM and WINDOW_UPDATE may be what gives memory back. Then it is refused.
 
+mod head;
+mod incoming;
+mod outgoing;
+mod reading;
+mod section;
+mod shared;
 mod stream;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io::IoSlice;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use h2::server::{Builder, Connection, SendResponse};
-use h2::{Reason, RecvStream};
-use http::Request as HttpRequest;
-use steppe_mem::{Lease, Reservation, Waiter};
+use steppe_h2::message::SectionKind;
+use steppe_h2::{
+    BlockStart, Connection, ConnectionMemory, ErrorCode, Event, LocalSettings, Role, StreamId,
+    Truncation,
+};
+use steppe_mem::{Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
 
+use self::head::ReceivedRequest;
+use self::reading::{Reading, SCARCE_READ_BYTES};
+use self::section::HeadSection;
+use self::shared::{OpenStream, Shared};
 use self::stream::ServerStream;
-use super::backlog::Backlog;
-use super::carrier::Carrier;
-use super::content::Piece;
-use super::gate::{Admits, Gate};
 use super::priority::Priority;
 use super::turns::Turns;
-use super::windows::{Window, Windows};
-use super::{Http2, PREFACE, head};
+use super::websocket;
+use super::windows::Windows;
+use super::{Http2, PREFACE};
 use crate::age::ages_at;
 use crate::codec::DownstreamCodec;
 use crate::config::ListenerTimeouts;
-use crate::gateway::{
-    self, Accepted, ClientContext, Completed, End, ListenerSettings, Rejected, Request,
-};
+use crate::gateway::{self, Accepted, Completed, End, ListenerSettings, Rejected, Request};
 use crate::head::ContentLength;
 use crate::limits::{
-    CONNECTION_STREAMS_PART, CONNECTIONS_LEAVE, DATA_FRAME_BUDGET, H2_CONNECTION_BYTES,
-    H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES, H2_STREAM_SEND_BYTES_MAX, H2_UNSENT_BYTES, LINGER,
-    LOCAL_RESETS_MAX, STREAM_WINDOW_BYTES_MIN, STREAMS_LEAVE,
+    CONNECTION_STREAMS_PART, CONNECTIONS_LEAVE, H2_STREAM_BYTES, H2_STREAM_ROOM_BYTES,
+    H2_UNSENT_BYTES, LINGER, LISTS_LEAVE, ROOM_PATIENCE, STREAMS_LEAVE,
 };
 use crate::linger::linger;
 use crate::message::TO_PLAIN_HTTP;
-use crate::metrics::{CloseReason, CountedStream, Traffic};
+use crate::metrics::CloseReason;
 
 impl DownstreamCodec for Http2 {
     fn serve(&self, connection: Accepted) {
@@ -66,53 +79,64 @@ impl DownstreamCodec for Http2 {
 /// Empty SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM for no stream (RFC 9113 §6.5, §6.8).
 const NO_ROOM: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
-/// State that all streams of a connection share.
-struct Shared {
-    client: Rc<ClientContext>,
-    /// Streams whose exchange is not over.
-    open: Cell<usize>,
-    /// The charge of the places that the crate keeps, for the most of them at once.
-    places: RefCell<Option<Reservation>>,
-    windows: Windows,
-    turns: Turns,
-    backlog: Backlog,
-    traffic: Traffic,
-    /// The connection's task, for when there are none any more.
-    task: RefCell<Option<Waker>>,
-}
+/// Bytes of a connection beside its streams: its state, and the buffer of a read without room.
+const CONNECTION_BYTES: usize = ConnectionMemory::bytes() + SCARCE_READ_BYTES + size_of::<Shared>();
+
+/// Slices of one write.
+const SLICES_MAX: usize = 16;
+
+/// Reads of one poll, so that the tasks of a connection's streams have their turns.
+const READS_MAX: usize = 4;
 
 /// A connection, as its task sees it.
 struct ServerConnection<'a> {
-    h2: Connection<Carrier, Piece>,
-    carrier: Carrier,
+    transport: Transport,
+    reading: Reading,
     shared: Rc<Shared>,
     deadline: &'a Deadline,
-    /// Begun by the client, and not by us: there is no memory for it. No further one is taken.
-    waiting: Option<WaitingStream>,
-    /// Since when there was none for any.
+    /// The connection's charge, but for what its parts have.
+    charge: Reservation,
+    /// The charge has what comes with the first field block.
+    is_serving: bool,
+    /// A field block that waits for memory.
+    waiting: Option<WaitingBlock>,
+    /// The memory of a field block that is being received.
+    begun: Option<BegunBlock>,
+    /// Content that waits for memory.
+    stuck: Option<StuckContent>,
+    /// Since when there was no room for any block, and when the next one is refused.
     short_since: Option<Instant>,
+    short_until: Instant,
+    began_at: Instant,
     /// Since when there is no stream.
     idle_since: Option<Instant>,
     /// The time after which no further stream is taken.
     ages_at: Instant,
     /// When the peer took something last, and how much in all.
     written: (Instant, u64),
-    /// Since when a header list has come in part.
-    list_since: Option<Instant>,
-    is_leaving: bool,
+    is_blocked: bool,
+    /// Since when a field block has come in part.
+    block_since: Option<Instant>,
 }
 
-/// A stream that waits for budget.
-struct WaitingStream {
-    request: HttpRequest<RecvStream>,
-    respond: SendResponse<Piece>,
+/// A field block that waits for memory.
+struct WaitingBlock {
+    start: BlockStart,
+    waiter: Waiter,
+}
+
+/// A field block whose memory was found.
+struct BegunBlock {
     began_at: Instant,
-    /// The part of its window that is not reserved yet.
-    lacking: usize,
-    /// Room that it begins with.
-    room: usize,
-    /// The charge for its head as the crate has it, where that was reserved before it came.
-    _head: Option<Reservation>,
+    /// Nothing follows it on its stream.
+    is_whole: bool,
+    charge: Reservation,
+}
+
+/// Content that waits for memory: neither its window's charge nor the budget has room for it.
+struct StuckContent {
+    stream: StreamId,
+    bytes: usize,
     waiter: Waiter,
 }
 
@@ -121,10 +145,10 @@ struct WaitingStream {
 enum Waits {
     /// Another stream.
     Stream,
-    /// Memory for the stream that has come, or for a header list.
+    /// Memory for a field block.
     Budget,
-    /// The rest of a header list.
-    List,
+    /// The rest of a field block, or the client's first SETTINGS.
+    Block,
     /// The peer, to take some of what is to be written.
     Write,
     /// The peer, to have read that it is over.
@@ -140,16 +164,15 @@ type Ended = Option<CloseReason>;
 )]
 async fn serve(accepted: Accepted) {
     let Accepted {
-        transport,
+        mut transport,
         pending,
         client,
         deadline,
         traffic,
     } = accepted;
     let settings = client.settings();
-    let mut transport = transport;
     let reserved = reserve(&settings, &mut transport, &deadline, clock::now()).await;
-    let charge = match reserved {
+    let mut charge = match reserved {
         Ok(charge) => charge,
         Err(None) => return,
         Err(Some(reason)) => {
@@ -161,59 +184,46 @@ async fn serve(accepted: Accepted) {
         tracing::debug!(%error, "cannot limit the unsent bytes of a socket");
     }
     let now = clock::now();
-    deadline.set(now, settings.timeouts.header);
-    let streams_max = streams_max(&settings);
-    let gate = Gate::new(
-        settings.lease.clone(),
-        list_bytes_max(&settings),
-        Some(streams_max),
-    );
-    let carrier = Carrier::new(
-        (transport, pending),
-        (settings.lease.clone(), traffic.clone(), charge),
-        (gate, PREFACE.len()),
-        now,
-    );
-    let windows = Windows::new(settings.lease.clone(), streams_max);
-    let turns = Turns::default();
-    let ended = match establish(&carrier, &deadline, &settings).await {
-        Ok(h2) => {
-            let shared = Rc::new(Shared {
-                client: Rc::clone(&client),
-                open: Cell::new(0),
-                places: RefCell::default(),
-                windows,
-                turns: turns.clone(),
-                backlog: carrier.backlog(),
-                traffic,
-                task: RefCell::default(),
-            });
-            let mut connection = ServerConnection {
-                h2,
-                carrier: carrier.clone(),
-                shared,
-                deadline: &deadline,
-                waiting: None,
-                short_since: None,
-                idle_since: Some(now),
-                ages_at: ages_at(now),
-                written: (now, 0),
-                list_since: None,
-                is_leaving: false,
-            };
-            poll_fn(|cx| connection.poll(cx)).await
-        }
-        Err(ended) => Err(ended),
+    let lease = settings.lease.clone();
+    let reserve = charge.split(ConnectionMemory::reserved_bytes());
+    let local = local_settings(&settings);
+    let connection = Connection::new(Role::Server, local, (lease.clone(), reserve), now);
+    let shared = Rc::new(Shared {
+        client: Rc::clone(&client),
+        connection: RefCell::new(connection),
+        open: Cell::new(0),
+        places: RefCell::default(),
+        windows: Windows::new(lease.clone(), local.concurrent_streams_max as usize),
+        turns: Turns::default(),
+        traffic,
+        task: RefCell::default(),
+    });
+    let mut connection = ServerConnection {
+        transport,
+        reading: Reading::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
+        shared: Rc::clone(&shared),
+        deadline: &deadline,
+        charge,
+        is_serving: false,
+        waiting: None,
+        begun: None,
+        stuck: None,
+        short_since: None,
+        short_until: now,
+        began_at: now,
+        idle_since: None,
+        ages_at: ages_at(now),
+        written: (now, 0),
+        is_blocked: false,
+        block_since: None,
     };
-    turns.end();
+    let ended = poll_fn(|cx| connection.poll(cx)).await;
+    connection.cut_streams();
     match ended {
         Err(Some(reason)) => client.count_closed(reason),
         // What it was told last is to reach the client.
-        Ok(()) | Err(None) => {
-            if let Some(mut transport) = carrier.into_transport() {
-                linger(&mut transport, &deadline, clock::now()).await;
-            }
-        }
+        Ok(()) => linger(&mut connection.transport, &deadline, clock::now()).await,
+        Err(None) => {}
     }
 }
 
@@ -227,11 +237,13 @@ async fn reserve(
     deadline: &Deadline,
     now: Instant,
 ) -> Result<Reservation, Ended> {
-    let (lease, bytes) = (&settings.lease, H2_CONNECTION_BYTES);
+    let lease = &settings.lease;
+    let leaving = lease.account().limit_bytes() / CONNECTIONS_LEAVE;
     let mut waiter = Waiter::default();
     deadline.set(now, settings.timeouts.header);
     poll_fn(|cx| {
-        if let Poll::Ready(charge) = poll_begin(cx, lease, bytes, CONNECTIONS_LEAVE, &mut waiter) {
+        let charge = lease.poll_reserve_leaving(cx, (CONNECTION_BYTES, leaving), &mut waiter);
+        if let Poll::Ready(charge) = charge {
             return Poll::Ready(Ok(charge));
         }
         if transport.poll_closed(cx).is_ready() {
@@ -246,39 +258,18 @@ async fn reserve(
     .await
 }
 
-/// Reserves `bytes` for what begins, while one part of the budget, of so many, is left to those that
-/// have begun.
-#[expect(clippy::too_many_arguments, reason = "older than the limit")]
-fn poll_begin(
-    cx: &mut Context<'_>,
-    lease: &Lease,
-    bytes: usize,
-    part: u64,
-    waiter: &mut Waiter,
-) -> Poll<Reservation> {
-    let leaving = lease.account().limit_bytes() / part;
-    lease.poll_reserve_leaving(cx, (bytes, leaving), waiter)
-}
-
-/// Reads the client's preface, and sends ours.
-async fn establish(
-    carrier: &Carrier,
-    deadline: &Deadline,
-    settings: &ListenerSettings,
-) -> Result<Connection<Carrier, Piece>, Ended> {
-    let mut handshake = pin!(builder(settings).handshake::<_, Piece>(carrier.clone()));
-    poll_fn(|cx| {
-        let established = handshake.as_mut().poll(cx);
-        let _ = carrier.poll_send(cx);
-        match established {
-            Poll::Ready(established) => Poll::Ready(established.map_err(|_| None)),
-            Poll::Pending => {
-                ready!(deadline.poll_passed(cx));
-                Poll::Ready(Err(Some(CloseReason::HeaderTimeout)))
-            }
-        }
-    })
-    .await
+fn local_settings(settings: &ListenerSettings) -> LocalSettings {
+    let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    // RFC 9113 §6.5.2 counts 32 octets a field line more than we do.
+    let limits = &settings.limits;
+    let section_bytes = limits.header_bytes + 32 * limits.header_count;
+    // Pseudo-header fields are no fields of a head.
+    const PSEUDO_MAX: usize = 6;
+    LocalSettings {
+        concurrent_streams_max: small(streams_max(settings)),
+        section_bytes_max: small(section_bytes),
+        section_lines_max: small(limits.header_count + PSEUDO_MAX),
+    }
 }
 
 /// Streams that a client may have at once: those of one connection begin with a small part of the budget.
@@ -288,165 +279,354 @@ fn streams_max(settings: &ListenerSettings) -> usize {
     settings.limits.streams.min(streams.max(1))
 }
 
-/// Bytes of a header list as RFC 9113 §6.5.2 counts them: 32 a field more than we do.
-fn list_bytes_max(settings: &ListenerSettings) -> usize {
-    settings.limits.header_bytes + head::FIELD_OVERHEAD * settings.limits.header_count
-}
-
-fn builder(settings: &ListenerSettings) -> Builder {
-    let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let mut builder = Builder::new();
-    builder
-        .enable_connect_protocol()
-        // The last resort: what waits is bounded by what is read.
-        .data_frame_budget(DATA_FRAME_BUDGET)
-        .max_concurrent_streams(small(streams_max(settings)))
-        .max_header_list_size(small(list_bytes_max(settings)))
-        .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
-        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .initial_window_size(STREAM_WINDOW_BYTES_MIN)
-        .initial_connection_window_size(STREAM_WINDOW_BYTES_MIN);
-    builder
-}
-
 impl ServerConnection<'_> {
-    /// Accepts streams until the connection ends.
+    /// Serves streams until the connection ends.
     #[expect(
         clippy::disallowed_methods,
         reason = "once a poll of a connection; its streams begin then"
     )]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let now = clock::now();
-        self.carrier.set_now(now);
-        *self.shared.task.borrow_mut() = Some(cx.waker().clone());
-        loop {
-            // Written with whatever else this turn has.
-            self.change_windows();
-            if let Poll::Ready(ended) = self.poll_streams(cx, now) {
-                // The crate ends some floods before they are counted here.
-                if let Err(error) = ended
-                    && error.is_library()
-                    && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
-                {
-                    self.shared.client.count_closed(CloseReason::Flood);
-                }
-                let _ = self.carrier.poll_send(cx);
-                return Poll::Ready(Ok(()));
-            }
-            if self.carrier.progress().flood.is_some() && !self.is_leaving {
-                self.is_leaving = true;
-                self.shared.client.count_closed(CloseReason::Flood);
-                self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                continue;
-            }
-            if !self.shared.windows.is_untold() {
-                break;
-            }
-        }
-        if let Poll::Ready(Err(_)) = self.carrier.poll_send(cx) {
+        self.shared.task.borrow_mut().replace(cx.waker().clone());
+        let read = self.poll_input(cx, now);
+        self.change_windows();
+        if let Poll::Ready(Err(_)) = self.poll_write(cx) {
             return Poll::Ready(Err(None));
         }
-        if self.carrier.poll_left(cx).is_ready() {
-            return Poll::Ready(Err(None));
+        if let Poll::Ready(ended) = read {
+            return Poll::Ready(ended);
         }
-        self.shared.turns.follow(self.carrier.progress());
         self.poll_deadline(cx, now)
     }
 
-    /// Begins streams, as far as there is memory for them. Ready when the connection ends.
-    fn poll_streams(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), h2::Error>> {
-        loop {
-            if let Some(stream) = self.waiting.take() {
-                self.begin_stream(cx, stream, now);
+    /// Receives what comes. Ready when the connection is over.
+    fn poll_input(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
+        for _ in 0..READS_MAX {
+            if let Poll::Ready(ended) = self.receive(cx, now) {
+                return Poll::Ready(ended);
             }
-            let admits = self.admits(now);
-            self.carrier.set_admits(admits);
-            if self.waiting.is_some() {
-                let closed = self.h2.poll_closed(cx);
-                self.carrier.charge_lists();
-                return closed;
-            }
-            let accepted = self.h2.poll_accept(cx);
-            self.carrier.charge_lists();
-            let Poll::Ready(accepted) = accepted else {
-                if self.carrier.has_head() {
-                    // The crate has refused it by itself.
-                    drop(self.carrier.take_head());
+            let read = match self.waiting {
+                Some(_) => ready!(self.poll_behind(cx)),
+                None if self.stuck.is_some() => {
+                    ready!(self.transport.poll_closed(cx));
+                    Ok(0)
+                }
+                None if !self.shared.connection.borrow().takes_input() => {
+                    ready!(self.poll_write(cx)).map_err(|_| None)?;
                     continue;
                 }
-                self.shared.backlog.forget_refused();
-                if !self.carrier.progress().is_short {
-                    // No stream waits: the next that does has the whole time.
-                    self.short_since = None;
-                } else if self.is_short_for_long(now) {
-                    continue;
+                None => {
+                    let reading = &mut self.reading;
+                    ready!(reading.poll_read(cx, &mut self.transport, &self.shared.traffic))
                 }
-                return Poll::Pending;
             };
-            match accepted {
-                Some(Ok(accepted)) => self.waiting = Some(self.keep_waiting(accepted, now)),
-                ended => return Poll::Ready(ended.map_or(Ok(()), |ended| ended.map(drop))),
+            match read {
+                Ok(0) | Err(_) => return Poll::Ready(Err(None)),
+                Ok(_) => {}
             }
         }
+        // Streams go first; then there is more to read.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Which heads may be read.
-    fn admits(&mut self, now: Instant) -> Admits {
-        if self.waiting.is_some() {
-            Admits::None
-        } else if self.short_since.is_some() && self.is_short_for_long(now) {
-            Admits::ToRefuse
-        } else {
-            Admits::Reserved
+    /// Reads behind a block that waits for memory, while nothing has come behind it.
+    fn poll_behind(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let has_more = (self.shared.connection.borrow()).has_more_than_block(self.reading.bytes());
+        let (transport, traffic) = (&mut self.transport, &self.shared.traffic);
+        if !has_more {
+            let read = ready!(self.reading.poll_read_behind(cx, transport, traffic));
+            return Poll::Ready(read);
+        }
+        ready!(transport.poll_closed(cx));
+        Poll::Ready(Ok(0))
+    }
+
+    /// Takes the events of what was read. Ready when the connection is over.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
+        if let Some(waiting) = self.waiting.take() {
+            self.decide(cx, waiting, now);
+        }
+        if let Some(mut stuck) = self.stuck.take() {
+            let lease = self.shared.windows.lease();
+            let bytes = 2 * stuck.bytes;
+            if lease
+                .poll_reserve(cx, bytes, &mut stuck.waiter)
+                .is_pending()
+            {
+                self.stuck = Some(stuck);
+            } else {
+                self.take_content(stuck.stream, stuck.bytes);
+            }
+        }
+        if self.waiting.is_some() || self.stuck.is_some() {
+            return Poll::Pending;
+        }
+        loop {
+            let input = self.reading.input();
+            let received = self.shared.connection.borrow_mut().receive(input, now);
+            let Ok(Some(event)) = received else {
+                break;
+            };
+            self.take_event(cx, event, now);
+            if self.waiting.is_some() {
+                break;
+            }
+            if self.stuck.is_some() {
+                // It registers for memory.
+                return self.receive(cx, now);
+            }
+            if !self.shared.connection.borrow().is_amid_block() {
+                self.begun = None;
+            }
+        }
+        // What was read lies nowhere any more.
+        self.reading.input();
+        let error = self.shared.connection.borrow().error();
+        let Some(error) = error else {
+            return Poll::Pending;
+        };
+        if error.code == ErrorCode::ENHANCE_YOUR_CALM {
+            self.shared.client.count_closed(CloseReason::Flood);
+        }
+        let _ = self.poll_write(cx);
+        Poll::Ready(Ok(()))
+    }
+
+    fn take_event(&mut self, cx: &mut Context<'_>, event: Event<HeadSection>, now: Instant) {
+        match event {
+            Event::Begins(start) => {
+                let waiter = Waiter::default();
+                self.decide(cx, WaitingBlock { start, waiter }, now);
+            }
+            Event::Section {
+                stream,
+                kind: SectionKind::Request,
+                section,
+                truncation,
+            } => self.begin_stream(stream, section, truncation),
+            Event::Section {
+                stream,
+                section,
+                truncation,
+                ..
+            } => {
+                let mut connection = self.shared.connection.borrow_mut();
+                if let Some(inbox) = connection.stream_mut(stream) {
+                    inbox.trailers = Some(head::trailers(section, truncation));
+                }
+            }
+            Event::Content { stream, bytes } => self.take_content(stream, bytes),
+            Event::End { stream } => {
+                let mut connection = self.shared.connection.borrow_mut();
+                if let Some(inbox) = connection.stream_mut(stream) {
+                    inbox.end();
+                }
+            }
+            Event::Reset { stream, code, .. } => {
+                let mut connection = self.shared.connection.borrow_mut();
+                if let Some(inbox) = connection.stream_mut(stream) {
+                    inbox.cut(code);
+                }
+            }
+            Event::Window(Some(stream)) => {
+                let mut connection = self.shared.connection.borrow_mut();
+                if let Some(inbox) = connection.stream_mut(stream) {
+                    inbox.wake();
+                }
+            }
+            // See `poll`: as many go on as there is room for.
+            Event::Window(None) => {}
+            Event::Settings => {
+                let mut connection = self.shared.connection.borrow_mut();
+                connection.streams_mut().for_each(|(_, inbox)| inbox.wake());
+            }
+            Event::Priority(update) => {
+                let mut connection = self.shared.connection.borrow_mut();
+                if let Some(inbox) = connection.stream_mut(update.stream) {
+                    let value = std::iter::once(update.value());
+                    inbox.priority = Some(Priority::of_request(value));
+                    inbox.wake();
+                }
+            }
+            Event::Pong(_) | Event::Goaway(_) => {}
         }
     }
 
-    /// True when there was no memory for any stream, from now on at the latest, for as long as one waits.
-    fn is_short_for_long(&mut self, now: Instant) -> bool {
+    /// Finds memory for a field block; without it, the block waits, or is refused in the end.
+    fn decide(&mut self, cx: &mut Context<'_>, mut block: WaitingBlock, now: Instant) {
+        let lease = self.shared.windows.lease();
+        let (bytes, part) = match block.start.kind {
+            SectionKind::Request => {
+                let length = match block.start.ends_stream {
+                    true => ContentLength::Empty,
+                    false => ContentLength::Unknown,
+                };
+                let lacking = self.shared.windows.lacking_bytes(length);
+                (
+                    H2_STREAM_BYTES + H2_STREAM_ROOM_BYTES + lacking,
+                    STREAMS_LEAVE,
+                )
+            }
+            SectionKind::Response | SectionKind::Trailers => (H2_STREAM_ROOM_BYTES, LISTS_LEAVE),
+        };
+        let more = match self.is_serving {
+            true => 0,
+            false => ConnectionMemory::serving_bytes(),
+        };
+        let bytes = bytes + more;
+        let leaving = lease.account().limit_bytes() / part;
+        let charge = lease.poll_reserve_leaving(cx, (bytes, leaving), &mut block.waiter);
+        let mut connection = self.shared.connection.borrow_mut();
+        if let Poll::Ready(mut charge) = charge
+            && let Ok(section) = HeadSection::take(&mut charge)
+        {
+            self.short_since = None;
+            self.is_serving = true;
+            self.charge.join(charge.split(more));
+            connection.accept(section);
+            self.begun = Some(BegunBlock {
+                began_at: now,
+                is_whole: block.start.ends_stream,
+                charge,
+            });
+            return;
+        }
+        let since = *self.short_since.get_or_insert(now);
         let timeout = self.shared.client.settings().timeouts.header;
-        now >= *self.short_since.get_or_insert(now) + timeout
+        let patience = match connection.has_more_than_block(self.reading.bytes()) {
+            true => timeout.min(ROOM_PATIENCE),
+            false => timeout,
+        };
+        if now < since + patience {
+            self.short_until = since + patience;
+            self.waiting = Some(block);
+            return;
+        }
+        connection.refuse(ErrorCode::REFUSED_STREAM);
+        drop(connection);
+        self.shared.client.count_closed(CloseReason::OverBudget);
     }
 
-    fn keep_waiting(
-        &self,
-        (request, respond): (HttpRequest<RecvStream>, SendResponse<Piece>),
-        now: Instant,
-    ) -> WaitingStream {
-        self.shared.backlog.open(respond.stream_id().as_u32());
-        let length = head::announced_length(&request);
-        let head_bytes = head::map_memory(request.headers());
-        let reserved = self.carrier.take_head().map(|mut reserved| {
-            reserved.shrink(reserved.bytes().saturating_sub(head_bytes));
-            reserved
-        });
-        WaitingStream {
-            request,
-            respond,
-            began_at: now,
-            lacking: self.shared.windows.lacking_bytes(length),
-            // Half of the usual room is for the crate's form of a head.
-            room: H2_STREAM_ROOM_BYTES + head_bytes.saturating_sub(H2_STREAM_ROOM_BYTES / 2),
-            _head: reserved,
-            waiter: Waiter::default(),
+    /// Begins the exchange of a request.
+    fn begin_stream(&mut self, id: StreamId, section: HeadSection, truncation: Option<Truncation>) {
+        let Some(begun) = self.begun.take() else {
+            return;
+        };
+        let BegunBlock {
+            began_at,
+            is_whole,
+            mut charge,
+        } = begun;
+        let mut received = ReceivedRequest::new(section, truncation);
+        if is_whole {
+            received = received.whole();
+        }
+        let windows = &self.shared.windows;
+        let length = received.announced_length();
+        let window = match length {
+            ContentLength::Empty => Ok(None),
+            length => {
+                let lacking = windows.lacking_bytes(length).min(charge.bytes());
+                let lacking = (lacking > 0).then(|| charge.split(lacking));
+                windows.open(length, lacking).map(Some)
+            }
+        };
+        let mut connection = self.shared.connection.borrow_mut();
+        let Ok(window) = window else {
+            connection.release(id, ErrorCode::REFUSED_STREAM);
+            drop(connection);
+            return self.shared.client.count_closed(CloseReason::OverBudget);
+        };
+        if let Some(inbox) = connection.stream_mut(id) {
+            inbox.window = window;
+        }
+        drop(connection);
+        let place = charge.split(H2_STREAM_BYTES.min(charge.bytes()));
+        let open = OpenStream::new(&self.shared, id, place);
+        let serving = serve_stream((open, charge), received, began_at);
+        self.shared.client.spawn_part(serving);
+    }
+
+    /// Passes content to its stream.
+    fn take_content(&mut self, id: StreamId, bytes: usize) {
+        let mut connection = self.shared.connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(id) else {
+            if let Some(input) = self.reading.input() {
+                input.consume(bytes);
+            }
+            return connection.release_content(id, u32::try_from(bytes).unwrap_or(u32::MAX));
+        };
+        let lent = inbox.window.as_mut().and_then(|window| window.lend(bytes));
+        match self.reading.take_content(bytes, lent) {
+            Ok(chunk) => {
+                inbox.content.push_back(chunk);
+                inbox.wake();
+            }
+            Err(lent) => {
+                if let (Some(window), Some(lent)) = (&mut inbox.window, lent) {
+                    window.take_back(lent, bytes);
+                }
+                self.stuck = Some(StuckContent {
+                    stream: id,
+                    bytes,
+                    waiter: Waiter::default(),
+                });
+            }
         }
     }
 
     fn change_windows(&mut self) {
-        let content = self.carrier.progress().content;
+        let mut connection = self.shared.connection.borrow_mut();
+        let content = connection.content_received();
         self.shared.windows.tell(content, |change| {
-            self.h2.set_target_window_size(change.connection);
-            change
-                .stream
-                .map_or(Ok(()), |bytes| self.h2.set_initial_window_size(bytes))
+            connection.set_windows(change.stream, change.connection);
+            Ok::<(), ()>(())
         });
+    }
+
+    /// Writes what waits. Ready when the kernel has it.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        let written = self.poll_write_all(cx);
+        self.is_blocked = written.is_pending();
+        if self.is_blocked {
+            self.shared.turns.block();
+            return written;
+        }
+        self.shared.turns.go_on();
+        if self.shared.connection.borrow().connection_window() > 0 {
+            self.shared.turns.open_window();
+        }
+        written
+    }
+
+    fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        let mut connection = self.shared.connection.borrow_mut();
+        loop {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = connection.slices(&mut slices);
+            if count == 0 {
+                return self.transport.poll_flush(cx);
+            }
+            let written = ready!(self.transport.poll_write(cx, &slices[..count]))?;
+            if written == 0 {
+                return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
+            }
+            connection.written(written);
+            self.shared.traffic.written(written);
+        }
     }
 
     /// Ready when the connection must end.
     fn poll_deadline(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
         let settings = self.shared.client.settings();
+        let is_leaving = self.shared.connection.borrow().is_shutting_down();
         let is_over = settings.drain.is_draining() || now >= self.ages_at;
-        if is_over && !self.is_leaving {
+        if is_over && !is_leaving {
             return self.leave(cx);
+        }
+        if self.shared.open.get() == 0 && self.is_shut_down() {
+            return Poll::Ready(Ok(()));
         }
         let Some((waits, until)) = self.waits(&settings.timeouts, now) else {
             self.deadline.clear();
@@ -461,7 +641,7 @@ impl ServerConnection<'_> {
             Waits::End => Poll::Ready(Ok(())),
             // It is refused then, and with it all that find no memory either.
             Waits::Budget => self.poll(cx),
-            Waits::List => Poll::Ready(Err(Some(CloseReason::HeaderTimeout))),
+            Waits::Block => Poll::Ready(Err(Some(CloseReason::HeaderTimeout))),
             Waits::Stream => {
                 self.shared.client.count_closed(CloseReason::IdleTimeout);
                 self.leave(cx)
@@ -469,165 +649,85 @@ impl ServerConnection<'_> {
         }
     }
 
-    /// The event that the connection waits for, and its deadline; `None`: exchanges have deadlines
-    /// of their
-    /// own.
+    /// The shutdown is over, and the client has it.
+    fn is_shut_down(&self) -> bool {
+        let connection = self.shared.connection.borrow();
+        connection.is_shut_down() && connection.unwritten_bytes() == 0 && !self.is_blocked
+    }
+
+    /// The event that the connection waits for, and its deadline; `None`: exchanges have deadlines of their own.
     fn waits(&mut self, timeouts: &ListenerTimeouts, now: Instant) -> Option<(Waits, Instant)> {
-        let progress = self.carrier.progress();
-        if progress.written != self.written.1 || !progress.is_blocked {
-            self.written = (now, progress.written);
+        let connection = self.shared.connection.borrow();
+        let written = connection.written_bytes();
+        if written != self.written.1 || !self.is_blocked {
+            self.written = (now, written);
         }
         let write =
-            (progress.is_blocked).then(|| (Waits::Write, self.written.0 + timeouts.write_stall));
-        let budget = (self
-            .short_since
-            .filter(|_| self.waiting.is_some() || progress.is_short))
-        .map(|since| (Waits::Budget, since + timeouts.header));
-        if !progress.has_part_of_list || budget.is_some() {
-            self.list_since = None;
+            (self.is_blocked).then(|| (Waits::Write, self.written.0 + timeouts.write_stall));
+        let budget = (self.waiting.is_some()).then_some((Waits::Budget, self.short_until));
+        if !connection.is_amid_block() || budget.is_some() {
+            self.block_since = None;
         } else {
-            self.list_since.get_or_insert(now);
+            self.block_since.get_or_insert(now);
         }
-        let list = (self.list_since).map(|since| (Waits::List, since + timeouts.header));
-        if write.is_some() || budget.is_some() || list.is_some() {
-            return [write, budget, list]
-                .into_iter()
-                .flatten()
-                .min_by_key(|&(_, at)| at);
+        let block = (self.block_since).map(|since| (Waits::Block, since + timeouts.header));
+        let preface =
+            (!connection.peer().is_known).then(|| (Waits::Block, self.began_at + timeouts.header));
+        let first = [write, budget, block, preface].into_iter().flatten();
+        if let Some(first) = first.min_by_key(|&(_, at)| at) {
+            return Some(first);
         }
         if self.shared.open.get() > 0 {
             self.idle_since = None;
             return None;
         }
         let since = *self.idle_since.get_or_insert(now);
-        Some(if self.is_leaving {
-            (Waits::End, since + LINGER)
-        } else {
-            (Waits::Stream, since + timeouts.idle)
+        Some(match connection.is_shutting_down() {
+            true => (Waits::End, since + LINGER),
+            false => (Waits::Stream, since + timeouts.idle),
         })
     }
 
     /// Takes no further streams, and says so twice (RFC 9113 §6.8).
     fn leave(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        self.is_leaving = true;
         self.idle_since = None;
-        self.h2.graceful_shutdown();
+        self.shared.connection.borrow_mut().shut_down();
         self.poll(cx)
     }
 
-    /// Begins a stream, or keeps it where it has to wait for budget, which there was in time for
-    /// some stream.
-    fn begin_stream(&mut self, cx: &mut Context<'_>, mut stream: WaitingStream, now: Instant) {
-        let (lacking, room) = (stream.lacking, stream.room);
-        let bytes = room + lacking;
-        let lease = self.shared.windows.lease();
-        let charge = poll_begin(cx, &lease, bytes, STREAMS_LEAVE, &mut stream.waiter);
-        let Poll::Ready(mut charge) = charge else {
-            if self.is_short_for_long(now) {
-                self.refuse_stream(stream);
-            } else if stream.respond.poll_reset(cx).is_pending() {
-                self.waiting = Some(stream);
-            } else {
-                self.close_stream(&stream);
-            }
-            return;
-        };
-        self.short_since = None;
-        let lacking = (lacking > 0).then(|| charge.split(lacking));
-        let room = charge.split(room - H2_STREAM_BYTES);
-        let window = match head::announced_length(&stream.request) {
-            ContentLength::Empty => Ok(None),
-            length => self.shared.windows.open(length, lacking).map(Some),
-        };
-        let Ok(window) = window else {
-            return self.refuse_stream(stream);
-        };
-        let open = OpenStream::new(&self.shared, charge);
-        let WaitingStream {
-            request,
-            respond,
-            began_at,
-            ..
-        } = stream;
-        let stream = (request, respond, window);
-        let serving = serve_stream((open, room), stream, began_at);
-        self.shared.client.spawn_part(serving);
-    }
-
-    /// Refuses whatever the stream receives from now on.
-    fn close_stream(&self, stream: &WaitingStream) {
-        let number = stream.respond.stream_id().as_u32();
-        self.shared.backlog.close(number);
-    }
-
-    /// There is no memory for it: the client may send it again (RFC 9113 §8.7).
-    fn refuse_stream(&self, mut stream: WaitingStream) {
-        self.close_stream(&stream);
-        self.shared.client.count_closed(CloseReason::OverBudget);
-        stream.respond.send_reset(Reason::REFUSED_STREAM);
-    }
-}
-
-/// Counts a stream for as long as its exchange lasts.
-struct OpenStream {
-    shared: Rc<Shared>,
-    _counted: CountedStream,
-}
-
-impl OpenStream {
-    /// `place`: of [`H2_STREAM_BYTES`]. The connection keeps as many as the most streams that it had at once.
-    fn new(shared: &Rc<Shared>, place: Reservation) -> Self {
-        let open = shared.open.get() + 1;
-        shared.open.set(open);
-        let places = &mut *shared.places.borrow_mut();
-        let charged_bytes = places.as_ref().map_or(0, Reservation::bytes);
-        if open * H2_STREAM_BYTES > charged_bytes {
-            place.join_into(places);
+    /// The connection is over: its streams see that.
+    fn cut_streams(&mut self) {
+        let mut connection = self.shared.connection.borrow_mut();
+        connection.fail(ErrorCode::NO_ERROR, "the connection is over");
+        for (_, inbox) in connection.streams_mut() {
+            inbox.cut(ErrorCode::CANCEL);
         }
-        Self {
-            shared: Rc::clone(shared),
-            _counted: shared.traffic.stream(),
-        }
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        let open = &self.shared.open;
-        open.set(open.get() - 1);
-        if open.get() == 0
-            && let Some(task) = self.shared.task.take()
-        {
-            task.wake();
-        }
+        drop(connection);
+        self.shared.turns.end();
     }
 }
 
 /// `room` is held until the exchange has taken what it begins with, lest other streams begin on it.
 async fn serve_stream(
-    (open, mut room): (OpenStream, Reservation),
-    (request, respond, window): (HttpRequest<RecvStream>, SendResponse<Piece>, Option<Window>),
+    (open, room): (OpenStream, Reservation),
+    received: ReceivedRequest,
     began_at: Instant,
 ) {
-    let shared = &open.shared;
+    let shared = Rc::clone(&open.shared);
     let client = &*shared.client;
     let settings = client.settings();
     let deadline = client.add_deadline();
-    let read = head::request(&request, &settings, &mut room);
-    let is_to_head = request.method() == http::Method::HEAD;
-    let lines = request.headers().get_all("priority").iter();
-    let priority = Priority::of_request(lines.map(http::HeaderValue::as_bytes));
-    // Its head is of no more use.
-    let content = (request.into_body(), window, shared.backlog.clone());
-    let turn = (shared.turns.clone(), priority);
-    let mut stream = ServerStream::new(content, respond, turn, settings);
+    let priority = received.priority();
+    let is_to_head = received.is_to_head();
+    let read = received.into_head(&settings);
+    let mut stream = ServerStream::new(open, priority, settings);
     if is_to_head {
         stream.answer_to_head();
     }
     if let Ok(read) = &read
         && read.asks_for_tunnel()
     {
-        let key = head::key_of(read).filter(|_| !read.is_connect());
+        let key = websocket::key_of(read).filter(|_| !read.is_connect());
         stream.ask_for_tunnel(key.map(<[u8]>::to_vec));
     }
     let completed = match read {

@@ -43,6 +43,8 @@ struct State {
     lists: RefCell<Vec<Reservation>>,
     /// `None` where it was woken: it keeps its place until it comes.
     waiting: RefCell<BTreeMap<Place, Option<Waker>>>,
+    /// Those that wait for the window of the connection, which holds up no heads.
+    without_window: RefCell<BTreeMap<Place, Waker>>,
 }
 
 /// The least goes first: by urgency, then by the turn that it began or had last, then by stream.
@@ -58,6 +60,8 @@ pub(super) struct Turn {
     last: u64,
     /// While it waits.
     place: Option<Place>,
+    /// While it waits for the window of the connection.
+    place_without_window: Option<Place>,
     /// Turns that others had while it waited.
     passed: u64,
 }
@@ -81,26 +85,31 @@ impl Turns {
             stream,
             last: self.0.taken.get(),
             place: None,
+            place_without_window: None,
             passed: 0,
         }
     }
 
     /// As the connection's task sees it after it wrote.
     pub(super) fn follow(&self, progress: Progress) {
-        if progress.is_blocked {
-            self.block();
-        } else {
-            self.go_on();
+        match progress.is_blocked {
+            true => self.block(),
+            false => self.go_on(),
         }
     }
 
+    /// Times that the task had written all that it was handed. See [`Turn::poll_written`].
+    pub(super) fn writings(&self) -> u64 {
+        self.0.written.get()
+    }
+
     /// The peer has not taken all that was handed over.
-    fn block(&self) {
+    pub(super) fn block(&self) {
         self.0.is_blocked.set(true);
     }
 
     /// Marks the connection as writable again.
-    fn go_on(&self) {
+    pub(super) fn go_on(&self) {
         self.0.is_blocked.set(false);
         self.0.handed.set(0);
         self.0.written.set(self.0.written.get() + 1);
@@ -115,6 +124,19 @@ impl Turns {
         self.0.lists.take();
         let waiting = self.0.waiting.take();
         waiting.into_values().flatten().for_each(Waker::wake);
+        let waiting = self.0.without_window.take();
+        waiting.into_values().for_each(Waker::wake);
+    }
+
+    /// The window of the connection is open: as many as may write go on, the most urgent first.
+    pub(super) fn open_window(&self) {
+        let mut waiting = self.0.without_window.borrow_mut();
+        for _ in 0..CONTENT_PARTS_HANDED_MAX {
+            let Some((_, waker)) = waiting.pop_first() else {
+                return;
+            };
+            waker.wake();
+        }
     }
 
     /// Keeps the charge of a header list that the crate was handed, until it is written. Returns what
@@ -181,7 +203,29 @@ impl Turn {
         Poll::Pending
     }
 
-    fn wait(&mut self, cx: &mut Context<'_>) {
+    /// Waits until the window of the connection opens.
+    pub(super) fn wait_for_window(&mut self, cx: &mut Context<'_>) {
+        self.leave();
+        let place = (self.priority.urgency, self.last, self.stream);
+        let waker = cx.waker().clone();
+        self.turns
+            .0
+            .without_window
+            .borrow_mut()
+            .insert(place, waker);
+        self.place_without_window = Some(place);
+        self.passed = self.turns.0.taken.get();
+        self.pass();
+    }
+
+    /// Changes the priority of what is not handed over.
+    pub(super) fn set_priority(&mut self, priority: Priority) {
+        self.leave();
+        self.priority = priority;
+    }
+
+    /// Waits until the connection has written more, or for others.
+    pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
         let state = &*self.turns.0;
         let place = (self.priority.urgency, self.last, self.stream);
         let waker = Some(cx.waker().clone());
@@ -194,6 +238,9 @@ impl Turn {
     fn leave(&mut self) {
         if let Some(place) = self.place.take() {
             self.turns.0.waiting.borrow_mut().remove(&place);
+        }
+        if let Some(place) = self.place_without_window.take() {
+            self.turns.0.without_window.borrow_mut().remove(&place);
         }
     }
 

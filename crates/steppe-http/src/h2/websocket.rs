@@ -9,6 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 
+use crate::head::{RequestHead, ResponseHead};
+
 /// The protocol's name, in `Upgrade` and `:protocol` alike.
 pub(super) const WEBSOCKET: &[u8] = b"websocket";
 
@@ -33,6 +35,17 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub(super) fn new_key() -> String {
     let random = || RandomState::new().hash_one(0_u8).to_be_bytes();
     STANDARD.encode([random(), random()].concat())
+}
+
+/// The key of a handshake.
+pub(super) fn key_of(head: &RequestHead) -> Option<&[u8]> {
+    head.fields.values_named(KEY).next()
+}
+
+/// True when a server's 101 answers the handshake that `key` began.
+pub(super) fn is_accepted(head: &ResponseHead, key: &[u8]) -> bool {
+    let mut accepted = head.fields.values_named(ACCEPT);
+    accepted.next() == Some(self::accept(key).as_bytes())
 }
 
 /// The proof that a server has read `key`.

@@ -268,6 +268,14 @@ impl Window {
         Some(lent)
     }
 
+    /// Takes back the charge of `bytes` that did not go on.
+    pub(super) fn take_back(&mut self, lent: Reservation, bytes: usize) {
+        let mut sizes = self.windows.0.borrow_mut();
+        sizes.add(lent);
+        sizes.lent -= bytes as u64;
+        self.lent -= bytes as u64;
+    }
+
     /// True when other streams, or a missing charge, may keep the peer from sending.
     pub(super) fn is_short(&self) -> bool {
         let sizes = self.windows.0.borrow();
@@ -281,15 +289,28 @@ impl Window {
 
     /// Ready when what was lent is charged anew: how much that is.
     pub(super) fn poll_charge(&mut self, cx: &mut Context<'_>, waiter: &mut Waiter) -> Poll<usize> {
-        let mut sizes = self.windows.0.borrow_mut();
         let bytes = usize::try_from(self.lent).unwrap_or(usize::MAX);
+        ready!(self.poll_recharge(cx, bytes, waiter));
+        Poll::Ready(bytes)
+    }
+
+    /// Ready when `bytes` of what was lent are charged anew.
+    pub(super) fn poll_recharge(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: usize,
+        waiter: &mut Waiter,
+    ) -> Poll<()> {
+        let mut sizes = self.windows.0.borrow_mut();
         let charged = charged_bytes(bytes);
         let more = ready!(sizes.lease.poll_reserve(cx, charged, waiter));
         sizes.add(more);
-        sizes.lent -= std::mem::take(&mut self.lent);
+        let bytes = (bytes as u64).min(self.lent);
+        sizes.lent -= bytes;
+        self.lent -= bytes;
         // Less than what was lent in small pieces, each rounded.
         let _ = sizes.settle();
-        Poll::Ready(bytes)
+        Poll::Ready(())
     }
 }
 

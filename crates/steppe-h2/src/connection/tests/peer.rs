@@ -149,8 +149,9 @@ impl Peer {
         self.input = self.chunk(&all).expect("there is one");
         let now = Instant::now();
         loop {
-            let event = self.connection.receive(&mut self.input, now);
-            match event {
+            // As one whose memory was handed on.
+            let input = Some(&mut self.input).filter(|input| !input.is_empty());
+            match self.connection.receive(input, now) {
                 Ok(Some(event)) => self.take(event),
                 Ok(None) | Err(_) => break,
             }

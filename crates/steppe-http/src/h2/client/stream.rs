@@ -16,7 +16,7 @@ use crate::h2::backlog::Backlog;
 use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
 use crate::h2::head;
 use crate::h2::priority::Priority;
-use crate::h2::websocket::Tunnel;
+use crate::h2::websocket::{self, Tunnel};
 use crate::h2::windows::Window;
 use crate::head::{ContentLength, ResponseHead};
 use crate::limits::{
@@ -296,7 +296,7 @@ impl Upstream for ClientStream {
         let is_tunnel = head.asks_for_tunnel();
         let is_extended = is_tunnel && !head.is_connect();
         if is_tunnel {
-            let key = || head::key_of(head).unwrap_or_default().to_vec();
+            let key = || websocket::key_of(head).unwrap_or_default().to_vec();
             self.tunnel = Tunnel::Asked(is_extended.then(key));
         }
         let follows = if is_tunnel {

@@ -4,37 +4,34 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use h2::RecvStream;
-use h2::server::SendResponse;
-use http::Response;
+use steppe_h2::hpack::FieldLine;
+use steppe_h2::{EndStream, ErrorCode, SendError};
 use steppe_mem::{Lease, Waiter};
 
+use super::head::{self, RefusalHead, ResponseLines};
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::shared::{OpenStream, Shared};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::gateway::ListenerSettings;
-use crate::h2::backlog::Backlog;
-use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
-use crate::h2::head;
 use crate::h2::priority::Priority;
-use crate::h2::turns::{HandedList, Turn, Turns};
-use crate::h2::websocket::Tunnel;
-use crate::h2::windows::Window;
-use crate::head::{Announced, ResponseHead};
+use crate::h2::turns::Turn;
+use crate::h2::websocket::{self, Tunnel};
+use crate::head::{Announced, ContentLength, ResponseHead};
 use crate::limits::LINGER_BYTES_MAX;
-use crate::metrics::CloseReason;
 
 pub(super) struct ServerStream {
+    open: OpenStream,
     incoming: Incoming,
-    respond: SendResponse<Piece>,
     /// Until the client's connection has taken it.
     interim: Option<Box<Interim>>,
     response: State,
-    turns: Turns,
     priority: Priority,
+    /// The server has named a priority, which takes precedence (RFC 9218 §8).
+    has_priority_of_server: bool,
     is_to_head: bool,
     tunnel: Tunnel,
-    /// The stream was reset, by the client or for what it did: it has been told why.
-    is_reset: bool,
     settings: Rc<ListenerSettings>,
     /// The lease that the exchange's content is charged to.
     lease: Lease,
@@ -56,7 +53,7 @@ enum State {
 /// A head that waits for its turn and for memory.
 struct Head {
     head: Put,
-    follows: Follows,
+    end: EndStream,
     turn: Turn,
     waiter: Waiter,
     /// Put behind it.
@@ -67,7 +64,7 @@ struct Head {
 enum Put {
     Response(ResponseHead),
     /// One of the gateway's own, and small.
-    Refusal(Response<()>),
+    Refusal(RefusalHead),
 }
 
 /// An interim head.
@@ -82,22 +79,19 @@ struct Interim {
 
 impl ServerStream {
     pub(super) fn new(
-        content: (RecvStream, Option<Window>, Backlog),
-        respond: SendResponse<Piece>,
-        (turns, priority): (Turns, Priority),
+        open: OpenStream,
+        priority: Priority,
         settings: Rc<ListenerSettings>,
     ) -> Self {
-        let (content, window, backlog) = content;
         Self {
-            incoming: Incoming::new((content, window), settings.limits.body_bytes, backlog),
-            respond,
+            incoming: Incoming::new(&open.shared, open.id, settings.limits.body_bytes),
+            open,
             interim: None,
             response: State::Nothing,
-            turns,
             priority,
+            has_priority_of_server: false,
             is_to_head: false,
             tunnel: Tunnel::No,
-            is_reset: false,
             lease: settings.lease.clone(),
             settings,
         }
@@ -120,20 +114,39 @@ impl ServerStream {
 
     /// The response was cut: that is told.
     pub(super) fn abort(&mut self) {
-        if !self.is_reset {
-            self.respond.send_reset(head::CUT);
-        }
+        let mut connection = self.open.shared.connection.borrow_mut();
+        connection.reset(self.open.id, head::CUT);
+    }
+
+    fn shared(&self) -> &Rc<Shared> {
+        &self.open.shared
     }
 
     fn turn(&self) -> Turn {
-        self.turns
-            .of(self.respond.stream_id().as_u32(), self.priority)
+        self.shared().turns.of(self.open.id.number(), self.priority)
     }
 
-    fn put_response(&mut self, head: Put, follows: Follows) {
+    /// Follows a PRIORITY_UPDATE of the client (RFC 9218 §7.1).
+    fn follow_priority(&mut self) {
+        let mut connection = self.shared().connection.borrow_mut();
+        let inbox = connection.stream_mut(self.open.id);
+        let changed = inbox.and_then(|inbox| inbox.priority.take());
+        drop(connection);
+        let Some(changed) = changed.filter(|_| !self.has_priority_of_server) else {
+            return;
+        };
+        self.priority = changed;
+        match &mut self.response {
+            State::Nothing => {}
+            State::Head(head) => head.turn.set_priority(changed),
+            State::Content(outgoing) => outgoing.turn.set_priority(changed),
+        }
+    }
+
+    fn put_response(&mut self, head: Put, end: EndStream) {
         self.response = State::Head(Box::new(Head {
             head,
-            follows,
+            end,
             turn: self.turn(),
             waiter: Waiter::default(),
             first: None,
@@ -147,15 +160,16 @@ impl ServerStream {
             return Poll::Ready(());
         };
         if let Some(head) = &interim.head {
-            let list = HandedList {
+            let lines = ResponseLines::new(head, Announced::Content);
+            let send = SendHead {
+                open: &self.open,
                 lease: &self.lease,
-                bytes: head::handed_bytes(&head.fields),
+                turn: &mut interim.turn,
                 waiter: &mut interim.waiter,
             };
-            interim.handed_at = ready!(interim.turn.poll_list(cx, list));
             // One that can't be sent any more is of no use.
-            let response = head::response(head, Announced::Content);
-            let _ = self.respond.send_informational(response);
+            let _ = ready!(send.poll(cx, lines.iter(), EndStream::No));
+            interim.handed_at = self.open.shared.turns.writings();
             interim.head = None;
         }
         ready!(interim.turn.poll_written(cx, interim.handed_at));
@@ -169,32 +183,76 @@ impl ServerStream {
         let State::Head(head) = &mut self.response else {
             return Poll::Ready(Ok(()));
         };
-        match &head.head {
+        let send = SendHead {
+            open: &self.open,
+            lease: &self.lease,
+            turn: &mut head.turn,
+            waiter: &mut head.waiter,
+        };
+        let sent = match &head.head {
             Put::Response(response) => {
-                let list = HandedList {
-                    lease: &self.lease,
-                    bytes: head::handed_bytes(&response.fields),
-                    waiter: &mut head.waiter,
-                };
-                ready!(head.turn.poll_list(cx, list));
+                let announced = Announced::of(response, self.is_to_head);
+                let lines = ResponseLines::new(response, announced);
+                send.poll(cx, lines.iter(), head.end)
             }
-            // It is small, and ends what takes more.
-            Put::Refusal(_) => ready!(head.turn.poll(cx)),
-        }
+            Put::Refusal(refusal) => send.poll(cx, refusal.iter(), head.end),
+        };
+        ready!(sent)?;
         let State::Head(head) = std::mem::replace(&mut self.response, State::Nothing) else {
             return Poll::Ready(Ok(()));
         };
-        let response = match head.head {
-            Put::Response(put) => head::response(&put, Announced::of(&put, self.is_to_head)),
-            Put::Refusal(response) => response,
-        };
-        let sent = (self.respond).send_response(response, head.follows.is_nothing());
-        let stream = sent.map_err(|_| GatewayError::client_gone())?;
-        let mut outgoing = Outgoing::new(stream, head.turn, (head.follows, self.lease.clone()));
+        let mut outgoing =
+            Outgoing::new(self.shared(), self.open.id, head.turn, self.lease.clone());
+        if head.end == EndStream::Yes {
+            outgoing = outgoing.ended();
+        }
         let parts = head.first.into_iter().chain(head.second);
         parts.for_each(|part| outgoing.put(part));
         self.response = State::Content(outgoing);
         Poll::Ready(Ok(()))
+    }
+}
+
+/// A head on its way to the connection.
+struct SendHead<'a> {
+    open: &'a OpenStream,
+    lease: &'a Lease,
+    turn: &'a mut Turn,
+    waiter: &'a mut Waiter,
+}
+
+impl SendHead<'_> {
+    /// Ready when the connection has it.
+    fn poll<'a>(
+        self,
+        cx: &mut Context<'_>,
+        lines: impl Iterator<Item = FieldLine<'a>> + Clone,
+        end: EndStream,
+    ) -> Poll<Result<(), GatewayError>> {
+        let shared = &self.open.shared;
+        loop {
+            ready!(self.turn.poll(cx));
+            let mut connection = shared.connection.borrow_mut();
+            let sent = connection.send_head(self.open.id, lines.clone(), end);
+            drop(connection);
+            match sent {
+                Ok(()) => {
+                    shared.wake();
+                    return Poll::Ready(Ok(()));
+                }
+                Err(SendError::OverBudget(bytes)) => {
+                    self.turn.pass();
+                    ready!(self.lease.poll_reserve(cx, bytes, self.waiter));
+                }
+                Err(SendError::Full) => {
+                    self.turn.wait(cx);
+                    return Poll::Pending;
+                }
+                Err(SendError::Closed | SendError::StreamLimit) => {
+                    return Poll::Ready(Err(GatewayError::client_gone()));
+                }
+            }
+        }
     }
 }
 
@@ -214,7 +272,7 @@ impl Sink for ServerStream {
             (_, Part::Chunk(_)) if self.is_to_head => {}
             (State::Nothing, _) => {}
             (State::Head(head), Part::End(None)) if head.first.is_none() => {
-                head.follows = Follows::Nothing;
+                head.end = EndStream::Yes;
             }
             // They go out with their head.
             (State::Head(head), part) if head.first.is_none() => head.first = Some(part),
@@ -236,13 +294,12 @@ impl Sink for ServerStream {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        self.follow_priority();
         ready!(self.poll_send_head(cx))?;
-        let State::Content(outgoing) = &mut self.response else {
-            return Poll::Ready(Ok(()));
-        };
-        let flushed = ready!(outgoing.poll_flush(cx));
-        self.is_reset |= flushed.is_err();
-        Poll::Ready(flushed.map_err(|_| GatewayError::client_gone()))
+        match &mut self.response {
+            State::Content(outgoing) => outgoing.poll_flush(cx),
+            State::Nothing | State::Head(_) => Poll::Ready(Ok(())),
+        }
     }
 }
 
@@ -252,24 +309,11 @@ impl Source for ServerStream {
         if let Tunnel::Asked(_) = self.tunnel {
             return Poll::Ready(Ok(Part::End(None)));
         }
-        let mut part = self.incoming.poll_part(cx, &self.lease);
+        let mut part = self.incoming.poll_part(cx);
         if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
             trailers.apply_underscores(self.settings.underscores)?;
         }
-        self.is_reset |= matches!(part, Poll::Ready(Err(IncomingError::Cut(_))));
-        // What waits for budget still sees its client leave.
-        if self.incoming.is_starved() && self.poll_gone(cx).is_ready() {
-            return Poll::Ready(Err(GatewayError::client_gone()));
-        }
-        part.map_err(|error| match error {
-            IncomingError::Cut(_) => GatewayError::client_gone(),
-            IncomingError::TooLarge => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
-            IncomingError::Malformed => GatewayError::bad_request(),
-            IncomingError::TrailersTooLarge => {
-                GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
-            }
-            IncomingError::OverBudget => GatewayError::over_budget(),
-        })
+        part
     }
 
     fn is_starved(&self) -> bool {
@@ -295,21 +339,23 @@ impl Downstream for ServerStream {
     fn put_head(&mut self, head: ResponseHead) -> Result<(), GatewayError> {
         if let Tunnel::Asked(key) = &self.tunnel {
             let is_accepted = match key {
-                Some(key) if head.is_tunnel() => head::is_accepted(&head, key),
+                Some(key) if head.is_tunnel() => websocket::is_accepted(&head, key),
                 _ => !head.is_false_yes(),
             };
             if !is_accepted {
                 return Err(GatewayError::bad_response());
             }
         }
-        self.priority = (self.priority).with(head.fields.values_named(b"priority"));
+        let mut priority = head.fields.values_named(b"priority").peekable();
+        self.has_priority_of_server = priority.peek().is_some();
+        self.priority = self.priority.with(priority);
         let has_none = self.is_to_head || matches!(head.status, 204 | 304);
-        let follows = match head.length {
-            _ if head.is_tunnel() => Follows::Content,
-            _ if has_none => Follows::Nothing,
-            length => length.into(),
+        let is_empty = head.length == ContentLength::Empty;
+        let end = match !head.is_tunnel() && (has_none || is_empty) {
+            true => EndStream::Yes,
+            false => EndStream::No,
         };
-        self.put_response(Put::Response(head), follows);
+        self.put_response(Put::Response(head), end);
         Ok(())
     }
 
@@ -317,14 +363,14 @@ impl Downstream for ServerStream {
         if matches!(self.response, State::Content(_)) {
             return None;
         }
-        let (response, content) = head::refusal(refusal, &self.settings.lease).ok()?;
+        let (response, content) = RefusalHead::new(refusal, &self.settings.lease).ok()?;
         // Nobody waits for one that was not handed over.
         self.interim = None;
         let Some(content) = content.filter(|_| !self.is_to_head) else {
-            self.put_response(Put::Refusal(response), Follows::Nothing);
+            self.put_response(Put::Refusal(response), EndStream::Yes);
             return Some(0);
         };
-        self.put_response(Put::Refusal(response), Follows::Content);
+        self.put_response(Put::Refusal(response), EndStream::No);
         if let State::Head(head) = &mut self.response {
             head.first = Some(Part::Chunk(content));
             head.second = Some(Part::End(None));
@@ -344,12 +390,15 @@ impl Downstream for ServerStream {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.response {
-            State::Content(outgoing) => ready!(outgoing.poll_reset(cx)),
-            State::Nothing | State::Head(_) => _ = ready!(self.respond.poll_reset(cx)),
+        let mut connection = self.open.shared.connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(self.open.id) else {
+            return Poll::Ready(());
+        };
+        if inbox.reset.is_some() {
+            return Poll::Ready(());
         }
-        self.is_reset = true;
-        Poll::Ready(())
+        inbox.register(cx.waker());
+        Poll::Pending
     }
 
     fn start_tunnel(&mut self) {
@@ -358,8 +407,25 @@ impl Downstream for ServerStream {
     }
 }
 
+impl Drop for ServerStream {
+    fn drop(&mut self) {
+        let unreleased = self.incoming.unreleased_bytes();
+        let is_sent = matches!(&self.response, State::Content(outgoing) if outgoing.is_sent());
+        // RFC 9113 §8.1: a whole response may come before the request was read to its end.
+        let code = if is_sent {
+            ErrorCode::NO_ERROR
+        } else {
+            ErrorCode::CANCEL
+        };
+        let mut connection = self.open.shared.connection.borrow_mut();
+        let unreleased = u32::try_from(unreleased).unwrap_or(u32::MAX);
+        connection.release_content(self.open.id, unreleased);
+        connection.release(self.open.id, code);
+    }
+}
+
 impl fmt::Debug for ServerStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stream of a client, {:?}", self.incoming)
+        write!(f, "{:?} of a client", self.open.id)
     }
 }

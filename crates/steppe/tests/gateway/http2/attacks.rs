@@ -6,7 +6,6 @@ mod floods;
 mod frames;
 mod heads;
 mod injection;
-mod known;
 mod windows;
 
 use steppe_testkit::{

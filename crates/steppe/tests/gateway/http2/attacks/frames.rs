@@ -146,21 +146,20 @@ fn frames_out_of_place() {
             frame(H2Frame::HEADERS, 5, 1, &large),
             FRAME_SIZE_ERROR,
         ),
-        // RFC 9113 §6.7, §6.9 and §6.5 have FRAME_SIZE_ERROR here.
         (
             "too short a PING",
             frame(H2Frame::PING, 0, 0, &[0; 7]),
-            PROTOCOL_ERROR,
+            FRAME_SIZE_ERROR,
         ),
         (
             "too short a WINDOW_UPDATE",
             frame(H2Frame::WINDOW_UPDATE, 0, 0, &[0; 3]),
-            PROTOCOL_ERROR,
+            FRAME_SIZE_ERROR,
         ),
         (
             "settings of no pairs",
             frame(H2Frame::SETTINGS, 0, 0, &[0; 5]),
-            PROTOCOL_ERROR,
+            FRAME_SIZE_ERROR,
         ),
         (
             "padding beyond the end",

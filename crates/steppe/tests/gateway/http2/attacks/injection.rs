@@ -6,7 +6,7 @@ use super::*;
 
 /// What becomes of a request that can't be passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+enum Told {
     Status(u16),
     Reset(u32),
     /// The connection ends, with this code.
@@ -19,14 +19,14 @@ fn told(answer: &H2Answer) -> Option<Told> {
 }
 
 /// A node, its server, and what that sees of a good request.
-pub(super) struct Bench {
+struct Bench {
     origin: RawOrigin,
     node: Steppe,
     good: String,
 }
 
 impl Bench {
-    pub(super) fn start() -> Self {
+    fn start() -> Self {
         Self::with(|listener| listener)
     }
 
@@ -65,7 +65,7 @@ impl Bench {
 
     /// What the server sees of a request that is served, without the fields that the node adds.
     #[track_caller]
-    pub(super) fn forwarded(&self, fields: &FieldSection) -> Vec<String> {
+    fn forwarded(&self, fields: &FieldSection) -> Vec<String> {
         self.origin.forget();
         let answer = connect(&self.node).exchange(fields);
         assert_eq!(answer.status, Some(200), "{fields:?}");
@@ -78,7 +78,7 @@ impl Bench {
 }
 
 /// Pseudo-fields of which one is replaced.
-pub(super) fn with(name: &str, value: &[u8]) -> FieldSection {
+fn with(name: &str, value: &[u8]) -> FieldSection {
     let usual = [
         (":method", "GET"),
         (":scheme", "http"),
@@ -118,8 +118,7 @@ fn expect_each(bench: &Bench, rows: &[(&str, FieldSection)], expected: &[Told]) 
 /// The connection goes on.
 const REFUSED: [Told; 2] = [Told::Reset(PROTOCOL_ERROR), Told::Status(400)];
 
-/// The `h2` crate ends the connection where fields can't be of any message: RFC 9113 §5.4.1 lets a
-/// stream's error be taken for one of the connection.
+/// RFC 9113 §5.4.1 lets a stream's error be taken for one of the connection.
 const REFUSED_OR_ENDED: [Told; 3] = [REFUSED[0], REFUSED[1], Told::Goaway(PROTOCOL_ERROR)];
 
 /// RFC 9113 §8.2.1: a line end, or a space at an end, that HTTP/1 would take for its own.
@@ -412,7 +411,7 @@ fn lengths_that_turn_out_to_lie() {
 
 /// A request with this field in its trailers; what its client is told, and what the server got.
 #[track_caller]
-pub(super) fn trailed(bench: &Bench, name: &str, value: &str) -> (Option<Told>, String) {
+fn trailed(bench: &Bench, name: &str, value: &str) -> (Option<Told>, String) {
     bench.origin.forget();
     let mut peer = connect(&bench.node);
     let stream = peer.stream();
@@ -441,6 +440,10 @@ fn trailers_that_are_none() {
         ("a space before", "x", " y"),
         ("a quote in a name", "x\"y", "z"),
         ("of a connection", "transfer-encoding", "chunked"),
+        ("a path", ":path", "/other"),
+        ("a method", ":method", "PUT"),
+        ("an authority", ":authority", "b"),
+        ("a status", ":status", "200"),
     ] {
         let (told, received) = trailed(&bench, name, value);
         let is_refused = told.is_some_and(|told| REFUSED_OR_ENDED.contains(&told));
@@ -448,4 +451,20 @@ fn trailers_that_are_none() {
         // The server is not told that the request was whole.
         assert!(!received.contains("0\r\n"), "{what}: {received}");
     }
+}
+
+/// RFC 9113 §8.3.1: a path and a query, without a fragment. RFC 3986 §3.1: a scheme has a letter at least.
+#[test]
+fn targets_that_are_none() {
+    let bench = Bench::start();
+    let begin = FieldSection::default().field(":method", "GET");
+    let no_scheme = begin.field(":scheme", "").field(":path", "/bad");
+    let rows = [
+        ("a fragment in :path", with(":path", b"/a?b=c#d")),
+        (
+            "an empty :scheme beside a host",
+            no_scheme.field("host", "a"),
+        ),
+    ];
+    expect_each(&bench, &rows, &REFUSED);
 }

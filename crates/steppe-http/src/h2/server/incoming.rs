@@ -1,0 +1,141 @@
+//! Content of a request, as its exchange takes it.
+//!
+//! Invariant: content comes with the charge of its window, or in memory that is charged already; the window opens
+//! again by what the exchange took, once that is charged anew.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use steppe_h2::StreamId;
+use steppe_mem::{Chunk, Waiter};
+
+use super::shared::Shared;
+use crate::error::GatewayError;
+use crate::exchange::Part;
+use crate::h2::windows::Window;
+use crate::metrics::CloseReason;
+
+pub(super) struct Incoming {
+    shared: Rc<Shared>,
+    id: StreamId,
+    /// Bytes that may still come.
+    left: u64,
+    /// Taken, and the window was not opened again by it.
+    taken: usize,
+    waiter: Waiter,
+    is_starved: bool,
+    /// Thrown away, in bytes.
+    discarded: usize,
+}
+
+impl Incoming {
+    pub(super) fn new(shared: &Rc<Shared>, id: StreamId, allowed: u64) -> Self {
+        Self {
+            shared: Rc::clone(shared),
+            id,
+            left: allowed,
+            taken: 0,
+            waiter: Waiter::default(),
+            is_starved: false,
+            discarded: 0,
+        }
+    }
+
+    /// However much comes, it is let through.
+    pub(super) fn allow_any(&mut self) {
+        self.left = u64::MAX;
+    }
+
+    pub(super) fn is_starved(&self) -> bool {
+        self.is_starved
+    }
+
+    /// The next part.
+    ///
+    /// # Errors
+    /// The content can't be read to its end.
+    pub(super) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+        self.is_starved = false;
+        if let Some(chunk) = self.take_chunk(cx)? {
+            let bytes = chunk.len();
+            self.left = (self.left)
+                .checked_sub(bytes as u64)
+                .ok_or(GatewayError::downstream(CloseReason::BodyTooLarge, 413))?;
+            self.taken += bytes;
+            self.poll_reopen(cx);
+            return Poll::Ready(Ok(Part::Chunk(chunk)));
+        }
+        self.poll_reopen(cx);
+        let mut connection = self.shared.connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(self.id) else {
+            return Poll::Ready(Err(GatewayError::client_gone()));
+        };
+        match inbox.trailers.take() {
+            Some(trailers) if inbox.is_ended => {
+                return Poll::Ready(trailers.map(|trailers| Part::End(Some(trailers))));
+            }
+            trailers => inbox.trailers = trailers,
+        }
+        if inbox.is_ended {
+            return Poll::Ready(Ok(Part::End(None)));
+        }
+        self.is_starved = self.taken > 0 || inbox.window.as_ref().is_some_and(Window::is_short);
+        Poll::Pending
+    }
+
+    /// The next chunk that has come; otherwise the task is woken when there is one.
+    fn take_chunk(&mut self, cx: &Context<'_>) -> Result<Option<Chunk>, GatewayError> {
+        let mut connection = self.shared.connection.borrow_mut();
+        let inbox = connection.stream_mut(self.id);
+        let inbox = inbox.ok_or_else(GatewayError::client_gone)?;
+        if inbox.reset.is_some() {
+            return Err(GatewayError::client_gone());
+        }
+        inbox.register(cx.waker());
+        Ok(inbox.content.pop_front())
+    }
+
+    /// Opens the window again by what was taken, or waits for budget for that.
+    fn poll_reopen(&mut self, cx: &mut Context<'_>) {
+        if self.taken == 0 {
+            return;
+        }
+        let mut connection = self.shared.connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(self.id) else {
+            return;
+        };
+        if let Some(window) = &mut inbox.window
+            && window
+                .poll_recharge(cx, self.taken, &mut self.waiter)
+                .is_pending()
+        {
+            return;
+        }
+        let taken = std::mem::take(&mut self.taken);
+        connection.release_content(self.id, u32::try_from(taken).unwrap_or(u32::MAX));
+        drop(connection);
+        self.shared.wake();
+    }
+
+    /// Throws away what comes, up to `bytes_max` in all. Ready at its end, or where it is more.
+    pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>, bytes_max: usize) -> Poll<()> {
+        self.left = u64::MAX;
+        while self.discarded <= bytes_max {
+            match self.poll_part(cx) {
+                Poll::Ready(Ok(Part::Chunk(chunk))) => self.discarded += chunk.len(),
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Octets that the connection's window opens by when the stream is over.
+    pub(super) fn unreleased_bytes(&self) -> usize {
+        let mut connection = self.shared.connection.borrow_mut();
+        let waiting = connection
+            .stream_mut(self.id)
+            .map_or(0, |inbox| inbox.bytes());
+        self.taken + waiting
+    }
+}

@@ -1,0 +1,201 @@
+//! Content of a response, on its way to the connection.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use steppe_h2::{EndStream, SendError, StreamId};
+use steppe_mem::{Chunk, Lease, Waiter};
+
+use super::head;
+use super::shared::Shared;
+use crate::error::GatewayError;
+use crate::exchange::Part;
+use crate::field::FieldBlock;
+use crate::h2::turns::Turn;
+
+/// Parts that wait to be handed over: a second one, so that the end goes out with the last chunk.
+const QUEUE_MAX: usize = 2;
+
+pub(super) struct Outgoing {
+    shared: Rc<Shared>,
+    id: StreamId,
+    pub(super) turn: Turn,
+    lease: Lease,
+    waiter: Waiter,
+    /// Put, and not handed over yet.
+    queue: VecDeque<Chunk>,
+    end: End,
+    /// The peer gives no window, or the connection no room, for what is first in the queue.
+    is_blocked: bool,
+    written: u64,
+}
+
+#[derive(Debug)]
+enum End {
+    /// More may be put.
+    Open,
+    /// Trailers or the end, behind the queue.
+    Put(Option<FieldBlock>),
+    Sent,
+}
+
+impl Outgoing {
+    /// `end`: the head has ended the stream.
+    pub(super) fn new(shared: &Rc<Shared>, id: StreamId, turn: Turn, lease: Lease) -> Self {
+        Self {
+            shared: Rc::clone(shared),
+            id,
+            turn,
+            lease,
+            waiter: Waiter::default(),
+            queue: VecDeque::new(),
+            end: End::Open,
+            is_blocked: false,
+            written: 0,
+        }
+    }
+
+    /// The head has ended the stream.
+    pub(super) fn ended(mut self) -> Self {
+        self.end = End::Sent;
+        self
+    }
+
+    pub(super) fn can_put(&self) -> bool {
+        !self.is_blocked && self.queue.len() < QUEUE_MAX
+    }
+
+    /// True when all was handed over, the end included.
+    pub(super) fn is_sent(&self) -> bool {
+        matches!(self.end, End::Sent)
+    }
+
+    pub(super) fn put(&mut self, part: Part) {
+        match (part, &self.end) {
+            // The head announced no content.
+            (_, End::Sent) => {}
+            (Part::Chunk(mut chunk), _) => {
+                // The connection's task frees it.
+                chunk.bind();
+                self.queue.push_back(chunk);
+            }
+            (Part::End(trailers), _) => self.end = End::Put(trailers),
+        }
+    }
+
+    /// Moves with what is handed over, and while others have their turns: the peer takes those.
+    pub(super) fn written(&self) -> u64 {
+        self.written + self.turn.passed()
+    }
+
+    /// Ready when all that was put is handed over.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        while let Some(first) = self.queue.pop_front() {
+            self.is_blocked = true;
+            let bytes = first.len();
+            let mut chunk = Some(first);
+            let sent = self.poll_send(cx, &mut chunk);
+            let rest = chunk.as_ref().map_or(0, Chunk::len);
+            self.written += (bytes - rest) as u64;
+            if let Some(rest) = chunk {
+                self.queue.push_front(rest);
+            }
+            ready!(sent)?;
+            self.is_blocked = rest > 0;
+        }
+        match &self.end {
+            End::Open | End::Sent => return Poll::Ready(Ok(())),
+            End::Put(None) => ready!(self.poll_send(cx, &mut None))?,
+            End::Put(Some(_)) => ready!(self.poll_trailers(cx))?,
+        }
+        self.end = End::Sent;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hands over what windows and the connection have room for. Ready when that was some of it.
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunk: &mut Option<Chunk>,
+    ) -> Poll<Result<(), GatewayError>> {
+        let is_last = self.queue.is_empty() && matches!(self.end, End::Put(None));
+        let end = if is_last {
+            EndStream::Yes
+        } else {
+            EndStream::No
+        };
+        loop {
+            ready!(self.turn.poll(cx));
+            let is_empty = chunk.is_none();
+            let mut connection = self.shared.connection.borrow_mut();
+            match connection.send_content(self.id, chunk, end) {
+                Ok(0) if !is_empty && connection.connection_window() == 0 => {
+                    drop(connection);
+                    self.turn.wait_for_window(cx);
+                    return Poll::Pending;
+                }
+                Ok(0) if !is_empty => {
+                    // Its window wakes it when it opens.
+                    if let Some(inbox) = connection.stream_mut(self.id) {
+                        inbox.register(cx.waker());
+                    }
+                    self.turn.pass();
+                    return Poll::Pending;
+                }
+                Ok(sent) => {
+                    drop(connection);
+                    self.turn.take(sent);
+                    self.shared.wake();
+                    if is_last && chunk.is_none() {
+                        self.end = End::Sent;
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(SendError::OverBudget(bytes)) => {
+                    drop(connection);
+                    self.turn.pass();
+                    ready!(self.lease.poll_reserve(cx, bytes, &mut self.waiter));
+                }
+                Err(SendError::Full) => {
+                    drop(connection);
+                    self.turn.wait(cx);
+                    return Poll::Pending;
+                }
+                Err(SendError::Closed | SendError::StreamLimit) => {
+                    return Poll::Ready(Err(GatewayError::client_gone()));
+                }
+            }
+        }
+    }
+
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        let End::Put(Some(trailers)) = &self.end else {
+            return Poll::Ready(Ok(()));
+        };
+        loop {
+            ready!(self.turn.poll(cx));
+            let mut connection = self.shared.connection.borrow_mut();
+            let lines = head::trailer_lines(trailers);
+            let sent = connection.send_head(self.id, lines, EndStream::Yes);
+            drop(connection);
+            match sent {
+                Ok(()) => {
+                    self.shared.wake();
+                    return Poll::Ready(Ok(()));
+                }
+                Err(SendError::OverBudget(bytes)) => {
+                    self.turn.pass();
+                    ready!(self.lease.poll_reserve(cx, bytes, &mut self.waiter));
+                }
+                Err(SendError::Full) => {
+                    self.turn.wait(cx);
+                    return Poll::Pending;
+                }
+                Err(SendError::Closed | SendError::StreamLimit) => {
+                    return Poll::Ready(Err(GatewayError::client_gone()));
+                }
+            }
+        }
+    }
+}

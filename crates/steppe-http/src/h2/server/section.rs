@@ -1,0 +1,172 @@
+//! A field section that is received into the memory of a head.
+//!
+//! Each field line is decoded into its place, as a line of HTTP/1 has it, so that neighbors can go out in one piece.
+//! Pseudo-header fields lie among them and are no fields of the head.
+
+use steppe_h2::Section;
+use steppe_h2::hpack::{FieldSink, Indexing};
+use steppe_h2::message::Pseudo;
+use steppe_mem::{Buffer, OverBudget, Reservation};
+
+use crate::field::{Field, FieldBlock, FieldId, FieldList, Span};
+
+/// Bytes of a section at first. Most requests of browsers fit.
+const BYTES_FIRST: usize = 1 << 10;
+
+/// Bytes beside each line: `: ` and CRLF.
+const LINE_ENDS: usize = 4;
+
+/// A section, as far as it has come.
+#[derive(Debug)]
+pub(super) struct HeadSection {
+    bytes: Buffer,
+    fields: FieldList,
+    pseudo: [Option<Span>; 6],
+    /// Where the line in progress begins, and where its name ended.
+    line: usize,
+    name: Option<usize>,
+    last: (Span, Span),
+    has_no_room: bool,
+}
+
+impl HeadSection {
+    /// An empty section, in memory of `room` where that is enough.
+    ///
+    /// # Errors
+    /// The budget has no room.
+    pub(super) fn take(room: &mut Reservation) -> Result<Self, OverBudget> {
+        Ok(Self {
+            bytes: Buffer::take_of(room, BYTES_FIRST)?,
+            fields: FieldList::take(),
+            pseudo: [None; 6],
+            line: 0,
+            name: None,
+            last: (Span::default(), Span::default()),
+            has_no_room: false,
+        })
+    }
+
+    /// True when a line was lost because the budget had no room.
+    pub(super) fn has_no_room(&self) -> bool {
+        self.has_no_room
+    }
+
+    /// The value of a pseudo-header field.
+    pub(super) fn pseudo(&self, pseudo: Pseudo) -> Option<Span> {
+        self.pseudo[pseudo as usize]
+    }
+
+    /// The bytes that spans lie in.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes.filled()
+    }
+
+    /// Values of the lines of a field that the gateway knows.
+    pub(super) fn values(&self, id: FieldId) -> impl Iterator<Item = &[u8]> {
+        let bytes = self.bytes();
+        let lines = self.fields.iter().filter(move |field| field.id == id);
+        lines.map(move |field| field.value(bytes))
+    }
+
+    /// Values of the lines named `name`, in lower case.
+    pub(super) fn values_named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let bytes = self.bytes();
+        let lines = self
+            .fields
+            .iter()
+            .filter(move |field| field.name(bytes) == name);
+        lines.map(move |field| field.value(bytes))
+    }
+
+    /// Field lines without pseudo-header fields, and all bytes.
+    pub(super) fn into_fields(self) -> FieldBlock {
+        FieldBlock::new(self.bytes, self.fields)
+    }
+
+    /// Makes room for `bytes` more, up to twice of what there is: false where the budget has none.
+    fn grow(&mut self, bytes: usize) -> bool {
+        let needed = self.bytes.len() + bytes;
+        let Ok(mut larger) =
+            Buffer::take(self.bytes.lease(), needed.max(2 * self.bytes.capacity()))
+        else {
+            return false;
+        };
+        larger.put(self.bytes.filled()).expect("it is larger");
+        self.bytes = larger;
+        true
+    }
+
+    fn put_end(&mut self, end: &[u8]) {
+        if self.bytes.put(end).is_err() && (!self.grow(LINE_ENDS) || self.bytes.put(end).is_err()) {
+            self.has_no_room = true;
+        }
+    }
+}
+
+impl FieldSink for HeadSection {
+    fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let spare = self.bytes.spare_mut();
+        let room = spare.len().saturating_sub(LINE_ENDS).min(bytes);
+        Some(&mut spare[..room]).filter(|room| !room.is_empty())
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.bytes.advance(bytes);
+    }
+
+    fn end_name(&mut self) {
+        self.name = Some(self.bytes.len());
+        self.put_end(b": ");
+    }
+
+    fn end_field(&mut self, _: Indexing) {
+        let end = self.bytes.len();
+        let name_end = self.name.take().unwrap_or(end);
+        let name = Span::new(self.line, name_end);
+        let value = Span::new((name_end + 2).min(end), end);
+        self.last = (name, value);
+        self.put_end(b"\r\n");
+        self.line = self.bytes.len();
+        let bytes = self.bytes.filled();
+        if let Some(pseudo) = Pseudo::of(name.of(bytes)) {
+            self.pseudo[pseudo as usize] = Some(value);
+            return;
+        }
+        let mut field = Field::new(bytes, name, value);
+        if name.of(bytes).contains(&b'_') {
+            field = field.with_underscore();
+        }
+        if self.fields.try_push(field, self.bytes.lease()).is_err() {
+            self.has_no_room = true;
+        }
+    }
+
+    fn last(&self) -> (&[u8], &[u8]) {
+        let bytes = self.bytes.filled();
+        (self.last.0.of(bytes), self.last.1.of(bytes))
+    }
+
+    fn lost(&mut self, _: usize) {
+        self.has_no_room = true;
+    }
+}
+
+impl Section for HeadSection {
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let has_some = self.bytes.spare() > LINE_ENDS;
+        let has_all = self.bytes.spare() >= bytes.saturating_add(LINE_ENDS);
+        // Strings whose end is far may be lies.
+        has_all || self.grow(bytes.min(self.bytes.capacity()) + LINE_ENDS) || has_some
+    }
+
+    fn unfinished(&self) -> (&[u8], Option<&[u8]>) {
+        let bytes = self.bytes.filled();
+        match self.name {
+            Some(name) => (
+                &bytes[self.line..name],
+                Some(&bytes[(name + 2).min(bytes.len())..]),
+            ),
+            None => (&bytes[self.line..], None),
+        }
+    }
+}
