@@ -107,3 +107,20 @@ impl Violation {
         Self::Stream(id, code)
     }
 }
+
+/// The reason why nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The stream or the connection is over, or takes no further streams.
+    #[error("the stream is closed")]
+    Closed,
+    /// So much waits to be written that more is to wait.
+    #[error("the connection has more to write than the peer takes")]
+    Full,
+    /// The peer allows no further stream for now.
+    #[error("the peer allows no further stream")]
+    StreamLimit,
+    /// The budget has no room for a buffer of so many bytes.
+    #[error("no room for {0} bytes of output")]
+    OverBudget(usize),
+}

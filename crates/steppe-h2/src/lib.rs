@@ -19,6 +19,8 @@
 //! - `hpack.rs`, `hpack/`: field compression
 //! - `message.rs`: rules of a well-formed message
 //! - `connection.rs`: state machine of a connection
+//!   - `machine.rs`: the connection: its parts, its preface, what is owed to the peer, and its end
+//!   - `event.rs`: events
 //!   - `reader.rs`: bytes to frames
 //!   - `receive.rs`: handling of received frames
 //!   - `block.rs`: the field block that is being received
@@ -49,10 +51,10 @@ mod settings;
 mod stream_id;
 
 pub use connection::{
-    BlockStart, Connection, ConnectionMemory, EndStream, Event, PriorityUpdate, ResetBy, Section,
-    SendError, Truncation,
+    BlockStart, Connection, ConnectionMemory, EndStream, Event, Memory, PriorityUpdate, ResetBy,
+    Section, Truncation,
 };
-pub use error::{ConnectionError, ErrorCode, Violation};
+pub use error::{ConnectionError, ErrorCode, SendError, Violation};
 pub use role::Role;
 pub use settings::{LocalSettings, PeerSettings};
 pub use stream_id::StreamId;

@@ -46,6 +46,9 @@ pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
 /// Bytes of control frames that wait to be written. A peer that provokes more without reading any is ended.
 pub const CONTROL_BYTES_MAX: usize = 4 << 10;
 
+/// And where the budget has no room: the rest of [`CONTROL_BYTES_MAX`] is for small heads and headers of DATA frames.
+pub const CONTROL_BYTES_SCARCE: usize = 1 << 10;
+
 /// Bytes of frames and content that wait to be written, beside control frames: the responses of 100 streams, 1 kB
 /// each, fit.
 pub const OUTPUT_BYTES_MAX: usize = 128 << 10;
@@ -61,7 +64,10 @@ pub const COPIED_BYTES_MAX: usize = 4 << 10;
 pub const GATHERED_BYTES: usize = 16 << 10;
 
 /// Streams that were reset here of late: what the peer sent before it heard of that is discarded (RFC 9113 §5.1).
-pub const RESET_STREAMS_KEPT: usize = 64;
+pub const RESET_STREAMS_KEPT: usize = 128;
+
+/// A DATA frame below this that is discarded counts as a control frame: larger ones have cost the peer its window.
+pub const SMALL_DATA_BYTES: u32 = 1 << 10;
 
 /// Bytes of the value of a PRIORITY_UPDATE frame that is read; longer ones are ignored. `u=7, i` has six.
 pub const PRIORITY_BYTES_MAX: usize = 60;

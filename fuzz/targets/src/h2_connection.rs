@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use steppe_h2::hpack::{FieldLine, FieldSink, Indexing};
 use steppe_h2::{
-    Connection, ConnectionMemory, EndStream, ErrorCode, Event, LocalSettings, Role, Section,
-    StreamId,
+    Connection, ConnectionMemory, EndStream, ErrorCode, Event, LocalSettings, Memory, Role,
+    Section, StreamId,
 };
 use steppe_mem::{Budget, Buffer, Chunk, Lease};
 
@@ -145,7 +145,7 @@ impl Holder {
         let now = Instant::now();
         let empty = Buffer::take(&lease, 1).expect("room");
         Self {
-            connection: Connection::new(role, local, (lease, reserve), now),
+            connection: Connection::new(role, local, Memory { lease, reserve }, now),
             input: empty.into(),
             budget,
             streams: VecDeque::new(),
@@ -170,10 +170,8 @@ impl Holder {
         while let Ok(Some(event)) = self.connection.receive(Some(&mut self.input), self.now) {
             match event {
                 Event::Begins(_) if self.decides => self.decide(),
-                Event::Section { stream, .. } => {
-                    if !self.streams.iter().any(|&(id, _)| id == stream) {
-                        self.streams.push_back((stream, 0));
-                    }
+                Event::Section { stream, .. } if !self.has(stream) => {
+                    self.streams.push_back((stream, 0));
                 }
                 Event::Content { stream, bytes } => {
                     self.input.consume(bytes);
@@ -193,6 +191,10 @@ impl Holder {
             self.connection.unwritten_bytes() <= 256 << 10,
             "output is bounded"
         );
+    }
+
+    fn has(&self, stream: StreamId) -> bool {
+        self.streams.iter().any(|&(id, _)| id == stream)
     }
 
     fn decide(&mut self) {

@@ -46,6 +46,13 @@ pub(super) struct Block<B> {
     scratch: Option<Scratch>,
 }
 
+/// The parts of a connection that decoding needs.
+pub(super) struct FieldContext<'a> {
+    pub(super) decoder: &'a mut Decoder,
+    pub(super) settings: &'a LocalSettings,
+    pub(super) reserve: &'a mut Reservation,
+}
+
 /// The place that field lines go to.
 #[derive(Debug)]
 pub(super) enum Target<B> {
@@ -103,10 +110,14 @@ impl<B: Section> Block<B> {
     /// COMPRESSION_ERROR, and ENHANCE_YOUR_CALM of a section far above the limit or without memory to drop it in.
     pub(super) fn decode(
         &mut self,
-        decoder: &mut Decoder,
         fragment: &[u8],
-        (settings, reserve): (&LocalSettings, &mut Reservation),
+        context: FieldContext<'_>,
     ) -> Result<(), Violation> {
+        let FieldContext {
+            decoder,
+            settings,
+            reserve,
+        } = context;
         let mut lines = Lines {
             block: self,
             settings,

@@ -3,25 +3,28 @@
 //! Frame headers, field blocks, control frames and small content are gathered in one buffer; larger content stays
 //! where it lies. All of it leaves in the order that it came in.
 //!
-//! Invariant: the last [`CONTROL_BYTES_MAX`] of the buffer are for control frames, so that one fits whatever waits;
-//! without room in the budget there is a buffer of that size from the connection's own reservation.
+//! Invariant: the last part of the buffer is for control frames, so that one fits whatever waits. Without room in the
+//! budget there is a buffer of [`CONTROL_BYTES_MAX`] from a reservation of its own: control frames, small heads and the
+//! headers of DATA frames leave then as well, since what they send gives memory back.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use steppe_mem::{Buffer, Chunk, Lease, Reservation};
 
-use super::SendError;
+use crate::error::SendError;
 use crate::limits::{
-    CONTROL_BYTES_MAX, COPIED_BYTES_MAX, FRAME_HEADER_BYTES, GATHERED_BYTES, OUTPUT_BYTES_MAX,
-    OUTPUT_CHUNKS_MAX,
+    CONTROL_BYTES_MAX, CONTROL_BYTES_SCARCE, COPIED_BYTES_MAX, FRAME_HEADER_BYTES, GATHERED_BYTES,
+    OUTPUT_BYTES_MAX, OUTPUT_CHUNKS_MAX,
 };
 
 #[derive(Debug)]
 pub(super) struct Output {
     lease: Lease,
+    /// For a buffer where the budget has no room.
+    reserve: Reservation,
     gathered: Option<Buffer>,
-    /// The buffer is of the connection's own reservation.
+    /// The buffer is of the reservation.
     is_of_reserve: bool,
     pieces: VecDeque<Piece>,
     /// Octets of all pieces.
@@ -41,9 +44,11 @@ enum Piece {
 pub(super) struct ControlFull;
 
 impl Output {
-    pub(super) fn new(lease: Lease) -> Self {
+    /// `reserve` has [`CONTROL_BYTES_MAX`].
+    pub(super) fn new(lease: Lease, reserve: Reservation) -> Self {
         Self {
             lease,
+            reserve,
             gathered: None,
             is_of_reserve: false,
             pieces: VecDeque::new(),
@@ -67,16 +72,9 @@ impl Output {
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn put_control(
-        &mut self,
-        octets: &[u8],
-        reserve: &mut Reservation,
-    ) -> Result<(), ControlFull> {
+    pub(super) fn put_control(&mut self, octets: &[u8]) -> Result<(), ControlFull> {
         if self.gathered.is_none() {
-            let taken = Buffer::take(&self.lease, GATHERED_BYTES);
-            self.is_of_reserve = taken.is_err();
-            let taken = taken.or_else(|_| Buffer::take_of(reserve, CONTROL_BYTES_MAX));
-            self.gathered = taken.ok();
+            self.take_buffer(octets.len()).map_err(|_| ControlFull)?;
         }
         let gathered = self.gathered.as_mut().ok_or(ControlFull)?;
         if gathered.spare() < octets.len() {
@@ -85,6 +83,41 @@ impl Output {
         gathered.put(octets).map_err(|_| ControlFull)?;
         self.note_gathered(octets.len());
         Ok(())
+    }
+
+    /// Takes a buffer for `bytes` beside control frames, in the place of one that is empty.
+    fn take_buffer(&mut self, bytes: usize) -> Result<(), SendError> {
+        let needed = (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES);
+        if let Ok(buffer) = Buffer::take(&self.lease, needed) {
+            self.set_buffer(buffer);
+            return Ok(());
+        }
+        if bytes + CONTROL_BYTES_SCARCE > CONTROL_BYTES_MAX {
+            return Err(SendError::OverBudget(needed));
+        }
+        if !self.is_of_reserve || self.gathered.is_none() {
+            let buffer = Buffer::take_of(&mut self.reserve, CONTROL_BYTES_MAX);
+            self.gathered = Some(buffer.map_err(|_| SendError::OverBudget(needed))?);
+            self.is_of_reserve = true;
+        }
+        Ok(())
+    }
+
+    /// Replaces the buffer, if nothing waits in it.
+    pub(super) fn set_buffer(&mut self, buffer: Buffer) {
+        if self.gathered.as_ref().is_none_or(Buffer::is_empty) {
+            self.let_go();
+            self.gathered = Some(buffer);
+        }
+    }
+
+    /// Gives the buffer back.
+    fn let_go(&mut self) {
+        let gathered = self.gathered.take();
+        let is_of_reserve = std::mem::take(&mut self.is_of_reserve);
+        if let Some(gathered) = gathered.filter(|_| is_of_reserve) {
+            self.reserve.join(gathered.into_charge());
+        }
     }
 
     /// True while control frames have all the room that is kept for them.
@@ -98,27 +131,32 @@ impl Output {
     /// # Errors
     /// [`SendError::Full`] until more is written, [`SendError::OverBudget`] until there is memory.
     pub(super) fn room(&mut self, bytes: usize) -> Result<&mut [u8], SendError> {
+        self.make_room(bytes)?;
+        let gathered = self.gathered.as_mut().ok_or(SendError::Full)?;
+        Ok(&mut gathered.spare_mut()[..bytes])
+    }
+
+    fn make_room(&mut self, bytes: usize) -> Result<(), SendError> {
         if self.bytes >= OUTPUT_BYTES_MAX || self.chunks >= OUTPUT_CHUNKS_MAX {
             return Err(SendError::Full);
         }
-        let needed = bytes + CONTROL_BYTES_MAX;
-        let free = |gathered: &Buffer| gathered.capacity() - gathered.len();
+        let has_room =
+            |gathered: &Buffer, kept: usize| gathered.capacity() - gathered.len() >= bytes + kept;
+        let kept = match self.is_of_reserve {
+            true => CONTROL_BYTES_SCARCE,
+            false => CONTROL_BYTES_MAX,
+        };
         match &self.gathered {
-            Some(gathered) if free(gathered) >= needed => {}
+            Some(gathered) if has_room(gathered, kept) => {}
             Some(gathered) if !gathered.is_empty() => return Err(SendError::Full),
-            // One of the reserve is empty, and given back when it was written.
-            Some(_) if self.is_of_reserve => return Err(SendError::Full),
-            _ => {
-                let bytes = needed.max(GATHERED_BYTES);
-                let taken = Buffer::take(&self.lease, bytes);
-                self.gathered = Some(taken.map_err(|_| SendError::OverBudget(bytes))?);
-            }
+            _ => self.take_buffer(bytes)?,
         }
-        let gathered = self.gathered.as_mut().ok_or(SendError::Full)?;
-        if gathered.spare() < needed {
+        if let Some(gathered) = &mut self.gathered
+            && gathered.spare() < bytes
+        {
             gathered.compact();
         }
-        Ok(&mut gathered.spare_mut()[..bytes])
+        Ok(())
     }
 
     /// The first `bytes` of the room were filled.
@@ -155,7 +193,14 @@ impl Output {
         chunk: &mut Option<Chunk>,
         bytes: usize,
     ) -> Result<(), SendError> {
-        let copied = if bytes <= COPIED_BYTES_MAX { bytes } else { 0 };
+        let mut copied = if bytes <= COPIED_BYTES_MAX { bytes } else { 0 };
+        if let Err(error) = self.make_room(FRAME_HEADER_BYTES + copied) {
+            // It is sent from where it lies.
+            if copied == 0 || error == SendError::Full {
+                return Err(error);
+            }
+            copied = 0;
+        }
         let room = self.room(FRAME_HEADER_BYTES + copied)?;
         room[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         if let Some(whole) = chunk {
@@ -205,7 +250,7 @@ impl Output {
     }
 
     /// Takes off the first octets, which were written.
-    pub(super) fn written(&mut self, mut count: usize, reserve: &mut Reservation) {
+    pub(super) fn written(&mut self, mut count: usize) {
         self.bytes -= count;
         while count > 0
             && let Some(piece) = self.pieces.front_mut()
@@ -231,11 +276,8 @@ impl Output {
                 self.pieces.pop_front();
             }
         }
-        if self.bytes == 0
-            && let Some(gathered) = self.gathered.take()
-            && std::mem::take(&mut self.is_of_reserve)
-        {
-            reserve.join(gathered.into_charge());
+        if self.bytes == 0 {
+            self.let_go();
         }
     }
 }

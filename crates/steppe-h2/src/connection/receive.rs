@@ -4,111 +4,19 @@ use std::time::Instant;
 
 use steppe_mem::Chunk;
 
-use super::block::{Block, Section, Target, Truncation};
-use super::reader::{PriorityValue, Token};
+use super::block::{Block, FieldContext, Section, Target};
+use super::event::{BlockStart, DataFrame, Event, PriorityUpdate, ResetBy};
+use super::machine::{Connection, Ending, SHUTDOWN_PING};
+use super::reader::Token;
 use super::state::{ClosedBy, Received, Reception, State};
 use super::streams::Stream;
-use super::{Connection, Ending, SHUTDOWN_PING};
 use crate::error::{ConnectionError, ErrorCode, Violation};
 use crate::frame::write::ControlFrame;
 use crate::frame::{FrameHeader, FrameType, flag};
+use crate::limits::SMALL_DATA_BYTES;
 use crate::message::{AnnouncedLength, SectionKind};
 use crate::role::Role;
 use crate::stream_id::StreamId;
-
-/// An event of a connection.
-#[derive(Debug)]
-pub enum Event<B> {
-    /// A field block begins: [`Connection::accept`] or [`Connection::refuse`] decides about it.
-    Begins(BlockStart),
-    /// A section is whole, and well-formed as far as it was kept.
-    Section {
-        /// Its stream, which it has opened if it is a request.
-        stream: StreamId,
-        /// The kind.
-        kind: SectionKind,
-        /// The section as its holder keeps it.
-        section: B,
-        /// `None`: all of it was kept.
-        truncation: Option<Truncation>,
-    },
-    /// The next octets of the input are content; the holder takes so many off it before it goes on.
-    Content {
-        /// Its stream.
-        stream: StreamId,
-        /// Octets, at least one.
-        bytes: usize,
-    },
-    /// The peer sends nothing more on the stream.
-    End {
-        /// The stream.
-        stream: StreamId,
-    },
-    /// The stream is closed by a reset.
-    Reset {
-        /// The stream.
-        stream: StreamId,
-        /// The code.
-        code: ErrorCode,
-        /// The side that reset it.
-        by: ResetBy,
-    },
-    /// A window for what we send has opened: of a stream, or of the connection or all streams (`None`).
-    Window(Option<StreamId>),
-    /// The peer changes the priority of a response (RFC 9218 §7).
-    Priority(PriorityUpdate),
-    /// The peer's settings have come.
-    Settings,
-    /// A PING of ours was acknowledged.
-    Pong([u8; 8]),
-    /// The peer takes no further streams. Those above [`Connection::goaway`] are reset next.
-    Goaway(ErrorCode),
-}
-
-/// A field block that begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockStart {
-    /// Its stream.
-    pub stream: StreamId,
-    /// The kind of its section.
-    pub kind: SectionKind,
-    /// The peer sends nothing more on the stream behind it.
-    pub ends_stream: bool,
-}
-
-/// The side that reset a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResetBy {
-    /// The peer.
-    Peer,
-    /// We, for a violation of the peer's.
-    Us,
-}
-
-/// A change of a response's priority. RFC 9218 §7.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PriorityUpdate {
-    /// The response's stream.
-    pub stream: StreamId,
-    value: PriorityValue,
-}
-
-impl PriorityUpdate {
-    /// The value of a `priority` field.
-    #[must_use]
-    pub fn value(&self) -> &[u8] {
-        self.value.octets()
-    }
-}
-
-/// A DATA frame that is being received.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DataFrame {
-    stream: StreamId,
-    is_discarded: bool,
-    /// Octets that count for flow control, and are not of content that was handed on.
-    overhead: u32,
-}
 
 type Next<B> = Result<Option<Event<B>>, Violation>;
 
@@ -168,8 +76,10 @@ impl<B: Section, T: Default> Connection<B, T> {
             let by = ResetBy::Us;
             return Ok(Some(Event::Reset { stream, code, by }));
         }
-        self.streams.note_reset(stream);
-        self.put_control(ControlFrame::rst_stream(stream.0, code).octets());
+        if code != ErrorCode::STREAM_CLOSED {
+            self.streams.note_reset(stream);
+        }
+        self.send_reset(stream, code);
         Ok(None)
     }
 
@@ -184,7 +94,8 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
         let mut input = input;
         loop {
-            if self.is_undecided() {
+            // Without room for answers, some are to be written first.
+            if self.is_undecided() || !self.output.has_control_room() {
                 return Ok(None);
             }
             // A frame may end where the input does.
@@ -196,10 +107,20 @@ impl<B: Section, T: Default> Connection<B, T> {
             let Some(token) = token else {
                 return Ok(None);
             };
+            self.check_preface(&token)?;
             let event = self.take_token(token, input.as_deref_mut(), now)?;
             if event.is_some() {
                 return Ok(event);
             }
+        }
+    }
+
+    /// §3.4: the first frame is SETTINGS.
+    fn check_preface(&self, token: &Token) -> Result<(), Violation> {
+        let is_of_settings = matches!(token, Token::Setting(..) | Token::SettingsEnd);
+        match self.peer.is_known || is_of_settings {
+            true => Ok(()),
+            false => Err(Violation::protocol("the first frame is not SETTINGS")),
         }
     }
 
@@ -224,11 +145,17 @@ impl<B: Section, T: Default> Connection<B, T> {
                 self.end_data(header, now)
             }
             Token::End(header) => self.end_block_frame(header),
-            Token::Setting(id, value) => self.next_peer.apply(id, value).map(|()| None),
+            Token::Setting(id, value) => {
+                self.next_peer.apply(id, value)?;
+                // RFC 7541 §4.2: the smallest of several counts.
+                self.encoder
+                    .set_table_bytes_max(self.next_peer.table_bytes_max);
+                Ok(None)
+            }
             Token::SettingsEnd => self.take_settings(now),
             Token::SettingsAck => {
                 self.work.count_control(now)?;
-                Ok(None)
+                self.block.as_ref().map_or(Ok(None), |_| Err(interleaved()))
             }
             Token::Small(header, octets) => self.take_small(header, octets, now),
             Token::PriorityUpdate(stream, value) => {
@@ -307,6 +234,10 @@ impl<B: Section, T: Default> Connection<B, T> {
         id: StreamId,
         now: Instant,
     ) -> Result<(SectionKind, Target<B>), Violation> {
+        if self.is_beyond_shutdown(id) {
+            self.last_remote = self.last_remote.max(id.0);
+            return Ok((SectionKind::Request, Target::Dropped(None)));
+        }
         let is_ours = id.is_of_client() == (self.role == Role::Client);
         let was_opened = match is_ours {
             true => id.0 < self.next_local,
@@ -327,14 +258,12 @@ impl<B: Section, T: Default> Connection<B, T> {
             ));
         }
         self.last_remote = id.0;
-        if let Ending::Final(last) = self.ending
-            && id.0 > last
-        {
-            return Ok((SectionKind::Request, Target::Dropped(None)));
-        }
         let most = self.local.concurrent_streams_max as usize;
         // Streams that were reset stay until their holder has let go of them.
-        if self.streams.active() >= most || self.streams.len() > most + most / 4 {
+        let streams = self.streams.len();
+        let is_full =
+            streams >= most && (streams > most + most / 4 || self.streams.active() >= most);
+        if is_full {
             self.work.count_reset(now)?;
             return Ok((
                 SectionKind::Request,
@@ -363,9 +292,12 @@ impl<B: Section, T: Default> Connection<B, T> {
             return Ok(());
         };
         block.decode(
-            &mut self.decoder,
             fragment,
-            (&self.local, &mut self.reserve),
+            FieldContext {
+                decoder: &mut self.decoder,
+                settings: &self.local,
+                reserve: &mut self.reserve,
+            },
         )
     }
 
@@ -403,6 +335,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         if block.kind == SectionKind::Request {
             let windows = self.new_windows();
             self.streams.add(Stream::new(id, windows, T::default()));
+            self.owe_window(id);
         }
         let is_interim = block.kind == SectionKind::Response && block.check.status() < 200;
         if let Some(stream) = self.streams.get_mut(id) {
@@ -456,6 +389,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             None if self.is_idle(id) => {
                 return Err(Violation::protocol("DATA on a stream that is idle"));
             }
+            None if self.is_beyond_shutdown(id) => Reception::Discarded,
             None if self.streams.was_reset(id) => Reception::Discarded,
             None => Reception::StreamError(ErrorCode::STREAM_CLOSED),
         };
@@ -480,6 +414,16 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
         self.data = Some(data);
         Ok(None)
+    }
+
+    /// True of a stream that our last GOAWAY says is not processed.
+    fn is_beyond_shutdown(&self, id: StreamId) -> bool {
+        let last = match self.ending {
+            Ending::Final(last) => Some(last),
+            Ending::No | Ending::Announced => None,
+        };
+        let is_of_peer = id.is_of_client() == (self.role == Role::Server);
+        is_of_peer && last.is_some_and(|last| id.0 > last)
     }
 
     fn is_idle(&self, id: StreamId) -> bool {
@@ -526,7 +470,8 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
         let ends_stream = header.has(flag::END_STREAM);
         let has_content = header.length > data.overhead;
-        if data.is_discarded || !has_content && !ends_stream {
+        let is_small = header.length < SMALL_DATA_BYTES;
+        if data.is_discarded && is_small || !has_content && !ends_stream {
             self.work.count_control(now)?;
         }
         match ends_stream && !data.is_discarded {
@@ -566,7 +511,6 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
         self.next_peer.is_known = true;
         self.peer = self.next_peer;
-        self.encoder.set_table_bytes_max(self.peer.table_bytes_max);
         self.put_control(ControlFrame::settings_ack().octets());
         Ok(Some(Event::Settings))
     }
@@ -676,9 +620,8 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// Resets the next stream that the peer will not process, by its GOAWAY.
     fn reset_unprocessed(&mut self) -> Option<Event<B>> {
-        let last = self.goaway?;
-        let is_client = self.role == Role::Client;
-        let mut streams = self.streams.iter_mut().filter(|_| is_client);
+        let last = self.goaway.filter(|_| self.role == Role::Client)?;
+        let mut streams = self.streams.iter_mut();
         let stream = streams.find(|stream| stream.id().0 > last && !stream.state.is_closed())?;
         stream.state = State::Closed(ClosedBy::PeerReset);
         Some(Event::Reset {

@@ -2,10 +2,10 @@
 
 use steppe_mem::Chunk;
 
-use super::Connection;
 use super::block::Section;
-use super::flow::{ReceiveWindow, SendWindow};
+use super::machine::Connection;
 use super::streams::Stream;
+use crate::error::SendError;
 use crate::frame::{FrameHeader, FrameType, flag};
 use crate::hpack::{Encoder, FieldLine, Out};
 use crate::limits::{FRAME_HEADER_BYTES, SENT_FRAME_BYTES_MAX};
@@ -19,23 +19,6 @@ pub enum EndStream {
     Yes,
     /// More follows.
     No,
-}
-
-/// The reason why nothing was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
-    /// The stream or the connection is over, or takes no further streams.
-    #[error("the stream is closed")]
-    Closed,
-    /// So much waits to be written that more is to wait.
-    #[error("the connection has more to write than the peer takes")]
-    Full,
-    /// The peer allows no further stream for now.
-    #[error("the peer allows no further stream")]
-    StreamLimit,
-    /// The budget has no room for a buffer of so many bytes.
-    #[error("no room for {0} bytes of output")]
-    OverBudget(usize),
 }
 
 impl<B: Section, T: Default> Connection<B, T> {
@@ -82,18 +65,11 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.next_local += 2;
         let windows = self.new_windows();
         self.streams.add(Stream::new(id, windows, data));
+        self.owe_window(id);
         if end == EndStream::Yes {
             self.end_locally(id);
         }
         Ok(id)
-    }
-
-    /// The windows of a stream that begins.
-    pub(super) fn new_windows(&mut self) -> (SendWindow, ReceiveWindow) {
-        let mut receive = ReceiveWindow::new(crate::limits::WINDOW_BYTES_DEFAULT);
-        receive.set_target(self.stream_window_bytes);
-        self.has_owed_windows = true;
-        (SendWindow::new(self.peer.window_bytes), receive)
     }
 
     fn put_head<'a>(
@@ -191,12 +167,17 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.send_window.available()
     }
 
+    /// Octets of content that the window of the stream lets through now.
+    #[must_use]
+    pub fn stream_window(&self, id: StreamId) -> usize {
+        let stream = self.streams.get(id);
+        stream.map_or(0, |stream| stream.send_window.available())
+    }
+
     /// Octets of content that the windows let through now.
     #[must_use]
     pub fn send_window(&self, id: StreamId) -> usize {
-        let stream = self.streams.get(id);
-        let available = stream.map_or(0, |stream| stream.send_window.available());
-        available.min(self.send_window.available())
+        self.stream_window(id).min(self.send_window.available())
     }
 
     fn end_locally(&mut self, id: StreamId) {

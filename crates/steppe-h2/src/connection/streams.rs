@@ -22,6 +22,8 @@ pub(super) struct Stream<T> {
     pub(super) has_head: bool,
     /// Its request is HEAD.
     pub(super) expects_no_content: bool,
+    /// It stands among those whose window may have to be announced.
+    pub(super) owes_window: bool,
     pub(super) data: T,
 }
 
@@ -35,6 +37,7 @@ impl<T> Stream<T> {
             content_left: None,
             has_head: false,
             expects_no_content: false,
+            owes_window: false,
             data,
         }
     }

@@ -7,10 +7,17 @@ use std::time::Instant;
 use expect_test::expect;
 use steppe_mem::{Budget, Buffer, Chunk};
 
+use super::send::EndStream;
 use super::*;
+use crate::error::{ErrorCode, SendError};
 use crate::frame::flag;
 use crate::frame::write::setting;
+use crate::frame::{FrameType, PREFACE};
 use crate::hpack::FieldLine;
+use crate::limits::WINDOW_BYTES_MAX;
+use crate::role::Role;
+use crate::settings::LocalSettings;
+use crate::stream_id::StreamId;
 use peer::{Peer, frame, get, lines};
 
 /// The connection's answer to frames of a client, behind its preface and an empty SETTINGS frame.
@@ -191,6 +198,7 @@ fn field_blocks_are_contiguous() {
     for between in [
         frame(FrameType::Ping, 0, 0, &[0; 8]),
         frame(FrameType::Settings, 0, 0, &[]),
+        frame(FrameType::Settings, flag::ACK, 0, &[]),
         frame(FrameType::Unknown(0xee), 0, 0, b""),
         frame(FrameType::PriorityUpdate, 0, 0, &[0, 0, 0, 1]),
         frame(FrameType::Data, 0, 1, b""),
@@ -508,4 +516,98 @@ fn what_is_charged_is_given_back() {
     let budget = peer.budget.clone();
     drop(peer);
     assert_eq!(budget.root().reserved_bytes(), 0);
+}
+
+#[test]
+fn the_first_frame_is_settings() {
+    for first in [
+        frame(FrameType::Ping, 0, 0, &[0; 8]),
+        headers(1, END, &get("/")),
+        frame(FrameType::Settings, flag::ACK, 0, &[]),
+    ] {
+        let mut peer = Peer::new();
+        peer.receive(&[&PREFACE[..], &first].concat());
+        let log = peer.log();
+        assert!(log.ends_with("> Goaway 0 flags 0: PROTOCOL_ERROR"), "{log}");
+    }
+}
+
+/// Frames that were sent before the last GOAWAY was known are discarded, and the streams that are served go on.
+#[test]
+fn frames_beyond_the_last_stream_of_a_shutdown_are_discarded() {
+    let mut peer = Peer::server();
+    peer.receive(&headers(1, flag::END_HEADERS, &get("/")));
+    peer.connection.shut_down();
+    peer.receive(&frame(FrameType::Ping, flag::ACK, 0, b"shutdown"));
+    peer.log();
+    peer.receive(&headers(3, flag::END_HEADERS, &get("/")));
+    peer.receive(&frame(FrameType::Data, 0, 3, b"x"));
+    peer.receive(&headers(3, END, b"\x40\x01x\x01y"));
+    peer.receive(&frame(FrameType::Data, flag::END_STREAM, 1, b"hello"));
+    expect![[r#"
+        content of 1: hello
+        end of 1"#]]
+    .assert_eq(&peer.log());
+    peer.connection.fail(ErrorCode::INTERNAL_ERROR, "a test");
+    let log = peer.log();
+    assert_eq!(log, "> Goaway 0 flags 0: INTERNAL_ERROR");
+}
+
+/// A burst that is allowed is answered, however much of it comes in one read.
+#[test]
+fn answers_to_a_burst_are_written_in_between() {
+    let mut peer = Peer::server();
+    let ping = frame(FrameType::Ping, 0, 0, b"12345678");
+    peer.receive(&ping.repeat(990));
+    let answers = peer.log();
+    assert_eq!(answers.matches("> Ping 0 flags 1").count(), 990);
+}
+
+/// The budget has no room: small heads and content leave all the same, in memory of the reservation.
+#[test]
+fn without_room_small_heads_and_content_are_sent() {
+    let mut peer = Peer::server();
+    peer.receive(&headers(1, END, &get("/")));
+    let mut content = peer.chunk(b"hello");
+    peer.log();
+    let lease = peer.budget.root().lease();
+    let mut others = Vec::new();
+    for bytes in [64 << 10, 4 << 10, 64] {
+        others.extend(std::iter::from_fn(|| lease.try_reserve(bytes).ok()));
+    }
+    let id = StreamId(1);
+    let long = "v".repeat(5000);
+    let head = lines(&[(":status", "200"), ("x", &long)]);
+    let sent = (peer.connection).send_head(id, head.iter().copied(), EndStream::No);
+    assert!(matches!(sent, Err(SendError::OverBudget(_))), "{sent:?}");
+    let head = lines(&[(":status", "200"), ("x", "short")]);
+    let sent = (peer.connection).send_head(id, head.iter().copied(), EndStream::No);
+    assert_eq!(sent, Ok(()));
+    let sent = (peer.connection).send_content(id, &mut content, EndStream::Yes);
+    assert_eq!(sent, Ok(5));
+    expect![[r#"
+        > Headers 1 flags 4
+        > Data 1 flags 1: hello"#]]
+    .assert_eq(&peer.log());
+    drop(others);
+}
+
+#[test]
+fn more_resets_than_there_is_room_for_follow_later() {
+    let mut peer = Peer::server();
+    peer.connection.local.concurrent_streams_max = 2000;
+    let opened: Vec<_> = (0..1500)
+        .map(|index| headers(2 * index + 1, END, &get("/")))
+        .collect();
+    peer.receive(&opened.concat());
+    peer.log();
+    peer.reads = false;
+    for index in 0..1500 {
+        peer.connection
+            .release(StreamId(2 * index + 1), ErrorCode::CANCEL);
+    }
+    assert_eq!(peer.connection.error(), None);
+    peer.reads = true;
+    let resets = peer.log();
+    assert_eq!(resets.matches("> RstStream").count(), 1500);
 }

@@ -16,7 +16,7 @@ use super::static_table;
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
-    /// What SETTINGS announced.
+    /// The maximum that SETTINGS announced.
     table_bytes_max: u32,
     updates: Updates,
     awaited: Awaited,

@@ -15,7 +15,7 @@ use crate::support::{decode, encode, unhex};
 /// A field, and its indexing as far as others tell it: never, or any.
 type Field = (Pair, bool);
 
-/// What the encoder never indexes.
+/// Names that the encoder never indexes.
 const SECRETS: [&[u8]; 4] = [
     b"cookie",
     b"set-cookie",

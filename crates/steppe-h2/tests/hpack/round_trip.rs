@@ -1,4 +1,4 @@
-//! What an encoder writes, a decoder reads: in any fragments, with any changes of the table's size.
+//! A decoder reads what an encoder writes: in any fragments, with any changes of the table's size.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -10,8 +10,8 @@ use std::time::Instant;
 use steppe_h2::hpack::{FieldLine, FieldSink, Indexing};
 use steppe_h2::message::SectionKind;
 use steppe_h2::{
-    Connection, ConnectionMemory, EndStream, ErrorCode, Event, LocalSettings, Role, Section,
-    SendError, StreamId,
+    Connection, ConnectionMemory, EndStream, ErrorCode, Event, LocalSettings, Memory, Role,
+    Section, SendError, StreamId,
 };
 use steppe_mem::{Budget, Buffer, Chunk};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -112,7 +112,10 @@ impl Echo {
             section_bytes_max: 200_000,
             section_lines_max: 100,
         };
-        let memory = (lease.clone(), reserve);
+        let memory = Memory {
+            lease: lease.clone(),
+            reserve,
+        };
         let empty = Buffer::take(&lease, 1).expect("room");
         Self {
             io,

@@ -24,10 +24,10 @@ use std::time::Instant;
 
 use steppe_h2::message::SectionKind;
 use steppe_h2::{
-    BlockStart, Connection, ConnectionMemory, ErrorCode, Event, LocalSettings, Role, StreamId,
-    Truncation,
+    BlockStart, Connection, ConnectionError, ConnectionMemory, ErrorCode, Event, LocalSettings,
+    Memory, Role, StreamId, Truncation,
 };
-use steppe_mem::{Reservation, Waiter};
+use steppe_mem::{Buffer, Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
 
 use self::head::ReceivedRequest;
@@ -79,8 +79,11 @@ impl DownstreamCodec for Http2 {
 /// Empty SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM for no stream (RFC 9113 §6.5, §6.8).
 const NO_ROOM: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
-/// Bytes of a connection beside its streams: its state, and the buffer of a read without room.
-const CONNECTION_BYTES: usize = ConnectionMemory::bytes() + SCARCE_READ_BYTES + size_of::<Shared>();
+/// Bytes of a connection beside its streams: its state, its task, and what is kept for a budget without room.
+const CONNECTION_BYTES: usize = size_of::<Shared>()
+    + size_of::<ServerConnection<'_>>()
+    + ConnectionMemory::reserved_bytes()
+    + SCARCE_READ_BYTES;
 
 /// Slices of one write.
 const SLICES_MAX: usize = 16;
@@ -102,6 +105,8 @@ struct ServerConnection<'a> {
     waiting: Option<WaitingBlock>,
     /// The memory of a field block that is being received.
     begun: Option<BegunBlock>,
+    /// More has come behind a block that waits for memory, and lies unread.
+    has_more_unread: bool,
     /// Content that waits for memory.
     stuck: Option<StuckContent>,
     /// Since when there was no room for any block, and when the next one is refused.
@@ -187,7 +192,11 @@ async fn serve(accepted: Accepted) {
     let lease = settings.lease.clone();
     let reserve = charge.split(ConnectionMemory::reserved_bytes());
     let local = local_settings(&settings);
-    let connection = Connection::new(Role::Server, local, (lease.clone(), reserve), now);
+    let memory = Memory {
+        lease: lease.clone(),
+        reserve,
+    };
+    let connection = Connection::new(Role::Server, local, memory, now);
     let shared = Rc::new(Shared {
         client: Rc::clone(&client),
         connection: RefCell::new(connection),
@@ -207,6 +216,7 @@ async fn serve(accepted: Accepted) {
         is_serving: false,
         waiting: None,
         begun: None,
+        has_more_unread: false,
         stuck: None,
         short_since: None,
         short_until: now,
@@ -321,7 +331,9 @@ impl ServerConnection<'_> {
                 }
             };
             match read {
-                Ok(0) | Err(_) => return Poll::Ready(Err(None)),
+                // What it was told last is to reach the client, TLS's end included.
+                Ok(0) => return Poll::Ready(Ok(())),
+                Err(_) => return Poll::Ready(Err(None)),
                 Ok(_) => {}
             }
         }
@@ -334,32 +346,26 @@ impl ServerConnection<'_> {
     fn poll_behind(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
         let has_more = (self.shared.connection.borrow()).has_more_than_block(self.reading.bytes());
         let (transport, traffic) = (&mut self.transport, &self.shared.traffic);
-        if !has_more {
-            let read = ready!(self.reading.poll_read_behind(cx, transport, traffic));
-            return Poll::Ready(read);
+        if !has_more && let Some(read) = self.reading.poll_read_behind(cx, transport, traffic) {
+            return read;
         }
+        self.has_more_unread = has_more || !transport.is_quiet(cx);
         ready!(transport.poll_closed(cx));
         Poll::Ready(Ok(0))
     }
 
     /// Takes the events of what was read. Ready when the connection is over.
     fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
-        if let Some(waiting) = self.waiting.take() {
-            self.decide(cx, waiting, now);
+        match self.waiting.take() {
+            Some(waiting) => self.decide(cx, waiting, now),
+            // The next that finds no room has the whole time.
+            None => self.short_since = None,
         }
-        if let Some(mut stuck) = self.stuck.take() {
-            let lease = self.shared.windows.lease();
-            let bytes = 2 * stuck.bytes;
-            if lease
-                .poll_reserve(cx, bytes, &mut stuck.waiter)
-                .is_pending()
-            {
-                self.stuck = Some(stuck);
-            } else {
-                self.take_content(stuck.stream, stuck.bytes);
-            }
+        let error = self.shared.connection.borrow().error();
+        if let Some(error) = error {
+            return self.poll_failed(cx, error);
         }
-        if self.waiting.is_some() || self.stuck.is_some() {
+        if self.waiting.is_some() || self.poll_stuck(cx).is_pending() {
             return Poll::Pending;
         }
         loop {
@@ -372,25 +378,72 @@ impl ServerConnection<'_> {
             if self.waiting.is_some() {
                 break;
             }
-            if self.stuck.is_some() {
-                // It registers for memory.
-                return self.receive(cx, now);
+            if self.poll_stuck(cx).is_pending() {
+                break;
             }
             if !self.shared.connection.borrow().is_amid_block() {
                 self.begun = None;
             }
         }
-        // What was read lies nowhere any more.
+        if !self.shared.connection.borrow().is_amid_block() {
+            self.begun = None;
+        }
+        // An input that was received lies nowhere any more.
         self.reading.input();
         let error = self.shared.connection.borrow().error();
-        let Some(error) = error else {
-            return Poll::Pending;
-        };
+        match error {
+            Some(error) => self.poll_failed(cx, error),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The connection has ended by a violation.
+    fn poll_failed(
+        &mut self,
+        cx: &mut Context<'_>,
+        error: ConnectionError,
+    ) -> Poll<Result<(), Ended>> {
         if error.code == ErrorCode::ENHANCE_YOUR_CALM {
             self.shared.client.count_closed(CloseReason::Flood);
         }
         let _ = self.poll_write(cx);
         Poll::Ready(Ok(()))
+    }
+
+    /// Ready when no content waits for memory.
+    fn poll_stuck(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(stuck) = &mut self.stuck else {
+            return Poll::Ready(());
+        };
+        let mut connection = self.shared.connection.borrow_mut();
+        let octets = u32::try_from(stuck.bytes).unwrap_or(u32::MAX);
+        if !connection.can_receive(stuck.stream) {
+            if let Some(input) = self.reading.input() {
+                input.consume(stuck.bytes);
+            }
+            connection.release_content(stuck.stream, octets);
+        } else {
+            let lease = self.shared.windows.lease();
+            let buffer = ready!(Buffer::poll_take(
+                cx,
+                &lease,
+                stuck.bytes,
+                &mut stuck.waiter
+            ));
+            let chunk = self.reading.move_content(stuck.bytes, buffer);
+            if let Some(inbox) = connection.stream_mut(stuck.stream) {
+                // Its charge is another one.
+                drop(
+                    inbox
+                        .window
+                        .as_mut()
+                        .and_then(|window| window.lend(chunk.len())),
+                );
+                inbox.push(chunk);
+            }
+        }
+        self.stuck = None;
+        Poll::Ready(())
     }
 
     fn take_event(&mut self, cx: &mut Context<'_>, event: Event<HeadSection>, now: Instant) {
@@ -404,7 +457,10 @@ impl ServerConnection<'_> {
                 kind: SectionKind::Request,
                 section,
                 truncation,
-            } => self.begin_stream(stream, section, truncation),
+            } => {
+                self.block_since = None;
+                self.begin_stream(stream, section, truncation);
+            }
             Event::Section {
                 stream,
                 section,
@@ -494,7 +550,8 @@ impl ServerConnection<'_> {
         }
         let since = *self.short_since.get_or_insert(now);
         let timeout = self.shared.client.settings().timeouts.header;
-        let patience = match connection.has_more_than_block(self.reading.bytes()) {
+        let has_more = self.has_more_unread || connection.has_more_than_block(self.reading.bytes());
+        let patience = match has_more {
             true => timeout.min(ROOM_PATIENCE),
             false => timeout,
         };
@@ -503,7 +560,17 @@ impl ServerConnection<'_> {
             self.waiting = Some(block);
             return;
         }
-        connection.refuse(ErrorCode::REFUSED_STREAM);
+        // §8.7: a request in progress may have been processed.
+        connection.refuse(match block.start.kind {
+            SectionKind::Request => ErrorCode::REFUSED_STREAM,
+            SectionKind::Response | SectionKind::Trailers => ErrorCode::ENHANCE_YOUR_CALM,
+        });
+        // The dynamic table follows what is refused, too.
+        if more > 0 && self.charge.try_grow(more).is_err() {
+            let reason = "there is no memory for the dynamic table";
+            connection.fail(ErrorCode::ENHANCE_YOUR_CALM, reason);
+        }
+        self.is_serving = true;
         drop(connection);
         self.shared.client.count_closed(CloseReason::OverBudget);
     }
@@ -558,11 +625,14 @@ impl ServerConnection<'_> {
             return connection.release_content(id, u32::try_from(bytes).unwrap_or(u32::MAX));
         };
         let lent = inbox.window.as_mut().and_then(|window| window.lend(bytes));
-        match self.reading.take_content(bytes, lent) {
-            Ok(chunk) => {
-                inbox.content.push_back(chunk);
-                inbox.wake();
+        if inbox.append(&self.reading.bytes()[..bytes]) {
+            if let Some(input) = self.reading.input() {
+                input.consume(bytes);
             }
+            return inbox.wake();
+        }
+        match self.reading.take_content(bytes, lent) {
+            Ok(chunk) => inbox.push(chunk),
             Err(lent) => {
                 if let (Some(window), Some(lent)) = (&mut inbox.window, lent) {
                     window.take_back(lent, bytes);
@@ -621,8 +691,9 @@ impl ServerConnection<'_> {
     fn poll_deadline(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), Ended>> {
         let settings = self.shared.client.settings();
         let is_leaving = self.shared.connection.borrow().is_shutting_down();
+        let has_failed = self.shared.connection.borrow().error().is_some();
         let is_over = settings.drain.is_draining() || now >= self.ages_at;
-        if is_over && !is_leaving {
+        if is_over && !is_leaving && !has_failed {
             return self.leave(cx);
         }
         if self.shared.open.get() == 0 && self.is_shut_down() {
@@ -642,6 +713,7 @@ impl ServerConnection<'_> {
             // It is refused then, and with it all that find no memory either.
             Waits::Budget => self.poll(cx),
             Waits::Block => Poll::Ready(Err(Some(CloseReason::HeaderTimeout))),
+            Waits::Stream if has_failed => Poll::Ready(Ok(())),
             Waits::Stream => {
                 self.shared.client.count_closed(CloseReason::IdleTimeout);
                 self.leave(cx)

@@ -120,6 +120,7 @@ impl Turns {
     /// The connection is over: those that wait are to see that.
     pub(super) fn end(&self) {
         self.0.is_blocked.set(false);
+        self.0.handed.set(0);
         self.0.written.set(u64::MAX);
         self.0.lists.take();
         let waiting = self.0.waiting.take();

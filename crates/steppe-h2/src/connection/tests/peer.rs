@@ -103,6 +103,18 @@ pub(super) struct Peer {
 impl Peer {
     /// A server behind the preface of its client, and an empty SETTINGS frame.
     pub(super) fn server() -> Self {
+        let mut peer = Self::new();
+        peer.receive(&[&PREFACE[..], &frame(FrameType::Settings, 0, 0, &[])].concat());
+        expect![[r#"
+            settings
+            > Settings 0 flags 0
+            > Settings 0 flags 1"#]]
+        .assert_eq(&peer.log());
+        peer
+    }
+
+    /// A server whose client has sent nothing.
+    pub(super) fn new() -> Self {
         let budget = Budget::new(4 << 20);
         let lease = budget.root().lease();
         let reserve = lease
@@ -114,9 +126,17 @@ impl Peer {
             section_lines_max: 50,
         };
         let now = Instant::now();
-        let connection = Connection::new(Role::Server, local, (lease.clone(), reserve), now);
+        let connection = Connection::new(
+            Role::Server,
+            local,
+            Memory {
+                lease: lease.clone(),
+                reserve,
+            },
+            now,
+        );
         let empty = Buffer::take(&lease, 1).expect("room");
-        let mut peer = Self {
+        Self {
             budget,
             connection,
             input: empty.into(),
@@ -126,14 +146,7 @@ impl Peer {
             reads: true,
             room: usize::MAX,
             log: Log::new(),
-        };
-        peer.receive(&[&PREFACE[..], &frame(FrameType::Settings, 0, 0, &[])].concat());
-        expect![[r#"
-            settings
-            > Settings 0 flags 0
-            > Settings 0 flags 1"#]]
-        .assert_eq(&peer.log());
-        peer
+        }
     }
 
     pub(super) fn chunk(&self, bytes: &[u8]) -> Option<Chunk> {
@@ -153,6 +166,7 @@ impl Peer {
             let input = Some(&mut self.input).filter(|input| !input.is_empty());
             match self.connection.receive(input, now) {
                 Ok(Some(event)) => self.take(event),
+                Ok(None) if !self.connection.takes_input() && self.reads => self.write(),
                 Ok(None) | Err(_) => break,
             }
         }

@@ -58,11 +58,13 @@ pub(super) struct ReceivedRequest {
     section: Result<HeadSection, GatewayError>,
     /// Nothing follows it.
     is_whole: bool,
+    is_to_head: bool,
 }
 
 impl ReceivedRequest {
     /// A section that was received, all of it or in part.
     pub(super) fn new(section: HeadSection, truncation: Option<Truncation>) -> Self {
+        let is_to_head = section.is_method(b"HEAD");
         let section = match truncation {
             Some(Truncation::TooLarge) => Err(too_large()),
             Some(Truncation::NoRoom) => Err(GatewayError::over_budget()),
@@ -72,6 +74,7 @@ impl ReceivedRequest {
         Self {
             section,
             is_whole: false,
+            is_to_head,
         }
     }
 
@@ -86,7 +89,9 @@ impl ReceivedRequest {
         if self.is_whole {
             return ContentLength::Empty;
         }
-        let Ok(section) = &self.section else {
+        // Of CONNECT, content is a tunnel's.
+        let section = self.section.as_ref().ok();
+        let Some(section) = section.filter(|section| !section.is_method(b"CONNECT")) else {
             return ContentLength::Unknown;
         };
         let mut values = section.values(FieldId::ContentLength);
@@ -110,10 +115,7 @@ impl ReceivedRequest {
 
     /// The method is HEAD.
     pub(super) fn is_to_head(&self) -> bool {
-        let section = self.section.as_ref().ok();
-        let method =
-            section.and_then(|section| Some(section.pseudo(Pseudo::Method)?.of(section.bytes())));
-        method == Some(b"HEAD")
+        self.is_to_head
     }
 
     /// The head.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use steppe_h2::StreamId;
-use steppe_mem::{Chunk, Waiter};
+use steppe_mem::{Chunk, Lease, Waiter};
 
 use super::shared::Shared;
 use crate::error::GatewayError;
@@ -50,20 +50,24 @@ impl Incoming {
         self.is_starved
     }
 
-    /// The next part.
+    /// The next part, charged to `lease` as far as that has room, and else as it came.
     ///
     /// # Errors
     /// The content can't be read to its end.
-    pub(super) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, GatewayError>> {
+    pub(super) fn poll_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        lease: &Lease,
+    ) -> Poll<Result<Part, GatewayError>> {
         self.is_starved = false;
         if let Some(chunk) = self.take_chunk(cx)? {
             let bytes = chunk.len();
+            self.taken += bytes;
             self.left = (self.left)
                 .checked_sub(bytes as u64)
                 .ok_or(GatewayError::downstream(CloseReason::BodyTooLarge, 413))?;
-            self.taken += bytes;
             self.poll_reopen(cx);
-            return Poll::Ready(Ok(Part::Chunk(chunk)));
+            return Poll::Ready(Ok(Part::Chunk(charged_to(chunk, lease))));
         }
         self.poll_reopen(cx);
         let mut connection = self.shared.connection.borrow_mut();
@@ -111,6 +115,7 @@ impl Incoming {
         {
             return;
         }
+        self.waiter = Waiter::default();
         let taken = std::mem::take(&mut self.taken);
         connection.release_content(self.id, u32::try_from(taken).unwrap_or(u32::MAX));
         drop(connection);
@@ -120,8 +125,9 @@ impl Incoming {
     /// Throws away what comes, up to `bytes_max` in all. Ready at its end, or where it is more.
     pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>, bytes_max: usize) -> Poll<()> {
         self.left = u64::MAX;
+        let lease = self.shared.windows.lease();
         while self.discarded <= bytes_max {
-            match self.poll_part(cx) {
+            match self.poll_part(cx, &lease) {
                 Poll::Ready(Ok(Part::Chunk(chunk))) => self.discarded += chunk.len(),
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
@@ -137,5 +143,20 @@ impl Incoming {
             .stream_mut(self.id)
             .map_or(0, |inbox| inbox.bytes());
         self.taken + waiting
+    }
+}
+
+/// Content that counts for the budget of its exchange, where that has room.
+fn charged_to(chunk: Chunk, lease: &Lease) -> Chunk {
+    match chunk.into_buffer() {
+        Ok(mut buffer) => {
+            let _ = buffer.charge_to(lease);
+            buffer.into()
+        }
+        // The memory of a view is charged with that of its neighbors as long as it lasts.
+        Err(view) => match lease.try_reserve(view.len()) {
+            Ok(charge) => Chunk::charged(view.into_bytes(), charge),
+            Err(_) => view,
+        },
     }
 }

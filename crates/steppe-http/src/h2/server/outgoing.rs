@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use steppe_h2::{EndStream, SendError, StreamId};
-use steppe_mem::{Chunk, Lease, Waiter};
+use steppe_mem::{Chunk, Waiter};
 
 use super::head;
 use super::shared::Shared;
@@ -21,7 +21,6 @@ pub(super) struct Outgoing {
     shared: Rc<Shared>,
     id: StreamId,
     pub(super) turn: Turn,
-    lease: Lease,
     waiter: Waiter,
     /// Put, and not handed over yet.
     queue: VecDeque<Chunk>,
@@ -41,13 +40,12 @@ enum End {
 }
 
 impl Outgoing {
-    /// `end`: the head has ended the stream.
-    pub(super) fn new(shared: &Rc<Shared>, id: StreamId, turn: Turn, lease: Lease) -> Self {
+    /// Content behind a head that was sent.
+    pub(super) fn new(shared: &Rc<Shared>, id: StreamId, turn: Turn) -> Self {
         Self {
             shared: Rc::clone(shared),
             id,
             turn,
-            lease,
             waiter: Waiter::default(),
             queue: VecDeque::new(),
             end: End::Open,
@@ -130,21 +128,24 @@ impl Outgoing {
             let is_empty = chunk.is_none();
             let mut connection = self.shared.connection.borrow_mut();
             match connection.send_content(self.id, chunk, end) {
-                Ok(0) if !is_empty && connection.connection_window() == 0 => {
+                Ok(0) if !is_empty && connection.stream_window(self.id) > 0 => {
                     drop(connection);
                     self.turn.wait_for_window(cx);
                     return Poll::Pending;
                 }
                 Ok(0) if !is_empty => {
-                    // Its window wakes it when it opens.
+                    // Its window wakes it when it opens. Others may wait for that of the connection.
                     if let Some(inbox) = connection.stream_mut(self.id) {
                         inbox.register(cx.waker());
                     }
+                    drop(connection);
                     self.turn.pass();
+                    self.shared.wake();
                     return Poll::Pending;
                 }
                 Ok(sent) => {
                     drop(connection);
+                    self.waiter = Waiter::default();
                     self.turn.take(sent);
                     self.shared.wake();
                     if is_last && chunk.is_none() {
@@ -155,7 +156,7 @@ impl Outgoing {
                 Err(SendError::OverBudget(bytes)) => {
                     drop(connection);
                     self.turn.pass();
-                    ready!(self.lease.poll_reserve(cx, bytes, &mut self.waiter));
+                    ready!(self.shared.poll_room(cx, bytes, &mut self.waiter));
                 }
                 Err(SendError::Full) => {
                     drop(connection);
@@ -186,7 +187,7 @@ impl Outgoing {
                 }
                 Err(SendError::OverBudget(bytes)) => {
                     self.turn.pass();
-                    ready!(self.lease.poll_reserve(cx, bytes, &mut self.waiter));
+                    ready!(self.shared.poll_room(cx, bytes, &mut self.waiter));
                 }
                 Err(SendError::Full) => {
                     self.turn.wait(cx);

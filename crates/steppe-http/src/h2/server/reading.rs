@@ -4,7 +4,7 @@
 //! own reservation, since what comes may give memory back.
 
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use steppe_mem::{Buffer, Chunk, Lease, Reservation};
 use steppe_net::Transport;
@@ -128,7 +128,8 @@ impl Reading {
         Poll::Ready(Ok(count))
     }
 
-    /// Reads behind an input whose field block waits for a decision. `Ready(Ok(0))` is the end of the stream.
+    /// Reads behind an input whose field block waits for a decision. `Ready(Ok(0))` is the end of the stream. `None`:
+    /// there is no room behind it.
     ///
     /// # Errors
     /// The connection's error.
@@ -137,19 +138,19 @@ impl Reading {
         cx: &mut Context<'_>,
         transport: &mut Transport,
         traffic: &Traffic,
-    ) -> Poll<io::Result<usize>> {
+    ) -> Option<Poll<io::Result<usize>>> {
         let Some(input) = self.input.take() else {
-            return self.poll_read(cx, transport, traffic);
+            return Some(self.poll_read(cx, transport, traffic));
         };
         let mut buffer = match input.into_buffer() {
             Ok(buffer) if buffer.spare() > 0 => buffer,
             Ok(buffer) => {
                 self.input = Some(buffer.into());
-                return Poll::Pending;
+                return None;
             }
             Err(input) => {
                 self.input = Some(input);
-                return Poll::Pending;
+                return None;
             }
         };
         let read = transport.poll_read_into(cx, buffer.spare_mut());
@@ -158,7 +159,16 @@ impl Reading {
             traffic.read(count);
         }
         self.input = Some(buffer.into());
-        let count = ready!(read)?;
-        Poll::Ready(Ok(count))
+        Some(read)
+    }
+
+    /// Moves `bytes` of content off the input into `buffer`, which has room for them.
+    pub(super) fn move_content(&mut self, bytes: usize, mut buffer: Buffer) -> Chunk {
+        if let Some(input) = &mut self.input {
+            let put = buffer.put(&input.filled()[..bytes]);
+            put.expect("it was taken for them");
+            input.consume(bytes);
+        }
+        buffer.into()
     }
 }

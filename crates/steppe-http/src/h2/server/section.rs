@@ -56,6 +56,12 @@ impl HeadSection {
         self.pseudo[pseudo as usize]
     }
 
+    /// True when its `:method` is this one.
+    pub(super) fn is_method(&self, method: &[u8]) -> bool {
+        let named = self.pseudo(Pseudo::Method);
+        named.is_some_and(|named| named.of(self.bytes()) == method)
+    }
+
     /// The bytes that spans lie in.
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.filled()
@@ -153,6 +159,9 @@ impl FieldSink for HeadSection {
 
 impl Section for HeadSection {
     fn has_room(&mut self, bytes: usize) -> bool {
+        if self.has_no_room {
+            return false;
+        }
         let has_some = self.bytes.spare() > LINE_ENDS;
         let has_all = self.bytes.spare() >= bytes.saturating_add(LINE_ENDS);
         // Strings whose end is far may be lies.

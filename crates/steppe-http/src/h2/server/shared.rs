@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker, ready};
 
 use steppe_h2::{Connection, ErrorCode, StreamId};
-use steppe_mem::{Chunk, Reservation};
+use steppe_mem::{Buffer, Chunk, Reservation, Waiter};
 
 use super::section::HeadSection;
 use crate::error::GatewayError;
@@ -41,6 +41,21 @@ impl Shared {
         if let Some(task) = self.task.borrow().as_ref() {
             task.wake_by_ref();
         }
+    }
+}
+
+impl Shared {
+    /// Ready when the connection has memory for `bytes` of output, after it had none.
+    pub(super) fn poll_room(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: usize,
+        waiter: &mut Waiter,
+    ) -> Poll<()> {
+        let lease = self.windows.lease();
+        let buffer = ready!(Buffer::poll_take(cx, &lease, bytes, waiter));
+        self.connection.borrow_mut().give_room(buffer);
+        Poll::Ready(())
     }
 }
 
@@ -88,6 +103,29 @@ impl Inbox {
         self.reset.get_or_insert(code);
         self.window = None;
         self.wake();
+    }
+
+    /// Adds content behind what waits.
+    pub(super) fn push(&mut self, mut chunk: Chunk) {
+        chunk.bind();
+        self.content.push_back(chunk);
+        self.wake();
+    }
+
+    /// Copies content into memory that waits already, if that has room: small pieces take no buffer each.
+    pub(super) fn append(&mut self, content: &[u8]) -> bool {
+        let Some(last) = self.content.pop_back() else {
+            return false;
+        };
+        let (last, is_appended) = match last.into_buffer() {
+            Ok(mut buffer) => {
+                let is_appended = buffer.put(content).is_ok();
+                (buffer.into(), is_appended)
+            }
+            Err(view) => (view, false),
+        };
+        self.content.push_back(last);
+        is_appended
     }
 
     /// Octets of content that wait.

@@ -163,7 +163,6 @@ impl ServerStream {
             let lines = ResponseLines::new(head, Announced::Content);
             let send = SendHead {
                 open: &self.open,
-                lease: &self.lease,
                 turn: &mut interim.turn,
                 waiter: &mut interim.waiter,
             };
@@ -185,7 +184,6 @@ impl ServerStream {
         };
         let send = SendHead {
             open: &self.open,
-            lease: &self.lease,
             turn: &mut head.turn,
             waiter: &mut head.waiter,
         };
@@ -201,8 +199,7 @@ impl ServerStream {
         let State::Head(head) = std::mem::replace(&mut self.response, State::Nothing) else {
             return Poll::Ready(Ok(()));
         };
-        let mut outgoing =
-            Outgoing::new(self.shared(), self.open.id, head.turn, self.lease.clone());
+        let mut outgoing = Outgoing::new(self.shared(), self.open.id, head.turn);
         if head.end == EndStream::Yes {
             outgoing = outgoing.ended();
         }
@@ -216,7 +213,6 @@ impl ServerStream {
 /// A head on its way to the connection.
 struct SendHead<'a> {
     open: &'a OpenStream,
-    lease: &'a Lease,
     turn: &'a mut Turn,
     waiter: &'a mut Waiter,
 }
@@ -237,12 +233,13 @@ impl SendHead<'_> {
             drop(connection);
             match sent {
                 Ok(()) => {
+                    *self.waiter = Waiter::default();
                     shared.wake();
                     return Poll::Ready(Ok(()));
                 }
                 Err(SendError::OverBudget(bytes)) => {
                     self.turn.pass();
-                    ready!(self.lease.poll_reserve(cx, bytes, self.waiter));
+                    ready!(shared.poll_room(cx, bytes, self.waiter));
                 }
                 Err(SendError::Full) => {
                     self.turn.wait(cx);
@@ -309,7 +306,7 @@ impl Source for ServerStream {
         if let Tunnel::Asked(_) = self.tunnel {
             return Poll::Ready(Ok(Part::End(None)));
         }
-        let mut part = self.incoming.poll_part(cx);
+        let mut part = self.incoming.poll_part(cx, &self.lease);
         if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
             trailers.apply_underscores(self.settings.underscores)?;
         }

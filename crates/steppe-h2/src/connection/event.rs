@@ -1,0 +1,101 @@
+//! Events of a connection, and the DATA frame that is being received.
+
+use super::block::Truncation;
+use super::reader::PriorityValue;
+use crate::error::ErrorCode;
+use crate::message::SectionKind;
+use crate::stream_id::StreamId;
+
+/// An event of a connection.
+#[derive(Debug)]
+pub enum Event<B> {
+    /// A field block begins: [`Connection::accept`] or [`Connection::refuse`] decides about it.
+    Begins(BlockStart),
+    /// A section is whole, and well-formed as far as it was kept.
+    Section {
+        /// Its stream, which it has opened if it is a request.
+        stream: StreamId,
+        /// The kind.
+        kind: SectionKind,
+        /// The section as its holder keeps it.
+        section: B,
+        /// `None`: all of it was kept.
+        truncation: Option<Truncation>,
+    },
+    /// The next octets of the input are content; the holder takes so many off it before it goes on.
+    Content {
+        /// Its stream.
+        stream: StreamId,
+        /// Octets, at least one.
+        bytes: usize,
+    },
+    /// The peer sends nothing more on the stream.
+    End {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// The stream is closed by a reset.
+    Reset {
+        /// The stream.
+        stream: StreamId,
+        /// The code.
+        code: ErrorCode,
+        /// The side that reset it.
+        by: ResetBy,
+    },
+    /// A window for what we send has opened: of a stream, or of the connection or all streams (`None`).
+    Window(Option<StreamId>),
+    /// The peer changes the priority of a response (RFC 9218 §7).
+    Priority(PriorityUpdate),
+    /// The peer's settings have come.
+    Settings,
+    /// A PING of ours was acknowledged.
+    Pong([u8; 8]),
+    /// The peer takes no further streams. Those above [`Connection::goaway`] are reset next.
+    Goaway(ErrorCode),
+}
+
+/// A field block that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockStart {
+    /// Its stream.
+    pub stream: StreamId,
+    /// The kind of its section.
+    pub kind: SectionKind,
+    /// The peer sends nothing more on the stream behind it.
+    pub ends_stream: bool,
+}
+
+/// The side that reset a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetBy {
+    /// The peer.
+    Peer,
+    /// We, for a violation of the peer's.
+    Us,
+}
+
+/// A change of a response's priority. RFC 9218 §7.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PriorityUpdate {
+    /// The response's stream.
+    pub stream: StreamId,
+    pub(super) value: PriorityValue,
+}
+
+impl PriorityUpdate {
+    /// The value of a `priority` field.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        self.value.octets()
+    }
+}
+
+/// A DATA frame that is being received.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DataFrame {
+    pub(super) stream: StreamId,
+    pub(super) is_discarded: bool,
+    /// Octets that count for flow control, and are not of content that was handed on.
+    pub(super) overhead: u32,
+}
