@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use crate::account::{Lease, OverBudget, Reservation};
-use crate::pool::{self, Storage};
+use crate::block::Block;
+use crate::pool;
 use crate::size_class::SizeClass;
 use crate::waiters::Waiter;
 
@@ -21,33 +22,10 @@ use crate::waiters::Waiter;
 /// points to is pooled along with the memory.
 pub struct Buffer(Option<Box<Block>>);
 
-/// Memory of one buffer, in use or idle.
-#[derive(Debug)]
-pub(crate) struct Block {
-    storage: Storage,
-    start: usize,
-    end: usize,
-    class: SizeClass,
-    /// `None` while it is idle.
-    charge: Option<Reservation>,
-}
-
 /// A buffer has no room for what was to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("buffer full")]
 pub struct Full;
-
-impl Block {
-    pub(crate) fn new(class: SizeClass) -> Box<Self> {
-        Box::new(Self {
-            storage: Storage::new(class),
-            start: 0,
-            end: 0,
-            class,
-            charge: None,
-        })
-    }
-}
 
 impl Buffer {
     /// An empty buffer of at least `bytes` (at most

@@ -12,6 +12,7 @@
 //! - `budget.rs`: the tree and its clients
 //! - `waiters.rs`: queues of tasks that wait for bytes of an account
 //! - `clients.rs`, `clients/`: what each client holds, its share, and connections to close in debt
+//! - `block.rs`: memory of a buffer, in use or idle
 //! - `buffer.rs`: pooled buffer with its reservation
 //! - `chunk.rs`: content that several readers share, charged once
 //! - `pool.rs`: idle buffers of each thread, by size class
@@ -23,6 +24,7 @@
 
 mod account;
 pub mod alloc;
+mod block;
 mod budget;
 mod buffer;
 mod chunk;

@@ -9,12 +9,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-use memmap2::MmapMut;
-
 use crate::account::{Lease, Reservation};
-use crate::alloc::{block_bytes, signed};
-use crate::buffer::Block;
-use crate::clients::count_pooled;
+use crate::block::Block;
 use crate::limits::{CHARGE_SLACK_BYTES, TEND_EVERY};
 use crate::size_class::SizeClass;
 
@@ -43,15 +39,6 @@ pub struct ClassReport {
     pub in_use_count: usize,
     /// Idle buffers in a pool.
     pub idle_count: usize,
-}
-
-/// Memory of one buffer.
-#[derive(Debug)]
-pub(crate) enum Storage {
-    /// Up to 256 KiB.
-    Heap(Box<[u8]>),
-    /// Above: a mapping of its own, given back to the system when dropped.
-    Mapped(MmapMut),
 }
 
 #[derive(Debug)]
@@ -187,40 +174,6 @@ pub(crate) fn put(class: SizeClass, block: Box<Block>) {
     });
     if put.is_err() {
         ENDED.in_use[class.index()].fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Storage {
-    pub(crate) fn new(class: SizeClass) -> Self {
-        if class.is_mapped()
-            && let Ok(mapping) = MmapMut::map_anon(class.bytes())
-        {
-            return Self::Mapped(mapping);
-        }
-        count_pooled(signed(block_bytes(class.bytes())));
-        Self::Heap(vec![0; class.bytes()].into_boxed_slice())
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Heap(bytes) => bytes,
-            Self::Mapped(bytes) => bytes,
-        }
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Heap(bytes) => bytes,
-            Self::Mapped(bytes) => bytes,
-        }
-    }
-}
-
-impl Drop for Storage {
-    fn drop(&mut self) {
-        if let Self::Heap(bytes) = self {
-            count_pooled(-signed(block_bytes(bytes.len())));
-        }
     }
 }
 

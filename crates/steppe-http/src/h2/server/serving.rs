@@ -1,0 +1,90 @@
+//! A stream's task: its exchange, from its request to its end.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+use steppe_mem::Reservation;
+
+use super::head::ReceivedRequest;
+use super::shared::OpenStream;
+use super::stream::ServerStream;
+use crate::gateway::{self, Completed, End, Rejected, Request};
+use crate::h2::websocket;
+use crate::limits::LINGER;
+
+/// A request whose exchange begins.
+pub(super) struct BegunStream {
+    pub(super) open: OpenStream,
+    /// Held until the exchange has taken what it begins with, lest other streams begin on it.
+    pub(super) room: Reservation,
+    pub(super) received: ReceivedRequest,
+    pub(super) began_at: Instant,
+}
+
+/// Serves a request to its end.
+pub(super) async fn serve_stream(stream: BegunStream) {
+    let BegunStream {
+        open,
+        room,
+        received,
+        began_at,
+    } = stream;
+    let shared = Rc::clone(&open.shared);
+    let client = &*shared.client;
+    let settings = client.settings();
+    let deadline = client.add_deadline();
+    let priority = received.priority();
+    let is_to_head = received.is_to_head();
+    let read = received.into_head(&settings);
+    let mut stream = ServerStream::new(open, priority, settings);
+    if is_to_head {
+        stream.answer_to_head();
+    }
+    if let Ok(read) = &read
+        && read.asks_for_tunnel()
+    {
+        let key = websocket::key_of(read).filter(|_| !read.is_connect());
+        stream.ask_for_tunnel(key.map(<[u8]>::to_vec));
+    }
+    let completed = match read {
+        Ok(head) => {
+            let request = Request { head, began_at };
+            let exchange = gateway::run(client, &deadline, &mut stream, request);
+            begin_with(room, exchange).await
+        }
+        Err(rejection) => {
+            let rejected = Rejected {
+                error: rejection.error,
+                began_at,
+                request: rejection.view(),
+            };
+            let exchange = gateway::reject(client, &deadline, &mut stream, rejected);
+            begin_with(room, exchange).await
+        }
+    };
+    if completed.end == End::Aborted {
+        return stream.abort();
+    }
+    // What the client sends yet would be answered by a reset, and some discard the response then.
+    deadline.set(completed.at, LINGER);
+    poll_fn(|cx| match stream.poll_drain(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => deadline.poll_passed(cx),
+    })
+    .await;
+}
+
+/// Holds `room` while `exchange` begins.
+async fn begin_with(room: Reservation, exchange: impl Future<Output = Completed>) -> Completed {
+    let mut exchange = pin!(exchange);
+    let mut room = Some(room);
+    poll_fn(|cx| {
+        let polled = exchange.as_mut().poll(cx);
+        room = None;
+        polled
+    })
+    .await
+}
