@@ -166,3 +166,29 @@ impl Drop for OpenStream {
         self.shared.wake();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    #[test]
+    fn small_pieces_of_content_share_memory() {
+        let budget = Budget::new(1 << 20);
+        let lease = budget.root().lease();
+        let mut inbox = Inbox::default();
+        assert!(
+            !inbox.append(b"x"),
+            "there is no memory that it could share"
+        );
+        let mut first = Buffer::take(&lease, 1).expect("room");
+        first.put(b"x").expect("room");
+        inbox.push(first.into());
+        let reserved = budget.root().reserved_bytes();
+        let appended = std::iter::from_fn(|| inbox.append(b"x").then_some(())).count();
+        assert_eq!((appended, inbox.content.len()), (4095, 1));
+        assert_eq!(inbox.bytes(), 4096);
+        assert_eq!(budget.root().reserved_bytes(), reserved);
+    }
+}

@@ -159,6 +159,10 @@ fn every_manual_page_that_is_named_is_written() {
 fn a_refused_reload_is_one_line_of_the_log() {
     let origin = RawOrigin::permissive();
     let node = Steppe::in_front_of(origin.address());
+    // Lines of its start come from another thread, and no later than this one.
+    eventually("it has said what serves", || {
+        node.said().contains("Ctrl-C drains and stops.")
+    });
     node.set_config(NodeConfig::plain().route("all", |r| r.upstream("orgin")));
     let answer = node.admin_post("/reload");
     assert_eq!(answer.status(), 422);

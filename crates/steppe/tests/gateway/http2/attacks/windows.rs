@@ -239,3 +239,20 @@ fn a_reload_between_uploads_harms_none() {
     peer.send(&[H2Frame::reset(opened)]);
     assert!(node.said().lines().all(|line| !line.contains("panicked")));
 }
+
+/// Content above `limits.body_bytes` is refused; as much as came of it may come again on other streams.
+#[test]
+fn content_that_is_refused_gives_the_window_of_the_connection_back() {
+    let origin = RawOrigin::answering(OK);
+    let node = node_with(&origin, |l| l.set("limits.body_bytes", "10KiB"));
+    let mut peer = connect(&node);
+    for round in 0..12 {
+        let stream = peer.stream();
+        let fields = FieldSection::of("POST", "/bad");
+        let content = H2Frame::data(stream, vec![b'x'; 16_000]);
+        peer.send(&[H2Frame::opening(stream, &fields), content]);
+        let answer = peer.answer(stream);
+        assert_eq!((answer.status, peer.goaway()), (Some(413), None), "{round}");
+    }
+    assert_eq!(peer.get("/good").status, Some(200));
+}
