@@ -99,6 +99,8 @@ pub struct Echo {
     connection: Connection<Lines, ()>,
     input: Chunk,
     streams: BTreeMap<StreamId, Stream>,
+    /// The client takes nothing more.
+    is_left: bool,
 }
 
 impl Echo {
@@ -123,6 +125,7 @@ impl Echo {
             connection: Connection::new(Role::Server, local, memory, Instant::now()),
             input: empty.into(),
             streams: BTreeMap::new(),
+            is_left: false,
         }
     }
 
@@ -137,6 +140,16 @@ impl Echo {
         loop {
             self.receive();
             self.poll_send(cx);
+            if self.is_left {
+                return Poll::Ready(());
+            }
+            if !self.input.is_empty() {
+                // Answers wait that are to be written before more is received.
+                match self.connection.takes_input() {
+                    true => continue,
+                    false => return Poll::Pending,
+                }
+            }
             let mut buffer = Buffer::take(&self.budget.root().lease(), 1000).expect("room");
             let mut room = ReadBuf::new(buffer.spare_mut());
             let polled = Pin::new(&mut self.io).poll_read(cx, &mut room);
@@ -251,7 +264,10 @@ impl Echo {
             };
             match ready!(Pin::new(&mut self.io).poll_write(cx, first)) {
                 Ok(count) => self.connection.written(count),
-                Err(_) => return Poll::Ready(()),
+                Err(_) => {
+                    self.is_left = true;
+                    return Poll::Pending;
+                }
             }
         }
     }

@@ -255,6 +255,7 @@ mod tests {
         let budget = Budget::new(64 << 20);
         let backlog = Backlog::new(budget.root().lease());
         let _others = budget.root().lease().try_reserve(64 << 20).expect("room");
+        backlog.open(STREAM);
         (0..DATA_FRAMES_CHARGED).for_each(|_| backlog.add_frame(STREAM, 1));
         assert!(backlog.poll_room(&mut cx).is_pending() && backlog.is_full());
     }
