@@ -229,7 +229,8 @@ impl Holder {
             (4, Some(id)) => self.connection.reset(id, ErrorCode::CANCEL),
             (5, _) => self.connection.shut_down(),
             (6, _) => self.connection.set_windows(Some(100_000), 300_000),
-            (7, _) => {
+            // A client bounds its own streams.
+            (7, _) if self.streams.len() < STREAMS_MAX as usize => {
                 let opened = self
                     .connection
                     .open(request().into_iter(), EndStream::No, ());
