@@ -31,6 +31,7 @@
 //!   - `flow.rs`: flow-control windows
 //!   - `flood.rs`: frames that cost their sender nothing
 //! - `role.rs`, `stream_id.rs`: side of a connection; stream identifiers
+//! - `token_bucket.rs`: tokens that come back with time
 //! - `error.rs`: error codes, and violations of the protocol
 //! - `limits.rs`: every bound of the crate, with its reason
 
@@ -49,6 +50,7 @@ pub mod message;
 mod role;
 mod settings;
 mod stream_id;
+mod token_bucket;
 
 pub use connection::{
     BlockStart, Connection, ConnectionMemory, EndStream, Event, Memory, PriorityUpdate, ResetBy,
@@ -58,3 +60,4 @@ pub use error::{ConnectionError, ErrorCode, SendError, Violation};
 pub use role::Role;
 pub use settings::{LocalSettings, PeerSettings};
 pub use stream_id::StreamId;
+pub use token_bucket::TokenBucket;

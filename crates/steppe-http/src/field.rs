@@ -13,9 +13,9 @@ mod strip;
 use std::fmt;
 use std::io::Write;
 
-use steppe_mem::{Buffer, Lease, OverBudget};
+use steppe_mem::{Buffer, Full, Lease, OverBudget};
 
-use crate::encoder::{Encoder, Put};
+use crate::encoder::Encoder;
 
 pub(crate) use edits::{Lines, NameSet};
 pub use line::{Field, FieldId, Span};
@@ -172,17 +172,27 @@ impl FieldBlock {
     /// # Errors
     /// As [`FieldBlock::append`].
     pub(crate) fn append_host(&mut self, value: Span) -> Result<(), OverBudget> {
-        const NAME: &[u8] = b"host";
         let range = value.start()..value.end();
-        self.make_room(NAME.len() + range.len() + 4)?;
+        self.append_filled(b"host", range.len(), |bytes, _| bytes.put_within(range))
+    }
+
+    /// Adds a line whose value, of at most `value_bytes`, is copied by `fill` from what stands in the block already.
+    fn append_filled(
+        &mut self,
+        name: &[u8],
+        value_bytes: usize,
+        fill: impl FnOnce(&mut Buffer, &[Field]) -> Result<(), Full>,
+    ) -> Result<(), OverBudget> {
+        self.make_room(name.len() + value_bytes + 4)?;
         let fits = "room was made";
         let start = self.bytes.len();
-        self.bytes.put(b"host: ").expect(fits);
+        self.bytes.put(name).expect(fits);
+        self.bytes.put(b": ").expect(fits);
         let value_start = self.bytes.len();
-        self.bytes.put_within(range).expect(fits);
+        fill(&mut self.bytes, &self.fields).expect(fits);
         let value = Span::new(value_start, self.bytes.len());
         self.bytes.put(b"\r\n").expect(fits);
-        let name = Span::new(start, start + NAME.len());
+        let name = Span::new(start, start + name.len());
         let field = Field::new(self.bytes.filled(), name, value);
         self.fields.try_push(field, self.bytes.lease())
     }
@@ -216,36 +226,6 @@ impl FieldBlock {
             self.fields.mark_underscore();
         }
         Ok(())
-    }
-
-    /// Adds one line of several values, with `separator` between each two.
-    ///
-    /// # Errors
-    /// As [`FieldBlock::append`].
-    pub(crate) fn append_joined<'a, V: Iterator<Item = &'a [u8]>>(
-        &mut self,
-        name: &[u8],
-        separator: &[u8],
-        values: impl Fn() -> V,
-    ) -> Result<(), OverBudget> {
-        let lengths = values().map(|value| value.len() + separator.len());
-        let bytes: usize = lengths.sum();
-        let start = self.bytes.len();
-        self.make_room(name.len() + bytes + 4)?;
-        let mut line = Encoder::new(self.bytes.spare_mut());
-        line.put(name);
-        line.put(b": ");
-        for (index, value) in values().enumerate() {
-            line.put(if index == 0 { b"" } else { separator });
-            line.put(value);
-        }
-        line.put(b"\r\n");
-        let written = line.finish().expect("room was made");
-        self.bytes.advance(written);
-        let name = Span::new(start, start + name.len());
-        let value = Span::new(name.end() + 2, start + written - 2);
-        let field = Field::new(self.bytes.filled(), name, value);
-        self.fields.try_push(field, self.bytes.lease())
     }
 
     /// Replaces every line named `name` by one.
@@ -294,40 +274,33 @@ impl FieldBlock {
     /// # Errors
     /// As [`FieldBlock::append`].
     pub(crate) fn join_lines(&mut self, name: &[u8], separator: &[u8]) -> Result<(), OverBudget> {
-        let is_named =
-            |field: &Field, bytes: &[u8]| field.name.of(bytes).eq_ignore_ascii_case(name);
-        let bytes = self.bytes.filled();
-        let named = self.fields.iter().filter(|field| is_named(field, bytes));
-        let (mut count, mut room) = (0, name.len() + 4);
-        for field in named {
-            count += 1;
-            room += field.value.of(bytes).len() + separator.len();
-        }
-        if count < 2 {
+        let values = self.values_named(name);
+        let lengths = values.map(|value| value.len() + separator.len());
+        let (lines, bytes) = lengths.fold((0, 0), |(lines, bytes), more| (lines + 1, bytes + more));
+        if lines < 2 {
             return Ok(());
         }
-        self.make_room(room)?;
-        let fits = "room was made";
-        let start = self.bytes.len();
-        self.bytes.put(name).expect(fits);
-        self.bytes.put(b": ").expect(fits);
-        let value_start = self.bytes.len();
-        for field in self.fields.iter() {
-            if !is_named(field, self.bytes.filled()) {
-                continue;
+        self.append_filled(name, bytes, |bytes, fields| {
+            let mut is_first = true;
+            for field in fields {
+                if !field.name.of(bytes.filled()).eq_ignore_ascii_case(name) {
+                    continue;
+                }
+                if !std::mem::take(&mut is_first) {
+                    bytes.put(separator)?;
+                }
+                bytes.put_within(field.value.start()..field.value.end())?;
             }
-            if self.bytes.len() > value_start {
-                self.bytes.put(separator).expect(fits);
-            }
-            let value = field.value.start()..field.value.end();
-            self.bytes.put_within(value).expect(fits);
-        }
-        let value = Span::new(value_start, self.bytes.len());
-        self.bytes.put(b"\r\n").expect(fits);
-        self.remove(name);
-        let name = Span::new(start, value_start - 2);
-        let joined = Field::new(self.bytes.filled(), name, value);
-        self.fields.try_push(joined, self.bytes.lease())
+            Ok(())
+        })?;
+        // The joined line is the last of them.
+        let (bytes, mut left) = (self.bytes.filled(), lines);
+        self.fields.retain(|field| {
+            let is_joined = left > 0 && field.name.of(bytes).eq_ignore_ascii_case(name);
+            left -= usize::from(is_joined);
+            !is_joined
+        });
+        Ok(())
     }
 
     /// Where the value of the first line of a field lies.

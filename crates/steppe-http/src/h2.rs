@@ -23,6 +23,3 @@ mod windows;
 /// The codec, on either side.
 #[derive(Debug, Clone, Copy)]
 pub struct Http2;
-
-/// The client's preface, before its first frame (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

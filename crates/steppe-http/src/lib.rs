@@ -72,6 +72,7 @@
 //!     - `reading.rs`: input, with and without room
 //!     - `section.rs`, `head.rs`: received field section; heads out of it, field lines out of heads
 //!     - `stream.rs`: stream of an exchange
+//!     - `send_head.rs`: head or trailers on the way to the connection
 //!     - `incoming.rs`, `outgoing.rs`: content of the request and of the response
 //!   - `client.rs`, `client/`: connections with servers, and their streams
 //!   - `carrier.rs`: byte stream below the `h2` crate

@@ -309,32 +309,14 @@ pub const GRPC_METHODS_MAX: usize = 256;
 /// Bytes of a method's path at most, for it to have series: package, service and method.
 pub const GRPC_METHOD_BYTES_MAX: usize = 256;
 
-/// RST_STREAM frames of one HTTP/2 peer that are let through at once. A page that is left
-/// cancels what it was loading, of which browsers have 100 at most.
-pub const RESETS_BURST: u32 = 200;
+/// Frames of one header list of a server.
+pub const HEADER_FRAMES_MAX: usize = steppe_h2::limits::BLOCK_FRAMES_MAX as usize;
 
-/// The same each second, from then on.
-pub const RESETS_PER_SECOND: u32 = 20;
-
-/// Frames of one HTTP/2 peer that are cheap to send and ask for work: SETTINGS, PING, PRIORITY,
-/// DATA without content. Old browsers send a PRIORITY a stream, gRPC a PING for what it was sent.
-pub const CONTROL_FRAMES_BURST: u32 = 1000;
-
-/// The same each second, from then on.
-pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
-
-/// And one more for so many bytes that the peer has taken: gRPC clients measure by PING how fast
-/// what they are sent comes.
-pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
-
-/// Frames of one header list: HEADERS and CONTINUATION of 16 KiB each hold any that is allowed.
-pub const HEADER_FRAMES_MAX: usize = 20;
-
-/// Bytes that a connection of HTTP/2 is charged beside [`CONNECTION_BYTES`]: what the `h2` crate
+/// Bytes that a connection of HTTP/2 with a server is charged beside [`CONNECTION_BYTES`]: what the `h2` crate
 /// reads into and writes from, its tables of fields, and no streams. Measured, see ADR 0017.
 pub const H2_CONNECTION_BYTES: usize = 32 << 10;
 
-/// The most that a connection of HTTP/2 is charged beside [`H2_CONNECTION_BYTES`] for the table of its peer's fields:
+/// The most that a connection of HTTP/2 with a server is charged beside [`H2_CONNECTION_BYTES`] for the table of its fields:
 /// 4,096 bytes as RFC 7541 §4.1 counts them are 120 entries of a few bytes, each in blocks of its own. Measured.
 pub const H2_TABLE_BYTES: usize = 22 << 10;
 
@@ -342,9 +324,9 @@ pub const H2_TABLE_BYTES: usize = 22 << 10;
 /// of two and no value, or of 100 for the two of a name that is known.
 pub const H2_TABLE_FACTOR: usize = 50;
 
-/// Bytes that a stream of HTTP/2 with a client is charged: its task, and what the `h2` crate keeps of it. The connection
-/// keeps this charge for the most streams that it had at once: the crate's tables of streams and frames grow with them,
-/// and never shrink. Measured, see ADR 0017.
+/// Bytes that a stream of HTTP/2 with a client is charged: its task, and its place in the connection's table. The
+/// connection keeps this charge for the most streams that it had at once: the table grows with them, and never shrinks.
+/// Measured.
 pub const H2_STREAM_BYTES: usize = 3712;
 
 /// [`H2_STREAM_BYTES`] with a server, which has no task.

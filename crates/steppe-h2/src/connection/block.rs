@@ -179,8 +179,12 @@ impl<B: Section> Lines<'_, B> {
         }
     }
 
-    fn is_kept(&self) -> bool {
-        self.block.truncation.is_none() && matches!(self.block.target, Target::Kept(_))
+    /// The section, as long as field lines go there.
+    fn kept(&mut self) -> Option<&mut B> {
+        match &mut self.block.target {
+            Target::Kept(section) if self.block.truncation.is_none() => Some(section),
+            Target::Kept(_) | Target::Undecided | Target::Dropped(_) => None,
+        }
     }
 
     fn is_over_limit(&self, unfinished: usize) -> bool {
@@ -201,9 +205,7 @@ impl<B: Section> Lines<'_, B> {
 
 impl<B: Section> FieldSink for Lines<'_, B> {
     fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        if self.is_kept()
-            && let Target::Kept(section) = &mut self.block.target
-        {
+        if let Some(section) = self.kept() {
             let (name, value) = section.unfinished();
             let unfinished = name.len() + value.map_or(0, <[u8]>::len);
             let has_room = section.has_room(bytes);
@@ -213,23 +215,16 @@ impl<B: Section> FieldSink for Lines<'_, B> {
                 self.truncate(Truncation::NoRoom);
             }
         }
-        match self.is_kept() {
-            true => match &mut self.block.target {
-                Target::Kept(section) => section.room(bytes),
-                Target::Undecided | Target::Dropped(_) => None,
-            },
-            false => {
-                let room = self.scratch()?.begun().line.spare_mut();
-                let bytes = bytes.min(room.len());
-                Some(&mut room[..bytes])
-            }
+        if self.kept().is_some() {
+            return self.kept()?.room(bytes);
         }
+        let room = self.scratch()?.begun().line.spare_mut();
+        let bytes = bytes.min(room.len());
+        Some(&mut room[..bytes])
     }
 
     fn advance(&mut self, bytes: usize) {
-        if self.is_kept()
-            && let Target::Kept(section) = &mut self.block.target
-        {
+        if let Some(section) = self.kept() {
             section.advance(bytes);
         } else if let Some(scratch) = &mut self.block.scratch {
             scratch.line.advance(bytes);
@@ -237,9 +232,7 @@ impl<B: Section> FieldSink for Lines<'_, B> {
     }
 
     fn end_name(&mut self) {
-        if self.is_kept()
-            && let Target::Kept(section) = &mut self.block.target
-        {
+        if let Some(section) = self.kept() {
             section.end_name();
         } else if let Some(scratch) = self.scratch() {
             scratch.begun().end_name();
@@ -247,13 +240,19 @@ impl<B: Section> FieldSink for Lines<'_, B> {
     }
 
     fn end_field(&mut self, indexing: Indexing) {
-        let is_kept = self.is_kept();
-        if is_kept && let Target::Kept(section) = &mut self.block.target {
-            section.end_field(indexing);
-            let (name, value) = section.last();
-            self.block.check.line(name, value);
-        } else if let Some(scratch) = &mut self.block.scratch {
-            scratch.is_over = true;
+        let is_kept = self.kept().is_some();
+        let block = &mut *self.block;
+        match &mut block.target {
+            Target::Kept(section) if is_kept => {
+                section.end_field(indexing);
+                let (name, value) = section.last();
+                block.check.line(name, value);
+            }
+            Target::Kept(_) | Target::Undecided | Target::Dropped(_) => {
+                if let Some(scratch) = &mut block.scratch {
+                    scratch.is_over = true;
+                }
+            }
         }
         let (name, value) = self.last();
         self.count(name.len() + value.len());

@@ -12,6 +12,7 @@ use crate::limits::{
     CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, RESETS_BURST, RESETS_PER_SECOND,
     WRITTEN_BYTES_PER_CONTROL_FRAME,
 };
+use crate::token_bucket::TokenBucket;
 
 /// Work without progress that the peer may still ask for.
 #[derive(Debug)]
@@ -20,15 +21,6 @@ pub(super) struct WorkLimits {
     control: TokenBucket,
     /// Bytes written that granted no control frame yet.
     written_rest: usize,
-}
-
-/// Tokens that come back with time.
-#[derive(Debug)]
-struct TokenBucket {
-    left: u32,
-    burst: u32,
-    per_second: u32,
-    at: Instant,
 }
 
 impl WorkLimits {
@@ -46,7 +38,7 @@ impl WorkLimits {
     /// ENHANCE_YOUR_CALM where there are too many.
     pub(super) fn count_reset(&mut self, now: Instant) -> Result<(), Violation> {
         let reason = "the peer caused too many resets of streams";
-        self.resets.take(now, reason)
+        take(&mut self.resets, now, reason)
     }
 
     /// Counts a control frame without progress.
@@ -55,7 +47,7 @@ impl WorkLimits {
     /// ENHANCE_YOUR_CALM where there are too many.
     pub(super) fn count_control(&mut self, now: Instant) -> Result<(), Violation> {
         let reason = "the peer sent too many control frames";
-        self.control.take(now, reason)
+        take(&mut self.control, now, reason)
     }
 
     /// Grants control frames for bytes that the peer has taken.
@@ -68,35 +60,10 @@ impl WorkLimits {
     }
 }
 
-impl TokenBucket {
-    fn new(burst: u32, per_second: u32, now: Instant) -> Self {
-        Self {
-            left: burst,
-            burst,
-            per_second,
-            at: now,
-        }
-    }
-
-    fn take(&mut self, now: Instant, reason: &'static str) -> Result<(), Violation> {
-        if self.left == 0 {
-            let since = now.saturating_duration_since(self.at).as_millis();
-            let back = since * u128::from(self.per_second) / 1000;
-            if back == 0 {
-                return Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason));
-            }
-            self.put_back(u32::try_from(back).unwrap_or(u32::MAX));
-            self.at = now;
-        }
-        if self.left == self.burst {
-            self.at = now;
-        }
-        self.left -= 1;
-        Ok(())
-    }
-
-    fn put_back(&mut self, tokens: u32) {
-        self.left = self.left.saturating_add(tokens).min(self.burst);
+fn take(bucket: &mut TokenBucket, now: Instant, reason: &'static str) -> Result<(), Violation> {
+    match bucket.take(now) {
+        true => Ok(()),
+        false => Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason)),
     }
 }
 

@@ -77,6 +77,16 @@ pub(super) enum Ending {
     Final(u32),
 }
 
+impl Ending {
+    /// The last stream that is processed, once the peer was told.
+    pub(super) fn last(self) -> Option<u32> {
+        match self {
+            Self::Final(last) => Some(last),
+            Self::No | Self::Announced => None,
+        }
+    }
+}
+
 /// The opaque data of the PING that follows a first GOAWAY.
 pub(super) const SHUTDOWN_PING: [u8; 8] = *b"shutdown";
 
@@ -98,12 +108,6 @@ impl ConnectionMemory {
     #[must_use]
     pub const fn reserved_bytes() -> usize {
         CONTROL_BYTES_MAX + SCRATCH_BYTES
-    }
-
-    /// Bytes of the table of streams, for so many at once.
-    #[must_use]
-    pub const fn stream_bytes<T>(streams: usize) -> usize {
-        Streams::<T>::bytes(streams)
     }
 
     /// Bytes that come with the first field block, at most: the dynamic tables of both directions, and the queue of what
@@ -272,12 +276,6 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.failed.is_none() && self.output.has_control_room()
     }
 
-    /// True between two frames of the peer, with no field block in part.
-    #[must_use]
-    pub fn is_between_messages(&self) -> bool {
-        self.block.is_none() && self.reader.is_between_frames()
-    }
-
     /// The holder is done with a stream. One that is not closed is reset with `code`.
     pub fn release(&mut self, id: StreamId, code: ErrorCode) {
         self.reset(id, code);
@@ -336,7 +334,7 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// The windows of a stream that begins.
     pub(super) fn new_windows(&self) -> (SendWindow, ReceiveWindow) {
-        let mut receive = ReceiveWindow::new(crate::limits::WINDOW_BYTES_DEFAULT);
+        let mut receive = ReceiveWindow::new(WINDOW_BYTES_DEFAULT);
         receive.set_target(self.stream_window_bytes);
         (SendWindow::new(self.peer.window_bytes), receive)
     }
@@ -408,7 +406,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     /// True when the peer knows the last stream, and all are closed.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        matches!(self.ending, Ending::Final(_)) && self.streams.active() == 0
+        self.ending.last().is_some() && self.streams.active() == 0
     }
 
     /// Ends the connection at once by GOAWAY with `code`; nothing more is received.
@@ -417,10 +415,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             return;
         }
         // §6.8: a later GOAWAY names no later stream.
-        let last = match self.ending {
-            Ending::Final(last) => last,
-            Ending::No | Ending::Announced => self.last_remote,
-        };
+        let last = self.ending.last().unwrap_or(self.last_remote);
         let goaway = ControlFrame::goaway(last, code);
         self.put_control(goaway.octets());
         self.failed = Some(ConnectionError { code, reason });

@@ -211,18 +211,16 @@ impl Output {
             return Ok(());
         };
         if copied < bytes {
-            let piece = match whole.len() == bytes {
-                true => None,
-                false => Some(whole.split_to(bytes)),
-            };
-            let (piece, rest) = match piece {
-                Some(piece) => (piece, Some(whole)),
-                None => (whole, None),
+            let piece = if whole.len() == bytes {
+                whole
+            } else {
+                let piece = whole.split_to(bytes);
+                *chunk = Some(whole);
+                piece
             };
             self.bytes += piece.len();
             self.chunks += 1;
             self.pieces.push_back(Piece::Chunk(piece));
-            *chunk = rest;
         } else {
             whole.consume(bytes);
             *chunk = Some(whole).filter(|rest| !rest.is_empty());

@@ -108,7 +108,8 @@ impl Reader {
     }
 
     /// True between two frames.
-    pub(super) fn is_between_frames(&self) -> bool {
+    #[cfg(test)]
+    fn is_between_frames(&self) -> bool {
         matches!(self.step, Step::FrameHeader) && self.filled == 0
     }
 
@@ -395,7 +396,7 @@ enum Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::write::{ControlFrame, setting};
+    use crate::frame::write::{ControlFrame, frame, setting};
 
     /// Tokens of `bytes`, which come in pieces of `piece` octets. Content and fragments are put together.
     fn tokens(bytes: &[u8], piece: usize) -> Result<Vec<String>, Violation> {
@@ -431,16 +432,6 @@ mod tests {
         }
         assert!(reader.is_between_frames());
         Ok(tokens)
-    }
-
-    fn frame(frame_type: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-        let header = FrameHeader {
-            length: u32::try_from(payload.len()).expect("it is short"),
-            frame_type,
-            flags,
-            stream,
-        };
-        [&header.octets()[..], payload].concat()
     }
 
     #[test]

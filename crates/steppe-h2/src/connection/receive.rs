@@ -6,7 +6,7 @@ use steppe_mem::Chunk;
 
 use super::block::{Block, FieldContext, Section, Target};
 use super::event::{BlockStart, DataFrame, Event, PriorityUpdate, ResetBy};
-use super::machine::{Connection, Ending, SHUTDOWN_PING};
+use super::machine::{Connection, SHUTDOWN_PING};
 use super::reader::Token;
 use super::state::{ClosedBy, Received, Reception, State};
 use super::streams::Stream;
@@ -379,51 +379,46 @@ impl<B: Section, T: Default> Connection<B, T> {
             let reason = "more content than the window of the connection";
             return Err(Violation::connection(ErrorCode::FLOW_CONTROL_ERROR, reason));
         }
-        let mut data = DataFrame {
-            stream: id,
-            is_discarded: true,
-            overhead: header.length,
-        };
         let reception = match self.streams.get(id) {
             Some(stream) => stream.state.receive(Received::Data),
             None if self.is_idle(id) => {
                 return Err(Violation::protocol("DATA on a stream that is idle"));
             }
-            None if self.is_beyond_shutdown(id) => Reception::Discarded,
-            None if self.streams.was_reset(id) => Reception::Discarded,
+            None if self.is_beyond_shutdown(id) || self.streams.was_reset(id) => {
+                Reception::Discarded
+            }
             None => Reception::StreamError(ErrorCode::STREAM_CLOSED),
         };
-        match reception {
-            Reception::Accepted => {
-                let stream = self.streams.get_mut(id).expect("it was found above");
-                if !stream.has_head {
-                    self.data = Some(data);
-                    return Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR));
-                }
-                if stream.receive_window.receive(header.length).is_err() {
-                    self.data = Some(data);
-                    return Err(Violation::stream(id, ErrorCode::FLOW_CONTROL_ERROR));
-                }
-                data.is_discarded = false;
-            }
-            Reception::StreamError(code) => {
-                self.data = Some(data);
-                return Err(Violation::stream(id, code));
-            }
-            Reception::Discarded | Reception::ConnectionError(_) => {}
+        let is_accepted = match reception {
+            Reception::Accepted => self.accept_data(id, header.length),
+            Reception::StreamError(code) => Err(Violation::stream(id, code)),
+            Reception::Discarded | Reception::ConnectionError(_) => Ok(false),
+        };
+        self.data = Some(DataFrame {
+            stream: id,
+            is_discarded: is_accepted != Ok(true),
+            overhead: header.length,
+        });
+        is_accepted.map(|_| None)
+    }
+
+    /// True when the stream takes a DATA frame with a payload of so many octets.
+    fn accept_data(&mut self, id: StreamId, length: u32) -> Result<bool, Violation> {
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(false);
+        };
+        if !stream.has_head {
+            return Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR));
         }
-        self.data = Some(data);
-        Ok(None)
+        let received = stream.receive_window.receive(length);
+        received.map_err(|code| Violation::stream(id, code))?;
+        Ok(true)
     }
 
     /// True of a stream that our last GOAWAY says is not processed.
     fn is_beyond_shutdown(&self, id: StreamId) -> bool {
-        let last = match self.ending {
-            Ending::Final(last) => Some(last),
-            Ending::No | Ending::Announced => None,
-        };
         let is_of_peer = id.is_of_client() == (self.role == Role::Server);
-        is_of_peer && last.is_some_and(|last| id.0 > last)
+        is_of_peer && self.ending.last().is_some_and(|last| id.0 > last)
     }
 
     fn is_idle(&self, id: StreamId) -> bool {

@@ -117,12 +117,6 @@ impl<T> Streams<T> {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<T>> {
         self.slots.iter_mut()
     }
-
-    /// Bytes of the table, for streams of so many.
-    pub(super) const fn bytes(streams: usize) -> usize {
-        // The vector doubles.
-        2 * streams * size_of::<Stream<T>>()
-    }
 }
 
 /// The streams that were reset here last.

@@ -11,14 +11,14 @@ use super::send::EndStream;
 use super::*;
 use crate::error::{ErrorCode, SendError};
 use crate::frame::flag;
-use crate::frame::write::setting;
+use crate::frame::write::{frame, setting};
 use crate::frame::{FrameType, PREFACE};
 use crate::hpack::FieldLine;
 use crate::limits::WINDOW_BYTES_MAX;
 use crate::role::Role;
 use crate::settings::LocalSettings;
 use crate::stream_id::StreamId;
-use peer::{Peer, frame, get, lines};
+use peer::{Peer, get, lines};
 
 /// The connection's answer to frames of a client, behind its preface and an empty SETTINGS frame.
 fn answers(frames: &[Vec<u8>]) -> String {

@@ -72,6 +72,18 @@ pub(crate) fn setting(id: u16, value: u32) -> [u8; 6] {
     [i1, i0, v3, v2, v1, v0]
 }
 
+/// A frame as octets.
+#[cfg(test)]
+pub(crate) fn frame(frame_type: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let header = FrameHeader {
+        length: u32::try_from(payload.len()).expect("it is short"),
+        frame_type,
+        flags,
+        stream,
+    };
+    [&header.octets()[..], payload].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

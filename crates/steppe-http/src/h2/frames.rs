@@ -8,10 +8,13 @@
 
 use std::time::Instant;
 
-use crate::limits::{
-    CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, HEADER_FRAMES_MAX, RESETS_BURST,
-    RESETS_PER_SECOND, WRITTEN_BYTES_PER_CONTROL_FRAME,
+use steppe_h2::TokenBucket;
+use steppe_h2::limits::{
+    CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, RESETS_BURST, RESETS_PER_SECOND,
+    WRITTEN_BYTES_PER_CONTROL_FRAME,
 };
+
+use crate::limits::HEADER_FRAMES_MAX;
 
 /// RFC 9113 §4.1.
 pub(super) const FRAME_HEADER_BYTES: usize = 9;
@@ -64,8 +67,8 @@ pub(super) struct FrameCounter {
     list_bytes: usize,
     /// The header list that is under way, until the last byte of its last frame.
     list: Option<List>,
-    resets: Bucket,
-    control: Bucket,
+    resets: TokenBucket,
+    control: TokenBucket,
     /// Bytes written that granted no control frame yet.
     written_rest: usize,
     flood: Option<Flood>,
@@ -82,48 +85,6 @@ pub(super) struct List {
     pub(super) stream: u32,
 }
 
-/// Tokens that come back with time.
-#[derive(Debug)]
-struct Bucket {
-    left: u32,
-    burst: u32,
-    per_second: u32,
-    at: Instant,
-}
-
-impl Bucket {
-    fn new(burst: u32, per_second: u32, now: Instant) -> Self {
-        Self {
-            left: burst,
-            burst,
-            per_second,
-            at: now,
-        }
-    }
-
-    /// Takes a token, if there is one: true then.
-    fn take(&mut self, now: Instant) -> bool {
-        if self.left == 0 {
-            let since = now.saturating_duration_since(self.at).as_millis();
-            let back = since * u128::from(self.per_second) / 1000;
-            if back == 0 {
-                return false;
-            }
-            self.left = u32::try_from(back).unwrap_or(u32::MAX).min(self.burst);
-            self.at = now;
-        }
-        if self.left == self.burst {
-            self.at = now;
-        }
-        self.left -= 1;
-        true
-    }
-
-    fn put_back(&mut self, tokens: u32) {
-        self.left = self.left.saturating_add(tokens).min(self.burst);
-    }
-}
-
 impl FrameCounter {
     /// A scanner of a server's frames.
     pub(super) fn new(now: Instant) -> Self {
@@ -134,8 +95,8 @@ impl FrameCounter {
             header_frames: 0,
             list_bytes: 0,
             list: None,
-            resets: Bucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
-            control: Bucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
+            resets: TokenBucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
+            control: TokenBucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
             written_rest: 0,
             flood: None,
             is_goaway: false,
@@ -310,8 +271,8 @@ mod tests {
             assert_eq!((content, &seen_all[..]), (300, &expected[..]), "{size}");
             assert_eq!((counter.list(), counter.bytes_to_boundary()), (None, 9));
             assert_eq!(counter.list_bytes(), 30, "{size}");
-            assert_eq!(counter.resets.left, RESETS_BURST - 1, "{size}");
-            assert_eq!(counter.control.left, CONTROL_FRAMES_BURST - 1, "{size}");
+            assert_eq!(counter.resets.left(), RESETS_BURST - 1, "{size}");
+            assert_eq!(counter.control.left(), CONTROL_FRAMES_BURST - 1, "{size}");
         }
     }
 

@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use h2::ext::Protocol;
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, TE};
+use http::header::{CONTENT_LENGTH, HOST, TE};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use steppe_mem::{Buffer, Lease, OverBudget};
@@ -67,16 +67,12 @@ fn append_all(fields: &mut FieldBlock, headers: &HeaderMap) -> Result<(), FieldE
         if !is_field_line(name.as_str().as_bytes(), value.as_bytes()) {
             return Err(FieldError::Malformed);
         }
-        if matches!(*name, HOST | TE | COOKIE) {
+        if matches!(*name, HOST | TE) {
             continue;
         }
         fields.append_received(name.as_str().as_bytes(), value.as_bytes())?;
     }
-    if headers.contains_key(COOKIE) {
-        fields.append_joined(b"cookie", b"; ", || {
-            headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes)
-        })?;
-    }
+    fields.join_lines(b"cookie", b"; ")?;
     Ok(())
 }
 

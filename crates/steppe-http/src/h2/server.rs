@@ -12,6 +12,7 @@ mod incoming;
 mod outgoing;
 mod reading;
 mod section;
+mod send_head;
 mod serving;
 mod shared;
 mod stream;
@@ -29,9 +30,10 @@ use steppe_net::{Deadline, Transport, clock};
 use self::connection::{ConnectionParts, Ended, ServerConnection};
 use self::reading::{Reading, SCARCE_READ_BYTES};
 use self::shared::Shared;
+use super::Http2;
+use super::head::FIELD_OVERHEAD;
 use super::turns::Turns;
 use super::windows::Windows;
-use super::{Http2, PREFACE};
 use crate::codec::DownstreamCodec;
 use crate::gateway::{Accepted, ListenerSettings};
 use crate::limits::{
@@ -56,7 +58,7 @@ impl DownstreamCodec for Http2 {
     }
 
     fn preface(&self) -> &'static [u8] {
-        PREFACE
+        steppe_h2::frame::PREFACE
     }
 
     fn alpn(&self) -> &'static [u8] {
@@ -170,7 +172,7 @@ fn local_settings(settings: &ListenerSettings) -> LocalSettings {
     let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     // RFC 9113 §6.5.2 counts 32 octets a field line more than we do.
     let limits = &settings.limits;
-    let section_bytes = limits.header_bytes + 32 * limits.header_count;
+    let section_bytes = limits.header_bytes + FIELD_OVERHEAD * limits.header_count;
     // Pseudo-header fields are no fields of a head.
     const PSEUDO_MAX: usize = 6;
     LocalSettings {

@@ -92,9 +92,10 @@ impl Turns {
 
     /// As the connection's task sees it after it wrote.
     pub(super) fn follow(&self, progress: Progress) {
-        match progress.is_blocked {
-            true => self.block(),
-            false => self.go_on(),
+        if progress.is_blocked {
+            self.block();
+        } else {
+            self.go_on();
         }
     }
 

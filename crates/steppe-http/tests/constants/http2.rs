@@ -51,7 +51,7 @@ fn connections_are_charged_with_what_they_take() {
     drop(held);
 }
 
-/// Tables of the `h2` crate grow by doubling: just grown, they take most a stream.
+/// Tables that grow by doubling take most per stream when they have just grown.
 #[test]
 fn streams_that_wait_are_charged_with_what_they_take() {
     are_covered("streams that wait", &[1, 5, 17, 33], silent());

@@ -292,16 +292,6 @@ fn frames(mut bytes: &[u8]) -> Log {
     log
 }
 
-pub(super) fn frame(frame_type: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let header = FrameHeader {
-        length: u32::try_from(payload.len()).expect("it is short"),
-        frame_type,
-        flags,
-        stream,
-    };
-    [&header.octets()[..], payload].concat()
-}
-
 /// A field block of a GET request.
 pub(super) fn get(path: &str) -> Vec<u8> {
     let mut block = b"\x82\x86\x04".to_vec();

@@ -233,9 +233,6 @@ impl<'a> ServerConnection<'a> {
             if self.poll_stuck(cx).is_pending() {
                 break;
             }
-            if !self.shared.connection.borrow().is_amid_block() {
-                self.begun = None;
-            }
         }
         if !self.shared.connection.borrow().is_amid_block() {
             self.begun = None;
@@ -363,6 +360,8 @@ impl<'a> ServerConnection<'a> {
 
     /// Finds memory for a field block; without it, the block waits, or is refused in the end.
     fn decide(&mut self, cx: &mut Context<'_>, mut block: WaitingBlock, now: Instant) {
+        // The last one is over.
+        self.begun = None;
         let lease = self.shared.windows.lease();
         let (bytes, part) = match block.start.kind {
             SectionKind::Request => {

@@ -20,6 +20,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId, Span, is_field_line, is_token};
 use crate::gateway::ListenerSettings;
+use crate::h2::head::FIELD_OVERHEAD;
 use crate::h2::priority::Priority;
 use crate::h2::websocket::{self, WEBSOCKET};
 use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
@@ -319,7 +320,7 @@ pub(super) fn trailers(
     }
     let mut fields = section.into_fields();
     let bytes: usize = (fields.iter())
-        .map(|(_, name, value)| name.len() + value.len() + 32)
+        .map(|(_, name, value)| name.len() + value.len() + FIELD_OVERHEAD)
         .sum();
     let count = fields.fields().len();
     if truncation.is_some() || count > TRAILER_FIELDS_MAX || bytes > TRAILER_BYTES_MAX {

@@ -8,6 +8,7 @@ use steppe_h2::{EndStream, SendError, StreamId};
 use steppe_mem::{Chunk, Waiter};
 
 use super::head;
+use super::send_head::SendHead;
 use super::shared::Shared;
 use crate::error::GatewayError;
 use crate::exchange::Part;
@@ -174,29 +175,12 @@ impl Outgoing {
         let End::Put(Some(trailers)) = &self.end else {
             return Poll::Ready(Ok(()));
         };
-        loop {
-            ready!(self.turn.poll(cx));
-            let mut connection = self.shared.connection.borrow_mut();
-            let lines = head::trailer_lines(trailers);
-            let sent = connection.send_head(self.id, lines, EndStream::Yes);
-            drop(connection);
-            match sent {
-                Ok(()) => {
-                    self.shared.wake();
-                    return Poll::Ready(Ok(()));
-                }
-                Err(SendError::OverBudget(bytes)) => {
-                    self.turn.pass();
-                    ready!(self.shared.poll_room(cx, bytes, &mut self.waiter));
-                }
-                Err(SendError::Full) => {
-                    self.turn.wait(cx);
-                    return Poll::Pending;
-                }
-                Err(SendError::Closed | SendError::StreamLimit) => {
-                    return Poll::Ready(Err(GatewayError::client_gone()));
-                }
-            }
-        }
+        let send = SendHead {
+            shared: &self.shared,
+            id: self.id,
+            turn: &mut self.turn,
+            waiter: &mut self.waiter,
+        };
+        send.poll(cx, head::trailer_lines(trailers), EndStream::Yes)
     }
 }

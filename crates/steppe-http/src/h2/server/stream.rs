@@ -4,13 +4,13 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use steppe_h2::hpack::FieldLine;
-use steppe_h2::{EndStream, ErrorCode, SendError};
+use steppe_h2::{EndStream, ErrorCode};
 use steppe_mem::{Lease, Waiter};
 
 use super::head::{self, RefusalHead, ResponseLines};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use super::send_head::SendHead;
 use super::shared::{OpenStream, Shared};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
@@ -162,7 +162,8 @@ impl ServerStream {
         if let Some(head) = &interim.head {
             let lines = ResponseLines::new(head, Announced::Content);
             let send = SendHead {
-                open: &self.open,
+                shared: &self.open.shared,
+                id: self.open.id,
                 turn: &mut interim.turn,
                 waiter: &mut interim.waiter,
             };
@@ -183,7 +184,8 @@ impl ServerStream {
             return Poll::Ready(Ok(()));
         };
         let send = SendHead {
-            open: &self.open,
+            shared: &self.open.shared,
+            id: self.open.id,
             turn: &mut head.turn,
             waiter: &mut head.waiter,
         };
@@ -207,49 +209,6 @@ impl ServerStream {
         parts.for_each(|part| outgoing.put(part));
         self.response = State::Content(outgoing);
         Poll::Ready(Ok(()))
-    }
-}
-
-/// A head on its way to the connection.
-struct SendHead<'a> {
-    open: &'a OpenStream,
-    turn: &'a mut Turn,
-    waiter: &'a mut Waiter,
-}
-
-impl SendHead<'_> {
-    /// Ready when the connection has it.
-    fn poll<'a>(
-        self,
-        cx: &mut Context<'_>,
-        lines: impl Iterator<Item = FieldLine<'a>> + Clone,
-        end: EndStream,
-    ) -> Poll<Result<(), GatewayError>> {
-        let shared = &self.open.shared;
-        loop {
-            ready!(self.turn.poll(cx));
-            let mut connection = shared.connection.borrow_mut();
-            let sent = connection.send_head(self.open.id, lines.clone(), end);
-            drop(connection);
-            match sent {
-                Ok(()) => {
-                    *self.waiter = Waiter::default();
-                    shared.wake();
-                    return Poll::Ready(Ok(()));
-                }
-                Err(SendError::OverBudget(bytes)) => {
-                    self.turn.pass();
-                    ready!(shared.poll_room(cx, bytes, self.waiter));
-                }
-                Err(SendError::Full) => {
-                    self.turn.wait(cx);
-                    return Poll::Pending;
-                }
-                Err(SendError::Closed | SendError::StreamLimit) => {
-                    return Poll::Ready(Err(GatewayError::client_gone()));
-                }
-            }
-        }
     }
 }
 

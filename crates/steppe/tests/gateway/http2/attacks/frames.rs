@@ -181,8 +181,8 @@ fn frames_out_of_place() {
     expect_served(&node);
 }
 
-/// Content in pieces of 20 bytes is content, and no flood. The client waits for the server, since
-/// the `h2` crate ends connections that bring some 1,000 such frames before any is taken.
+/// Content in pieces of 20 bytes is content, and no flood. The client waits for the server, so
+/// that at most `AT_ONCE` frames are on their way.
 #[test]
 fn a_hundred_thousand_small_frames_are_served() {
     const FRAMES: usize = 100_000;
