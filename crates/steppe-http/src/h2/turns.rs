@@ -1,18 +1,12 @@
 //! A scheduler of content over the streams of a connection that takes less than they have. Spec:
 //! RFC 9218.
 //!
-//! Content that the `h2` crate was handed can't be put in another order, and it keeps it for as
-//! long as the
-//! peer takes nothing. So it is handed little at a time, and nothing while the connection is
-//! blocked.
-//! The most urgent goes first; among equals the one that waits longest, unless it is to be sent
-//! whole: that one goes on until it is.
+//! Content that a connection was handed can't be put in another order, and is kept for as long as the peer takes
+//! nothing. So it is handed little at a time, and nothing while the connection is blocked. The most urgent goes
+//! first; among equals the one that waits longest, unless it is to be sent whole: that one goes on until it is.
 //!
-//! Header lists wait for the same, and keep their charges here until the connection's task has
-//! written all that it
-//! was handed: the crate does not say when it has written one.
-//!
-//! PRIORITY_UPDATE frames are not seen: the crate skips frames that it does not know.
+//! Header lists for servers wait for the same, and keep their charges here until the connection's task has written
+//! all that it was handed: the `h2` crate does not say when it has written one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -193,7 +187,7 @@ impl Turn {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.leave();
         let state = &*self.turns.0;
-        let place = (self.priority.urgency, self.last, self.stream);
+        let place = self.next_place();
         let waiting = state.waiting.borrow();
         let is_free = !state.is_blocked.get() && state.handed.get() < H2_CONNECTION_SEND_BYTES_MAX;
         let is_first = (waiting.first_key_value()).is_none_or(|(first, _)| place < *first);
@@ -205,18 +199,20 @@ impl Turn {
         Poll::Pending
     }
 
+    /// Its place among those that wait.
+    fn next_place(&self) -> Place {
+        (self.priority.urgency, self.last, self.stream)
+    }
+
     /// Waits until the window of the connection opens.
     pub(super) fn wait_for_window(&mut self, cx: &mut Context<'_>) {
         self.leave();
-        let place = (self.priority.urgency, self.last, self.stream);
+        let place = self.next_place();
+        let state = &*self.turns.0;
         let waker = cx.waker().clone();
-        self.turns
-            .0
-            .without_window
-            .borrow_mut()
-            .insert(place, waker);
+        state.without_window.borrow_mut().insert(place, waker);
         self.place_without_window = Some(place);
-        self.passed = self.turns.0.taken.get();
+        self.passed = state.taken.get();
         self.pass();
     }
 
@@ -229,7 +225,7 @@ impl Turn {
     /// Waits until the connection has written more, or for others.
     pub(super) fn wait(&mut self, cx: &mut Context<'_>) {
         let state = &*self.turns.0;
-        let place = (self.priority.urgency, self.last, self.stream);
+        let place = self.next_place();
         let waker = Some(cx.waker().clone());
         state.waiting.borrow_mut().insert(place, waker);
         self.place = Some(place);

@@ -1,25 +1,20 @@
-//! Receive windows of a connection and its streams: the content that a peer may send before it is
-//! taken.
+//! Receive windows of a connection and its streams: the content that a peer may send before it is taken.
 //!
-//! Every stream has the same window. The connection's begins as that of one stream, and opens as
-//! far
-//! as that of all its streams together while half of the budget is free: a stream that is not read
-//! holds up no other then. Where the budget is short, streams share what the connection has.
-//! All that they may send is charged. Where a few streams fill their windows again and again and
-//! the budget has room, all windows grow, up to where those of all streams together are a quarter
-//! of
-//! the budget.
+//! Every stream has the same window. The connection's begins as that of one stream, and opens as far as that of all
+//! its streams together while half of the budget is free: a stream that is not read holds up no other then. Where
+//! the budget is short, streams share what the connection has. All that they may send is charged. Where a few streams
+//! fill their windows again and again and the budget has room, all windows grow, up to where those of all streams
+//! together are a quarter of the budget.
 //!
-//! Content goes on with the charge of its window where there is no other for it, and the window
-//! opens
-//! again once it is charged anew: received content never waits for budget.
+//! Content goes on with the charge of its window where there is no other for it, and the window opens again once it is
+//! charged anew: received content never waits for budget.
 //!
-//! A window is charged with more than its size: content stays in the memory that the `h2` crate has
-//! read frames into, in blocks that are not filled to their ends.
+//! A window is charged with more than its size: content stays in the memory that frames were read into, in blocks
+//! that are not filled to their ends.
 //!
-//! Windows never shrink, and begin at the protocol's own 65,535: a peer may have sent more than a
-//! smaller one allows before it hears of that, and the `h2` crate (0.4.20) then owes it a
-//! WINDOW_UPDATE that it never sends.
+//! Windows never shrink, and begin at the protocol's own 65,535: a peer may have sent more than a smaller one allows
+//! before it hears of that, and the `h2` crate (0.4.20), toward servers, then owes it a WINDOW_UPDATE that it never
+//! sends.
 
 use std::cell::RefCell;
 use std::rc::Rc;
