@@ -7,34 +7,51 @@ const CONTENT_BYTES: usize = 3_000_000;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const WIDE: u32 = 0x7fff_0000;
 
-/// Responses as the path asks: `/u=0` has that field of its server, others have none.
-fn site() -> RawOrigin {
-    // Ready before it is asked for: content that comes late lets others go first.
+/// A response for each path: that of `/u=0` has this priority of its server, that of `/` has none.
+fn origin() -> RawOrigin {
     let content = vec![b'x'; CONTENT_BYTES];
     RawOrigin::replying(move |request| {
         let path = request.start.split(' ').nth(1).unwrap_or_default();
-        let said = match path {
+        let priority = match path {
             "/" => String::new(),
             path => format!("priority: {}\r\n", &path[1..]),
         };
-        let head = format!("HTTP/1.1 200 OK\r\n{said}content-length: {CONTENT_BYTES}\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 200 OK\r\n{priority}cache-control: max-age=3600\r\n\
+             content-length: {CONTENT_BYTES}\r\n\r\n"
+        );
         [head.as_bytes(), &content].concat()
     })
 }
 
-fn ask(peer: &mut H2Peer, path: &str, said: Option<&str>) -> u32 {
+/// A node that has a response for each of `paths` in its cache.
+///
+/// The content that a server sends late lets other streams go first, so a busy machine would change their order.
+fn node_with_cached(origin: &RawOrigin, paths: &[&str]) -> Steppe {
+    let node = Steppe::builder().with("origin", origin.address()).start(
+        NodeConfig::plain()
+            .protocols(["h2c"])
+            .route("all", |r| r.filters(["store"]))
+            .add_filter("store", |f| f.set("kind", "cache").set("bytes", "24MiB")),
+    );
+    for path in paths {
+        let mut peer = client(&node);
+        let stream = ask(&mut peer, path, None);
+        assert_eq!(peer.answer(stream).content.len(), CONTENT_BYTES);
+    }
+    node
+}
+
+fn ask(peer: &mut H2Peer, path: &str, priority: Option<&str>) -> u32 {
     let fields = FieldSection::of("GET", path);
-    let fields = match said {
-        Some(said) => fields.field("priority", said),
+    let fields = match priority {
+        Some(priority) => fields.field("priority", priority),
         None => fields,
     };
     peer.request(&fields)
 }
 
-/// How much of a response of `others` has come, on average, when that of `stream` is whole.
-///
-/// Which of them got more is the server's doing as well: whose content has not come from there yet
-/// lets others go first.
+/// Mean octets of a response of `others` that have come when that of `stream` is whole.
 fn rest_when_whole(peer: &mut H2Peer, stream: u32, others: &[u32]) -> usize {
     let answer = peer.answer(stream);
     assert_eq!(
@@ -55,20 +72,19 @@ fn client(node: &Steppe) -> H2Peer {
 
 #[test]
 fn the_most_urgent_goes_first_and_equals_share() {
-    let site = site();
-    let node = Steppe::builder()
-        .with("origin", site.address())
-        .start(NodeConfig::plain().protocols(["h2c"]));
-    for (path, said) in [("/", Some("u=0")), ("/u=1", None), ("/u=2,i", Some("u=7"))] {
+    let requests = [("/", Some("u=0")), ("/u=1", None), ("/u=2,i", Some("u=7"))];
+    let origin = origin();
+    let node = node_with_cached(&origin, &requests.map(|(path, _)| path));
+    for (path, priority) in requests {
         let mut peer = client(&node);
         let equals = [(); 4].map(|()| ask(&mut peer, "/", None));
         while peer.so_far(equals[3]).content.is_empty() {
             peer.frame().expect("the connection goes on");
         }
-        let urgent = ask(&mut peer, path, said);
+        let urgent = ask(&mut peer, path, priority);
         let rest = rest_when_whole(&mut peer, urgent, &equals);
         // Sharing alike with it, they would have all of theirs.
-        assert!(rest < CONTENT_BYTES / 2, "{path} {said:?}: {rest}");
+        assert!(rest < CONTENT_BYTES / 2, "{path} {priority:?}: {rest}");
         // One that is not urgent waits for the others, which share.
         let last = ask(&mut peer, "/", Some("u=6"));
         let rest = rest_when_whole(&mut peer, equals[0], &equals[1..]);
@@ -77,4 +93,6 @@ fn the_most_urgent_goes_first_and_equals_share() {
         assert!(so_far < CONTENT_BYTES / 2, "{so_far}");
         assert_eq!(peer.answer(last).content.len(), CONTENT_BYTES);
     }
+    let asked = origin.received().matches("GET ").count();
+    assert_eq!(asked, requests.len(), "the cache answers");
 }
