@@ -54,6 +54,7 @@ pub struct Flood {
     neighbour: Option<Neighbour>,
     overhead_mib: u64,
     served_percent: u64,
+    is_by_charges_alone: bool,
 }
 
 impl Flood {
@@ -74,7 +75,16 @@ impl Flood {
             neighbour: None,
             overhead_mib: OVERHEAD_MIB,
             served_percent: NEIGHBOUR_SERVED_PERCENT,
+            is_by_charges_alone: false,
         }
+    }
+
+    /// Promises more: charges hold the budget, and no debt of uncharged memory ever begins (the second line of
+    /// defense, `docs/operate/memory.md`).
+    #[must_use]
+    pub fn by_charges_alone(mut self) -> Self {
+        self.is_by_charges_alone = true;
+        self
     }
 
     /// Promises less: memory beyond the budget in MiB, and percent of the neighbour's requests that are served.
@@ -141,6 +151,7 @@ impl Flood {
         let meter = MemoryMeter::watch(node.id());
         let counts = Counts::default();
         let mut peak_bytes = 0;
+        let mut second_line = SecondLine::default();
         std::thread::scope(|scope| {
             let _stop = StopAtEnd(&counts.stop);
             scope.spawn(|| counts.ask_steadily(|| ask(&node)));
@@ -151,12 +162,13 @@ impl Flood {
             });
             peak_bytes = meter.finish().high_water_bytes;
             println!("{}", holdings(&node));
+            second_line = SecondLine::of(&node);
             drop(peers);
         });
         let (case, limit) = (&self.case, self.budget_mib + self.overhead_mib);
         let (asked, served) = counts.read();
         let figures = format!(
-            "{case}: {} MiB of {limit}, neighbour {served} of {asked}",
+            "{case}: {} MiB of {limit}, neighbour {served} of {asked}, {second_line:?}",
             peak_bytes / MIB
         );
         println!("PEAK {figures}");
@@ -164,6 +176,31 @@ impl Flood {
         assert!(peak_bytes <= limit * MIB, "{figures}");
         let is_served = served * 100 >= asked * self.served_percent;
         assert!(is_served, "{figures}");
+        let has_acted = second_line != SecondLine::default();
+        assert!(!self.is_by_charges_alone || !has_acted, "{figures}");
+    }
+}
+
+/// Acts of the budget's second line of defense.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct SecondLine {
+    /// Times that uncharged memory exceeded the free bytes of the budget.
+    debts: u64,
+    /// Connections that were closed to pay for that.
+    shed: u64,
+}
+
+impl SecondLine {
+    fn of(node: &Steppe) -> Self {
+        let memory = node.admin_json("/memory");
+        let count = |path: &str| {
+            let count = memory.pointer(path).and_then(Value::as_u64);
+            count.unwrap_or_else(|| panic!("{path} of {memory}"))
+        };
+        Self {
+            debts: count("/uncharged/debts"),
+            shed: count("/clients/shed_total"),
+        }
     }
 }
 

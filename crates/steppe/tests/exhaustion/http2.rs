@@ -326,7 +326,7 @@ fn were_busy(budget_mib: u64) {
     let origin = RawOrigin::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     let name = format!("h2c, 300 connections that had 100 streams, {budget_mib} MiB");
     let flood = Flood::new(&name, budget_mib).toward(origin.address(), "h1");
-    flood.run(|node| {
+    flood.by_charges_alone().run(|node| {
         let mut crowd = Crowd::connect(node.gateway(), 300);
         crowd.send(&heads(100, 100));
         crowd.read_until_quiet(Duration::from_secs(1));
