@@ -72,8 +72,9 @@ fn second_line() -> Result<Outcome> {
 }
 
 /// Packages whose tests have sizes that are promised and take long.
-const LONG_PACKAGES: [&str; 6] = [
+const LONG_PACKAGES: [&str; 7] = [
     "steppe",
+    "steppe-fuzz-targets",
     "steppe-http",
     "steppe-node",
     "steppe-lab",

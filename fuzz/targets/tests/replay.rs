@@ -1,10 +1,12 @@
-//! Replays the committed seeds of the fuzz targets, a test each.
+//! Replays the committed seeds of the fuzz targets, a test each, and mutated ones of `h2_connection`.
 //!
 //! The allocator's target has `malloc.rs`, a program of its own: here the node's global allocator would keep the
 //! books from being empty.
 
 #[path = "support/corpus.rs"]
 mod corpus;
+#[path = "support/mutated_connections.rs"]
+mod mutated_connections;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
