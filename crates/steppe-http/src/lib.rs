@@ -67,7 +67,8 @@
 //! - `h2.rs`: HTTP/2, on `steppe-h2` toward clients and on the `h2` crate toward servers
 //!   - `server.rs`: connections with clients: their memory, beginning and end
 //!     - `connection.rs`: task of a connection: reads, hands events to the streams, writes
-//!     - `serving.rs`: task of a stream
+//!     - `tasks.rs`: tasks of streams, which serve one after the other
+//!     - `serving.rs`: exchange of a stream
 //!     - `shared.rs`: state of a connection and its streams
 //!     - `reading.rs`: input, with and without room
 //!     - `section.rs`, `head.rs`: received field section; heads out of it, field lines out of heads

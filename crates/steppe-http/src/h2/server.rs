@@ -1,4 +1,4 @@
-//! Faces a client: a task for the connection, and one for each stream.
+//! Faces a client: a task for the connection, and one for each of its open streams.
 //!
 //! The protocol is that of `steppe-h2`, which has no sockets. The connection's task reads, hands events to the streams,
 //! and writes what they have put; streams reach the connection directly.
@@ -16,6 +16,7 @@ mod send_head;
 mod serving;
 mod shared;
 mod stream;
+mod tasks;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -30,6 +31,7 @@ use steppe_net::{Deadline, Transport, clock};
 use self::connection::{ConnectionParts, Ended, ServerConnection};
 use self::reading::{Reading, SCARCE_READ_BYTES};
 use self::shared::Shared;
+use self::tasks::StreamTasks;
 use super::Http2;
 use super::head::FIELD_OVERHEAD;
 use super::turns::Turns;
@@ -71,6 +73,7 @@ const NO_ROOM: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\
 
 /// Bytes of a connection beside its streams: its state, its task, and what is kept for a budget without room.
 const CONNECTION_BYTES: usize = size_of::<Shared>()
+    + size_of::<StreamTasks>()
     + size_of::<ServerConnection<'_>>()
     + ConnectionMemory::reserved_bytes()
     + SCARCE_READ_BYTES;

@@ -57,6 +57,16 @@ fn streams_that_wait_are_charged_with_what_they_take() {
     are_covered("streams that wait", &[1, 5, 17, 33], silent());
 }
 
+/// The budget's second line of defense closes connections, and their streams give back what they hold.
+#[test]
+fn connections_that_are_shed_give_back_what_their_streams_hold() {
+    let running = in_front_of(silent());
+    let held = running.connections(requests(17), |_| ());
+    running.shed_all();
+    running.await_end_of_connections();
+    drop(held);
+}
+
 /// Tables that streams leave behind are charged until the connection ends.
 #[test]
 fn places_of_streams_are_charged_with_what_they_take() {

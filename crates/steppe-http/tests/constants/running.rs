@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use steppe_http::config::{
     self, Listener, ListenerTimeouts, ListenerTls, ProtocolName, Route, Servers, Target, Upstream,
-    UpstreamKind,
+    UpstreamKind, UpstreamTimeouts,
 };
 use steppe_mem::Budget;
 use steppe_mem::alloc::thread_block_bytes;
@@ -78,6 +78,10 @@ impl Running {
         };
         let servers = Servers {
             keepalive: 2 * count,
+            timeouts: UpstreamTimeouts {
+                first_byte: Duration::from_secs(600),
+                ..UpstreamTimeouts::default()
+            },
             protocol: asks,
             ..Servers::of([ServerAddress::Ip(origin.address())])
         };
@@ -155,6 +159,20 @@ impl Running {
         of_them.map(|account| account.reserved_bytes).sum()
     }
 
+    /// Tells all connections of clients to close, once their requests have been read.
+    pub fn shed_all(&self) {
+        self.taken();
+        let shed = self.budget.clients().shed(u64::MAX);
+        assert_eq!(shed.len(), self.count);
+    }
+
+    /// Waits until connections of clients hold nothing.
+    #[track_caller]
+    pub fn await_end_of_connections(&self) {
+        let reserved = || self.reserved_by("listener ");
+        observe_until("connections have ended", reserved, |&bytes| bytes == 0);
+    }
+
     /// A connection that has sent `request`.
     pub fn connect(&self, request: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).expect("connects");
@@ -197,8 +215,7 @@ pub struct Before<'a> {
 impl<'a> Before<'a> {
     /// Once no connection of a client is left.
     pub fn of(running: &'a Running) -> Self {
-        let reserved = || running.reserved_by("listener ");
-        observe_until("connections have ended", reserved, |&bytes| bytes == 0);
+        running.await_end_of_connections();
         Self {
             running,
             taken: running.taken_after(IDLE_LOOKS),

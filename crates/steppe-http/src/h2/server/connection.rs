@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use steppe_h2::message::SectionKind;
 use steppe_h2::{
@@ -15,8 +15,9 @@ use steppe_net::{Deadline, Transport, clock};
 use super::head::{self, ReceivedRequest};
 use super::reading::Reading;
 use super::section::HeadSection;
-use super::serving::{BegunStream, serve_stream};
+use super::serving::BegunStream;
 use super::shared::{OpenStream, Shared};
+use super::tasks::StreamTasks;
 use crate::age::ages_at;
 use crate::config::ListenerTimeouts;
 use crate::h2::priority::Priority;
@@ -29,6 +30,9 @@ use crate::metrics::CloseReason;
 /// Slices of one write.
 const SLICES_MAX: usize = 16;
 
+/// Time that tasks of streams are kept for others after the last stream.
+const STREAM_TASKS_KEPT: Duration = Duration::from_secs(1);
+
 /// Reads of one poll, so that the tasks of a connection's streams have their turns.
 const READS_MAX: usize = 4;
 
@@ -37,6 +41,7 @@ pub(super) struct ServerConnection<'a> {
     transport: Transport,
     reading: Reading,
     shared: Rc<Shared>,
+    tasks: Rc<StreamTasks>,
     deadline: &'a Deadline,
     /// The connection's charge, but for what its parts have.
     charge: Reservation,
@@ -91,6 +96,8 @@ struct StuckContent {
 enum Waits {
     /// Another stream.
     Stream,
+    /// Another stream, while tasks of streams are kept for it.
+    KeptTasks,
     /// Memory for a field block.
     Budget,
     /// The rest of a field block, or the client's first SETTINGS.
@@ -120,6 +127,7 @@ impl<'a> ServerConnection<'a> {
             transport: parts.transport,
             reading: parts.reading,
             shared: parts.shared,
+            tasks: Rc::default(),
             deadline: parts.deadline,
             charge: parts.charge,
             is_serving: false,
@@ -462,13 +470,13 @@ impl<'a> ServerConnection<'a> {
         drop(connection);
         let place = charge.split(H2_STREAM_BYTES.min(charge.bytes()));
         let open = OpenStream::new(&self.shared, id, place);
-        let serving = serve_stream(BegunStream {
+        let stream = BegunStream {
             open,
             room: charge,
             received,
             began_at,
-        });
-        self.shared.client.spawn_part(serving);
+        };
+        StreamTasks::serve(&self.tasks, stream);
     }
 
     /// Passes content to its stream.
@@ -569,6 +577,10 @@ impl<'a> ServerConnection<'a> {
             // It is refused then, and with it all that find no memory either.
             Waits::Budget => self.poll(cx),
             Waits::Block => Poll::Ready(Err(Some(CloseReason::HeaderTimeout))),
+            Waits::KeptTasks => {
+                self.tasks.shrink();
+                self.poll(cx)
+            }
             Waits::Stream if has_failed => Poll::Ready(Ok(())),
             Waits::Stream => {
                 self.shared.client.count_closed(CloseReason::IdleTimeout);
@@ -610,10 +622,13 @@ impl<'a> ServerConnection<'a> {
             return None;
         }
         let since = *self.idle_since.get_or_insert(now);
-        Some(match connection.is_shutting_down() {
+        let last = match connection.is_shutting_down() {
             true => (Waits::End, since + LINGER),
             false => (Waits::Stream, since + timeouts.idle),
-        })
+        };
+        let tasks =
+            (!self.tasks.is_empty()).then_some((Waits::KeptTasks, since + STREAM_TASKS_KEPT));
+        tasks.into_iter().chain([last]).min_by_key(|&(_, at)| at)
     }
 
     /// Takes no further streams, and says so twice (RFC 9113 §6.8).
@@ -625,6 +640,7 @@ impl<'a> ServerConnection<'a> {
 
     /// The connection is over: its streams see that.
     pub(super) fn cut_streams(&mut self) {
+        self.tasks.end();
         let mut connection = self.shared.connection.borrow_mut();
         connection.fail(ErrorCode::NO_ERROR, "the connection is over");
         for (_, inbox) in connection.streams_mut() {
@@ -632,5 +648,12 @@ impl<'a> ServerConnection<'a> {
         }
         drop(connection);
         self.shared.turns.end();
+    }
+}
+
+/// A connection that is shed is dropped amid its streams.
+impl Drop for ServerConnection<'_> {
+    fn drop(&mut self) {
+        self.cut_streams();
     }
 }

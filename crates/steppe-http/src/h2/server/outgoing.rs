@@ -1,6 +1,5 @@
 //! Content of a response, on its way to the connection.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -15,16 +14,14 @@ use crate::exchange::Part;
 use crate::field::FieldBlock;
 use crate::h2::turns::Turn;
 
-/// Parts that wait to be handed over: a second one, so that the end goes out with the last chunk.
-const QUEUE_MAX: usize = 2;
-
 pub(super) struct Outgoing {
     shared: Rc<Shared>,
     id: StreamId,
     pub(super) turn: Turn,
     waiter: Waiter,
-    /// Put, and not handed over yet.
-    queue: VecDeque<Chunk>,
+    /// Put, and not handed over yet; a second one, so that the end goes out with the last chunk.
+    first: Option<Chunk>,
+    second: Option<Chunk>,
     end: End,
     /// The peer gives no window, or the connection no room, for what is first in the queue.
     is_blocked: bool,
@@ -48,7 +45,8 @@ impl Outgoing {
             id,
             turn,
             waiter: Waiter::default(),
-            queue: VecDeque::new(),
+            first: None,
+            second: None,
             end: End::Open,
             is_blocked: false,
             written: 0,
@@ -62,7 +60,7 @@ impl Outgoing {
     }
 
     pub(super) fn can_put(&self) -> bool {
-        !self.is_blocked && self.queue.len() < QUEUE_MAX
+        !self.is_blocked && self.second.is_none()
     }
 
     /// True when all was handed over, the end included.
@@ -77,7 +75,12 @@ impl Outgoing {
             (Part::Chunk(mut chunk), _) => {
                 // The connection's task frees it.
                 chunk.bind();
-                self.queue.push_back(chunk);
+                debug_assert!(self.second.is_none(), "see `can_put`");
+                let place = match self.first {
+                    None => &mut self.first,
+                    Some(_) => &mut self.second,
+                };
+                *place = Some(chunk);
             }
             (Part::End(trailers), _) => self.end = End::Put(trailers),
         }
@@ -90,18 +93,19 @@ impl Outgoing {
 
     /// Ready when all that was put is handed over.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        while let Some(first) = self.queue.pop_front() {
+        while let Some(first) = self.first.take() {
             self.is_blocked = true;
             let bytes = first.len();
             let mut chunk = Some(first);
             let sent = self.poll_send(cx, &mut chunk);
             let rest = chunk.as_ref().map_or(0, Chunk::len);
             self.written += (bytes - rest) as u64;
-            if let Some(rest) = chunk {
-                self.queue.push_front(rest);
-            }
+            self.first = chunk;
             ready!(sent)?;
             self.is_blocked = rest > 0;
+            if self.first.is_none() {
+                self.first = self.second.take();
+            }
         }
         match &self.end {
             End::Open | End::Sent => return Poll::Ready(Ok(())),
@@ -118,7 +122,7 @@ impl Outgoing {
         cx: &mut Context<'_>,
         chunk: &mut Option<Chunk>,
     ) -> Poll<Result<(), GatewayError>> {
-        let is_last = self.queue.is_empty() && matches!(self.end, End::Put(None));
+        let is_last = self.second.is_none() && matches!(self.end, End::Put(None));
         let end = if is_last {
             EndStream::Yes
         } else {

@@ -1,4 +1,4 @@
-//! A stream's task: its exchange, from its request to its end.
+//! A stream's exchange, from its request to its end.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use steppe_mem::Reservation;
+use steppe_net::Deadline;
 
 use super::head::ReceivedRequest;
 use super::shared::OpenStream;
@@ -25,7 +26,7 @@ pub(super) struct BegunStream {
 }
 
 /// Serves a request to its end.
-pub(super) async fn serve_stream(stream: BegunStream) {
+pub(super) async fn serve_stream(stream: BegunStream, deadline: &Deadline) {
     let BegunStream {
         open,
         room,
@@ -35,7 +36,6 @@ pub(super) async fn serve_stream(stream: BegunStream) {
     let shared = Rc::clone(&open.shared);
     let client = &*shared.client;
     let settings = client.settings();
-    let deadline = client.add_deadline();
     let priority = received.priority();
     let is_to_head = received.is_to_head();
     let read = received.into_head(&settings);
@@ -52,7 +52,7 @@ pub(super) async fn serve_stream(stream: BegunStream) {
     let completed = match read {
         Ok(head) => {
             let request = Request { head, began_at };
-            let exchange = gateway::run(client, &deadline, &mut stream, request);
+            let exchange = gateway::run(client, deadline, &mut stream, request);
             begin_with(room, exchange).await
         }
         Err(rejection) => {
@@ -61,7 +61,7 @@ pub(super) async fn serve_stream(stream: BegunStream) {
                 began_at,
                 request: rejection.view(),
             };
-            let exchange = gateway::reject(client, &deadline, &mut stream, rejected);
+            let exchange = gateway::reject(client, deadline, &mut stream, rejected);
             begin_with(room, exchange).await
         }
     };

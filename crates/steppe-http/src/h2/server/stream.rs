@@ -38,14 +38,10 @@ pub(super) struct ServerStream {
 }
 
 /// The progress of the response.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a stream has one, and is charged for the largest"
-)]
 enum State {
     Nothing,
     /// The head was put, and not sent.
-    Head(Box<Head>),
+    Head(Head),
     /// The head was sent.
     Content(Outgoing),
 }
@@ -144,14 +140,14 @@ impl ServerStream {
     }
 
     fn put_response(&mut self, head: Put, end: EndStream) {
-        self.response = State::Head(Box::new(Head {
+        self.response = State::Head(Head {
             head,
             end,
             turn: self.turn(),
             waiter: Waiter::default(),
             first: None,
             second: None,
-        }));
+        });
     }
 
     /// Hands the interim head over, and waits until it is written: the server's next one is not read before.

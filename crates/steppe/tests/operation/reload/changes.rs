@@ -128,7 +128,7 @@ fn the_level_of_the_log_changes_with_a_reload() {
     reload(&node, &quiet);
     // A level holds once its reload is logged: that to `info` is not, that back to `error` is.
     eventually("two reloads are logged", || count() == 2);
-    node.set_config(&quiet.set("node.drain_timeout", "7s"));
+    node.set_config(quiet.set("node.drain_timeout", "7s"));
     node.hang_up();
     eventually("the file is read again", || generation(&node) == 6);
     reload(&node, &talkative);

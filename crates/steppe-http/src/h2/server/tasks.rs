@@ -1,0 +1,111 @@
+//! Tasks of streams: one serves a stream, waits, and serves another one of the same connection.
+//!
+//! A stream allocates neither its task nor its deadline then. Invariant: tasks that wait are charged, since the
+//! connection keeps the charge of as many streams as it had at once; they end with the connection, and a while after its
+//! last stream.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use super::serving::{BegunStream, serve_stream};
+
+/// Tasks of a connection that wait for another stream.
+#[derive(Default)]
+pub(super) struct StreamTasks {
+    waiting: RefCell<Vec<Weak<Slot>>>,
+    is_over: Cell<bool>,
+}
+
+/// The place of a task's next stream.
+#[derive(Default)]
+struct Slot {
+    next: RefCell<Next>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a task has one, and allocates nothing for it"
+)]
+enum Next {
+    #[default]
+    Nothing,
+    Stream(BegunStream),
+    /// The task is to end.
+    End,
+}
+
+impl StreamTasks {
+    /// Serves a stream in a task that waits, or in a new one.
+    pub(super) fn serve(tasks: &Rc<Self>, stream: BegunStream) {
+        // One whose task is gone leads nowhere.
+        while let Some(slot) = tasks.waiting.borrow_mut().pop() {
+            if let Some(slot) = slot.upgrade() {
+                return slot.wake(Next::Stream(stream));
+            }
+        }
+        let client = Rc::clone(&stream.open.shared.client);
+        client.spawn_part(serve_streams(Rc::clone(tasks), stream));
+    }
+
+    /// True when no task waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.borrow().is_empty()
+    }
+
+    /// Ends the tasks that wait.
+    pub(super) fn shrink(&self) {
+        let waiting = self.waiting.take();
+        let slots = waiting.iter().filter_map(Weak::upgrade);
+        slots.for_each(|slot| slot.wake(Next::End));
+    }
+
+    /// The connection is over: tasks wait for no further stream.
+    pub(super) fn end(&self) {
+        self.is_over.set(true);
+        self.shrink();
+    }
+
+    fn wait(&self, slot: &Rc<Slot>) {
+        match self.is_over.get() {
+            true => slot.wake(Next::End),
+            false => self.waiting.borrow_mut().push(Rc::downgrade(slot)),
+        }
+    }
+}
+
+impl Slot {
+    fn wake(&self, next: Next) {
+        self.next.replace(next);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<BegunStream>> {
+        match self.next.take() {
+            Next::Stream(stream) => Poll::Ready(Some(stream)),
+            Next::End => Poll::Ready(None),
+            Next::Nothing => {
+                self.waker.replace(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Serves a stream, and those that come after it.
+async fn serve_streams(tasks: Rc<StreamTasks>, first: BegunStream) {
+    let slot = Rc::<Slot>::default();
+    let deadline = first.open.shared.client.add_deadline();
+    let mut next = Some(first);
+    while let Some(stream) = next {
+        serve_stream(stream, &deadline).await;
+        deadline.clear();
+        tasks.wait(&slot);
+        next = poll_fn(|cx| slot.poll(cx)).await;
+    }
+}
