@@ -320,8 +320,11 @@ impl<B: Section, T: Default> Connection<B, T> {
         let lacks_content = block.kind == SectionKind::Request
             && block.ends_stream
             && matches!(block.check.length(), AnnouncedLength::Known(1..));
+        // §8.5: a tunnel has no trailers.
+        let is_in_tunnel = self.streams.get(id).is_some_and(|stream| stream.is_tunnel);
         let is_malformed = block.is_self_dependent
             || lacks_content
+            || is_in_tunnel
             || is_trailers && !block.ends_stream
             || block.truncation.is_none() && block.check.finish().is_err();
         let section = match block.target {
@@ -340,6 +343,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let is_interim = block.kind == SectionKind::Response && block.check.status() < 200;
         if let Some(stream) = self.streams.get_mut(id) {
             stream.has_head |= !is_interim;
+            stream.is_tunnel |= block.check.is_connect();
             if !is_trailers
                 && !is_interim
                 && !block.check.is_connect()

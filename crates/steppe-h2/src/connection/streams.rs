@@ -20,6 +20,8 @@ pub(super) struct Stream<T> {
     pub(super) content_left: Option<u64>,
     /// The final head of the message has come: further sections are trailers.
     pub(super) has_head: bool,
+    /// Its request is CONNECT: nothing but DATA follows.
+    pub(super) is_tunnel: bool,
     /// Its request is HEAD.
     pub(super) expects_no_content: bool,
     /// It stands among those whose window may have to be announced.
@@ -36,6 +38,7 @@ impl<T> Stream<T> {
             receive_window: windows.1,
             content_left: None,
             has_head: false,
+            is_tunnel: false,
             expects_no_content: false,
             owes_window: false,
             data,

@@ -190,6 +190,12 @@ fn malformed_messages_are_reset_and_the_connection_goes_on() {
         trailers.ends_with("> RstStream 1 flags 0: PROTOCOL_ERROR"),
         "{trailers}"
     );
+    let connect = headers(1, flag::END_HEADERS, b"\x02\x07CONNECT\x01\x03a:1");
+    let in_tunnel = answers(&[connect, data(0, b"a"), headers(1, END, b"")]);
+    assert!(
+        in_tunnel.ends_with("content of 1: a\nreset of 1 by Us: PROTOCOL_ERROR\n> RstStream 1 flags 0: PROTOCOL_ERROR"),
+        "{in_tunnel}"
+    );
 }
 
 #[test]
