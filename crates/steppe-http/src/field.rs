@@ -328,10 +328,24 @@ pub const fn is_token_byte(byte: u8) -> bool {
         | b'|' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')
 }
 
+/// [`is_token_byte`] of each byte. The comparisons took 20 instructions a byte of each field name.
+static TOKEN_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = u8::MIN;
+    loop {
+        table[byte as usize] = is_token_byte(byte);
+        match byte {
+            u8::MAX => break table,
+            _ => byte += 1,
+        }
+    }
+};
+
 /// True for a token (RFC 9110 §5.6.2): a method, a field name.
 #[must_use]
 pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+    let is_valid = |valid, &byte: &u8| valid & TOKEN_BYTES[usize::from(byte)];
+    !bytes.is_empty() && bytes.iter().fold(true, is_valid)
 }
 
 /// RFC 9110 §5.5: VCHAR, obs-text, and white space within.
@@ -350,7 +364,9 @@ pub fn is_field_line(name: &[u8], value: &[u8]) -> bool {
 /// True for a valid field value.
 #[must_use]
 pub fn is_field_value(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| is_value_byte(byte)) && bytes.trim_ascii().len() == bytes.len()
+    // All bytes of it, sixteen at a time: a loop that may end before is not vectorized.
+    let is_valid = |valid, &byte: &u8| valid & is_value_byte(byte);
+    bytes.iter().fold(true, is_valid) && bytes.trim_ascii().len() == bytes.len()
 }
 
 /// The elements of a comma-separated list, without white space and empty ones
