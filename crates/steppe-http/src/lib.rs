@@ -28,9 +28,10 @@
 //!     - `env.rs`, `journal.rs`: what a poll has at hand; what is counted, logged and traced
 //!     - `request.rs`: request of an exchange, and its end
 //!     - `begin.rs`, `routed.rs`: routing; request that has a route
-//!     - `filtering.rs`: stage of request filters
+//!     - `on_route.rs`: stage of a request that has a route: filters, then attempts
+//!     - `filtering.rs`: request filters, one after the other
 //!     - `subrequest.rs`: subrequests of a filter, through the rest of its route
-//!     - `forwarding.rs`: stage of attempts: checkout of a connection, or a response made here
+//!     - `forwarding.rs`: attempts: checkout of a connection, or a response made here
 //!     - `relaying.rs`, `standing.rs`: one attempt: relay of content; facts that decide about blame and retries
 //!     - `retry.rs`: retry decision
 //!     - `hedging.rs`: hedged second attempt

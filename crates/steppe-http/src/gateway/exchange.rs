@@ -1,9 +1,10 @@
 //! One exchange, whatever codec it came by: routed, filtered, forwarded, answered.
 //!
 //! [`run`] serves a request and [`reject`] answers what could not be read as one. Both are futures over an
-//! [`Exchange`], whose stages are, in this order: the filters see the request (`filtering.rs`), one attempt after the
-//! other is made to answer it (`forwarding.rs`, with `relaying.rs`, `hedging.rs` and `retry.rs`), and perhaps the
-//! exchange becomes a tunnel (`tunneling.rs`) or is refused (`refusing.rs`).
+//! [`Exchange`], whose stages are, in this order: the request is on its route (`on_route.rs`), where its filters see it
+//! (`filtering.rs`) and one attempt after the other is made to answer it (`forwarding.rs`, with `relaying.rs`,
+//! `hedging.rs` and `retry.rs`), and perhaps the exchange becomes a tunnel (`tunneling.rs`) or is refused
+//! (`refusing.rs`).
 
 mod begin;
 mod env;
@@ -13,6 +14,7 @@ mod grpc_call;
 mod hedging;
 mod journal;
 mod log;
+mod on_route;
 mod pool;
 mod refusing;
 mod relaying;
@@ -40,7 +42,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Downstream, Refusal, RefusalContent};
 use crate::head::RequestHead;
 use crate::metrics::CloseReason;
-use filtering::Filtering;
+use on_route::OnRoute;
 use routed::{RequestOrigin, Routed};
 use stages::{Exchange, Surroundings};
 use subrequest::RestOfRoute;
@@ -151,7 +153,7 @@ fn start_subrequest(
         first_filter: rest.place,
     };
     let routed = Routed::new(&rest.route, &head, origin);
-    exchange.begin_filtering(Filtering::new(routed, head, None));
+    exchange.begin_on_route(OnRoute::new(routed, head, None));
     spawn_local(async move {
         let deadline = client.add_deadline();
         let running = Running {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::env::Env;
-use super::filtering::Filtering;
 use super::grpc_call::GrpcCall;
+use super::on_route::OnRoute;
 use super::request::Request;
 use super::routed::{RequestOrigin, Routed, scheme};
 use super::trace::Trace;
@@ -26,7 +26,7 @@ use crate::router::{FieldLookup, NoRoute, RouteQuery};
 
 /// A request that has a route.
 pub(super) struct Begun {
-    pub(super) filtering: Filtering,
+    pub(super) on_route: OnRoute,
     /// The client, as far as trusted proxies vouch for it.
     pub(super) client: IpAddr,
     /// The translation of a call of gRPC-Web.
@@ -112,7 +112,7 @@ where
         routed.selection.set_scheme(scheme(&head, client));
     }
     Ok(Begun {
-        filtering: Filtering::new(routed, head, answer),
+        on_route: OnRoute::new(routed, head, answer),
         client: address,
         web,
     })

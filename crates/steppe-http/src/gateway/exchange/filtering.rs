@@ -1,4 +1,4 @@
-//! The stage in which the filters of a route see a request, one after the other.
+//! The filters of a route see a request, one after the other.
 
 use std::task::{Poll, ready};
 use std::time::Instant;
@@ -19,7 +19,6 @@ use crate::respond::Respond;
 
 /// A request that its filters see.
 pub(super) struct Filtering {
-    routed: Routed,
     head: RequestHead,
     /// The answer of the node itself (`Max-Forwards`). No filter sees the request; all see the response.
     answer: Option<Box<Respond>>,
@@ -38,10 +37,9 @@ struct Waiting {
 
 impl Filtering {
     /// A request whose filters see it next. `answer`: the node answers it before they do.
-    pub(super) fn new(routed: Routed, head: RequestHead, answer: Option<Box<Respond>>) -> Self {
+    pub(super) fn new(routed: &Routed, head: RequestHead, answer: Option<Box<Respond>>) -> Self {
         Self {
             place: routed.places.start,
-            routed,
             head,
             answer,
             waiting: None,
@@ -49,10 +47,10 @@ impl Filtering {
     }
 
     /// The earliest moment at which waiting ends; `late` is the reason where content of the client does not come.
-    pub(super) fn due(&self, late: CloseReason) -> Option<Due> {
-        let timeout = self.routed.timeouts.request_content;
+    pub(super) fn due(&self, routed: &Routed, late: CloseReason) -> Option<Due> {
+        let timeout = routed.timeouts.request_content;
         let of_content = (self.content_at()).and_then(|since| Due::after(since, timeout, late));
-        Due::earliest([of_content, Due::total(self.routed.timeouts.total_at)])
+        Due::earliest([of_content, Due::total(routed.timeouts.total_at)])
     }
 
     /// True while the client is read, which shows that it leaves.
@@ -64,20 +62,16 @@ impl Filtering {
         self.waiting.as_ref()?.content_at
     }
 
-    /// The request.
-    pub(super) fn routed(&self) -> &Routed {
-        &self.routed
-    }
-
-    /// Leaves the stage.
-    pub(super) fn into_parts(self) -> (Routed, RequestHead) {
-        (self.routed, self.head)
+    /// The head, as filters have left it.
+    pub(super) fn into_head(self) -> RequestHead {
+        self.head
     }
 
     /// Shows the request to the filters from the next one on. Ready when all have let it pass, or one of them answers
     /// it.
     pub(super) fn poll<D>(
         &mut self,
+        routed: &mut Routed,
         env: &mut Env<'_, '_, D>,
     ) -> Poll<Result<AnswerFrom, GatewayError>>
     where
@@ -88,23 +82,22 @@ impl Filtering {
         }
         loop {
             let seen = match &mut self.waiting {
-                None if self.place == self.routed.route.filters.len() => {
+                None if self.place == routed.route.filters.len() => {
                     return Poll::Ready(Ok(AnswerFrom::Target));
                 }
                 None => {
-                    let begun = self.begin_filter(env);
-                    begun
-                        .inspect_err(|error| self.routed.refused(self.place, error, env.journal))?
+                    let begun = self.begin_filter(routed, env);
+                    begun.inspect_err(|error| routed.refused(self.place, error, env.journal))?
                 }
                 Some(waiting) => {
-                    let ready = ready!(waiting.poll(&mut self.head, &mut self.routed, env))?;
+                    let ready = ready!(waiting.poll(&mut self.head, routed, env))?;
                     self.attach(ready, env)
                 }
             };
             match seen {
                 Step::Continue => self.place += 1,
                 Step::Attach(mut filter) => {
-                    filter.meter(&self.routed.route.filters[self.place].metrics);
+                    filter.meter(&routed.route.filters[self.place].metrics);
                     let content_at = filter.wants_content().then_some(env.now);
                     let place = self.place;
                     self.waiting = Some(Waiting {
@@ -113,16 +106,16 @@ impl Filtering {
                     });
                 }
                 Step::Respond(respond) => {
-                    self.routed.note_answer_of(self.place, env.journal);
+                    routed.note_answer_of(self.place, env.journal);
                     return Poll::Ready(Ok(AnswerFrom::Gateway(respond)));
                 }
                 Step::Serve(serve) => {
                     // A response that it fetched is its server's.
                     if serve.from != ServedFrom::Miss {
-                        self.routed.note_answer_of(self.place, env.journal);
+                        routed.note_answer_of(self.place, env.journal);
                     }
                     // The filter itself has seen the response, and those behind it are not asked.
-                    self.routed.places.end = self.place;
+                    routed.places.end = self.place;
                     return Poll::Ready(Ok(AnswerFrom::Filter(serve)));
                 }
             }
@@ -130,11 +123,15 @@ impl Filtering {
     }
 
     /// Shows the request to the next filter.
-    fn begin_filter<D>(&mut self, env: &Env<'_, '_, D>) -> Result<Step, GatewayError>
+    fn begin_filter<D>(
+        &mut self,
+        routed: &Routed,
+        env: &Env<'_, '_, D>,
+    ) -> Result<Step, GatewayError>
     where
         D: Downstream + ?Sized,
     {
-        let Self { routed, head, .. } = self;
+        let head = &mut self.head;
         let route = &routed.route;
         let each = &route.filters[self.place];
         let about = About {

@@ -1,4 +1,4 @@
-//! The stage in which a request is answered: by a server, one attempt after the other, or by a response made here.
+//! A request is answered: by a server, one attempt after the other, or by a response made here.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -27,12 +27,13 @@ use crate::relay::Relayed;
 use crate::respond::{Respond, Responding};
 use crate::upstream::{Call, Failure, Pool, Selection};
 
-/// A request that is being answered.
+/// The attempt at a request that is being answered.
+#[derive(Default)]
 pub(super) struct Forwarding {
-    routed: Routed,
     attempt: Attempting,
 }
 
+#[derive(Default)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would be an allocation a request"
@@ -42,7 +43,8 @@ enum Attempting {
     Connecting(Connecting),
     /// The request and its response go from side to side.
     Relaying(Relaying),
-    /// The last attempt is over.
+    /// The last attempt is over, or none has begun.
+    #[default]
     Over,
 }
 
@@ -78,6 +80,12 @@ pub(super) enum AnswerFrom {
     Filter(Serve),
 }
 
+/// A request whose filters have decided.
+pub(super) struct Decided {
+    pub(super) head: RequestHead,
+    pub(super) from: AnswerFrom,
+}
+
 /// An error that ends an exchange.
 pub(super) enum Failed {
     /// Nothing of a response is out: the client can be answered.
@@ -102,26 +110,20 @@ impl From<GatewayError> for Failed {
 }
 
 impl Forwarding {
-    /// A request without an attempt.
-    pub(super) fn new(routed: Routed) -> Self {
-        let attempt = Attempting::Over;
-        Self { routed, attempt }
-    }
-
     /// Begins the first attempt.
     ///
     /// # Errors
     /// The error that the client is answered with.
     pub(super) fn begin<D>(
         &mut self,
-        head: RequestHead,
-        from: AnswerFrom,
+        decided: Decided,
+        routed: &mut Routed,
         env: &mut Env<'_, '_, D>,
     ) -> Result<(), GatewayError>
     where
         D: Downstream + ?Sized,
     {
-        let routed = &mut self.routed;
+        let Decided { head, from } = decided;
         self.attempt = match from {
             AnswerFrom::Target => Attempting::first(routed, head, env)?,
             AnswerFrom::Gateway(respond) => {
@@ -137,15 +139,10 @@ impl Forwarding {
         Ok(())
     }
 
-    /// The request.
-    pub(super) fn routed(&self) -> &Routed {
-        &self.routed
-    }
-
     /// The earliest moment at which waiting ends.
-    pub(super) fn due(&self) -> Option<Due> {
+    pub(super) fn due(&self, routed: &Routed) -> Option<Due> {
         match &self.attempt {
-            Attempting::Connecting(_) => Due::total(self.routed.timeouts.total_at),
+            Attempting::Connecting(_) => Due::total(routed.timeouts.total_at),
             Attempting::Relaying(relaying) => relaying.due(),
             Attempting::Over => None,
         }
@@ -157,7 +154,11 @@ impl Forwarding {
     }
 
     /// Ready when the exchange is over.
-    pub(super) fn poll<D>(&mut self, env: &mut Env<'_, '_, D>) -> Poll<Result<End, Failed>>
+    pub(super) fn poll<D>(
+        &mut self,
+        routed: &mut Routed,
+        env: &mut Env<'_, '_, D>,
+    ) -> Poll<Result<End, Failed>>
     where
         D: Downstream + ?Sized,
     {
@@ -165,15 +166,15 @@ impl Forwarding {
             match &mut self.attempt {
                 Attempting::Connecting(connecting) => {
                     let (head, call) = ready!(connecting.connected.as_mut().poll(env.cx));
-                    self.routed.selection = connecting.selection.take();
+                    routed.selection = connecting.selection.take();
                     self.attempt = Attempting::Over;
                     // Connecting asks one server after the other.
-                    env.journal.resends = self.routed.selection.sent_again();
-                    self.attempt = Attempting::send(&mut self.routed, head, call?, env)?;
+                    env.journal.resends = routed.selection.sent_again();
+                    self.attempt = Attempting::send(routed, head, call?, env)?;
                 }
                 Attempting::Relaying(relaying) => {
-                    let relayed = ready!(relaying.poll(&mut self.routed, env));
-                    if let Some(end) = self.attempt_ended(&relayed, env)? {
+                    let relayed = ready!(relaying.poll(routed, env));
+                    if let Some(end) = self.attempt_ended(&relayed, routed, env)? {
                         return Poll::Ready(Ok(end));
                     }
                 }
@@ -186,6 +187,7 @@ impl Forwarding {
     fn attempt_ended<D>(
         &mut self,
         relayed: &Result<Relayed, GatewayError>,
+        routed: &mut Routed,
         env: &mut Env<'_, '_, D>,
     ) -> Result<Option<End>, Failed>
     where
@@ -214,9 +216,9 @@ impl Forwarding {
                 },
                 now: env.now,
             };
-            if let Some(next) = retry::next(ended, &mut self.routed, &mut env.journal.log) {
-                env.journal.resends = self.routed.selection.sent_again();
-                self.attempt = Attempting::again(&mut self.routed, next, env)?;
+            if let Some(next) = retry::next(ended, routed, &mut env.journal.log) {
+                env.journal.resends = routed.selection.sent_again();
+                self.attempt = Attempting::again(routed, next, env)?;
                 return Ok(None);
             }
         }
@@ -240,6 +242,7 @@ impl Forwarding {
     pub(super) fn stop_connecting<D: ?Sized>(
         &mut self,
         error: &GatewayError,
+        routed: &mut Routed,
         env: &Env<'_, '_, D>,
     ) {
         let Attempting::Connecting(connecting) = &self.attempt else {
@@ -247,7 +250,6 @@ impl Forwarding {
         };
         let selection = Rc::clone(&connecting.selection);
         self.attempt = Attempting::Over;
-        let routed = &mut self.routed;
         routed.selection = selection.take();
         let is_first = !routed.selection.has_tried() && routed.selection.sent_again() == 0;
         let Some((server, since)) = routed.selection.take_connecting() else {

@@ -11,9 +11,9 @@ use steppe_net::Deadline;
 
 use super::begin::{Begun, Unrouted, begin};
 use super::env::{Env, Reused};
-use super::filtering::Filtering;
-use super::forwarding::{AnswerFrom, Cut, Failed, Forwarding};
+use super::forwarding::{Cut, Failed};
 use super::journal::{FailedAt, Journal};
+use super::on_route::OnRoute;
 use super::refusing::Refusing;
 use super::request::{End, Request};
 use super::routed::Routed;
@@ -25,7 +25,6 @@ use crate::exchange::Downstream;
 use crate::filter::Identity;
 use crate::gateway::client::ClientContext;
 use crate::gateway::web::WebCall;
-use crate::metrics::CloseReason;
 
 /// One exchange. A worker uses its memory again for the next request, so that an idle connection has none and a request
 /// allocates none.
@@ -41,11 +40,13 @@ pub(super) struct Exchange {
 }
 
 /// The stage that an exchange is in.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation a request"
+)]
 pub(super) enum Stage {
-    /// Filters see the request.
-    Filtering(Filtering),
-    /// The request is being answered.
-    Forwarding(Forwarding),
+    /// Filters see the request, then it is answered.
+    OnRoute(OnRoute),
     /// The exchange has become a tunnel.
     Tunneling(Tunneling),
     /// A response of the gateway's own is being sent.
@@ -99,11 +100,11 @@ impl Exchange {
         let (mut env, stage) = self.env(around, down);
         match begin(&mut env, request) {
             Ok(Begun {
-                filtering,
+                on_route,
                 client,
                 web,
             }) => {
-                *stage = Stage::Filtering(filtering);
+                *stage = Stage::OnRoute(on_route);
                 let visitor = env.client.visit(client).map(Box::new);
                 (self.web, self.visitor) = (web, visitor);
             }
@@ -130,9 +131,9 @@ impl Exchange {
         *stage = Stage::refused(Refusing::refuse(error, &mut env));
     }
 
-    /// Begins with a request whose filters from the first one of `filtering` on are to see it.
-    pub(super) fn begin_filtering(&mut self, filtering: Filtering) {
-        self.stage = Stage::Filtering(filtering);
+    /// Begins with a request that has a route.
+    pub(super) fn begin_on_route(&mut self, on_route: OnRoute) {
+        self.stage = Stage::OnRoute(on_route);
     }
 
     /// The client's identity, as far as filters found it out.
@@ -202,13 +203,9 @@ impl Stage {
         D: Downstream + ?Sized,
     {
         match self {
-            Self::Filtering(filtering) => match ready!(filtering.poll(env)) {
-                Ok(from) => self.forward(from, env),
-                Err(error) => self.fail(&error, env),
-            },
-            Self::Forwarding(forwarding) => match forwarding.poll(env) {
+            Self::OnRoute(on_route) => match on_route.poll(env) {
                 Poll::Pending => {
-                    if forwarding.is_tunnel() {
+                    if on_route.is_tunnel() {
                         self.begin_tunnel();
                     }
                     return Poll::Pending;
@@ -255,11 +252,7 @@ impl Stage {
         D: Downstream + ?Sized,
     {
         match self {
-            Self::Filtering(filtering) => filtering.due(match env.down.is_starved() {
-                true => CloseReason::OverBudget,
-                false => CloseReason::BodyTimeout,
-            }),
-            Self::Forwarding(forwarding) => forwarding.due(),
+            Self::OnRoute(on_route) => on_route.due(env),
             Self::Tunneling(tunneling) => tunneling.due(),
             Self::Refusing(refusing) => refusing.due(),
             Self::Over(_) => None,
@@ -269,33 +262,15 @@ impl Stage {
     /// True while the stage itself sees a client that leaves.
     fn reads_client(&self) -> bool {
         match self {
-            Self::Filtering(filtering) => filtering.reads_client(),
-            Self::Forwarding(forwarding) => forwarding.reads_client(),
+            Self::OnRoute(on_route) => on_route.reads_client(),
             Self::Tunneling(_) => true,
             Self::Refusing(_) | Self::Over(_) => false,
         }
     }
 
-    /// The request has passed its filters, or one of them answers it: begins the first attempt.
-    fn forward<D>(&mut self, from: AnswerFrom, env: &mut Env<'_, '_, D>)
-    where
-        D: Downstream + ?Sized,
-    {
-        let Self::Filtering(filtering) = std::mem::replace(self, Self::Over(End::Aborted)) else {
-            return;
-        };
-        let (routed, head) = filtering.into_parts();
-        *self = Self::Forwarding(Forwarding::new(routed));
-        if let Self::Forwarding(forwarding) = self
-            && let Err(error) = forwarding.begin(head, from, env)
-        {
-            self.fail(&error, env);
-        }
-    }
-
     fn begin_tunnel(&mut self) {
-        if let Self::Forwarding(forwarding) = std::mem::replace(self, Self::Over(End::Aborted)) {
-            *self = match forwarding.into_tunnel() {
+        if let Self::OnRoute(on_route) = std::mem::replace(self, Self::Over(End::Aborted)) {
+            *self = match on_route.into_tunnel() {
                 Some(tunneling) => Self::Tunneling(tunneling),
                 None => Self::Over(End::Aborted),
             };
@@ -307,8 +282,8 @@ impl Stage {
     where
         D: Downstream + ?Sized,
     {
-        if let Self::Forwarding(forwarding) = self {
-            forwarding.stop_connecting(error, env);
+        if let Self::OnRoute(on_route) = self {
+            on_route.stop_connecting(error, env);
         }
         self.log_failure(error, env);
         *self = Self::Over(End::Aborted);
@@ -333,8 +308,7 @@ impl Stage {
     /// The request, while it has a route.
     fn routed(&self) -> Option<&Routed> {
         match self {
-            Self::Filtering(filtering) => Some(filtering.routed()),
-            Self::Forwarding(forwarding) => Some(forwarding.routed()),
+            Self::OnRoute(on_route) => Some(on_route.routed()),
             Self::Tunneling(_) | Self::Refusing(_) | Self::Over(_) => None,
         }
     }
