@@ -15,10 +15,10 @@ const H2C_REFERENCE: &str = "envoy";
 
 /// The client's side of `SHAPES`, and what CPU to nginx's is aimed at.
 const CLIENTS: [(&str, &str); SHAPES.len()] = [
-    ("h2 over TLS, 10 streams", "0.65"),
-    ("h2 over TLS, 100 streams", "0.70"),
-    ("h2c, 10 streams", ""),
-    ("h2c, 100 streams", ""),
+    ("h2 over TLS, 10 streams", "0.50"),
+    ("h2 over TLS, 100 streams", "0.55"),
+    ("h2c, 10 streams", "0.50"),
+    ("h2c, 100 streams", "0.55"),
 ];
 /// Of a proxy, by round.
 type Costs = fn(&Results) -> Vec<f64>;
