@@ -61,10 +61,12 @@ impl<B: Section, T: Default> Connection<B, T> {
             Violation::Connection(error) => return Err(error),
             Violation::Stream(stream, code) => (stream, code),
         };
-        // Refused streams were counted where the peer is to blame for them.
-        if code != ErrorCode::REFUSED_STREAM
-            && let Err(Violation::Connection(error)) = self.work.count_reset(now)
-        {
+        // The holder refuses for want of room; a stream above the limit was counted where it came.
+        let is_refused = matches!(
+            code,
+            ErrorCode::REFUSED_STREAM | ErrorCode::ENHANCE_YOUR_CALM
+        );
+        if !is_refused && let Err(Violation::Connection(error)) = self.work.count_reset(now) {
             return Err(error);
         }
         if self

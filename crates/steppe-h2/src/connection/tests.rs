@@ -339,6 +339,24 @@ fn without_room_a_block_waits_and_is_refused_in_step() {
 }
 
 #[test]
+fn trailers_without_room_are_no_resets_of_the_peer() {
+    let mut peer = Peer::server();
+    for id in (1..4000).step_by(2) {
+        peer.decides = true;
+        peer.receive(&headers(id, flag::END_HEADERS, &get("/")));
+        peer.decides = false;
+        peer.receive(&headers(id, END, b""));
+        assert!(peer.connection.is_undecided());
+        peer.connection.refuse(ErrorCode::ENHANCE_YOUR_CALM);
+        peer.receive(b"");
+        peer.connection.release(StreamId(id), ErrorCode::CANCEL);
+        let log = peer.log();
+        assert!(log.ends_with("flags 0: ENHANCE_YOUR_CALM"), "{log}");
+    }
+    assert_eq!(peer.connection.error(), None);
+}
+
+#[test]
 fn a_section_above_its_limit_is_cut_and_one_far_above_ends_the_connection() {
     let long = |count: usize| {
         let mut frames = vec![headers(
