@@ -5,12 +5,15 @@
 //! what [`slices`](Connection::slices) has.
 //!
 //! **Without room** for a section, the holder leaves [`Event::Begins`] undecided: the field block stays undecoded in
-//! the input, and nothing behind it is read. It decides before it reads more: by
+//! the input, and nothing behind it is processed. It decides before it reads more: by
 //! [`accept`](Connection::accept), or by [`refuse`](Connection::refuse), which decodes the block into scratch memory,
-//! so that the dynamic table stays in step, and resets the stream with REFUSED_STREAM.
+//! so that the dynamic table stays in step, and resets the stream with the code that it was given.
 //!
-//! **Windows** open only by [`release`](Connection::release) and [`set_windows`](Connection::set_windows): the holder
-//! charges what a peer may send.
+//! **Receive windows** open by [`release_content`](Connection::release_content) and
+//! [`set_windows`](Connection::set_windows), since the holder charges what a peer may send; the connection itself gives
+//! back padding and content that it discards.
+//!
+//! The holder of a connection is the code that owns it and its socket.
 
 mod block;
 mod event;

@@ -4,8 +4,9 @@
 //! to write. [`frame`] reads and writes frames, [`hpack`] compresses fields (RFC 7541).
 //!
 //! Invariant: a peer can make nothing here grow past a bound of [`limits`], and everything that is held for it is in
-//! memory that its caller charged: field blocks in sinks of the caller, content in the buffers that it was read into,
-//! and the rest in the reservation of the connection.
+//! memory that is charged: field blocks in sinks of the caller, content in the buffers that it was read into, output in
+//! buffers of the lease that the connection was given, scratch memory and a buffer for scarcity in its reservation;
+//! tables and streams are charged by the caller.
 //!
 //! Non-goals: sockets, clocks, tasks, and the meaning of a message beyond RFC 9113 §8.
 //!

@@ -35,15 +35,18 @@ pub const RESETS_BURST: u32 = 200;
 /// The same each second, from then on.
 pub const RESETS_PER_SECOND: u32 = 20;
 
-/// Frames that are cheap to send and ask for work: SETTINGS, PING, PRIORITY, DATA without content. WINDOW_UPDATE is not
-/// among them: a peer with a small window sends one for each few octets that it takes. Old browsers send a PRIORITY a stream, gRPC a PING for what it was sent.
+/// Frames that are cheap to send and ask for work: SETTINGS, PING and their acknowledgments, PRIORITY, PRIORITY_UPDATE,
+/// GOAWAY, unknown frames, DATA without content, and small DATA that is discarded. WINDOW_UPDATE is not among them: a
+/// peer with a small window sends one for each few octets that it takes. Old browsers send a PRIORITY a stream, gRPC a
+/// PING for what it was sent.
 pub const CONTROL_FRAMES_BURST: u32 = 1000;
 /// The same each second, from then on.
 pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 /// And one more for so many bytes that the peer has taken: gRPC clients measure by PING how fast content comes.
 pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
 
-/// Bytes of control frames that wait to be written. A peer that provokes more without reading any is ended.
+/// Bytes that are kept free for control frames. Without half of them nothing more is received, so a peer that provokes
+/// answers and reads none waits for itself.
 pub const CONTROL_BYTES_MAX: usize = 4 << 10;
 
 /// And where the budget has no room: the rest of [`CONTROL_BYTES_MAX`] is for small heads and headers of DATA frames.

@@ -364,8 +364,8 @@ pub const CONNECTIONS_LEAVE: u64 = 4;
 /// Content of one stream that the `h2` crate takes at once.
 pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
 
-/// Content of all streams of a connection that the `h2` crate holds until the connection takes it.
-/// What it has can't be put in another order. The responses of 100 streams, 1 kB each, fit: to wait
+/// Content that the streams of a connection hand over before its task writes: what was handed over
+/// can't be put in another order. The responses of 100 streams, 1 kB each, fit: to wait
 /// for turns costs a third more CPU.
 pub const H2_CONNECTION_SEND_BYTES_MAX: usize = 128 << 10;
 

@@ -43,15 +43,15 @@ pub enum Event<B> {
         /// The side that reset it.
         by: ResetBy,
     },
-    /// A window for what we send has opened: of a stream, or of the connection or all streams (`None`).
+    /// WINDOW_UPDATE has come: for a stream, or for the connection (`None`). See also [`Event::Settings`].
     Window(Option<StreamId>),
     /// The peer changes the priority of a response (RFC 9218 §7).
     Priority(PriorityUpdate),
-    /// The peer's settings have come.
+    /// The peer's settings have come. The send windows of all streams may differ.
     Settings,
     /// A PING of ours was acknowledged.
     Pong([u8; 8]),
-    /// The peer takes no further streams. Those above [`Connection::goaway`] are reset next.
+    /// The peer takes no further streams. A client's above [`Connection::goaway`] are reset next.
     Goaway(ErrorCode),
 }
 

@@ -429,7 +429,8 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.put_control(ControlFrame::ping(opaque).octets());
     }
 
-    /// Adds a control frame. A peer that provokes more than there is room for is ended.
+    /// Adds a control frame. Frames are received while there is room for their answers; a connection that has none all
+    /// the same fails.
     pub(super) fn put_control(&mut self, octets: &[u8]) {
         if self.failed.is_none() && self.output.put_control(octets).is_err() {
             self.failed = Some(ConnectionError {

@@ -120,7 +120,7 @@ impl Output {
         }
     }
 
-    /// True while control frames have all the room that is kept for them.
+    /// True while half of the room that is kept for control frames is free: nothing is received without.
     pub(super) fn has_control_room(&self) -> bool {
         (self.gathered.as_ref())
             .is_none_or(|gathered| gathered.capacity() - gathered.len() >= CONTROL_BYTES_MAX / 2)

@@ -22,7 +22,8 @@ type Next<B> = Result<Option<Event<B>>, Violation>;
 
 impl<B: Section, T: Default> Connection<B, T> {
     /// The next event of `input`, whose octets are taken off it; without input, one that is still to be reported. `None`:
-    /// more input is needed, or a decision about a field block.
+    /// more input is needed, a decision about a field block, or room for answers
+    /// ([`takes_input`](Connection::takes_input)).
     ///
     /// # Errors
     /// The connection has ended by a violation: GOAWAY is to be written, and nothing more comes.

@@ -163,21 +163,15 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// Octets of content that the window of the connection lets through now.
     #[must_use]
-    pub fn connection_window(&self) -> usize {
+    pub fn connection_send_window(&self) -> usize {
         self.send_window.available()
     }
 
     /// Octets of content that the window of the stream lets through now.
     #[must_use]
-    pub fn stream_window(&self, id: StreamId) -> usize {
+    pub fn stream_send_window(&self, id: StreamId) -> usize {
         let stream = self.streams.get(id);
         stream.map_or(0, |stream| stream.send_window.available())
-    }
-
-    /// Octets of content that the windows let through now.
-    #[must_use]
-    pub fn send_window(&self, id: StreamId) -> usize {
-        self.stream_window(id).min(self.send_window.available())
     }
 
     fn end_locally(&mut self, id: StreamId) {

@@ -13,22 +13,28 @@
 //!        '-----------> closed <----'
 //!     send ES                   recv ES
 //! ```
-//! H: HEADERS, sent or received; ES: END_STREAM; R: RST_STREAM. The reserved states are absent: pushed requests are
-//! neither sent nor accepted.
+//! H: HEADERS, sent or received; ES: END_STREAM; R: RST_STREAM, which closes an open stream, too. The reserved states
+//! are absent: PUSH_PROMISE ends the connection (`frame.rs`).
 //!
 //! Receiving, by state:
 //!
 //! | | HEADERS | DATA | RST_STREAM | WINDOW_UPDATE |
 //! | --- | --- | --- | --- | --- |
 //! | idle | open | PROTOCOL_ERROR | PROTOCOL_ERROR | PROTOCOL_ERROR |
-//! | open, half-closed (local) | trailers | yes | closed | yes |
+//! | open, half-closed (local) | head or trailers | yes | closed | yes |
 //! | half-closed (remote) | STREAM_CLOSED | STREAM_CLOSED | closed | yes |
 //! | closed by END_STREAM | STREAM_CLOSED | STREAM_CLOSED | ignored | ignored |
 //! | closed by our RST_STREAM | discarded | discarded | ignored | ignored |
 //! | closed by the peer's RST_STREAM | STREAM_CLOSED | STREAM_CLOSED | ignored | ignored |
 //!
 //! PROTOCOL_ERROR of an idle stream ends the connection, as does STREAM_CLOSED of HEADERS on a closed stream; the
-//! other violations end the stream. PRIORITY and PRIORITY_UPDATE are allowed in every state.
+//! other violations end the stream. PRIORITY and PRIORITY_UPDATE are allowed in every state; a PRIORITY that depends on
+//! itself resets its stream. CONTINUATION without a field block ends the connection.
+//!
+//! Idle streams, and those that the holder has released, are decided in `receive.rs` (`begin_unknown`, `begin_data`,
+//! `is_idle`). A released stream counts as closed by our RST_STREAM while it is among the last ones that were reset here,
+//! then as closed by END_STREAM. HEADERS open an idle stream toward a server only; toward a client they end the
+//! connection. Before the final head of a message, HEADERS are heads, and DATA ends the stream.
 
 use crate::error::ErrorCode;
 

@@ -3,8 +3,13 @@
 //! The protocol is that of `steppe-h2`, which has no sockets. The connection's task reads, hands events to the streams,
 //! and writes what they have put; streams reach the connection directly.
 //!
-//! Without room in the budget a new stream waits undecoded, for at most `timeouts.header`, or [`ROOM_PATIENCE`] where
-//! more has come behind it: a client's RST_STREAM and WINDOW_UPDATE may be what gives memory back. Then it is refused.
+//! Without room in the budget
+//! - a new stream waits undecoded, for at most `timeouts.header`, or [`ROOM_PATIENCE`] where more has come behind it: a
+//!   client's RST_STREAM and WINDOW_UPDATE may be what gives memory back. Then it is refused with REFUSED_STREAM;
+//!   trailers, with ENHANCE_YOUR_CALM (`connection.rs`, `decide`);
+//! - content that comes has the charge of its window (`windows.rs`);
+//! - small heads, headers of DATA frames and control frames leave in memory of the connection's reservation; larger
+//!   heads wait (`send_head.rs`).
 
 mod connection;
 mod head;

@@ -5,7 +5,7 @@
 //! nothing. So it is handed little at a time, and nothing while the connection is blocked. The most urgent goes
 //! first; among equals the one that waits longest, unless it is to be sent whole: that one goes on until it is.
 //!
-//! Header lists for servers wait for the same, and keep their charges here until the connection's task has written
+//! Heads wait for their turns, too. Those for servers keep their charges here until the connection's task has written
 //! all that it was handed: the `h2` crate does not say when it has written one.
 
 use std::cell::{Cell, RefCell};

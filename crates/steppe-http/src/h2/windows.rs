@@ -7,7 +7,8 @@
 //! together are a quarter of the budget.
 //!
 //! Content goes on with the charge of its window where there is no other for it, and the window opens again once it is
-//! charged anew: received content never waits for budget.
+//! charged anew. Content whose share of that charge is smaller than a buffer needs budget for the rest: without it, it
+//! waits, and its connection is not read meanwhile.
 //!
 //! A window is charged with more than its size: content stays in the memory that frames were read into, in blocks
 //! that are not filled to their ends.

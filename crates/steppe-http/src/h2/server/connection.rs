@@ -348,7 +348,7 @@ impl<'a> ServerConnection<'a> {
                     inbox.wake();
                 }
             }
-            // See `poll`: as many go on as there is room for.
+            // See `poll_write`, which wakes as many as may write.
             Event::Window(None) => {}
             Event::Settings => {
                 let mut connection = self.shared.connection.borrow_mut();
@@ -528,7 +528,7 @@ impl<'a> ServerConnection<'a> {
             return written;
         }
         self.shared.turns.go_on();
-        if self.shared.connection.borrow().connection_window() > 0 {
+        if self.shared.connection.borrow().connection_send_window() > 0 {
             self.shared.turns.open_window();
         }
         written

@@ -133,7 +133,7 @@ impl Outgoing {
             let is_empty = chunk.is_none();
             let mut connection = self.shared.connection.borrow_mut();
             match connection.send_content(self.id, chunk, end) {
-                Ok(0) if !is_empty && connection.stream_window(self.id) > 0 => {
+                Ok(0) if !is_empty && connection.stream_send_window(self.id) > 0 => {
                     drop(connection);
                     self.turn.wait_for_window(cx);
                     return Poll::Pending;
