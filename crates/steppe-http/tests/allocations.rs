@@ -123,9 +123,9 @@ fn a_request_over_http2_allocates_nothing() {
     prove_that_it_counts();
     for at_once in [1, 10] {
         let allocations = allocations_over_http2(at_once);
-        // Housekeeping goes on meanwhile.
+        // Housekeeping goes on meanwhile; and after a second without a request, ten tasks begin anew.
         assert!(
-            allocations < 20,
+            allocations < 200,
             "{allocations} allocations in 1,000 requests over HTTP/2, {at_once} at once"
         );
     }

@@ -187,8 +187,7 @@ impl ClientContext {
         self.settings().timeouts.write_stall
     }
 
-    /// A deadline for a further task of the connection: one for each exchange where many
-    /// run at a time. It may be late by a tick, and costs a few words.
+    /// A deadline for a further task of the connection, where it has many. It may be late by a tick, and costs a few words.
     #[must_use]
     pub fn add_deadline(&self) -> Deadline {
         self.state.worker.deadlines.add()

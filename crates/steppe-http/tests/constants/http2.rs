@@ -29,6 +29,7 @@ fn in_front_of(origin: RawOrigin) -> Running {
     });
     // What is made once.
     drop(running.connections(requests(1), |_| ()));
+    running.await_end_of_connections();
     running
 }
 
@@ -54,7 +55,7 @@ fn connections_are_charged_with_what_they_take() {
 /// Tables that grow by doubling take most per stream when they have just grown.
 #[test]
 fn streams_that_wait_are_charged_with_what_they_take() {
-    are_covered("streams that wait", &[1, 5, 17, 33], silent());
+    are_covered("streams that wait", &[1, 5, 17, 33], silent(), requests);
 }
 
 /// The budget's second line of defense closes connections, and their streams give back what they hold.
@@ -67,21 +68,34 @@ fn connections_that_are_shed_give_back_what_their_streams_hold() {
     drop(held);
 }
 
-/// Tables that streams leave behind are charged until the connection ends.
+/// Tables and tasks that streams leave behind are charged until the connection ends.
 #[test]
 fn places_of_streams_are_charged_with_what_they_take() {
-    let origin = RawOrigin::answering(OK);
-    are_covered("streams that are over", &[17, 33, 65], origin);
+    let origin = RawOrigin::start(|peer| {
+        while let Some(request) = peer.request() {
+            if request.start.contains("/wait") {
+                return peer.drain();
+            }
+            peer.send(OK);
+        }
+    });
+    // While a stream is open, tasks stay for more.
+    let sent = |count| {
+        let waits = H2Frame::request(2 * count + 1, &FieldSection::of("GET", "/wait"));
+        [requests(count), waits.bytes()].concat()
+    };
+    are_covered("streams that are over", &[17, 33, 65], origin, sent);
 }
 
-/// The charges of a connection with so many streams cover them.
-fn are_covered(what: &str, counts: &[u32], origin: RawOrigin) {
+/// The charges of a connection that has sent so many requests cover what it takes, and it gives that back.
+fn are_covered(what: &str, counts: &[u32], origin: RawOrigin, sent: impl Fn(u32) -> Vec<u8>) {
     let running = in_front_of(origin);
     for &count in counts {
         let before = Before::of(&running);
-        let held = running.connections(requests(count), |_| ());
+        let held = running.connections(sent(count), |_| ());
         before.is_covered(&format!("{count} {what}"));
         drop(held);
+        before.is_given_back(&format!("{count} {what}"));
     }
 }
 

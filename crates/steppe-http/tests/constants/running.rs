@@ -234,6 +234,15 @@ impl<'a> Before<'a> {
         }
     }
 
+    /// No more is taken than then, but for what a worker keeps for reuse.
+    #[track_caller]
+    pub fn is_given_back(&self, what: &str) {
+        const KEPT_BYTES: i64 = 1 << 20;
+        self.running.await_end_of_connections();
+        let left = self.running.taken_after(IDLE_LOOKS) - self.taken;
+        assert!(left < KEPT_BYTES, "{what}: {left} bytes are left");
+    }
+
     /// The charges since then cover the memory that was taken.
     #[track_caller]
     pub fn is_covered(&self, what: &str) {

@@ -41,10 +41,13 @@ enum Next {
 impl StreamTasks {
     /// Serves a stream in a task that waits, or in a new one.
     pub(super) fn serve(tasks: &Rc<Self>, stream: BegunStream) {
-        // One whose task is gone leads nowhere.
-        while let Some(slot) = tasks.waiting.borrow_mut().pop() {
-            if let Some(slot) = slot.upgrade() {
-                return slot.wake(Next::Stream(stream));
+        loop {
+            let waiting = tasks.waiting.borrow_mut().pop();
+            match waiting.map(|slot| slot.upgrade()) {
+                Some(Some(slot)) => return slot.wake(Next::Stream(stream)),
+                // Its task is gone.
+                Some(None) => {}
+                None => break,
             }
         }
         let client = Rc::clone(&stream.open.shared.client);
