@@ -115,7 +115,9 @@ fn what_takes_a_restart_is_refused_by_name() {
 #[test]
 fn the_level_of_the_log_changes_with_a_reload() {
     let origin = RawOrigin::answering(OK);
-    let quiet = NodeConfig::plain().set("log.level", "error");
+    // Looks at the file would be reloads of their own.
+    let quiet = NodeConfig::plain().set("node.watch", false);
+    let quiet = quiet.set("log.level", "error");
     let node = Steppe::builder()
         .with("origin", origin.address())
         .start(&quiet);
