@@ -215,33 +215,17 @@ impl SectionCheck {
 
 /// True of a token (RFC 9110 §5.6.2) without capital letters (RFC 9113 §8.2.1).
 fn is_field_name(name: &[u8]) -> bool {
-    let is_valid = |valid, &byte: &u8| valid & NAME_BYTES[usize::from(byte)];
-    !name.is_empty() && name.iter().fold(true, is_valid)
+    !name.is_empty() && name.iter().all(|&byte| is_name_byte(byte))
 }
 
-/// [`is_name_byte`] of each byte.
-static NAME_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = u8::MIN;
-    loop {
-        table[byte as usize] = is_name_byte(byte);
-        match byte {
-            u8::MAX => break table,
-            _ => byte += 1,
-        }
-    }
-};
-
-const fn is_name_byte(byte: u8) -> bool {
+fn is_name_byte(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.'
         | b'^' | b'_' | b'`' | b'|' | b'~')
 }
 
 /// RFC 9113 §8.2.1: no NUL, CR or LF.
 fn is_field_value(value: &[u8]) -> bool {
-    // All bytes of it, sixteen at a time: a loop that may end before is not vectorized.
-    let is_invalid = |invalid, byte: &u8| invalid | matches!(byte, 0 | b'\r' | b'\n');
-    !value.iter().fold(false, is_invalid)
+    !value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
 }
 
 #[cfg(test)]
