@@ -24,6 +24,9 @@
 //!   - `event.rs`: events
 //!   - `reader.rs`: bytes to frames
 //!   - `receive.rs`: handling of received frames
+//!     - `section.rs`: HEADERS and CONTINUATION
+//!     - `content.rs`: DATA
+//!     - `control.rs`: the others
 //!   - `block.rs`: the field block that is being received
 //!   - `send.rs`: heads, content and control frames to send
 //!   - `output.rs`: bytes that wait to be written

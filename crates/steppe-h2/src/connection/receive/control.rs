@@ -1,0 +1,158 @@
+//! Frames without fields or content. Spec: RFC 9113 §6.3 to §6.9.
+
+use std::time::Instant;
+
+use super::{Next, interleaved};
+use crate::connection::block::Section;
+use crate::connection::event::{Event, ResetBy};
+use crate::connection::machine::{Connection, SHUTDOWN_PING};
+use crate::connection::state::{ClosedBy, Received, Reception, State};
+use crate::error::{ErrorCode, Violation};
+use crate::frame::write::ControlFrame;
+use crate::frame::{FrameHeader, FrameType, flag};
+use crate::role::Role;
+use crate::stream_id::StreamId;
+
+impl<B: Section, T: Default> Connection<B, T> {
+    pub(super) fn take_settings(&mut self, now: Instant) -> Next<B> {
+        self.work.count_control(now)?;
+        if self.block.is_some() {
+            return Err(interleaved());
+        }
+        let (before, next) = (self.peer.window_bytes, self.next_peer.window_bytes);
+        if before != next {
+            let mut streams = self.streams.iter_mut();
+            let changed =
+                streams.try_for_each(|stream| stream.send_window.change_initial(before, next));
+            changed.map_err(|code| {
+                let reason = "SETTINGS_INITIAL_WINDOW_SIZE makes a window too large";
+                Violation::connection(code, reason)
+            })?;
+        }
+        self.next_peer.is_known = true;
+        self.peer = self.next_peer;
+        self.put_control(ControlFrame::settings_ack().octets());
+        Ok(Some(Event::Settings))
+    }
+
+    pub(super) fn take_small(
+        &mut self,
+        header: FrameHeader,
+        octets: [u8; 8],
+        now: Instant,
+    ) -> Next<B> {
+        if self.block.is_some() {
+            return Err(interleaved());
+        }
+        let [o0, o1, o2, o3, o4, o5, o6, o7] = octets;
+        let first = u32::from_be_bytes([o0, o1, o2, o3]);
+        let id = StreamId(header.stream);
+        match header.frame_type {
+            FrameType::Ping if header.has(flag::ACK) => {
+                if octets == SHUTDOWN_PING {
+                    self.end_shutdown();
+                }
+                Ok(Some(Event::Pong(octets)))
+            }
+            FrameType::Ping => {
+                self.work.count_control(now)?;
+                self.put_control(ControlFrame::ping_ack(octets).octets());
+                Ok(None)
+            }
+            FrameType::Goaway => {
+                self.work.count_control(now)?;
+                let last = first & 0x7fff_ffff;
+                if self.goaway.is_some_and(|before| last > before) {
+                    return Err(Violation::protocol(
+                        "GOAWAY names a later stream than before",
+                    ));
+                }
+                self.goaway = Some(last);
+                let code = ErrorCode(u32::from_be_bytes([o4, o5, o6, o7]));
+                Ok(Some(Event::Goaway(code)))
+            }
+            FrameType::RstStream => self.take_reset(id, ErrorCode(first), now),
+            FrameType::WindowUpdate => self.take_window_update(id, first & 0x7fff_ffff),
+            FrameType::Priority => {
+                self.work.count_control(now)?;
+                // RFC 7540 §5.3.1, which RFC 9113 leaves to us.
+                match first & 0x7fff_ffff == id.0 {
+                    true => Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR)),
+                    false => Ok(None),
+                }
+            }
+            // A type that is not known, or a priority that is too long.
+            _ => {
+                self.work.count_control(now)?;
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn take_reset(&mut self, id: StreamId, code: ErrorCode, now: Instant) -> Next<B> {
+        if self.is_idle(id) {
+            return Err(Violation::protocol("RST_STREAM on a stream that is idle"));
+        }
+        // RFC 9113 §8.1: a server that needs no more of a request says so, once it has responded.
+        if self.role == Role::Server || code != ErrorCode::NO_ERROR {
+            self.work.count_reset(now)?;
+        }
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(None);
+        };
+        if stream.state.receive(Received::RstStream) != Reception::Accepted {
+            return Ok(None);
+        }
+        stream.state = State::Closed(ClosedBy::PeerReset);
+        let by = ResetBy::Peer;
+        Ok(Some(Event::Reset {
+            stream: id,
+            code,
+            by,
+        }))
+    }
+
+    pub(super) fn take_window_update(&mut self, id: StreamId, increment: u32) -> Next<B> {
+        if id.0 == 0 {
+            if increment == 0 {
+                return Err(Violation::protocol("WINDOW_UPDATE of 0 octets"));
+            }
+            self.send_window.open(increment).map_err(|code| {
+                Violation::connection(code, "the window of the connection is too large")
+            })?;
+            return Ok(Some(Event::Window(None)));
+        }
+        if self.is_idle(id) {
+            return Err(Violation::protocol(
+                "WINDOW_UPDATE on a stream that is idle",
+            ));
+        }
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(None);
+        };
+        if stream.state.receive(Received::WindowUpdate) != Reception::Accepted {
+            return Ok(None);
+        }
+        let opened = match increment {
+            0 => Err(ErrorCode::PROTOCOL_ERROR),
+            _ => stream.send_window.open(increment),
+        };
+        match opened {
+            Ok(()) => Ok(Some(Event::Window(Some(id)))),
+            Err(code) => Err(Violation::stream(id, code)),
+        }
+    }
+
+    /// Resets the next stream that the peer will not process, by its GOAWAY.
+    pub(super) fn reset_unprocessed(&mut self) -> Option<Event<B>> {
+        let last = self.goaway.filter(|_| self.role == Role::Client)?;
+        let mut streams = self.streams.iter_mut();
+        let stream = streams.find(|stream| stream.id().0 > last && !stream.state.is_closed())?;
+        stream.state = State::Closed(ClosedBy::PeerReset);
+        Some(Event::Reset {
+            stream: stream.id(),
+            code: ErrorCode::REFUSED_STREAM,
+            by: ResetBy::Peer,
+        })
+    }
+}
