@@ -8,3 +8,12 @@ pub enum Role {
     /// It accepts them.
     Server,
 }
+
+impl Role {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}

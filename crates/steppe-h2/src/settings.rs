@@ -44,6 +44,8 @@ pub struct PeerSettings {
     pub window_bytes: u32,
     /// The largest payload of a frame to it.
     pub frame_bytes_max: u32,
+    /// Octets of a field section that it takes, as RFC 9113 §6.5.2 counts them; `None`: no limit was announced.
+    pub section_bytes_max: Option<u32>,
     /// It takes extended CONNECT (RFC 8441).
     pub takes_extended_connect: bool,
     /// A first SETTINGS frame has come.
@@ -74,6 +76,7 @@ impl Default for PeerSettings {
             concurrent_streams_max: None,
             window_bytes: WINDOW_BYTES_DEFAULT,
             frame_bytes_max: FRAME_BYTES_MAX,
+            section_bytes_max: None,
             takes_extended_connect: false,
             is_known: false,
         }
@@ -81,13 +84,16 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Changes one setting. Unknown ones are ignored (RFC 9113 §6.5.2).
+    /// Changes one setting of a `sender`. Unknown ones are ignored (RFC 9113 §6.5.2).
     ///
     /// # Errors
     /// A value out of its range.
-    pub(crate) fn apply(&mut self, id: u16, value: u32) -> Result<(), Violation> {
+    pub(crate) fn apply(&mut self, sender: Role, id: u16, value: u32) -> Result<(), Violation> {
         match id {
             HEADER_TABLE_SIZE => self.table_bytes_max = value,
+            ENABLE_PUSH if sender == Role::Server && value == 1 => {
+                return Err(Violation::protocol("SETTINGS_ENABLE_PUSH of a server is 0"));
+            }
             ENABLE_PUSH if value > 1 => {
                 return Err(Violation::protocol("SETTINGS_ENABLE_PUSH is 0 or 1"));
             }
@@ -103,6 +109,7 @@ impl PeerSettings {
                 ));
             }
             MAX_FRAME_SIZE => self.frame_bytes_max = value,
+            MAX_HEADER_LIST_SIZE => self.section_bytes_max = Some(value),
             ENABLE_CONNECT_PROTOCOL if value > 1 => {
                 return Err(Violation::protocol(
                     "SETTINGS_ENABLE_CONNECT_PROTOCOL is 0 or 1",
@@ -141,11 +148,21 @@ mod tests {
             (ENABLE_CONNECT_PROTOCOL, 2),
             (NO_RFC7540_PRIORITIES, 2),
         ] {
-            assert!(settings.apply(id, value).is_err(), "{id} = {value}");
+            for sender in [Role::Client, Role::Server] {
+                let applied = settings.apply(sender, id, value);
+                assert!(applied.is_err(), "{id} = {value} of a {sender:?}");
+            }
         }
+        assert!(settings.apply(Role::Server, ENABLE_PUSH, 1).is_err());
+        assert_eq!(settings.apply(Role::Client, ENABLE_PUSH, 1), Ok(()));
         assert_eq!(settings, PeerSettings::default());
-        assert_eq!(settings.apply(0xfe, 7), Ok(()));
-        assert_eq!(settings.apply(ENABLE_CONNECT_PROTOCOL, 1), Ok(()));
-        assert!(settings.apply(ENABLE_CONNECT_PROTOCOL, 0).is_err());
+        assert_eq!(settings.apply(Role::Server, 0xfe, 7), Ok(()));
+        let applied = settings.apply(Role::Server, ENABLE_CONNECT_PROTOCOL, 1);
+        assert_eq!(applied, Ok(()));
+        let taken_back = settings.apply(Role::Server, ENABLE_CONNECT_PROTOCOL, 0);
+        assert!(taken_back.is_err());
+        let limited = settings.apply(Role::Server, MAX_HEADER_LIST_SIZE, 9000);
+        assert_eq!(limited, Ok(()));
+        assert_eq!(settings.section_bytes_max, Some(9000));
     }
 }

@@ -32,6 +32,8 @@ pub struct Connection<B, T> {
     pub(super) peer: PeerSettings,
     /// The peer's settings with those of a SETTINGS frame that is not over.
     pub(super) next_peer: PeerSettings,
+    /// The smallest SETTINGS_HEADER_TABLE_SIZE of that frame, if it changes.
+    pub(super) next_table_bytes: Option<u32>,
     pub(super) reader: Reader,
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
@@ -135,6 +137,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             local,
             peer: PeerSettings::default(),
             next_peer: PeerSettings::default(),
+            next_table_bytes: None,
             reader,
             decoder: Decoder::new(TABLE_BYTES_MAX),
             encoder: Encoder::new(TABLE_BYTES_MAX),

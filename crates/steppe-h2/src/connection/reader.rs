@@ -8,6 +8,7 @@
 use crate::error::{ErrorCode, Violation};
 use crate::frame::{FrameHeader, FrameType, PREFACE, flag};
 use crate::limits::{FRAME_HEADER_BYTES, PRIORITY_BYTES_MAX};
+use crate::role::Role;
 
 /// The longest item that is gathered: PRIORITY_UPDATE with its value.
 const ITEM_BYTES: usize = 4 + PRIORITY_BYTES_MAX;
@@ -58,6 +59,9 @@ pub(super) struct Reader {
     item: [u8; ITEM_BYTES],
     filled: usize,
     step: Step,
+    sender: Role,
+    /// No frame has come.
+    is_first: bool,
 }
 
 /// The part of the byte stream that comes next.
@@ -91,19 +95,21 @@ struct Frame {
 impl Reader {
     /// A reader of a client's frames, behind its preface.
     pub(super) fn of_client() -> Self {
-        Self::new(Step::Preface)
+        Self::new(Step::Preface, Role::Client)
     }
 
     /// A reader of a server's frames.
     pub(super) fn of_server() -> Self {
-        Self::new(Step::FrameHeader)
+        Self::new(Step::FrameHeader, Role::Server)
     }
 
-    fn new(step: Step) -> Self {
+    fn new(step: Step, sender: Role) -> Self {
         Self {
             item: [0; ITEM_BYTES],
             filled: 0,
             step,
+            sender,
+            is_first: true,
         }
     }
 
@@ -204,7 +210,16 @@ impl Reader {
             .first_chunk()
             .expect("an item is longer than a header");
         let header = FrameHeader::read(*octets);
+        let is_of_settings = header.frame_type == FrameType::Settings && !header.has(flag::ACK);
+        // §3.4. Of a server without HTTP/2, the octets are those of another protocol.
+        if std::mem::take(&mut self.is_first) && !is_of_settings {
+            return Err(Violation::protocol("the first frame is not SETTINGS"));
+        }
         header.check()?;
+        // RFC 9218 §7.1.
+        if self.sender == Role::Server && header.frame_type == FrameType::PriorityUpdate {
+            return Err(Violation::protocol("a server sends no PRIORITY_UPDATE"));
+        }
         let left = header.length as usize;
         let frame = Frame {
             header,
@@ -509,6 +524,7 @@ mod tests {
         ] {
             let bytes = [
                 PREFACE.to_vec(),
+                frame(FrameType::Settings, 0, 0, &[]),
                 frame(FrameType::Headers, flags, 1, payload),
             ]
             .concat();
@@ -516,7 +532,9 @@ mod tests {
             let mut input = &bytes[..];
             let read = loop {
                 match reader.next(input) {
-                    Ok((Some(Token::Begin(_)), used)) => input = &input[used..],
+                    Ok((Some(Token::Begin(_) | Token::SettingsEnd), used)) => {
+                        input = &input[used..];
+                    }
                     other => break other,
                 }
             };

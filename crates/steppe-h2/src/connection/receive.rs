@@ -108,20 +108,10 @@ impl<B: Section, T: Default> Connection<B, T> {
             let Some(token) = token else {
                 return Ok(None);
             };
-            self.check_preface(&token)?;
             let event = self.take_token(token, input.as_deref_mut(), now)?;
             if event.is_some() {
                 return Ok(event);
             }
-        }
-    }
-
-    /// §3.4: the first frame is SETTINGS.
-    fn check_preface(&self, token: &Token) -> Result<(), Violation> {
-        let is_of_settings = matches!(token, Token::Setting(..) | Token::SettingsEnd);
-        match self.peer.is_known || is_of_settings {
-            true => Ok(()),
-            false => Err(Violation::protocol("the first frame is not SETTINGS")),
         }
     }
 
@@ -147,10 +137,12 @@ impl<B: Section, T: Default> Connection<B, T> {
             }
             Token::End(header) => self.end_block_frame(header),
             Token::Setting(id, value) => {
-                self.next_peer.apply(id, value)?;
-                // RFC 7541 §4.2: the smallest of several counts.
-                self.encoder
-                    .set_table_bytes_max(self.next_peer.table_bytes_max);
+                let before = self.next_peer;
+                self.next_peer.apply(self.role.other(), id, value)?;
+                if before.table_bytes_max != self.next_peer.table_bytes_max {
+                    let least = self.next_table_bytes.get_or_insert(value);
+                    *least = value.min(*least);
+                }
                 Ok(None)
             }
             Token::SettingsEnd => self.take_settings(now),

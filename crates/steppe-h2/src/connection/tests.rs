@@ -1,5 +1,6 @@
 //! Tests of a connection against frames that are written by hand, and against the other role.
 
+mod client;
 mod peer;
 
 use std::time::Instant;
@@ -549,7 +550,7 @@ fn the_first_frame_is_settings() {
         headers(1, END, &get("/")),
         frame(FrameType::Settings, flag::ACK, 0, &[]),
     ] {
-        let mut peer = Peer::new();
+        let mut peer = Peer::new(Role::Server);
         peer.receive(&[&PREFACE[..], &first].concat());
         let log = peer.log();
         assert!(log.ends_with("> Goaway 0 flags 0: PROTOCOL_ERROR"), "{log}");

@@ -21,13 +21,20 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
         let (before, next) = (self.peer.window_bytes, self.next_peer.window_bytes);
         if before != next {
-            let mut streams = self.streams.iter_mut();
-            let changed =
-                streams.try_for_each(|stream| stream.send_window.change_initial(before, next));
+            let streams = self.streams.iter_mut();
+            let changed = (streams.filter(|stream| !stream.state.is_closed()))
+                .try_for_each(|stream| stream.send_window.change_initial(before, next));
             changed.map_err(|code| {
                 let reason = "SETTINGS_INITIAL_WINDOW_SIZE makes a window too large";
                 Violation::connection(code, reason)
             })?;
+        }
+        // RFC 7541 §4.2: the smallest of several sizes counts, too. The block that tells so follows our
+        // acknowledgment: before it comes, the peer's decoder may hold on to the size of before.
+        if let Some(least) = self.next_table_bytes.take() {
+            self.encoder.set_table_bytes_max(least);
+            self.encoder
+                .set_table_bytes_max(self.next_peer.table_bytes_max);
         }
         self.next_peer.is_known = true;
         self.peer = self.next_peer;

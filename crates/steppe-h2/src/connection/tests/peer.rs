@@ -97,13 +97,15 @@ pub(super) struct Peer {
     pub(super) reads: bool,
     /// Room of a section.
     pub(super) room: usize,
+    /// All frames that were written.
+    pub(super) written: Vec<u8>,
     log: Log,
 }
 
 impl Peer {
     /// A server behind the preface of its client, and an empty SETTINGS frame.
     pub(super) fn server() -> Self {
-        let mut peer = Self::new();
+        let mut peer = Self::new(Role::Server);
         peer.receive(&[&PREFACE[..], &frame(FrameType::Settings, 0, 0, &[])].concat());
         expect![[r#"
             settings
@@ -113,21 +115,52 @@ impl Peer {
         peer
     }
 
-    /// A server whose client has sent nothing.
-    pub(super) fn new() -> Self {
+    /// A client behind the empty SETTINGS frame of its server.
+    pub(super) fn client() -> Self {
+        let mut peer = Self::new(Role::Client);
+        peer.receive(&frame(FrameType::Settings, 0, 0, &[]));
+        expect![[r#"
+            settings
+            > Settings 0 flags 0
+            > Settings 0 flags 1"#]]
+        .assert_eq(&peer.log());
+        peer
+    }
+
+    /// Opens a stream with a request by this method, of which content follows or not.
+    pub(super) fn ask(&mut self, method: &str, end: EndStream) -> StreamId {
+        let whole = [
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", "a"),
+            (":path", "/"),
+        ];
+        let lines = match method {
+            "CONNECT" => lines(&[whole[0], whole[2]]),
+            _ => lines(&whole),
+        };
+        let opened = self.connection.open(lines.iter().copied(), end, ());
+        opened.expect("it opens a stream")
+    }
+
+    /// A side whose peer has sent nothing.
+    pub(super) fn new(role: Role) -> Self {
         let budget = Budget::new(4 << 20);
         let lease = budget.root().lease();
         let reserve = lease
             .try_reserve(ConnectionMemory::reserved_bytes())
             .expect("room");
         let local = LocalSettings {
-            concurrent_streams_max: 4,
+            concurrent_streams_max: match role {
+                Role::Server => 4,
+                Role::Client => 0,
+            },
             section_bytes_max: 1000,
             section_lines_max: 50,
         };
         let now = Instant::now();
         let connection = Connection::new(
-            Role::Server,
+            role,
             local,
             Memory {
                 lease: lease.clone(),
@@ -145,6 +178,7 @@ impl Peer {
             consumes: true,
             reads: true,
             room: usize::MAX,
+            written: Vec::new(),
             log: Log::new(),
         }
     }
@@ -156,7 +190,7 @@ impl Peer {
         Some(buffer.into())
     }
 
-    /// Gives bytes of the client to the connection.
+    /// Gives bytes of the other side to the connection.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
         let all = [self.input.filled(), bytes].concat();
         self.input = self.chunk(&all).expect("there is one");
@@ -248,7 +282,9 @@ impl Peer {
             written.extend_from_slice(&bytes[..taken]);
             self.connection.written(taken);
         }
-        self.log.extend(frames(&written));
+        let written = written.strip_prefix(PREFACE).unwrap_or(&written);
+        self.written.extend_from_slice(written);
+        self.log.extend(frames(written));
     }
 
     /// The log since the last call.
