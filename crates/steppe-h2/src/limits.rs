@@ -26,6 +26,9 @@ pub const SCRATCH_BYTES: usize = TABLE_BYTES_MAX as usize;
 /// many small ones (CVE-2024-27316).
 pub const BLOCK_FRAMES_MAX: u32 = 20;
 
+/// Interim heads of one response: a server that sends more keeps its stream busy by them.
+pub const INTERIM_HEADS_MAX: u32 = 32;
+
 /// A field section this many times its limit ends the connection; a smaller one gets a response that says so.
 pub const SECTION_FACTOR_MAX: usize = 4;
 

@@ -250,6 +250,9 @@ impl<B: Section> FieldSink for Lines<'_, B> {
             }
             Target::Kept(_) | Target::Undecided | Target::Dropped(_) => {
                 if let Some(scratch) = &mut block.scratch {
+                    // Status and length count, although they are not kept.
+                    let (name, value) = scratch.last();
+                    block.check.line(name, value);
                     scratch.is_over = true;
                 }
             }

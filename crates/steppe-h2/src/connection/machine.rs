@@ -295,6 +295,12 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
         stream.state = State::Closed(ClosedBy::LocalReset);
         self.streams.note_reset(id);
+        if let Some(block) = &mut self.block
+            && block.stream == id
+            && matches!(block.target, Target::Undecided)
+        {
+            block.target = Target::Dropped(None);
+        }
         self.send_reset(id, code);
     }
 

@@ -4,7 +4,7 @@ use steppe_mem::Chunk;
 
 use super::block::Section;
 use super::machine::Connection;
-use super::streams::Stream;
+use super::streams::{Asked, Stream};
 use crate::error::SendError;
 use crate::frame::{FrameHeader, FrameType, flag};
 use crate::hpack::{Encoder, FieldLine, Out};
@@ -42,7 +42,8 @@ impl<B: Section, T: Default> Connection<B, T> {
         Ok(())
     }
 
-    /// Opens a stream by a request's head.
+    /// Opens a stream by a request's head. Its `:method` tells what content the response may have: none to HEAD, and
+    /// of a successful one to CONNECT whatever comes.
     ///
     /// # Errors
     /// Nothing was sent, and no stream opened.
@@ -61,10 +62,14 @@ impl<B: Section, T: Default> Connection<B, T> {
             return Err(SendError::StreamLimit);
         }
         let id = StreamId(self.next_local);
+        let pseudo = (lines.clone()).take_while(|line| line.name.starts_with(b":"));
+        let method = pseudo.into_iter().find(|line| line.name == b":method");
+        let asked = Asked::by(method.map(|line| line.value));
         self.put_head(id, lines, end)?;
         self.next_local += 2;
-        let windows = self.new_windows();
-        self.streams.add(Stream::new(id, windows, data));
+        let mut stream = Stream::new(id, self.new_windows(), data);
+        stream.asked = asked;
+        self.streams.add(stream);
         self.owe_window(id);
         if end == EndStream::Yes {
             self.end_locally(id);

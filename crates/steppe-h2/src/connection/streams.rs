@@ -23,13 +23,37 @@ pub(super) struct Stream<T> {
     pub(super) content_left: Option<u64>,
     /// The final head of the message has come: further sections are trailers.
     pub(super) has_head: bool,
-    /// Its request is CONNECT: nothing but DATA follows.
+    /// It is that of a CONNECT request: nothing but DATA follows.
     pub(super) is_tunnel: bool,
-    /// Its request is HEAD.
-    pub(super) expects_no_content: bool,
+    /// The request that opened it here.
+    pub(super) asked: Asked,
+    /// Interim heads that came.
+    pub(super) interim_heads: u32,
     /// It stands among those whose window may have to be announced.
     pub(super) owes_window: bool,
     pub(super) data: T,
+}
+
+/// A request of ours, as far as the content of its response depends on it. RFC 9113 §8.1.1, §8.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// No response has content.
+    Head,
+    /// A response of success has the octets of a tunnel.
+    Connect,
+    /// The response says what it has.
+    Other,
+}
+
+impl Asked {
+    /// The request with this method.
+    pub(super) fn by(method: Option<&[u8]>) -> Self {
+        match method {
+            Some(b"HEAD") => Self::Head,
+            Some(b"CONNECT") => Self::Connect,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl<T> Stream<T> {
@@ -42,7 +66,8 @@ impl<T> Stream<T> {
             content_left: None,
             has_head: false,
             is_tunnel: false,
-            expects_no_content: false,
+            asked: Asked::Other,
+            interim_heads: 0,
             owes_window: false,
             data,
         }

@@ -2,6 +2,7 @@
 
 mod client;
 mod peer;
+mod servers;
 
 use std::time::Instant;
 

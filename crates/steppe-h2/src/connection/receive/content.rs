@@ -120,7 +120,9 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// The peer has set END_STREAM.
     pub(super) fn end_remotely(&mut self, id: StreamId) -> Next<B> {
-        let Some(stream) = self.streams.get_mut(id) else {
+        // The holder may have reset it since the frame began.
+        let stream = self.streams.get_mut(id);
+        let Some(stream) = stream.filter(|stream| stream.state.can_receive()) else {
             return Ok(None);
         };
         if stream.content_left.is_some_and(|left| left > 0) {

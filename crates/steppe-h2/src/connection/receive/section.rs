@@ -7,10 +7,11 @@ use crate::connection::block::{Block, FieldContext, Section, Target};
 use crate::connection::event::{BlockStart, Event};
 use crate::connection::machine::Connection;
 use crate::connection::state::{Received, Reception};
-use crate::connection::streams::Stream;
+use crate::connection::streams::{Asked, Stream};
 use crate::error::{ErrorCode, Violation};
 use crate::frame::{FrameHeader, flag};
-use crate::message::{AnnouncedLength, SectionKind};
+use crate::limits::INTERIM_HEADS_MAX;
+use crate::message::{AnnouncedLength, SectionCheck, SectionKind};
 use crate::role::Role;
 use crate::stream_id::StreamId;
 
@@ -94,16 +95,21 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// Decodes the field block that has begun into `section`.
     pub fn accept(&mut self, section: B) {
-        if let Some(block) = &mut self.block {
+        if let Some(block) = self.undecided() {
             block.target = Target::Kept(section);
         }
     }
 
     /// Decodes the field block that has begun and drops it; its stream is reset with `code`.
     pub fn refuse(&mut self, code: ErrorCode) {
-        if let Some(block) = &mut self.block {
+        if let Some(block) = self.undecided() {
             block.target = Target::Dropped(Some(code));
         }
+    }
+
+    fn undecided(&mut self) -> Option<&mut Block<B>> {
+        let block = self.block.as_mut();
+        block.filter(|block| matches!(block.target, Target::Undecided))
     }
 
     pub(super) fn take_fragment(&mut self, fragment: &[u8]) -> Result<(), Violation> {
@@ -133,20 +139,13 @@ impl<B: Section, T: Default> Connection<B, T> {
             Violation::connection(ErrorCode::COMPRESSION_ERROR, reason)
         })?;
         let id = block.stream;
-        let is_trailers = block.kind == SectionKind::Trailers;
-        // §8.1: trailers end their message.
-        // §8.1.1: a request without content announces none.
-        let lacks_content = block.kind == SectionKind::Request
-            && block.ends_stream
-            && matches!(block.check.length(), AnnouncedLength::Known(1..));
-        // §8.5: a tunnel has no trailers.
-        let is_in_tunnel = self.streams.get(id).is_some_and(|stream| stream.is_tunnel);
-        let is_malformed = block.is_self_dependent
-            || lacks_content
-            || is_in_tunnel
-            || is_trailers && !block.ends_stream
-            || block.truncation.is_none() && block.check.finish().is_err();
+        let content = self.content_behind(&block);
+        let is_malformed = self.is_malformed(&block, content);
         let section = match block.target {
+            // The holder has reset the stream since the block began.
+            Target::Kept(_) if block.kind != SectionKind::Request && !self.can_receive(id) => {
+                return Ok(None);
+            }
             Target::Kept(_) if is_malformed => {
                 return Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR));
             }
@@ -159,26 +158,21 @@ impl<B: Section, T: Default> Connection<B, T> {
             self.streams.add(Stream::new(id, windows, T::default()));
             self.owe_window(id);
         }
-        let is_interim = block.kind == SectionKind::Response && block.check.status() < 200;
         if let Some(stream) = self.streams.get_mut(id) {
-            stream.has_head |= !is_interim;
-            stream.is_tunnel |= block.check.is_connect();
-            if !is_trailers
-                && !is_interim
-                && !block.check.is_connect()
-                && !stream.expects_no_content
-            {
-                stream.content_left = match (block.check.length(), block.check.status()) {
-                    (_, 204 | 304) => None,
-                    (AnnouncedLength::Known(bytes), _) => Some(bytes),
-                    _ => None,
-                };
+            let is_interim = is_interim(block.kind, &block.check);
+            stream.interim_heads += u32::from(is_interim);
+            if stream.interim_heads > INTERIM_HEADS_MAX {
+                return Err(Violation::stream(id, ErrorCode::ENHANCE_YOUR_CALM));
             }
+            stream.has_head |= !is_interim;
+            stream.is_tunnel |= match block.kind {
+                SectionKind::Request => block.check.is_connect(),
+                SectionKind::Response => opens_tunnel(stream.asked, block.check.status()),
+                SectionKind::Trailers => false,
+            };
+            stream.content_left = content;
         }
         self.ended_by_section = block.ends_stream.then_some(id);
-        if is_interim && block.ends_stream {
-            return Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR));
-        }
         Ok(Some(Event::Section {
             stream: id,
             kind: block.kind,
@@ -187,10 +181,59 @@ impl<B: Section, T: Default> Connection<B, T> {
         }))
     }
 
-    /// The next response on the stream has no content, whatever length it announces: its request is HEAD.
+    /// The response on the stream has no content, whatever length it announces, as one to HEAD, which
+    /// [`open`](Connection::open) sees by itself.
     pub fn expect_no_content(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id) {
-            stream.expects_no_content = true;
+            stream.asked = Asked::Head;
         }
     }
+
+    /// Octets of content that may follow a section that is over; `None`: any number.
+    fn content_behind(&self, block: &Block<B>) -> Option<u64> {
+        let stream = self.streams.get(block.stream);
+        let asked = stream.map_or(Asked::Other, |stream| stream.asked);
+        let status = block.check.status();
+        match block.kind {
+            SectionKind::Trailers => stream?.content_left,
+            _ if is_interim(block.kind, &block.check) => None,
+            _ if block.check.is_connect() || opens_tunnel(asked, status) => None,
+            // RFC 9110 §6.4.1: what they announce is that of another response.
+            SectionKind::Response if asked == Asked::Head || matches!(status, 204 | 304) => Some(0),
+            SectionKind::Request | SectionKind::Response => match block.check.length() {
+                AnnouncedLength::Known(octets) => Some(octets),
+                AnnouncedLength::Unknown | AnnouncedLength::Invalid => None,
+            },
+        }
+    }
+
+    /// True of a section that RFC 9113 §8.1.1 calls malformed; `content` may follow it.
+    fn is_malformed(&self, block: &Block<B>, content: Option<u64>) -> bool {
+        let lacks_content = block.ends_stream && content.is_some_and(|octets| octets > 0);
+        // §8.1: trailers end their message, and interim heads don't.
+        let ends_wrongly = match block.kind {
+            SectionKind::Request => false,
+            SectionKind::Response => block.ends_stream && is_interim(block.kind, &block.check),
+            SectionKind::Trailers => !block.ends_stream,
+        };
+        // §8.5: a tunnel has no trailers.
+        let stream = self.streams.get(block.stream);
+        let is_in_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
+        // A request that was cut gets a response that says so. No response of a client's is cut before its status.
+        let is_checked = block.truncation.is_none() || block.kind == SectionKind::Response;
+        block.is_self_dependent
+            || lacks_content
+            || ends_wrongly
+            || is_in_tunnel
+            || is_checked && block.check.finish().is_err()
+    }
+}
+
+fn is_interim(kind: SectionKind, check: &SectionCheck) -> bool {
+    kind == SectionKind::Response && check.status() < 200
+}
+
+/// True of the response that makes a stream a tunnel. RFC 9110 §9.3.6.
+fn opens_tunnel(asked: Asked, status: u16) -> bool {
+    asked == Asked::Connect && (200..300).contains(&status)
 }

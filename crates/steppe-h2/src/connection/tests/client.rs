@@ -64,3 +64,78 @@ fn the_first_frame_of_a_server_is_settings() {
         assert_eq!((error.code, error.reason), expected, "{first:?}");
     }
 }
+
+/// The client resets a stream while something of it is in part: its rest is dropped, and no second RST_STREAM follows.
+#[test]
+fn what_was_begun_before_our_reset_is_not_reported() {
+    let data = |flags, payload: &[u8]| frame(FrameType::Data, flags, 1, payload);
+    let begun_and_rest = [
+        (
+            headers(1, 0, b"\x88"),
+            frame(
+                FrameType::Continuation,
+                flag::END_HEADERS,
+                1,
+                b"\x00\x01x\x01\n",
+            ),
+        ),
+        (
+            [
+                headers(1, flag::END_HEADERS, b"\x88\x0f\x0d\x019"),
+                data(flag::END_STREAM, b"abc"),
+            ]
+            .concat(),
+            Vec::new(),
+        ),
+    ];
+    for (begun, rest) in begun_and_rest {
+        let mut peer = Peer::client();
+        peer.ask("GET", EndStream::Yes);
+        let octets = [begun, rest].concat();
+        // All but the last octet.
+        let (first, last) = octets.split_at(octets.len() - 1);
+        peer.receive(first);
+        peer.log();
+        peer.connection.reset(StreamId(1), ErrorCode::CANCEL);
+        peer.receive(last);
+        assert_eq!(peer.log(), "> RstStream 1 flags 0: CANCEL");
+    }
+}
+
+#[test]
+fn the_end_of_a_stream_that_was_reset_is_not_reported() {
+    let mut peer = Peer::client();
+    peer.decides = false;
+    let id = peer.ask("GET", EndStream::Yes);
+    peer.receive(&headers(1, END, b"\x88"));
+    peer.connection.accept(peer::Text::new(usize::MAX));
+    let section = peer.next_event();
+    assert!(
+        matches!(section, Some(Event::Section { .. })),
+        "{section:?}"
+    );
+    peer.connection.reset(id, ErrorCode::CANCEL);
+    let end = peer.next_event();
+    assert!(end.is_none(), "{end:?}");
+}
+
+#[test]
+fn a_reset_decides_about_a_block() {
+    let mut peer = Peer::client();
+    peer.decides = false;
+    let id = peer.ask("GET", EndStream::Yes);
+    peer.ask("GET", EndStream::Yes);
+    // It becomes an entry of the dynamic table.
+    peer.receive(&headers(1, END, b"\x88\x40\x01x\x01y"));
+    assert!(peer.connection.is_undecided());
+    peer.connection.release(id, ErrorCode::CANCEL);
+    assert!(!peer.connection.is_undecided());
+    peer.connection.accept(peer::Text::new(0));
+    peer.decides = true;
+    peer.log();
+    peer.receive(&headers(3, END, b"\x88\xbe"));
+    expect![[r#"
+        response on 3: :status 200, x y
+        end of 3"#]]
+    .assert_eq(&peer.log());
+}

@@ -209,6 +209,14 @@ impl Peer {
         }
     }
 
+    /// The next event of what has come.
+    pub(super) fn next_event(&mut self) -> Option<Event<Text>> {
+        let event = self
+            .connection
+            .receive(Some(&mut self.input), Instant::now());
+        event.expect("the connection goes on")
+    }
+
     fn take(&mut self, event: Event<Text>) {
         let line = match event {
             Event::Begins(_) if self.decides => {
