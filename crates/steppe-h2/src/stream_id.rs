@@ -7,6 +7,9 @@ use std::fmt;
 pub struct StreamId(pub(crate) u32);
 
 impl StreamId {
+    /// The last one.
+    pub(crate) const MAX: Self = Self((1 << 31) - 1);
+
     /// The identifier as it stands in frames.
     #[must_use]
     pub fn number(self) -> u32 {

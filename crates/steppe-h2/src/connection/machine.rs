@@ -67,6 +67,8 @@ pub struct Connection<B, T> {
     pub(super) failed: Option<ConnectionError>,
     /// The last stream of ours that the peer will process, by its GOAWAY.
     pub(super) goaway: Option<u32>,
+    /// The first of the streams above it that may be open yet: they are reset one by one.
+    pub(super) unprocessed: Option<StreamId>,
 }
 
 /// The progress of our graceful shutdown. RFC 9113 §6.8.
@@ -164,6 +166,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             ending: Ending::No,
             failed: None,
             goaway: None,
+            unprocessed: None,
         };
         connection.send_preface();
         connection
@@ -201,14 +204,14 @@ impl<B: Section, T: Default> Connection<B, T> {
     #[must_use]
     pub fn can_receive(&self, id: StreamId) -> bool {
         let stream = self.streams.get(id);
-        stream.is_some_and(|stream| stream.state.can_receive())
+        stream.is_some_and(|stream| stream.state().can_receive())
     }
 
     /// True when the stream takes heads and content.
     #[must_use]
     pub fn can_send(&self, id: StreamId) -> bool {
         let stream = self.streams.get(id);
-        self.failed.is_none() && stream.is_some_and(|stream| stream.state.can_send())
+        self.failed.is_none() && stream.is_some_and(|stream| stream.state().can_send())
     }
 
     /// Streams that are not released.
@@ -287,13 +290,12 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// Resets a stream, unless it is closed.
     pub fn reset(&mut self, id: StreamId, code: ErrorCode) {
-        let Some(stream) = self.streams.get_mut(id) else {
-            return;
-        };
-        if stream.state.is_closed() {
+        let stream = self.streams.get(id);
+        if stream.is_none_or(|stream| stream.state().is_closed()) {
             return;
         }
-        stream.state = State::Closed(ClosedBy::LocalReset);
+        let closed = State::Closed(ClosedBy::LocalReset);
+        self.streams.set_state(id, closed);
         self.streams.note_reset(id);
         if let Some(block) = &mut self.block
             && block.stream == id
@@ -317,7 +319,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         self.receive_window.release(bytes);
         self.owes_window = true;
         if let Some(stream) = self.streams.get_mut(id)
-            && stream.state.can_receive()
+            && stream.state().can_receive()
         {
             stream.receive_window.release(bytes);
             self.owe_window(id);
@@ -382,7 +384,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let increment = stream
             .receive_window
             .take_update()
-            .filter(|_| stream.state.can_receive());
+            .filter(|_| stream.state().can_receive());
         increment.map(|increment| ControlFrame::window_update(id.0, increment))
     }
 

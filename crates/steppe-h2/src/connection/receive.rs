@@ -71,7 +71,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         if self
             .streams
             .get(stream)
-            .is_some_and(|open| !open.state.is_closed())
+            .is_some_and(|open| !open.state().is_closed())
         {
             self.reset(stream, code);
             let by = ResetBy::Us;

@@ -53,14 +53,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         end: EndStream,
         data: T,
     ) -> Result<StreamId, SendError> {
-        let is_over = self.role == Role::Server || self.goaway.is_some() || self.failed.is_some();
-        if is_over || self.next_local > u32::MAX >> 1 {
-            return Err(SendError::Closed);
-        }
-        let most = self.peer.concurrent_streams_max;
-        if most.is_some_and(|most| self.streams.active() >= most as usize) {
-            return Err(SendError::StreamLimit);
-        }
+        self.can_open()?;
         let id = StreamId(self.next_local);
         let pseudo = (lines.clone()).take_while(|line| line.name.starts_with(b":"));
         let method = pseudo.into_iter().find(|line| line.name == b":method");
@@ -75,6 +68,28 @@ impl<B: Section, T: Default> Connection<B, T> {
             self.end_locally(id);
         }
         Ok(id)
+    }
+
+    /// The reason why [`open`](Self::open) refuses a stream, whatever its request is.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] for good: of a server, after GOAWAY of either side, after an error, and without a further
+    /// stream identifier. [`SendError::StreamLimit`] until a stream closes or the peer's settings change.
+    pub fn can_open(&self) -> Result<(), SendError> {
+        let is_over = self.role == Role::Server
+            || self.goaway.is_some()
+            || self.is_shutting_down()
+            || self.failed.is_some();
+        if is_over || self.next_local > StreamId::MAX.0 {
+            return Err(SendError::Closed);
+        }
+        // The peer counts a stream until it reads of its reset.
+        let counted = self.streams.active() + self.owed_resets.len();
+        let most = self.peer.concurrent_streams_max;
+        match most.is_some_and(|most| counted >= most as usize) {
+            true => Err(SendError::StreamLimit),
+            false => Ok(()),
+        }
     }
 
     fn put_head<'a>(
@@ -117,7 +132,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let Some(stream) = self
             .streams
             .get(id)
-            .filter(|stream| stream.state.can_send())
+            .filter(|stream| stream.state().can_send())
         else {
             return Err(SendError::Closed);
         };
@@ -180,8 +195,9 @@ impl<B: Section, T: Default> Connection<B, T> {
     }
 
     fn end_locally(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.state = stream.state.after_local_end();
+        if let Some(stream) = self.streams.get(id) {
+            let ended = stream.state().after_local_end();
+            self.streams.set_state(id, ended);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::stream_id::StreamId;
 #[derive(Debug)]
 pub(super) struct Stream<T> {
     id: StreamId,
-    pub(super) state: State,
+    state: State,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
     /// Octets of content that are still to come by its `content-length`.
@@ -76,6 +76,11 @@ impl<T> Stream<T> {
     pub(super) fn id(&self) -> StreamId {
         self.id
     }
+
+    /// The state, which [`Streams::set_state`] changes.
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
 }
 
 /// A stream and its slot.
@@ -91,6 +96,8 @@ pub(super) struct Streams<T> {
     /// Streams and their slots, sorted by identifier.
     places: Vec<Place>,
     slots: Slab<Stream<T>>,
+    /// Streams that are not closed.
+    active: usize,
     resets: RecentResets,
 }
 
@@ -99,6 +106,7 @@ impl<T> Default for Streams<T> {
         Self {
             places: Vec::new(),
             slots: Slab::new(),
+            active: 0,
             resets: RecentResets::default(),
         }
     }
@@ -126,6 +134,7 @@ impl<T> Streams<T> {
     pub(super) fn add(&mut self, stream: Stream<T>) {
         let id = stream.id;
         debug_assert!(self.places.last().is_none_or(|last| last.id < id));
+        self.active += usize::from(!stream.state.is_closed());
         let slot = self.slots.insert(stream);
         self.places.push(Place { id, slot });
     }
@@ -134,7 +143,8 @@ impl<T> Streams<T> {
     pub(super) fn remove(&mut self, id: StreamId) {
         if let Some(index) = self.index(id) {
             let place = self.places.remove(index);
-            self.slots.remove(place.slot);
+            let stream = self.slots.remove(place.slot);
+            self.active -= usize::from(!stream.state.is_closed());
         }
     }
 
@@ -155,10 +165,27 @@ impl<T> Streams<T> {
 
     /// Streams that are not closed.
     pub(super) fn active(&self) -> usize {
-        self.slots
-            .iter()
-            .filter(|(_, stream)| !stream.state.is_closed())
-            .count()
+        self.active
+    }
+
+    /// Changes the state of a stream.
+    pub(super) fn set_state(&mut self, id: StreamId, state: State) {
+        if let Some(stream) = self.get_mut(id) {
+            let before = std::mem::replace(&mut stream.state, state);
+            self.active += usize::from(!state.is_closed());
+            self.active -= usize::from(!before.is_closed());
+        }
+    }
+
+    /// The first stream of this identifier or a later one that is not closed.
+    pub(super) fn next_active(&self, from: StreamId) -> Option<StreamId> {
+        let start = self.places.partition_point(|place| place.id < from);
+        let mut places = self.places[start..].iter();
+        let is_active = |place: &&Place| {
+            let stream = self.slots.get(place.slot);
+            stream.is_some_and(|stream| !stream.state.is_closed())
+        };
+        places.find(is_active).map(|place| place.id)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream<T>> {

@@ -23,7 +23,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             return Err(Violation::connection(ErrorCode::FLOW_CONTROL_ERROR, reason));
         }
         let reception = match self.streams.get(id) {
-            Some(stream) => stream.state.receive(Received::Data),
+            Some(stream) => stream.state().receive(Received::Data),
             None if self.is_idle(id) => {
                 return Err(Violation::protocol("DATA on a stream that is idle"));
             }
@@ -58,9 +58,9 @@ impl<B: Section, T: Default> Connection<B, T> {
         Ok(true)
     }
 
-    /// True of a stream that our last GOAWAY says is not processed.
+    /// True of a client's stream that our last GOAWAY says is not processed.
     pub(super) fn is_beyond_shutdown(&self, id: StreamId) -> bool {
-        let is_of_peer = id.is_of_client() == (self.role == Role::Server);
+        let is_of_peer = id.is_of_client() && self.role == Role::Server;
         is_of_peer && self.ending.last().is_some_and(|last| id.0 > last)
     }
 
@@ -77,7 +77,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         };
         let id = data.stream;
         let stream = self.streams.get_mut(id).filter(|_| !data.is_discarded);
-        let Some(stream) = stream.filter(|stream| stream.state.can_receive()) else {
+        let Some(stream) = stream.filter(|stream| stream.state().can_receive()) else {
             data.is_discarded = true;
             input.consume(bytes);
             return Ok(None);
@@ -121,14 +121,15 @@ impl<B: Section, T: Default> Connection<B, T> {
     /// The peer has set END_STREAM.
     pub(super) fn end_remotely(&mut self, id: StreamId) -> Next<B> {
         // The holder may have reset it since the frame began.
-        let stream = self.streams.get_mut(id);
-        let Some(stream) = stream.filter(|stream| stream.state.can_receive()) else {
+        let stream = self.streams.get(id);
+        let Some(stream) = stream.filter(|stream| stream.state().can_receive()) else {
             return Ok(None);
         };
         if stream.content_left.is_some_and(|left| left > 0) {
             return Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR));
         }
-        stream.state = stream.state.after_remote_end();
+        let ended = stream.state().after_remote_end();
+        self.streams.set_state(id, ended);
         Ok(Some(Event::End { stream: id }))
     }
 }

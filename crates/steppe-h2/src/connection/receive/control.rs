@@ -22,7 +22,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let (before, next) = (self.peer.window_bytes, self.next_peer.window_bytes);
         if before != next {
             let streams = self.streams.iter_mut();
-            let changed = (streams.filter(|stream| !stream.state.is_closed()))
+            let changed = (streams.filter(|stream| !stream.state().is_closed()))
                 .try_for_each(|stream| stream.send_window.change_initial(before, next));
             changed.map_err(|code| {
                 let reason = "SETTINGS_INITIAL_WINDOW_SIZE makes a window too large";
@@ -75,6 +75,8 @@ impl<B: Section, T: Default> Connection<B, T> {
                     ));
                 }
                 self.goaway = Some(last);
+                let first_unprocessed = StreamId(last + 1);
+                self.unprocessed = (self.role == Role::Client).then_some(first_unprocessed);
                 let code = ErrorCode(u32::from_be_bytes([o4, o5, o6, o7]));
                 Ok(Some(Event::Goaway(code)))
             }
@@ -104,13 +106,14 @@ impl<B: Section, T: Default> Connection<B, T> {
         if self.role == Role::Server || code != ErrorCode::NO_ERROR {
             self.work.count_reset(now)?;
         }
-        let Some(stream) = self.streams.get_mut(id) else {
+        let Some(stream) = self.streams.get(id) else {
             return Ok(None);
         };
-        if stream.state.receive(Received::RstStream) != Reception::Accepted {
+        if stream.state().receive(Received::RstStream) != Reception::Accepted {
             return Ok(None);
         }
-        stream.state = State::Closed(ClosedBy::PeerReset);
+        let closed = State::Closed(ClosedBy::PeerReset);
+        self.streams.set_state(id, closed);
         let by = ResetBy::Peer;
         Ok(Some(Event::Reset {
             stream: id,
@@ -137,7 +140,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let Some(stream) = self.streams.get_mut(id) else {
             return Ok(None);
         };
-        if stream.state.receive(Received::WindowUpdate) != Reception::Accepted {
+        if stream.state().receive(Received::WindowUpdate) != Reception::Accepted {
             return Ok(None);
         }
         let opened = match increment {
@@ -152,12 +155,13 @@ impl<B: Section, T: Default> Connection<B, T> {
 
     /// Resets the next stream that the peer will not process, by its GOAWAY.
     pub(super) fn reset_unprocessed(&mut self) -> Option<Event<B>> {
-        let last = self.goaway.filter(|_| self.role == Role::Client)?;
-        let mut streams = self.streams.iter_mut();
-        let stream = streams.find(|stream| stream.id().0 > last && !stream.state.is_closed())?;
-        stream.state = State::Closed(ClosedBy::PeerReset);
+        let from = self.unprocessed.take()?;
+        let stream = self.streams.next_active(from)?;
+        self.unprocessed = Some(stream);
+        let closed = State::Closed(ClosedBy::PeerReset);
+        self.streams.set_state(stream, closed);
         Some(Event::Reset {
-            stream: stream.id(),
+            stream,
             code: ErrorCode::REFUSED_STREAM,
             by: ResetBy::Peer,
         })

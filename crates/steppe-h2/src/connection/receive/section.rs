@@ -19,7 +19,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     pub(super) fn begin_headers(&mut self, header: FrameHeader, now: Instant) -> Next<B> {
         let id = StreamId(header.stream);
         let (kind, target) = match self.streams.get(id) {
-            Some(stream) => match stream.state.receive(Received::Headers) {
+            Some(stream) => match stream.state().receive(Received::Headers) {
                 Reception::Accepted if stream.has_head => {
                     (SectionKind::Trailers, Target::Undecided)
                 }

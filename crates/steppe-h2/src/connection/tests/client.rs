@@ -139,3 +139,137 @@ fn a_reset_decides_about_a_block() {
         end of 3"#]]
     .assert_eq(&peer.log());
 }
+
+fn goaway(last: u32) -> Vec<u8> {
+    let payload = [&last.to_be_bytes()[..], &[0; 4]].concat();
+    frame(FrameType::Goaway, 0, 0, &payload)
+}
+
+fn reset(stream: u32, code: ErrorCode) -> Vec<u8> {
+    frame(FrameType::RstStream, 0, stream, &code.0.to_be_bytes())
+}
+
+#[test]
+fn streams_that_goaway_excludes_are_reset_in_order() {
+    let mut peer = Peer::client();
+    for _ in 0..5 {
+        peer.ask("GET", EndStream::Yes);
+    }
+    peer.log();
+    peer.receive(&goaway(5));
+    peer.receive(&goaway(1));
+    peer.receive(&headers(1, END, b"\x88"));
+    expect![[r#"
+        goaway: NO_ERROR
+        reset of 7 by Peer: REFUSED_STREAM
+        reset of 9 by Peer: REFUSED_STREAM
+        goaway: NO_ERROR
+        reset of 3 by Peer: REFUSED_STREAM
+        reset of 5 by Peer: REFUSED_STREAM
+        response on 1: :status 200
+        end of 1"#]]
+    .assert_eq(&peer.log());
+    assert_eq!(peer.connection.goaway(), Some(1));
+    assert_eq!(peer.connection.can_open(), Err(SendError::Closed));
+    assert_eq!(peer.connection.unprocessed, None, "no event looks for more");
+}
+
+#[test]
+fn a_limit_of_streams_counts_those_that_are_not_closed_on_both_sides() {
+    let mut peer = Peer::client();
+    let connection = |peer: &Peer| peer.connection.can_open();
+    let full = Err(SendError::StreamLimit);
+    peer.receive(&settings(&[(3, 2)]));
+    let first = peer.ask("POST", EndStream::No);
+    peer.ask("GET", EndStream::Yes);
+    assert_eq!(connection(&peer), full);
+    // The response is whole, and the request is not.
+    peer.receive(&headers(1, END, b"\x88"));
+    assert_eq!(connection(&peer), full);
+    let sent = (peer.connection).send_content(first, &mut None, EndStream::Yes);
+    assert_eq!((sent, connection(&peer)), (Ok(0), Ok(())));
+    peer.ask("POST", EndStream::No);
+    assert_eq!(connection(&peer), full);
+    // RST_STREAM without error, behind a whole response, ends what is left of the request.
+    peer.receive(&[headers(5, END, b"\x88"), reset(5, ErrorCode::NO_ERROR)].concat());
+    assert_eq!(connection(&peer), Ok(()));
+    peer.receive(&settings(&[(3, 1)]));
+    assert_eq!(connection(&peer), full);
+    peer.connection.reset(StreamId(3), ErrorCode::CANCEL);
+    assert_eq!(connection(&peer), Ok(()));
+    peer.receive(&settings(&[(3, 0)]));
+    assert_eq!(connection(&peer), full);
+    peer.receive(&settings(&[(3, 1000)]));
+    assert_eq!(connection(&peer), Ok(()));
+    for id in [1, 3, 5] {
+        peer.connection.release(StreamId(id), ErrorCode::CANCEL);
+    }
+    assert_eq!(peer.connection.streams.active(), 0);
+}
+
+/// The server has not read of the resets, so it counts their streams.
+#[test]
+fn a_limit_of_streams_counts_resets_that_wait() {
+    let mut peer = Peer::client();
+    peer.receive(&settings(&[(3, 2000)]));
+    for _ in 0..2000 {
+        peer.ask("GET", EndStream::Yes);
+        peer.log();
+    }
+    peer.receive(&settings(&[(3, 1000)]));
+    peer.log();
+    peer.reads = false;
+    for index in 0..2000 {
+        peer.connection
+            .release(StreamId(2 * index + 1), ErrorCode::CANCEL);
+    }
+    let waiting = peer.connection.owed_resets.len();
+    assert!((500..1000).contains(&waiting), "{waiting} wait");
+    // Some are written, and none of those that wait take their place.
+    let mut slices = [std::io::IoSlice::new(&[])];
+    peer.connection.output.slices(&mut slices);
+    let bytes = slices[0].len();
+    peer.connection.written(bytes);
+    let line = lines(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
+    let opened = std::iter::from_fn(|| {
+        let lines = line.iter().copied();
+        peer.connection.open(lines, EndStream::Yes, ()).ok()
+    });
+    assert_eq!(opened.count(), 1000 - waiting);
+}
+
+#[test]
+fn identifiers_of_streams_end() {
+    let mut peer = Peer::client();
+    peer.connection.next_local = StreamId::MAX.0;
+    let last = peer.ask("GET", EndStream::Yes);
+    assert_eq!(last, StreamId::MAX);
+    assert_eq!(peer.connection.can_open(), Err(SendError::Closed));
+    peer.receive(&headers(last.number(), END, b"\x88"));
+    assert!(peer.log().ends_with("end of 2147483647"));
+}
+
+#[test]
+fn a_client_that_shuts_down_opens_nothing_more() {
+    let mut peer = Peer::client();
+    let id = peer.ask("GET", EndStream::Yes);
+    peer.log();
+    peer.connection.shut_down();
+    assert_eq!(peer.connection.can_open(), Err(SendError::Closed));
+    peer.receive(&frame(FrameType::Ping, flag::ACK, 0, b"shutdown"));
+    assert!(!peer.connection.is_shut_down());
+    peer.receive(&headers(id.number(), END, b"\x88"));
+    assert!(peer.connection.is_shut_down());
+    expect![[r#"
+        pong
+        > Goaway 0 flags 0: NO_ERROR, last 2147483647
+        > Ping 0 flags 0
+        > Goaway 0 flags 0: NO_ERROR, last 0
+        response on 1: :status 200
+        end of 1"#]]
+    .assert_eq(&peer.log());
+    // A server opens no streams, whatever GOAWAY says about them.
+    peer.receive(&headers(2, END, b"\x88"));
+    let error = peer.connection.error().map(|error| error.code);
+    assert_eq!(error, Some(ErrorCode::PROTOCOL_ERROR));
+}
