@@ -32,14 +32,15 @@ pub const INTERIM_HEADS_MAX: u32 = 32;
 /// A field section this many times its limit ends the connection; a smaller one gets a response that says so.
 pub const SECTION_FACTOR_MAX: usize = 4;
 
-/// RST_STREAM frames of a peer, and stream errors that it provokes, that are let through at once (CVE-2023-44487,
+/// RST_STREAM frames of a client, and stream errors that a peer provokes beside those of streams that we opened, that are let through at once (CVE-2023-44487,
 /// CVE-2025-8671). A page that is left cancels what it was loading, of which browsers have 100 at most.
 pub const RESETS_BURST: u32 = 200;
 /// The same each second, from then on.
 pub const RESETS_PER_SECOND: u32 = 20;
 
 /// Frames that are cheap to send and ask for work: SETTINGS, PING and their acknowledgments, PRIORITY, PRIORITY_UPDATE,
-/// GOAWAY, unknown frames, DATA without content, and small DATA that is discarded. WINDOW_UPDATE is not among them: a
+/// GOAWAY, unknown frames, DATA without content, small DATA and field blocks that are discarded, and RST_STREAM of a
+/// server that ends no stream. WINDOW_UPDATE is not among them: a
 /// peer with a small window sends one for each few octets that it takes. Old browsers send a PRIORITY a stream, gRPC a
 /// PING for what it was sent.
 pub const CONTROL_FRAMES_BURST: u32 = 1000;
@@ -47,6 +48,10 @@ pub const CONTROL_FRAMES_BURST: u32 = 1000;
 pub const CONTROL_FRAMES_PER_SECOND: u32 = 100;
 /// And one more for so many bytes that the peer has taken: gRPC clients measure by PING how fast content comes.
 pub const WRITTEN_BYTES_PER_CONTROL_FRAME: usize = 1 << 10;
+
+/// Frames that are discarded uncounted for each stream that we reset: HEADERS, some DATA and RST_STREAM may have been
+/// under way.
+pub const LATE_FRAMES_PER_RESET: u32 = 4;
 
 /// Bytes that are kept free for control frames. Without half of them nothing more is received, so a peer that provokes
 /// answers and reads none waits for itself.
@@ -69,7 +74,8 @@ pub const COPIED_BYTES_MAX: usize = 4 << 10;
 /// one.
 pub const GATHERED_BYTES: usize = 16 << 10;
 
-/// Streams that were reset here of late: what the peer sent before it heard of that is discarded (RFC 9113 §5.1).
+/// Streams that were reset here of late: what the peer sent before it heard of that is discarded (RFC 9113 §5.1), as it
+/// is on all streams before them, once there were more.
 pub const RESET_STREAMS_KEPT: usize = 128;
 
 /// A DATA frame below this that is discarded counts as a control frame: larger ones have cost the peer its window.

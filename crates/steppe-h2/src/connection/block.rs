@@ -59,8 +59,10 @@ pub(super) enum Target<B> {
     /// The holder has not decided: nothing is decoded.
     Undecided,
     Kept(B),
-    /// They are dropped; the stream gets RST_STREAM with this code at the end of the block.
+    /// They are dropped; the stream gets RST_STREAM with this code at the end of the block, for an error of the peer's.
     Dropped(Option<ErrorCode>),
+    /// The same by our decision.
+    Refused(ErrorCode),
 }
 
 /// Memory for one field line that is not kept.
@@ -183,7 +185,7 @@ impl<B: Section> Lines<'_, B> {
     fn kept(&mut self) -> Option<&mut B> {
         match &mut self.block.target {
             Target::Kept(section) if self.block.truncation.is_none() => Some(section),
-            Target::Kept(_) | Target::Undecided | Target::Dropped(_) => None,
+            Target::Kept(_) | Target::Undecided | Target::Dropped(_) | Target::Refused(_) => None,
         }
     }
 
@@ -248,7 +250,7 @@ impl<B: Section> FieldSink for Lines<'_, B> {
                 let (name, value) = section.last();
                 block.check.line(name, value);
             }
-            Target::Kept(_) | Target::Undecided | Target::Dropped(_) => {
+            Target::Kept(_) | Target::Undecided | Target::Dropped(_) | Target::Refused(_) => {
                 if let Some(scratch) = &mut block.scratch {
                     // Status and length count, although they are not kept.
                     let (name, value) = scratch.last();

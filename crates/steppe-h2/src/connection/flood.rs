@@ -3,14 +3,15 @@
 //! Two kinds are counted, each in a bucket that fills again with time: ends of streams by RST_STREAM, the peer's
 //! (CVE-2023-44487) and ours after its errors (CVE-2025-8671); and control frames without progress. A peer that
 //! empties one is ended by ENHANCE_YOUR_CALM. Bytes that the peer has taken grant further control frames, since gRPC
-//! clients send a PING for what they were sent.
+//! clients send a PING for what they were sent; a reset of ours grants frames that come late. A server ends no more
+//! streams than we open, so those that it ends are not counted.
 
 use std::time::Instant;
 
 use crate::error::{ErrorCode, Violation};
 use crate::limits::{
-    CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, RESETS_BURST, RESETS_PER_SECOND,
-    WRITTEN_BYTES_PER_CONTROL_FRAME,
+    CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, LATE_FRAMES_PER_RESET, RESETS_BURST,
+    RESETS_PER_SECOND, WRITTEN_BYTES_PER_CONTROL_FRAME,
 };
 use crate::token_bucket::TokenBucket;
 
@@ -19,6 +20,8 @@ use crate::token_bucket::TokenBucket;
 pub(super) struct WorkLimits {
     resets: TokenBucket,
     control: TokenBucket,
+    /// Frames that may yet be discarded because of resets of ours.
+    late_frames: u32,
     /// Bytes written that granted no control frame yet.
     written_rest: usize,
 }
@@ -28,6 +31,7 @@ impl WorkLimits {
         Self {
             resets: TokenBucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
             control: TokenBucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
+            late_frames: 0,
             written_rest: 0,
         }
     }
@@ -48,6 +52,25 @@ impl WorkLimits {
     pub(super) fn count_control(&mut self, now: Instant) -> Result<(), Violation> {
         let reason = "the peer sent too many control frames";
         take(&mut self.control, now, reason)
+    }
+
+    /// Counts a frame that is discarded: a control frame without progress, unless a reset of ours explains it.
+    ///
+    /// # Errors
+    /// As [`Self::count_control`].
+    pub(super) fn count_discarded(&mut self, now: Instant) -> Result<(), Violation> {
+        match self.late_frames.checked_sub(1) {
+            Some(left) => {
+                self.late_frames = left;
+                Ok(())
+            }
+            None => self.count_control(now),
+        }
+    }
+
+    /// Grants frames to be discarded for a stream that is reset here: the peer may have sent them before it knew.
+    pub(super) fn reset_here(&mut self) {
+        self.late_frames = self.late_frames.saturating_add(LATE_FRAMES_PER_RESET);
     }
 
     /// Grants control frames for bytes that the peer has taken.

@@ -297,6 +297,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let closed = State::Closed(ClosedBy::LocalReset);
         self.streams.set_state(id, closed);
         self.streams.note_reset(id);
+        self.work.reset_here();
         if let Some(block) = &mut self.block
             && block.stream == id
             && matches!(block.target, Target::Undecided)

@@ -14,6 +14,7 @@ use super::machine::Connection;
 use super::reader::Token;
 use crate::error::{ConnectionError, ErrorCode, Violation};
 use crate::frame::{FrameHeader, FrameType};
+use crate::role::Role;
 use crate::stream_id::StreamId;
 
 type Next<B> = Result<Option<Event<B>>, Violation>;
@@ -49,8 +50,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
     }
 
-    /// Answers a violation: by a reset, unless there are too many of them (CVE-2025-8671). The holder is told where it
-    /// has the stream.
+    /// Answers a violation: by a reset, unless there are too many of them (CVE-2025-8671).
     fn answer(
         &mut self,
         violation: Violation,
@@ -60,28 +60,29 @@ impl<B: Section, T: Default> Connection<B, T> {
             Violation::Connection(error) => return Err(error),
             Violation::Stream(stream, code) => (stream, code),
         };
-        // The holder refuses for want of room; a stream above the limit was counted where it came.
-        let is_refused = matches!(
-            code,
-            ErrorCode::REFUSED_STREAM | ErrorCode::ENHANCE_YOUR_CALM
-        );
-        if !is_refused && let Err(Violation::Connection(error)) = self.work.count_reset(now) {
+        let open = self.streams.get(stream);
+        let is_open = open.is_some_and(|open| !open.state().is_closed());
+        // An open stream toward a server costs it a request of ours.
+        let is_paid = is_open && self.role == Role::Client;
+        if !is_paid && let Err(Violation::Connection(error)) = self.work.count_reset(now) {
             return Err(error);
         }
-        if self
-            .streams
-            .get(stream)
-            .is_some_and(|open| !open.state().is_closed())
-        {
+        Ok(self.reset_by_us(stream, code))
+    }
+
+    /// Resets a stream, which may be unknown. The holder is told where it has the stream.
+    fn reset_by_us(&mut self, stream: StreamId, code: ErrorCode) -> Option<Event<B>> {
+        let open = self.streams.get(stream);
+        if open.is_some_and(|open| !open.state().is_closed()) {
             self.reset(stream, code);
             let by = ResetBy::Us;
-            return Ok(Some(Event::Reset { stream, code, by }));
+            return Some(Event::Reset { stream, code, by });
         }
         if code != ErrorCode::STREAM_CLOSED {
             self.streams.note_reset(stream);
         }
         self.send_reset(stream, code);
-        Ok(None)
+        None
     }
 
     fn next_event(&mut self, input: Option<&mut Chunk>, now: Instant) -> Next<B> {
@@ -135,7 +136,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             Token::End(header) if header.frame_type == FrameType::Data => {
                 self.end_data(header, now)
             }
-            Token::End(header) => self.end_block_frame(header),
+            Token::End(header) => self.end_block_frame(header, now),
             Token::Setting(id, value) => {
                 let before = self.next_peer;
                 self.next_peer.apply(self.role.other(), id, value)?;

@@ -32,8 +32,8 @@
 //! itself resets its stream. CONTINUATION without a field block ends the connection.
 //!
 //! Idle streams, and those that the holder has released, are decided in `receive/` (`begin_unknown`, `begin_data`,
-//! `is_idle`). A released stream counts as closed by our RST_STREAM while it is among the last ones that were reset here,
-//! then as closed by END_STREAM. HEADERS open an idle stream toward a server only; toward a client they end the
+//! `is_idle`). A released stream counts as closed by our RST_STREAM if it is among the last ones that were reset here,
+//! or before the first of them where there were more; else as closed by END_STREAM. HEADERS open an idle stream toward a server only; toward a client they end the
 //! connection. Before the final head of a message, HEADERS are heads, and DATA ends the stream.
 
 use crate::error::ErrorCode;

@@ -153,7 +153,7 @@ impl<T> Streams<T> {
         self.resets.note(id);
     }
 
-    /// True of a stream that was reset here of late.
+    /// True of a stream that may have been reset here: of late, or before those that are known.
     pub(super) fn was_reset(&self, id: StreamId) -> bool {
         self.resets.has(id)
     }
@@ -198,6 +198,8 @@ impl<T> Streams<T> {
 struct RecentResets {
     ids: [u32; RESET_STREAMS_KEPT],
     next: usize,
+    /// The highest one that gave its place to another.
+    forgotten: u32,
 }
 
 impl Default for RecentResets {
@@ -205,6 +207,7 @@ impl Default for RecentResets {
         Self {
             ids: [0; RESET_STREAMS_KEPT],
             next: 0,
+            forgotten: 0,
         }
     }
 }
@@ -212,12 +215,13 @@ impl Default for RecentResets {
 impl RecentResets {
     fn note(&mut self, id: StreamId) {
         if !self.has(id) {
-            self.ids[self.next] = id.0;
+            let before = std::mem::replace(&mut self.ids[self.next], id.0);
+            self.forgotten = self.forgotten.max(before);
             self.next = (self.next + 1) % RESET_STREAMS_KEPT;
         }
     }
 
     fn has(&self, id: StreamId) -> bool {
-        self.ids.contains(&id.0)
+        id.0 <= self.forgotten || self.ids.contains(&id.0)
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of a connection against frames that are written by hand, and against the other role.
 
 mod client;
+mod floods;
 mod peer;
 mod servers;
 

@@ -109,7 +109,9 @@ impl<B: Section, T: Default> Connection<B, T> {
         let ends_stream = header.has(flag::END_STREAM);
         let has_content = header.length > data.overhead;
         let is_small = header.length < SMALL_DATA_BYTES;
-        if data.is_discarded && is_small || !has_content && !ends_stream {
+        if data.is_discarded && is_small {
+            self.work.count_discarded(now)?;
+        } else if !has_content && !ends_stream {
             self.work.count_control(now)?;
         }
         match ends_stream && !data.is_discarded {

@@ -56,6 +56,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let id = StreamId(header.stream);
         match header.frame_type {
             FrameType::Ping if header.has(flag::ACK) => {
+                self.work.count_control(now)?;
                 if octets == SHUTDOWN_PING {
                     self.end_shutdown();
                 }
@@ -102,14 +103,17 @@ impl<B: Section, T: Default> Connection<B, T> {
         if self.is_idle(id) {
             return Err(Violation::protocol("RST_STREAM on a stream that is idle"));
         }
-        // RFC 9113 §8.1: a server that needs no more of a request says so, once it has responded.
-        if self.role == Role::Server || code != ErrorCode::NO_ERROR {
-            self.work.count_reset(now)?;
+        let stream = self.streams.get(id);
+        let is_open = stream.is_some_and(|stream| {
+            stream.state().receive(Received::RstStream) == Reception::Accepted
+        });
+        match self.role {
+            Role::Server => self.work.count_reset(now)?,
+            // Of a server's, each one that ends a stream costs it a request of ours.
+            Role::Client if !is_open => self.work.count_discarded(now)?,
+            Role::Client => {}
         }
-        let Some(stream) = self.streams.get(id) else {
-            return Ok(None);
-        };
-        if stream.state().receive(Received::RstStream) != Reception::Accepted {
+        if !is_open {
             return Ok(None);
         }
         let closed = State::Closed(ClosedBy::PeerReset);

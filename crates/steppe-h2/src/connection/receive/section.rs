@@ -87,7 +87,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             self.work.count_reset(now)?;
             return Ok((
                 SectionKind::Request,
-                Target::Dropped(Some(ErrorCode::REFUSED_STREAM)),
+                Target::Refused(ErrorCode::REFUSED_STREAM),
             ));
         }
         Ok((SectionKind::Request, Target::Undecided))
@@ -100,10 +100,11 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
     }
 
-    /// Decodes the field block that has begun and drops it; its stream is reset with `code`.
+    /// Decodes the field block that has begun and drops it; its stream is reset with `code`, which does not count against
+    /// the peer.
     pub fn refuse(&mut self, code: ErrorCode) {
         if let Some(block) = self.undecided() {
-            block.target = Target::Dropped(Some(code));
+            block.target = Target::Refused(code);
         }
     }
 
@@ -126,7 +127,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         )
     }
 
-    pub(super) fn end_block_frame(&mut self, header: FrameHeader) -> Next<B> {
+    pub(super) fn end_block_frame(&mut self, header: FrameHeader, now: Instant) -> Next<B> {
         if !header.has(flag::END_HEADERS) {
             return Ok(None);
         }
@@ -151,7 +152,11 @@ impl<B: Section, T: Default> Connection<B, T> {
             }
             Target::Kept(section) => section,
             Target::Dropped(Some(code)) => return Err(Violation::stream(id, code)),
-            Target::Dropped(None) | Target::Undecided => return Ok(None),
+            Target::Refused(code) => return Ok(self.reset_by_us(id, code)),
+            Target::Dropped(None) | Target::Undecided => {
+                self.work.count_discarded(now)?;
+                return Ok(None);
+            }
         };
         if block.kind == SectionKind::Request {
             let windows = self.new_windows();

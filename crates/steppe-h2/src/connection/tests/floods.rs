@@ -1,0 +1,156 @@
+//! Work without progress that a server asks for, and what no server is blamed for.
+
+use super::*;
+
+const ROUNDS: u32 = 1200;
+
+fn reset(stream: u32, code: ErrorCode) -> Vec<u8> {
+    frame(FrameType::RstStream, 0, stream, &code.0.to_be_bytes())
+}
+
+#[test]
+fn floods_of_a_server_end_the_connection_and_are_named() {
+    let control = "the peer sent too many control frames";
+    let resets = "the peer caused too many resets of streams";
+    let closed = headers(1, END, b"\x88");
+    let headers_on_reset = headers(3, END, b"\x88");
+    for (name, flood, reason) in [
+        ("SETTINGS", frame(FrameType::Settings, 0, 0, &[]), control),
+        (
+            "SETTINGS ACK",
+            frame(FrameType::Settings, flag::ACK, 0, &[]),
+            control,
+        ),
+        ("PING", frame(FrameType::Ping, 0, 0, &[0; 8]), control),
+        (
+            "PING ACK",
+            frame(FrameType::Ping, flag::ACK, 0, &[0; 8]),
+            control,
+        ),
+        (
+            "GOAWAY",
+            frame(FrameType::Goaway, 0, 0, &[0x7f; 8]),
+            control,
+        ),
+        (
+            "PRIORITY",
+            frame(FrameType::Priority, 0, 1, &[0, 0, 0, 3, 1]),
+            control,
+        ),
+        (
+            "unknown frames",
+            frame(FrameType::Unknown(0xee), 0, 0, b""),
+            control,
+        ),
+        (
+            "RST_STREAM of a closed stream",
+            reset(1, ErrorCode::NO_ERROR),
+            control,
+        ),
+        ("empty DATA", frame(FrameType::Data, 0, 5, b""), control),
+        (
+            "small DATA behind a reset",
+            frame(FrameType::Data, 0, 3, b"a"),
+            control,
+        ),
+        ("HEADERS behind a reset", headers_on_reset, control),
+        (
+            "DATA of a closed stream",
+            frame(FrameType::Data, 0, 1, b"a"),
+            resets,
+        ),
+    ] {
+        let mut peer = Peer::client();
+        for _ in 0..3 {
+            peer.ask("GET", EndStream::Yes);
+        }
+        peer.receive(&[closed.clone(), headers(5, flag::END_HEADERS, b"\x88")].concat());
+        peer.connection.release(StreamId(1), ErrorCode::CANCEL);
+        peer.connection.release(StreamId(3), ErrorCode::CANCEL);
+        peer.receive(&flood.repeat(ROUNDS as usize));
+        let error = peer
+            .connection
+            .error()
+            .map(|error| (error.code, error.reason));
+        assert_eq!(
+            error,
+            Some((ErrorCode::ENHANCE_YOUR_CALM, reason)),
+            "{name}"
+        );
+    }
+}
+
+/// Each stream that a server ends costs it a request of ours: a server that refuses them all, or errs in each, loses no
+/// more than those.
+#[test]
+fn streams_that_a_server_ends_are_not_counted() {
+    type Made = fn(u32) -> Vec<u8>;
+    let ends: [(&str, Made); 4] = [
+        ("refusals", |id| reset(id, ErrorCode::REFUSED_STREAM)),
+        ("resets", |id| reset(id, ErrorCode::INTERNAL_ERROR)),
+        ("resets behind a response", |id| {
+            [headers(id, END, b"\x88"), reset(id, ErrorCode::NO_ERROR)].concat()
+        }),
+        ("malformed responses", |id| headers(id, END, b"")),
+    ];
+    for (name, end) in ends {
+        let mut peer = Peer::client();
+        peer.releases = true;
+        for _ in 0..ROUNDS {
+            let id = peer.ask("POST", EndStream::No);
+            peer.receive(&end(id.number()));
+            peer.connection.release(id, ErrorCode::CANCEL);
+            peer.log();
+        }
+        assert_eq!(peer.connection.error(), None, "{name}");
+    }
+}
+
+/// The holder has no room for responses, whatever code it refuses them with.
+#[test]
+fn responses_without_room_are_no_fault_of_the_server() {
+    let mut peer = Peer::client();
+    for _ in 0..ROUNDS {
+        peer.decides = false;
+        let id = peer.ask("GET", EndStream::Yes);
+        peer.receive(&headers(id.number(), END, b"\x88"));
+        peer.connection.refuse(ErrorCode::CANCEL);
+        peer.receive(b"");
+        let log = peer.log();
+        assert!(
+            log.ends_with(&format!("> RstStream {} flags 0: CANCEL", id.number())),
+            "{log}"
+        );
+        peer.connection.release(id, ErrorCode::CANCEL);
+    }
+    assert_eq!(peer.connection.error(), None);
+}
+
+/// Many requests are given up at once, and all responses come late.
+#[test]
+fn late_responses_to_many_requests_are_discarded() {
+    let mut peer = Peer::client();
+    let ids: Vec<_> = (0..ROUNDS)
+        .map(|_| {
+            let id = peer.ask("GET", EndStream::Yes);
+            peer.log();
+            id
+        })
+        .collect();
+    for &id in &ids {
+        peer.connection.release(id, ErrorCode::CANCEL);
+        peer.log();
+    }
+    for id in ids {
+        let response = headers(id.number(), flag::END_HEADERS, b"\x88");
+        peer.receive(&response);
+        peer.receive(&frame(
+            FrameType::Data,
+            flag::END_STREAM,
+            id.number(),
+            b"late",
+        ));
+    }
+    assert_eq!(peer.connection.error(), None);
+    assert!(!peer.log().contains("RstStream"));
+}
