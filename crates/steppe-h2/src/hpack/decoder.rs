@@ -33,8 +33,8 @@ pub struct Decoder {
 /// Dynamic table size updates, which only the beginning of a block may have (RFC 7541 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Updates {
-    /// The block begins, or has had nothing else.
-    Allowed,
+    /// The block begins, or has had nothing but so many of them.
+    Had(u8),
     /// The block must have one first.
     Due,
     /// The block has had another representation.
@@ -92,7 +92,7 @@ impl Decoder {
         Self {
             table: DynamicTable::new(table_bytes_max.min(TABLE_BYTES_INITIAL)),
             table_bytes_max,
-            updates: Updates::Allowed,
+            updates: Updates::Had(0),
             awaited: Awaited::First,
             integer: Integer::default(),
             representation: Representation::Indexed,
@@ -116,7 +116,7 @@ impl Decoder {
         self.updates = if is_due {
             Updates::Due
         } else {
-            Updates::Allowed
+            Updates::Had(0)
         };
     }
 
@@ -190,7 +190,12 @@ impl Decoder {
         let (representation, prefix) = Representation::of(byte);
         self.updates = match (representation, self.updates) {
             (Representation::SizeUpdate, Updates::Late) => return Err(DecodeError::UpdateLate),
-            (Representation::SizeUpdate, _) => Updates::Allowed,
+            // The smallest size, and the last one.
+            (Representation::SizeUpdate, Updates::Had(2)) => {
+                return Err(DecodeError::TooManyUpdates);
+            }
+            (Representation::SizeUpdate, Updates::Had(count)) => Updates::Had(count + 1),
+            (Representation::SizeUpdate, Updates::Due) => Updates::Had(1),
             (_, Updates::Due) => return Err(DecodeError::UpdateMissing),
             _ => Updates::Late,
         };

@@ -28,6 +28,9 @@ pub enum DecodeError {
     /// RFC 7541 §4.2: a dynamic table size update behind a field line of its block.
     #[error("a dynamic table size update behind a field line")]
     UpdateLate,
+    /// RFC 7541 §4.2: a third dynamic table size update in one block.
+    #[error("more than two dynamic table size updates in a block")]
+    TooManyUpdates,
     /// RFC 7541 §4.2: the announced maximum fell below the size of the table, and no update came.
     #[error("the block begins without the dynamic table size update that is due")]
     UpdateMissing,

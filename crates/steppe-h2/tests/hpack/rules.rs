@@ -135,6 +135,10 @@ fn updates_stand_first_and_below_what_is_announced() {
     assert_eq!(decode(&mut decoder, &unhex("3fe21f")), Err(too_large));
     assert_eq!(read("8220"), Err(DecodeError::UpdateLate));
     assert_eq!(read("203f4182").map(|lines| lines.len()), Ok(1));
+    // A third one, in whichever order.
+    for block in ["203f413f45", "20202082", "3fe11f2020"] {
+        assert_eq!(read(block), Err(DecodeError::TooManyUpdates), "{block}");
+    }
     // A block of updates alone, and one more after it.
     let mut decoder = Decoder::new(4096);
     for (block, size_max) in [("203f45", 100), ("20", 0), ("3fe11f", 4096)] {
