@@ -12,7 +12,7 @@ use super::flow::{ReceiveWindow, SendWindow};
 use super::output::Output;
 use super::reader::Reader;
 use super::state::{ClosedBy, State};
-use super::streams::Streams;
+use super::streams::{RemoteStreams, Streams};
 use crate::error::{ConnectionError, ErrorCode};
 use crate::frame::write::ControlFrame;
 use crate::frame::{FrameHeader, FrameType, PREFACE};
@@ -43,8 +43,7 @@ pub struct Connection<B, T> {
     /// The stream of the section that was reported last, if END_STREAM came with it: its end is reported next.
     pub(super) ended_by_section: Option<StreamId>,
     pub(super) streams: Streams<T>,
-    /// The highest stream that the peer opened, 0 at first.
-    pub(super) last_remote: u32,
+    pub(super) remote: RemoteStreams,
     /// The stream that we open next.
     pub(super) next_local: u32,
     pub(super) send_window: SendWindow,
@@ -147,7 +146,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             data: None,
             ended_by_section: None,
             streams: Streams::default(),
-            last_remote: 0,
+            remote: RemoteStreams::default(),
             next_local: match role {
                 Role::Client => 1,
                 Role::Server => 2,
@@ -403,8 +402,9 @@ impl<B: Section, T: Default> Connection<B, T> {
     /// The PING behind a first GOAWAY was acknowledged.
     pub(super) fn end_shutdown(&mut self) {
         if self.ending == Ending::Announced {
-            self.ending = Ending::Final(self.last_remote);
-            let goaway = ControlFrame::goaway(self.last_remote, ErrorCode::NO_ERROR);
+            let last = self.remote.last();
+            self.ending = Ending::Final(last);
+            let goaway = ControlFrame::goaway(last, ErrorCode::NO_ERROR);
             self.put_control(goaway.octets());
         }
     }
@@ -427,7 +427,7 @@ impl<B: Section, T: Default> Connection<B, T> {
             return;
         }
         // §6.8: a later GOAWAY names no later stream.
-        let last = self.ending.last().unwrap_or(self.last_remote);
+        let last = self.ending.last().unwrap_or(self.remote.last());
         let goaway = ControlFrame::goaway(last, code);
         self.put_control(goaway.octets());
         self.failed = Some(ConnectionError { code, reason });

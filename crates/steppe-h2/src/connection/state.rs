@@ -29,7 +29,7 @@
 //!
 //! PROTOCOL_ERROR of an idle stream ends the connection, as does STREAM_CLOSED of HEADERS on a closed stream; the
 //! other violations end the stream. PRIORITY and PRIORITY_UPDATE are allowed in every state; a PRIORITY that depends on
-//! itself resets its stream. CONTINUATION without a field block ends the connection.
+//! itself resets its stream, if that is neither closed nor idle, and ends the connection on an idle one. CONTINUATION without a field block ends the connection.
 //!
 //! Idle streams, and those that the holder has released, are decided in `receive/` (`begin_unknown`, `begin_data`,
 //! `is_idle`). A released stream counts as closed by our RST_STREAM if it is among the last ones that were reset here,

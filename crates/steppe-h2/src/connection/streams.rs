@@ -193,6 +193,35 @@ impl<T> Streams<T> {
     }
 }
 
+/// The streams that the peer has opened, of the last ones that it could. RFC 9113 §5.1.1.
+#[derive(Debug, Default)]
+pub(super) struct RemoteStreams {
+    last: u32,
+    /// A bit a stream, from the last one back: it was opened, not passed over.
+    opened: u128,
+}
+
+impl RemoteStreams {
+    /// The highest one, 0 at first.
+    pub(super) fn last(&self) -> u32 {
+        self.last
+    }
+
+    /// The peer has opened a stream above the last one.
+    pub(super) fn open(&mut self, id: StreamId) {
+        let steps = id.0.div_ceil(2) - self.last.div_ceil(2);
+        self.opened = self.opened.checked_shl(steps).unwrap_or(0) | 1;
+        self.last = id.0;
+    }
+
+    /// True of a stream below the last one that the peer is known not to have opened.
+    pub(super) fn passed_over(&self, id: StreamId) -> bool {
+        let steps = self.last.saturating_sub(id.0) / 2;
+        let is_known = steps < u128::BITS;
+        is_known && self.opened >> steps & 1 == 0
+    }
+}
+
 /// The streams that were reset here last.
 #[derive(Debug)]
 struct RecentResets {

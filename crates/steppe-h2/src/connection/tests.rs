@@ -81,6 +81,41 @@ fn frames_on_streams_that_are_idle() {
     }
 }
 
+/// RFC 9113 §5.1.1: a stream that was passed over is closed, and can't be opened.
+#[test]
+fn headers_on_streams_that_were_passed_over() {
+    let reset = |id| frame(FrameType::RstStream, 0, id, &[0, 0, 0, 8]);
+    let open = |id| headers(id, END, &get("/"));
+    for (name, last, passed) in [("near", 7, 5), ("first", 7, 1), ("far", 255, 5)] {
+        let answer = answers(&[open(3), open(last), open(passed)]);
+        let error = "> Goaway 0 flags 0: PROTOCOL_ERROR";
+        assert!(answer.ends_with(error), "{name}: {answer}");
+    }
+    let answer = answers(&[open(3), open(7), reset(3), open(3)]);
+    let closed = "> Goaway 0 flags 0: STREAM_CLOSED";
+    assert!(answer.ends_with(closed), "it was opened: {answer}");
+    let answer = answers(&[open(7), reset(5), open(9)]);
+    assert!(answer.ends_with("end of 9"), "{answer}");
+}
+
+/// A priority of RFC 7540 that depends on itself.
+#[test]
+fn a_stream_that_depends_on_itself() {
+    let itself = |id: u8| frame(FrameType::Priority, 0, id.into(), &[0, 0, 0, id, 1]);
+    let open = |id| headers(id, END, &get("/"));
+    let idle = answers(&[itself(1)]);
+    assert_eq!(idle, "> Goaway 0 flags 0: PROTOCOL_ERROR");
+    let opened = answers(&[open(1), itself(1)]);
+    assert!(
+        opened.ends_with("> RstStream 1 flags 0: PROTOCOL_ERROR"),
+        "{opened}"
+    );
+    let reset = frame(FrameType::RstStream, 0, 1, &[0, 0, 0, 8]);
+    let closed = answers(&[open(1), reset, itself(1), open(5), itself(3), open(7)]);
+    assert!(!closed.contains("> RstStream"), "{closed}");
+    assert!(closed.ends_with("end of 7"), "{closed}");
+}
+
 #[test]
 fn frames_on_streams_that_are_half_closed_or_closed() {
     let half_closed = |frame: Vec<u8>| answers(&[headers(1, END, &get("/")), frame]);

@@ -67,7 +67,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     pub(super) fn is_idle(&self, id: StreamId) -> bool {
         match id.is_of_client() == (self.role == Role::Client) {
             true => id.0 >= self.next_local,
-            false => id.0 > self.last_remote,
+            false => id.0 > self.remote.last(),
         }
     }
 

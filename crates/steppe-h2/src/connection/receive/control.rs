@@ -85,9 +85,8 @@ impl<B: Section, T: Default> Connection<B, T> {
             FrameType::WindowUpdate => self.take_window_update(id, first & 0x7fff_ffff),
             FrameType::Priority => {
                 self.work.count_control(now)?;
-                // RFC 7540 §5.3.1, which RFC 9113 leaves to us.
                 match first & 0x7fff_ffff == id.0 {
-                    true => Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR)),
+                    true => self.take_self_dependency(id),
                     false => Ok(None),
                 }
             }
@@ -96,6 +95,21 @@ impl<B: Section, T: Default> Connection<B, T> {
                 self.work.count_control(now)?;
                 Ok(None)
             }
+        }
+    }
+
+    /// RFC 7540 §5.3.1 calls it a stream error. RFC 9113 has dropped the rule, and RST_STREAM has no place on a stream
+    /// that is idle (§6.4) or closed (§5.1).
+    fn take_self_dependency(&self, id: StreamId) -> Next<B> {
+        if self.is_idle(id) {
+            return Err(Violation::protocol(
+                "a stream that is idle depends on itself",
+            ));
+        }
+        let stream = self.streams.get(id);
+        match stream.is_some_and(|stream| !stream.state().is_closed()) {
+            true => Err(Violation::stream(id, ErrorCode::PROTOCOL_ERROR)),
+            false => Ok(None),
         }
     }
 

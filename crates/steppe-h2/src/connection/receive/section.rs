@@ -55,14 +55,20 @@ impl<B: Section, T: Default> Connection<B, T> {
         now: Instant,
     ) -> Result<(SectionKind, Target<B>), Violation> {
         if self.is_beyond_shutdown(id) {
-            self.last_remote = self.last_remote.max(id.0);
+            if id.0 > self.remote.last() {
+                self.remote.open(id);
+            }
             return Ok((SectionKind::Request, Target::Dropped(None)));
         }
         let is_ours = id.is_of_client() == (self.role == Role::Client);
         let was_opened = match is_ours {
             true => id.0 < self.next_local,
-            false => id.0 <= self.last_remote,
+            false => id.0 <= self.remote.last(),
         };
+        if was_opened && !is_ours && self.remote.passed_over(id) {
+            let reason = "HEADERS on a stream below one that was opened";
+            return Err(Violation::protocol(reason));
+        }
         if was_opened {
             return match self.streams.was_reset(id) {
                 true => Ok((SectionKind::Trailers, Target::Dropped(None))),
@@ -77,7 +83,7 @@ impl<B: Section, T: Default> Connection<B, T> {
                 "HEADERS on a stream that can't be opened",
             ));
         }
-        self.last_remote = id.0;
+        self.remote.open(id);
         let most = self.local.concurrent_streams_max as usize;
         // Streams that were reset stay until their holder has let go of them.
         let streams = self.streams.len();
