@@ -97,6 +97,11 @@ impl Violation {
         Self::connection(ErrorCode::PROTOCOL_ERROR, reason)
     }
 
+    /// A connection error: a field block is contiguous (§4.3).
+    pub(crate) const fn interleaved() -> Self {
+        Self::protocol("a frame comes amid a field block")
+    }
+
     /// A connection error.
     pub(crate) const fn connection(code: ErrorCode, reason: &'static str) -> Self {
         Self::Connection(ConnectionError { code, reason })

@@ -2,7 +2,7 @@
 
 use super::block::Truncation;
 use super::reader::PriorityValue;
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, Violation};
 use crate::message::SectionKind;
 use crate::stream_id::StreamId;
 
@@ -54,6 +54,9 @@ pub enum Event<B> {
     /// The peer takes no further streams. A client's above [`Connection::goaway`] are reset next.
     Goaway(ErrorCode),
 }
+
+/// The result of a received frame: an event, if it has one.
+pub(super) type Next<B> = Result<Option<Event<B>>, Violation>;
 
 /// A field block that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 use steppe_mem::{Buffer, Lease, Reservation};
 
 use super::block::{Block, Section, Target};
-use super::event::DataFrame;
+use super::event::{DataFrame, Event, ResetBy};
 use super::flood::WorkLimits;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::output::Output;
@@ -314,6 +314,21 @@ impl<B: Section, T: Default> Connection<B, T> {
         }
     }
 
+    /// Resets a stream, which may be unknown. The holder is told where it has the stream.
+    pub(super) fn reset_by_us(&mut self, stream: StreamId, code: ErrorCode) -> Option<Event<B>> {
+        let open = self.streams.get(stream);
+        if open.is_some_and(|open| !open.state().is_closed()) {
+            self.reset(stream, code);
+            let by = ResetBy::Us;
+            return Some(Event::Reset { stream, code, by });
+        }
+        if code != ErrorCode::STREAM_CLOSED {
+            self.streams.note_reset(stream);
+        }
+        self.send_reset(stream, code);
+        None
+    }
+
     /// Gives back octets of content that came on a stream: its window and the connection's open by as much.
     pub fn release_content(&mut self, id: StreamId, bytes: u32) {
         self.receive_window.release(bytes);
@@ -340,6 +355,19 @@ impl<B: Section, T: Default> Connection<B, T> {
             open.receive_window.set_target(stream);
             open.owes_window = true;
             self.owed_windows.push(open.id());
+        }
+    }
+
+    /// True of a client's stream that our last GOAWAY says is not processed.
+    pub(super) fn is_beyond_shutdown(&self, id: StreamId) -> bool {
+        let is_of_peer = id.is_of_client() && self.role == Role::Server;
+        is_of_peer && self.ending.last().is_some_and(|last| id.0 > last)
+    }
+
+    pub(super) fn is_idle(&self, id: StreamId) -> bool {
+        match id.is_of_client() == (self.role == Role::Client) {
+            true => id.0 >= self.next_local,
+            false => id.0 > self.remote.last(),
         }
     }
 

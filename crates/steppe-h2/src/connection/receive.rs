@@ -9,15 +9,13 @@ use std::time::Instant;
 use steppe_mem::Chunk;
 
 use super::block::Section;
-use super::event::{Event, PriorityUpdate, ResetBy};
+use super::event::{Event, Next, PriorityUpdate};
 use super::machine::Connection;
 use super::reader::Token;
-use crate::error::{ConnectionError, ErrorCode, Violation};
+use crate::error::{ConnectionError, Violation};
 use crate::frame::{FrameHeader, FrameType};
 use crate::role::Role;
 use crate::stream_id::StreamId;
-
-type Next<B> = Result<Option<Event<B>>, Violation>;
 
 impl<B: Section, T: Default> Connection<B, T> {
     /// The next event of `input`, whose octets are taken off it; without input, one that is still to be reported. `None`:
@@ -68,21 +66,6 @@ impl<B: Section, T: Default> Connection<B, T> {
             return Err(error);
         }
         Ok(self.reset_by_us(stream, code))
-    }
-
-    /// Resets a stream, which may be unknown. The holder is told where it has the stream.
-    fn reset_by_us(&mut self, stream: StreamId, code: ErrorCode) -> Option<Event<B>> {
-        let open = self.streams.get(stream);
-        if open.is_some_and(|open| !open.state().is_closed()) {
-            self.reset(stream, code);
-            let by = ResetBy::Us;
-            return Some(Event::Reset { stream, code, by });
-        }
-        if code != ErrorCode::STREAM_CLOSED {
-            self.streams.note_reset(stream);
-        }
-        self.send_reset(stream, code);
-        None
     }
 
     fn next_event(&mut self, input: Option<&mut Chunk>, now: Instant) -> Next<B> {
@@ -149,13 +132,15 @@ impl<B: Section, T: Default> Connection<B, T> {
             Token::SettingsEnd => self.take_settings(now),
             Token::SettingsAck => {
                 self.work.count_control(now)?;
-                self.block.as_ref().map_or(Ok(None), |_| Err(interleaved()))
+                self.block
+                    .as_ref()
+                    .map_or(Ok(None), |_| Err(Violation::interleaved()))
             }
             Token::Small(header, octets) => self.take_small(header, octets, now),
             Token::PriorityUpdate(stream, value) => {
                 self.work.count_control(now)?;
                 if self.block.is_some() {
-                    return Err(interleaved());
+                    return Err(Violation::interleaved());
                 }
                 let stream = StreamId(stream);
                 if !stream.is_of_client() {
@@ -182,14 +167,9 @@ impl<B: Section, T: Default> Connection<B, T> {
             (FrameType::Continuation, None) => {
                 Err(Violation::protocol("CONTINUATION follows no field block"))
             }
-            (_, Some(_)) => Err(interleaved()),
+            (_, Some(_)) => Err(Violation::interleaved()),
             (FrameType::Headers, None) => self.begin_headers(header, now),
             (_, None) => self.begin_data(header),
         }
     }
-}
-
-/// §4.3: a field block is contiguous.
-fn interleaved() -> Violation {
-    Violation::protocol("a frame comes amid a field block")
 }

@@ -4,15 +4,13 @@ use std::time::Instant;
 
 use steppe_mem::Chunk;
 
-use super::Next;
 use crate::connection::block::Section;
-use crate::connection::event::{DataFrame, Event};
+use crate::connection::event::{DataFrame, Event, Next};
 use crate::connection::machine::Connection;
 use crate::connection::state::{Received, Reception};
 use crate::error::{ErrorCode, Violation};
 use crate::frame::{FrameHeader, flag};
 use crate::limits::SMALL_DATA_BYTES;
-use crate::role::Role;
 use crate::stream_id::StreamId;
 
 impl<B: Section, T: Default> Connection<B, T> {
@@ -56,19 +54,6 @@ impl<B: Section, T: Default> Connection<B, T> {
         let received = stream.receive_window.receive(length);
         received.map_err(|code| Violation::stream(id, code))?;
         Ok(true)
-    }
-
-    /// True of a client's stream that our last GOAWAY says is not processed.
-    pub(super) fn is_beyond_shutdown(&self, id: StreamId) -> bool {
-        let is_of_peer = id.is_of_client() && self.role == Role::Server;
-        is_of_peer && self.ending.last().is_some_and(|last| id.0 > last)
-    }
-
-    pub(super) fn is_idle(&self, id: StreamId) -> bool {
-        match id.is_of_client() == (self.role == Role::Client) {
-            true => id.0 >= self.next_local,
-            false => id.0 > self.remote.last(),
-        }
     }
 
     pub(super) fn take_content(&mut self, bytes: usize, input: Option<&mut Chunk>) -> Next<B> {

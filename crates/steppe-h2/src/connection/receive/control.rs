@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::{Next, interleaved};
 use crate::connection::block::Section;
-use crate::connection::event::{Event, ResetBy};
+use crate::connection::event::{Event, Next, ResetBy};
 use crate::connection::machine::{Connection, SHUTDOWN_PING};
 use crate::connection::state::{ClosedBy, Received, Reception, State};
 use crate::error::{ErrorCode, Violation};
@@ -17,7 +16,7 @@ impl<B: Section, T: Default> Connection<B, T> {
     pub(super) fn take_settings(&mut self, now: Instant) -> Next<B> {
         self.work.count_control(now)?;
         if self.block.is_some() {
-            return Err(interleaved());
+            return Err(Violation::interleaved());
         }
         let (before, next) = (self.peer.window_bytes, self.next_peer.window_bytes);
         if before != next {
@@ -49,7 +48,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         now: Instant,
     ) -> Next<B> {
         if self.block.is_some() {
-            return Err(interleaved());
+            return Err(Violation::interleaved());
         }
         let [o0, o1, o2, o3, o4, o5, o6, o7] = octets;
         let first = u32::from_be_bytes([o0, o1, o2, o3]);

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::Next;
 use crate::connection::block::{Block, FieldContext, Section, Target};
-use crate::connection::event::{BlockStart, Event};
+use crate::connection::event::{BlockStart, Event, Next};
 use crate::connection::machine::Connection;
 use crate::connection::state::{Received, Reception};
 use crate::connection::streams::{Asked, Stream};

@@ -1,4 +1,4 @@
-//! Work without progress that a server asks for, and what no server is blamed for.
+//! Work without progress that a peer asks for, and what no server is blamed for.
 
 use super::*;
 
@@ -153,4 +153,84 @@ fn late_responses_to_many_requests_are_discarded() {
     }
     assert_eq!(peer.connection.error(), None);
     assert!(!peer.log().contains("RstStream"));
+}
+
+#[test]
+fn work_without_progress_ends_the_connection() {
+    let calm = "> Goaway 0 flags 0: ENHANCE_YOUR_CALM";
+    let opened = headers(1, flag::END_HEADERS, &get("/"));
+    for (name, flood) in [
+        ("PING", frame(FrameType::Ping, 0, 0, &[0; 8])),
+        ("SETTINGS", frame(FrameType::Settings, 0, 0, &[])),
+        (
+            "acknowledgments",
+            frame(FrameType::Settings, flag::ACK, 0, &[]),
+        ),
+        (
+            "PRIORITY",
+            frame(FrameType::Priority, 0, 1, &[0, 0, 0, 3, 1]),
+        ),
+        (
+            "PRIORITY_UPDATE",
+            frame(FrameType::PriorityUpdate, 0, 0, &[0, 0, 0, 1]),
+        ),
+        ("unknown frames", frame(FrameType::Unknown(0xee), 0, 0, b"")),
+        ("empty DATA", frame(FrameType::Data, 0, 1, b"")),
+        (
+            "padding alone",
+            frame(FrameType::Data, flag::PADDED, 1, b"\x01\0"),
+        ),
+    ] {
+        let mut peer = Peer::server();
+        peer.receive(&opened);
+        for _ in 0..1100 {
+            peer.receive(&flood);
+        }
+        let answer = peer.log();
+        assert!(
+            answer.ends_with(calm),
+            "{name}: {}",
+            answer.lines().last().unwrap_or_default()
+        );
+    }
+    type Made = fn(u32) -> Vec<u8>;
+    let resets: [(&str, Made); 5] = [
+        ("rapid resets", |id| {
+            frame(FrameType::RstStream, 0, id, &[0, 0, 0, 8])
+        }),
+        ("MadeYouReset by WINDOW_UPDATE", |id| {
+            frame(FrameType::WindowUpdate, 0, id, &[0; 4])
+        }),
+        ("MadeYouReset by overflow", |id| {
+            frame(FrameType::WindowUpdate, 0, id, &[0x7f, 0xff, 0xff, 0xff])
+        }),
+        ("MadeYouReset by DATA", |id| {
+            frame(FrameType::Data, 0, id, b"x")
+        }),
+        ("MadeYouReset by HEADERS", |id| headers(id, END, b"")),
+    ];
+    for (name, reset) in resets {
+        let mut peer = Peer::server();
+        peer.releases = true;
+        for index in 0..220 {
+            let id = 2 * index + 1;
+            peer.receive(&[headers(id, END, &get("/")), reset(id)].concat());
+        }
+        let answer = peer.log();
+        assert!(
+            answer.ends_with(calm),
+            "{name}: {}",
+            answer.lines().last().unwrap_or_default()
+        );
+    }
+}
+
+#[test]
+fn a_peer_that_reads_nothing_can_provoke_no_more_than_a_bound() {
+    let mut peer = Peer::server();
+    peer.reads = false;
+    for _ in 0..900 {
+        peer.receive(&frame(FrameType::Ping, 0, 0, &[0; 8]));
+    }
+    assert!(peer.connection.unwritten_bytes() <= crate::limits::GATHERED_BYTES);
 }
