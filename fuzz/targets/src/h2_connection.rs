@@ -1,95 +1,33 @@
-//! A connection of HTTP/2 under any bytes of its peer and any calls of its holder: no panic, memory within a bound, and
-//! the account at zero at the end.
+//! A connection of HTTP/2 under any bytes of its peer and any calls of its holder: no panic, events in their order,
+//! memory within a bound, and the account at zero at the end.
 //!
 //! The first byte says which side it is, whether a valid preface came before, and how much is read at a time; then come
 //! commands up to a zero, one of which follows each read; the rest is the peer's.
+
+mod lines;
+mod order;
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-use steppe_h2::hpack::{FieldLine, FieldSink, Indexing};
+use steppe_h2::hpack::{FieldLine, Indexing};
 use steppe_h2::{
     Connection, ConnectionMemory, EndStream, ErrorCode, Event, LocalSettings, Memory, Role,
-    Section, StreamId,
+    StreamId,
 };
-use steppe_mem::{Budget, Buffer, Chunk, Lease};
+use steppe_mem::{Budget, Buffer, Chunk};
+
+use lines::Lines;
+use order::Order;
 
 const STREAMS_MAX: u32 = 4;
 const SECTION_BYTES_MAX: u32 = 300;
 
-/// Field lines in a buffer of a size that the budget knows.
-#[derive(Debug)]
-struct Lines {
-    bytes: Buffer,
-    line: usize,
-    name: Option<usize>,
-    last: (usize, usize, usize),
-}
-
-impl Lines {
-    fn new(lease: &Lease) -> Option<Self> {
-        Some(Self {
-            bytes: Buffer::take(lease, 512).ok()?,
-            line: 0,
-            name: None,
-            last: (0, 0, 0),
-        })
-    }
-}
-
-impl FieldSink for Lines {
-    fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        let room = self.bytes.spare_mut();
-        let bytes = bytes.min(room.len());
-        Some(&mut room[..bytes]).filter(|room| !room.is_empty())
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.bytes.advance(bytes);
-    }
-
-    fn end_name(&mut self) {
-        self.name = Some(self.bytes.len());
-    }
-
-    fn end_field(&mut self, _: Indexing) {
-        let name = self.name.take().expect("its name has ended");
-        self.last = (self.line, name, self.bytes.len());
-        self.line = self.bytes.len();
-    }
-
-    fn last(&self) -> (&[u8], &[u8]) {
-        let (start, name, end) = self.last;
-        (
-            &self.bytes.filled()[start..name],
-            &self.bytes.filled()[name..end],
-        )
-    }
-
-    fn lost(&mut self, _: usize) {}
-}
-
-impl Section for Lines {
-    fn has_room(&mut self, _: usize) -> bool {
-        self.bytes.spare() > 0
-    }
-
-    fn unfinished(&self) -> (&[u8], Option<&[u8]>) {
-        let line = &self.bytes.filled()[self.line..];
-        match self.name {
-            Some(name) => {
-                let (name, value) = line.split_at(name - self.line);
-                (name, Some(value))
-            }
-            None => (line, None),
-        }
-    }
-}
-
 struct Holder {
     budget: Budget,
     connection: Connection<Lines, ()>,
+    order: Order,
     input: Chunk,
     /// Streams that are not released, the oldest first, with content that is to be given back.
     streams: VecDeque<(StreamId, u32)>,
@@ -146,6 +84,7 @@ impl Holder {
         let empty = Buffer::take(&lease, 1).expect("room");
         Self {
             connection: Connection::new(role, local, Memory { lease, reserve }, now),
+            order: Order::default(),
             input: empty.into(),
             budget,
             streams: VecDeque::new(),
@@ -168,6 +107,7 @@ impl Holder {
 
     fn receive(&mut self) {
         while let Ok(Some(event)) = self.connection.receive(Some(&mut self.input), self.now) {
+            self.order.check(&event);
             match event {
                 Event::Begins(_) if self.decides => self.decide(),
                 Event::Section { stream, .. } if !self.has(stream) => {
@@ -226,18 +166,14 @@ impl Holder {
                     .send_content(id, &mut content, EndStream::No);
             }
             (3, Some(_)) => self.release(),
-            (4, Some(id)) => self.connection.reset(id, ErrorCode::CANCEL),
+            (4, Some(id)) => {
+                self.connection.reset(id, ErrorCode::CANCEL);
+                self.order.reset(id);
+            }
             (5, _) => self.connection.shut_down(),
             (6, _) => self.connection.set_windows(Some(100_000), 300_000),
             // A client bounds its own streams.
-            (7, _) if self.streams.len() < STREAMS_MAX as usize => {
-                let opened = self
-                    .connection
-                    .open(request().into_iter(), EndStream::No, ());
-                if let Ok(id) = opened {
-                    self.streams.push_back((id, 0));
-                }
-            }
+            (7, _) if self.streams.len() < STREAMS_MAX as usize => self.open(command),
             (8, _) => self.decides = !self.decides,
             (9, _) => {
                 if self.connection.is_undecided() {
@@ -248,6 +184,36 @@ impl Holder {
             _ => self.write(usize::from(command) * 10),
         }
         self.receive();
+    }
+
+    fn open(&mut self, command: u8) {
+        const METHODS: [(&[u8], EndStream); 4] = [
+            (b"GET", EndStream::Yes),
+            (b"POST", EndStream::No),
+            (b"HEAD", EndStream::Yes),
+            (b"CONNECT", EndStream::No),
+        ];
+        let (method, end) = METHODS[usize::from(command / 12) % 4];
+        let can_open = self.connection.can_open();
+        let lines = request(method);
+        let is_connect = method == b"CONNECT";
+        let lines = lines.into_iter().take(if is_connect { 2 } else { 4 });
+        match self.connection.open(lines, end, ()) {
+            Ok(id) => {
+                assert_eq!(can_open, Ok(()), "open() is stricter than can_open()");
+                self.streams.push_back((id, 0));
+                self.order.opened(id, method);
+            }
+            Err(error) => assert!(
+                can_open.is_ok() || can_open == Err(error),
+                "{can_open:?}, and {error:?}"
+            ),
+        }
+        let most = self.connection.peer().concurrent_streams_max;
+        assert!(
+            can_open.is_err() || most.is_none_or(|most| self.order.active() <= most as usize),
+            "the peer's limit is kept"
+        );
     }
 
     fn content(&self, bytes: usize) -> Option<Chunk> {
@@ -262,6 +228,7 @@ impl Holder {
         if let Some((id, content)) = self.streams.pop_front() {
             self.connection.release_content(id, content);
             self.connection.release(id, ErrorCode::CANCEL);
+            self.order.reset(id);
         }
     }
 
@@ -310,11 +277,11 @@ fn response(command: u8) -> [FieldLine<'static>; 3] {
     ]
 }
 
-fn request() -> [FieldLine<'static>; 4] {
+fn request(method: &'static [u8]) -> [FieldLine<'static>; 4] {
     [
-        line(b":method", b"GET"),
-        line(b":scheme", b"http"),
+        line(b":method", method),
         line(b":authority", b"a"),
+        line(b":scheme", b"http"),
         line(b":path", b"/"),
     ]
 }
