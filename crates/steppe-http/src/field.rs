@@ -215,11 +215,20 @@ impl FieldBlock {
         self.append(name, &text[..end])
     }
 
+    /// Charges its bytes to `lease` from now on.
+    ///
+    /// # Errors
+    /// [`OverBudget`] where `lease` has no room; they stay charged as they were.
+    pub(crate) fn charge_to(&mut self, lease: &Lease) -> Result<(), OverBudget> {
+        self.bytes.charge_to(lease)
+    }
+
     /// [`FieldBlock::append`], of a line that a peer sent: one with an underscore in its name is
     /// marked.
     ///
     /// # Errors
     /// As there.
+    #[cfg(test)]
     pub(crate) fn append_received(&mut self, name: &[u8], value: &[u8]) -> Result<(), OverBudget> {
         self.append(name, value)?;
         if name.contains(&b'_') {

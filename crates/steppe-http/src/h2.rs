@@ -1,19 +1,25 @@
 //! HTTP/2, on either side. Spec: RFC 9113.
 //!
-//! `server` faces clients, on `steppe-h2`: a task for the connection, and one for each of its open streams. `client`
-//! faces servers, on the `h2` crate, and asks those that are silent whether they are there (`silence`): `carrier` is the byte stream
-//! under the crate, where `frames` counts what it does not bound, `gate` reserves memory for header lists, and `backlog`
-//! accounts for what waits; `head` and `content` translate. On both sides `windows` says how much content may come, and
-//! `turns` what goes out next, by the `priority` that was asked for.
+//! The protocol is that of `steppe-h2`, which has no sockets. An `endpoint` is the task of a connection on either side:
+//! it reads (`reading`), hands what has come to the `inbox` of each stream, and writes what streams have put. A stream
+//! reaches the connection by its `link`: it takes content (`incoming`), and sends heads (`send_head`) and content
+//! (`outgoing`). A field section is received as a `section`, and `head` has what both sides make of it. `windows` says
+//! how much content may come, and `turns` what goes out next, by the `priority` that was asked for.
+//!
+//! `server` faces clients: a task for the connection, and one for each of its open streams. `client` faces servers, and
+//! asks those that are silent whether they are there (`silence`).
 
-mod backlog;
-mod carrier;
 mod client;
-mod content;
-mod frames;
-mod gate;
+mod endpoint;
 mod head;
+mod inbox;
+mod incoming;
+mod link;
+mod outgoing;
 mod priority;
+mod reading;
+mod section;
+mod send_head;
 mod server;
 mod silence;
 mod turns;

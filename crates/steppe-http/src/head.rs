@@ -225,6 +225,18 @@ impl RequestHead {
         self.parts.method.of(self.fields.bytes())
     }
 
+    /// Path and query in one piece, with the `?` between them; `None` where they lie apart.
+    pub(crate) fn path_and_query(&self) -> Option<&[u8]> {
+        let RequestParts { path, query, .. } = self.parts;
+        let Some(query) = query else {
+            return Some(self.path());
+        };
+        let bytes = &self.fields.bytes()[path.start()..];
+        let is_joined =
+            query.start() == path.end() + 1 && self.fields.bytes().get(path.end()) == Some(&b'?');
+        is_joined.then(|| &bytes[..query.end() - path.start()])
+    }
+
     /// The path in normal form, with `;parameters`; `*` for the server as a whole.
     #[must_use]
     pub fn path(&self) -> &[u8] {

@@ -65,25 +65,29 @@
 //!   - `reader.rs`, `writer.rs`: content in, heads and content out
 //!   - `wire.rs`: connection with its unread bytes
 //!   - `error.rs`: parse errors as gateway errors
-//! - `h2.rs`: HTTP/2, on `steppe-h2` toward clients and on the `h2` crate toward servers
+//! - `h2.rs`: HTTP/2 on either side, on `steppe-h2`
+//!   - `endpoint.rs`: endpoint of a connection: reads, hands events to the streams, writes
+//!   - `link.rs`: state of a connection and its streams
+//!   - `inbox.rs`: received parts of a stream
+//!   - `reading.rs`: input, with and without room
+//!   - `section.rs`: received field section
+//!   - `head.rs`: trailers, and lines to be sent
+//!   - `send_head.rs`: head or trailers on the way to the connection
+//!   - `incoming.rs`, `outgoing.rs`: content in and out
 //!   - `server.rs`: connections with clients: their memory, beginning and end
-//!     - `connection.rs`: task of a connection: reads, hands events to the streams, writes
+//!     - `connection.rs`: task of a connection: takes requests, and ends
 //!     - `tasks.rs`: tasks of streams, which serve one after the other
 //!     - `serving.rs`: exchange of a stream
-//!     - `shared.rs`: state of a connection and its streams
-//!     - `reading.rs`: input, with and without room
-//!     - `section.rs`, `head.rs`: received field section; heads out of it, field lines out of heads
+//!     - `head.rs`: heads of requests, field lines of responses
 //!     - `stream.rs`: stream of an exchange
-//!     - `send_head.rs`: head or trailers on the way to the connection
-//!     - `incoming.rs`, `outgoing.rs`: content of the request and of the response
-//!   - `client.rs`, `client/`: connections with servers, and their streams
-//!   - `carrier.rs`: byte stream below the `h2` crate
-//!   - `head.rs`, `content.rs`: heads and content of the `h2` crate
+//!   - `client.rs`: connections with servers, and their tasks
+//!     - `shared.rs`: state that task, streams and pool share
+//!     - `head.rs`: field lines of requests, heads of responses
+//!     - `stream.rs`, `place.rs`: stream of an exchange, and its memory
+//!     - `unsent.rs`: requests that wait until their connection takes them
 //!   - `windows.rs`: flow-control windows
 //!   - `turns.rs`: scheduling of streams
 //!   - `priority.rs`: `priority` field (RFC 9218)
-//!   - `gate.rs`, `backlog.rs`: memory of heads, and of unread frames, that the `h2` crate keeps
-//!   - `frames.rs`: limits on control frames of servers
 //!   - `silence.rs`: keepalive PING to silent servers
 //!   - `websocket.rs`: WebSocket over extended CONNECT (RFC 8441)
 //! - `upstream.rs`: connection pool of an upstream, for each worker

@@ -309,21 +309,6 @@ pub const GRPC_METHODS_MAX: usize = 256;
 /// Bytes of a method's path at most, for it to have series: package, service and method.
 pub const GRPC_METHOD_BYTES_MAX: usize = 256;
 
-/// Frames of one header list of a server.
-pub const HEADER_FRAMES_MAX: usize = steppe_h2::limits::BLOCK_FRAMES_MAX as usize;
-
-/// Bytes that a connection of HTTP/2 with a server is charged beside [`CONNECTION_BYTES`]: what the `h2` crate
-/// reads into and writes from, its tables of fields, and no streams. Measured, see ADR 0017.
-pub const H2_CONNECTION_BYTES: usize = 32 << 10;
-
-/// The most that a connection of HTTP/2 with a server is charged beside [`H2_CONNECTION_BYTES`] for the table of its fields:
-/// 4,096 bytes as RFC 7541 §4.1 counts them are 120 entries of a few bytes, each in blocks of its own. Measured.
-pub const H2_TABLE_BYTES: usize = 22 << 10;
-
-/// Bytes that the table may take for each byte of header lists that came: an entry of 180 for the five bytes of a name
-/// of two and no value, or of 100 for the two of a name that is known.
-pub const H2_TABLE_FACTOR: usize = 50;
-
 /// Bytes that a stream of HTTP/2 with a client is charged: its task, and its place in the connection's table. The
 /// connection keeps this charge for the most streams that it had at once: the table grows with them, and never shrinks.
 /// Measured.
@@ -335,13 +320,6 @@ pub const H2_UPSTREAM_STREAM_BYTES: usize = 1280;
 /// Room that a client's stream waits for before its exchange begins: for its heads, and for some
 /// content. It is not held: most need less.
 pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
-
-/// The most that the `h2` crate takes for a header list that comes, in bytes for each that RFC 9113 §6.5.2 counts of
-/// it: fields of one byte, in a table that has just grown, beside the old one. By the sizes of `http` 1.5's tables.
-pub const H2_LIST_FACTOR: usize = 7;
-
-/// The most that header lists of one read take: 16 KiB of fields that stand in the table of HPACK.
-pub const H2_READ_GROWTH_BYTES: usize = 4 << 20;
 
 /// A request that finds no room waits for so long at most where its client has sent more behind it, which may give memory
 /// back; and for `timeouts.header` otherwise.
@@ -361,9 +339,6 @@ pub const LISTS_LEAVE: u64 = 8;
 /// And that new connections of HTTP/2 leave, so that streams can begin on those that there are.
 pub const CONNECTIONS_LEAVE: u64 = 4;
 
-/// Content of one stream that the `h2` crate takes at once.
-pub const H2_STREAM_SEND_BYTES_MAX: usize = 64 << 10;
-
 /// Content that the streams of a connection hand over before its task writes: what was handed over
 /// can't be put in another order. The responses of 100 streams, 1 kB each, fit: to wait
 /// for turns costs a third more CPU.
@@ -375,9 +350,6 @@ pub const H2_UNSENT_BYTES: u32 = 128 << 10;
 
 /// Streams that may hand content over before the connection's task looks again.
 pub const CONTENT_PARTS_HANDED_MAX: usize = 4;
-
-/// Streams of one peer that end by its own errors: what is refused was begun (CVE-2025-8671).
-pub const LOCAL_RESETS_MAX: usize = 100;
 
 /// Streams at once of a connection to a server, whatever more the server allows.
 pub const UPSTREAM_STREAMS_MAX: usize = 100;
@@ -399,26 +371,6 @@ pub const CONNECTION_AGE_MAX: std::time::Duration = std::time::Duration::from_se
 /// One part of a server's streams, of so many, that is free at least: with fewer, the next
 /// connection is established, before a request has to wait for it.
 pub const FREE_STREAMS_PART: usize = 8;
-
-/// DATA frames of one connection that may wait to be taken for what the connection is charged.
-pub const DATA_FRAMES_CHARGED: usize = 64;
-
-/// And at most: more are not read. Each is charged with the next constant, for as long as the connection is open.
-pub const DATA_FRAMES_WAITING_MAX: usize = 1024;
-
-/// Bytes of the `h2` crate's table of DATA frames, a frame: records of 256, of which up to half are free, since the
-/// table doubles.
-pub const DATA_FRAME_BYTES: usize = 512;
-
-/// Bytes of small DATA frames that the `h2` crate is told to allow: far more than may wait by ours and one read can
-/// bring, by its way of counting, which is 256 a frame less its content.
-pub const DATA_FRAME_BUDGET: usize = 8192 * 256;
-
-/// Small frames are gathered in a buffer of this size, and written together.
-pub const FRAMES_GATHERED_BYTES_MAX: usize = 16 << 10;
-
-/// Larger content is not copied behind them, but written in the same call.
-pub const GATHERED_WRITE_BYTES_MAX: usize = 4 << 10;
 
 /// A stream's window at first: what it is before any setting (RFC 9113 §6.9.2).
 pub const STREAM_WINDOW_BYTES_MIN: u32 = 65_535;

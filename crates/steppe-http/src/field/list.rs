@@ -95,6 +95,7 @@ impl FieldList {
     }
 
     /// Notes that the name of the last line has an underscore in it.
+    #[cfg(test)]
     pub(super) fn mark_underscore(&mut self) {
         if let Some(last) = self.fields.last_mut() {
             *last = last.with_underscore();

@@ -1,61 +1,75 @@
 //! Faces a server: one connection for many exchanges, and a task that moves its bytes.
+//!
+//! Streams reach the connection directly, as in `server`; the task reads, hands what has come to them, and writes what
+//! they have put. A response's head is received in memory of its own, leaving a part of the budget to others.
 
+mod head;
+mod place;
 mod shared;
 mod stream;
+mod unsent;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
-use std::time::Instant;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
-use h2::client::{Builder, Connection, SendRequest};
-use h2::{Ping, PingPong};
+use steppe_h2::message::SectionKind;
+use steppe_h2::{
+    BlockStart, Connection, ConnectionError, ConnectionMemory, ErrorCode, LocalSettings, Memory,
+    Role,
+};
 use steppe_net::clock;
 use tokio::task::spawn_local;
 use tokio::time::{Sleep, sleep};
 
+use self::place::Places;
 use self::shared::Shared;
 use self::stream::ClientStream;
 use super::Http2;
-use super::carrier::Carrier;
-use super::content::Piece;
-use super::gate::Gate;
-use super::head::FIELD_OVERHEAD;
+use super::endpoint::{Endpoint, EndpointParts, HeadMemory, ReceivedHead, Side};
+use super::head::{FIELD_OVERHEAD, PSEUDO_MAX};
+use super::link::Link;
+use super::reading::{Reading, SCARCE_READ_BYTES};
 use super::silence::{Look, Owes, Silence};
+use super::windows::Windows;
 use crate::limits::{
-    DATA_FRAME_BUDGET, H2_STREAM_SEND_BYTES_MAX, LOCAL_RESETS_MAX, PING_AFTER, RESPONSE_FIELDS_MAX,
-    RESPONSE_HEAD_BYTES_MAX, STREAM_WINDOW_BYTES_MIN, UPSTREAM_STREAMS_MAX,
+    H2_STREAM_ROOM_BYTES, H2_UNSENT_BYTES, LISTS_LEAVE, PING_AFTER, RESPONSE_FIELDS_MAX,
+    RESPONSE_HEAD_BYTES_MAX, ROOM_PATIENCE, UPSTREAM_STREAMS_MAX,
 };
 use crate::upstream::channel::{Channel, Established, UpstreamCodec, UpstreamStream};
 
+/// Bytes of a connection beside its streams: its state, its task, and what is kept for a budget without room.
+const CONNECTION_BYTES: usize = size_of::<Shared>()
+    + size_of::<Link>()
+    + size_of::<ClientConnection>()
+    + ConnectionMemory::reserved_bytes()
+    + SCARCE_READ_BYTES;
+
+/// The opaque data of a PING.
+const PING: [u8; 8] = *b"steppe\0\0";
+
 /// A connection, while a pool keeps it.
 struct ClientChannel {
-    /// `None` where there never was one.
-    requests: Option<SendRequest<Piece>>,
     shared: Rc<Shared>,
+    places: Rc<Places>,
 }
 
 impl UpstreamCodec for Http2 {
     fn open(&self, connection: Established) -> Box<dyn Channel> {
-        let shared = Rc::new(Shared::new(&connection));
-        let established = establish(connection);
-        let requests = established.map(|(requests, mut h2, carrier)| {
-            shared.backlog.replace(Some(carrier.backlog()));
-            let task = Task {
-                ping: h2.ping_pong(),
-                h2,
-                silence: Silence::new(),
-                look_at: Box::pin(sleep(PING_AFTER)),
-                carrier,
-                shared: Rc::clone(&shared),
-                requests: Some(requests.clone()),
-            };
-            spawn_local(task.run());
-            requests
-        });
-        Box::new(ClientChannel { requests, shared })
+        let connection = ClientConnection::new(connection);
+        let shared = Rc::clone(&connection.side.shared);
+        spawn_local(connection.run());
+        Box::new(ClientChannel {
+            shared,
+            places: Rc::default(),
+        })
+    }
+
+    fn connection_bytes(&self) -> usize {
+        CONNECTION_BYTES
     }
 
     fn is_shared(&self) -> bool {
@@ -63,121 +77,167 @@ impl UpstreamCodec for Http2 {
     }
 }
 
-/// Bytes of a header list as RFC 9113 §6.5.2 counts them.
-const LIST_BYTES_MAX: usize = RESPONSE_HEAD_BYTES_MAX + FIELD_OVERHEAD * RESPONSE_FIELDS_MAX;
-
-type Client = (SendRequest<Piece>, Connection<Carrier, Piece>, Carrier);
-
-/// `None` where there is no memory for it.
-#[expect(clippy::disallowed_methods, reason = "a connection begins")]
-fn establish(connection: Established) -> Option<Client> {
-    let Established {
-        transport,
-        lease,
-        traffic,
-        ..
-    } = connection;
-    let charge = lease.try_reserve(crate::limits::H2_CONNECTION_BYTES).ok()?;
-    let h2 = builder();
-    let gate = Gate::new(lease.clone(), LIST_BYTES_MAX);
-    let charged = (lease, traffic, charge);
-    let carrier = Carrier::new(transport, charged, gate, clock::now());
-    let handshake = pin!(h2.handshake::<_, Piece>(carrier.clone()));
-    // It writes the preface, which is gathered, and waits for nothing.
-    let mut cx = Context::from_waker(Waker::noop());
-    match handshake.poll(&mut cx) {
-        Poll::Ready(Ok((requests, h2))) => Some((requests, h2, carrier)),
-        Poll::Ready(Err(_)) | Poll::Pending => None,
-    }
-}
-
-fn builder() -> Builder {
-    let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let mut builder = Builder::new();
-    builder
-        .enable_push(false)
-        // The last resort: what waits is bounded by what is read.
-        .data_frame_budget(DATA_FRAME_BUDGET)
-        .max_header_list_size(small(LIST_BYTES_MAX))
-        .max_send_buffer_size(H2_STREAM_SEND_BYTES_MAX)
-        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
-        .initial_window_size(STREAM_WINDOW_BYTES_MIN)
-        .initial_connection_window_size(STREAM_WINDOW_BYTES_MIN);
-    builder
-}
-
-/// Moves the bytes of a connection until it ends.
-struct Task {
-    h2: Connection<Carrier, Piece>,
-    carrier: Carrier,
-    shared: Rc<Shared>,
+/// A connection, as its task sees it.
+struct ClientConnection {
+    endpoint: Endpoint,
+    side: ClientSide,
     silence: Silence,
     /// The time of the next check that the server is alive.
     look_at: Pin<Box<Sleep>>,
-    ping: Option<PingPong>,
-    /// Keeps the connection from ending while the pool has it.
-    requests: Option<SendRequest<Piece>>,
+    /// When the field block that waits for memory is refused.
+    refuses_at: Option<Pin<Box<Sleep>>>,
 }
 
-impl Task {
-    async fn run(mut self) {
-        poll_fn(|cx| self.poll(cx)).await;
-        self.shared.turns.end();
-        self.shared.close();
+/// The side that sends requests.
+struct ClientSide {
+    shared: Rc<Shared>,
+}
+
+impl Side for ClientSide {
+    fn head_memory(&self, _: &BlockStart) -> HeadMemory {
+        HeadMemory {
+            bytes: H2_STREAM_ROOM_BYTES,
+            leaves: LISTS_LEAVE,
+        }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "once a poll of a connection")]
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = clock::now();
-        self.carrier.set_now(now);
-        // Written with whatever else this turn has.
-        self.change_windows();
-        *self.shared.task.borrow_mut() = Some(cx.waker().clone());
-        if self.shared.is_abandoned.get() {
-            // It ends with its last stream.
-            self.requests = None;
+    fn patience(&self) -> Duration {
+        ROOM_PATIENCE
+    }
+
+    fn take_head(&mut self, head: ReceivedHead) {
+        let ReceivedHead {
+            stream, section, ..
+        } = head;
+        if section.kind != SectionKind::Response {
+            return;
         }
-        let ended = Pin::new(&mut self.h2).poll(cx);
-        self.carrier.charge_lists();
-        if ended.is_ready() {
-            let _ = self.carrier.poll_send(cx);
-            return Poll::Ready(());
+        let link = &self.shared.link;
+        let length = head::announced_length(&section);
+        let window = length.map(|length| link.windows.open(length, None));
+        let mut connection = link.connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(stream) else {
+            return;
+        };
+        match window.transpose() {
+            Ok(None) => {}
+            Ok(window) => inbox.window = window,
+            // The peer may send what there is no memory for.
+            Err(_) => inbox.is_over_budget = true,
         }
-        let progress = self.carrier.progress();
-        if progress.has_settings {
-            self.shared.settle();
+        inbox.push_section(section);
+    }
+
+    fn refused(&mut self, start: &BlockStart) {
+        let mut connection = self.shared.link.connection.borrow_mut();
+        if let Some(inbox) = connection.stream_mut(start.stream) {
+            inbox.is_over_budget = true;
         }
-        if progress.is_goaway || progress.flood.is_some() {
+    }
+
+    fn peer_changed(&mut self) {
+        if self.shared.link.connection.borrow().goaway().is_some() {
             self.shared.close();
         }
-        if progress.flood.is_some() || matches!(self.carrier.poll_send(cx), Poll::Ready(Err(_))) {
-            return Poll::Ready(());
-        }
-        self.shared.turns.follow(self.carrier.progress());
-        self.poll_silence(cx, now)
+        self.shared.wake_waiting();
     }
 
-    /// Ready where the server has gone without a word.
-    fn poll_silence(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        // The crate has to see an answer before it sends another PING.
-        if let Some(ping) = &mut self.ping {
-            let _ = ping.poll_pong(cx);
+    fn failed(&mut self, error: ConnectionError) {
+        tracing::debug!(%error, "a server breaks the protocol of HTTP/2");
+    }
+}
+
+impl ClientConnection {
+    #[expect(clippy::disallowed_methods, reason = "a connection begins")]
+    fn new(established: Established) -> Self {
+        let Established {
+            transport,
+            is_secure,
+            lease,
+            mut charge,
+            traffic,
+        } = established;
+        if let Err(error) = transport.limit_unsent_bytes(H2_UNSENT_BYTES) {
+            tracing::debug!(%error, "cannot limit the unsent bytes of a socket");
         }
+        let scheme: &[u8] = if is_secure { b"https" } else { b"http" };
+        let now = clock::now();
+        let memory = Memory {
+            lease: lease.clone(),
+            reserve: charge.split(ConnectionMemory::reserved_bytes()),
+        };
+        let connection = Connection::new(Role::Client, local_settings(), memory, now);
+        let windows = Windows::new(lease.clone(), UPSTREAM_STREAMS_MAX);
+        let link = Rc::new(Link::new(connection, windows, traffic));
+        let parts = EndpointParts {
+            transport,
+            reading: Reading::new(None, lease, charge.split(SCARCE_READ_BYTES)),
+            link: Rc::clone(&link),
+            charge,
+        };
+        Self {
+            endpoint: Endpoint::new(parts, now),
+            side: ClientSide {
+                shared: Rc::new(Shared::new(link, scheme)),
+            },
+            silence: Silence::new(),
+            look_at: Box::pin(sleep(PING_AFTER)),
+            refuses_at: None,
+        }
+    }
+
+    async fn run(mut self) {
+        poll_fn(|cx| self.poll(cx)).await;
+        let link = &self.side.shared.link;
+        let goodbye = "the connection is of no more use";
+        (link.connection.borrow_mut()).fail(ErrorCode::NO_ERROR, goodbye);
+        // What the server was told last goes out as far as the kernel takes it at once.
+        let _ = poll_fn(|cx| Poll::Ready(self.endpoint.poll_write(cx))).await;
+        self.endpoint.transport.end_now(b"");
+        self.endpoint.cut_streams();
+        self.side.shared.close();
+    }
+
+    /// Ready when the connection is over.
+    #[expect(clippy::disallowed_methods, reason = "once a poll of a connection")]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.side.shared.link.register(cx);
+        loop {
+            let now = clock::now();
+            let input = self.endpoint.poll_input(cx, &mut self.side, now);
+            self.endpoint.change_windows();
+            let written = self.endpoint.poll_write(cx);
+            if input.is_ready() || matches!(written, Poll::Ready(Err(_))) {
+                return Poll::Ready(());
+            }
+            let shared = &self.side.shared;
+            let is_of_use = !shared.is_abandoned.get() && !shared.is_closed();
+            if !is_of_use && shared.link.open() == 0 {
+                return Poll::Ready(());
+            }
+            if self.poll_silence(cx, now).is_ready() {
+                return Poll::Ready(());
+            }
+            ready!(self.poll_refusal(cx, now));
+        }
+    }
+
+    /// Ready when the server has gone without a word.
+    fn poll_silence(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         loop {
             ready!(self.look_at.as_mut().poll(cx));
-            let progress = self.carrier.progress();
-            let owes = match self.shared.open.get() {
-                _ if progress.is_held => Owes::Unread,
+            let link = &self.side.shared.link;
+            let owes = match link.open() {
+                _ if self.endpoint.is_held() => Owes::Unread,
                 0 => Owes::Nothing,
                 _ => Owes::Response,
             };
-            let at = match self.silence.look(progress.read, owes, now) {
+            let at = match self.silence.look(self.endpoint.read_bytes(), owes, now) {
                 Look::Gone => return Poll::Ready(()),
                 Look::Again(at) => at,
                 Look::Ask(at) => {
-                    if let Some(ping) = &mut self.ping {
-                        let _ = ping.send_ping(Ping::opaque());
-                    }
+                    link.connection.borrow_mut().ping(PING);
+                    link.wake();
                     at
                 }
             };
@@ -185,46 +245,52 @@ impl Task {
         }
     }
 
-    fn change_windows(&mut self) {
-        let content = self.carrier.progress().content;
-        self.shared.windows.tell(content, |change| {
-            self.h2.set_target_window_size(change.connection);
-            change
-                .stream
-                .map_or(Ok(()), |bytes| self.h2.set_initial_window_size(bytes))
-        });
+    /// Ready when the field block that waits for memory is to be refused.
+    fn poll_refusal(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let Some(at) = self.endpoint.refuses_at() else {
+            self.refuses_at = None;
+            return Poll::Pending;
+        };
+        let sleep = (self.refuses_at).get_or_insert_with(|| Box::pin(sleep(at - now)));
+        if sleep.deadline() != at.into() {
+            sleep.as_mut().reset(at.into());
+        }
+        sleep.as_mut().poll(cx)
+    }
+}
+
+/// Nothing is pushed: a stream has one response.
+fn local_settings() -> LocalSettings {
+    let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    LocalSettings {
+        concurrent_streams_max: 0,
+        section_bytes_max: small(RESPONSE_HEAD_BYTES_MAX + FIELD_OVERHEAD * RESPONSE_FIELDS_MAX),
+        section_lines_max: small(RESPONSE_FIELDS_MAX + PSEUDO_MAX),
     }
 }
 
 impl Channel for ClientChannel {
     fn capacity(&self) -> usize {
-        match &self.requests {
-            Some(requests) if !self.shared.is_closed.get() => {
-                let allowed = requests.current_max_send_streams();
-                (allowed.min(UPSTREAM_STREAMS_MAX)).saturating_sub(self.shared.open.get())
-            }
-            _ => 0,
-        }
+        self.shared.capacity()
     }
 
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
         *self.shared.pool.borrow_mut() = Some(cx.waker().clone());
-        self.requests.is_some() && !self.shared.is_closed.get()
+        !self.shared.is_closed()
     }
 
     fn open_stream(self: Box<Self>) -> (Box<dyn UpstreamStream>, Option<Box<dyn Channel>>) {
-        let stream = ClientStream::new(self.requests.clone(), Rc::clone(&self.shared));
-        (Box::new(stream), Some(self))
+        (
+            self.places.take(ClientStream::new(&self.shared)),
+            Some(self),
+        )
     }
 }
 
 impl Drop for ClientChannel {
     fn drop(&mut self) {
-        self.requests = None;
         self.shared.is_abandoned.set(true);
-        if let Some(waker) = self.shared.task.take() {
-            waker.wake();
-        }
+        self.shared.link.wake();
     }
 }
 
@@ -233,7 +299,7 @@ impl fmt::Debug for ClientChannel {
         write!(
             f,
             "HTTP/2 with a server, {} streams",
-            self.shared.open.get()
+            self.shared.link.open()
         )
     }
 }

@@ -1,29 +1,19 @@
 //! Faces a client: a task for the connection, and one for each of its open streams.
 //!
-//! The protocol is that of `steppe-h2`, which has no sockets. The connection's task reads, hands events to the streams,
-//! and writes what they have put; streams reach the connection directly.
-//!
 //! Without room in the budget
-//! - a new stream waits undecoded, for at most `timeouts.header`, or [`ROOM_PATIENCE`] where more has come behind it: a
-//!   client's RST_STREAM and WINDOW_UPDATE may be what gives memory back. Then it is refused with REFUSED_STREAM;
-//!   trailers, with ENHANCE_YOUR_CALM (`connection.rs`, `decide`);
+//! - a new stream waits undecoded, for at most `timeouts.header`, or [`ROOM_PATIENCE`](crate::limits::ROOM_PATIENCE)
+//!   where more has come behind it: a client's RST_STREAM and WINDOW_UPDATE may be what gives memory back. Then it is
+//!   refused with REFUSED_STREAM; trailers, with ENHANCE_YOUR_CALM (`endpoint.rs`, `decide`);
 //! - content that comes has the charge of its window (`windows.rs`);
 //! - small heads, headers of DATA frames and control frames leave in memory of the connection's reservation; larger
 //!   heads wait (`send_head.rs`).
 
 mod connection;
 mod head;
-mod incoming;
-mod outgoing;
-mod reading;
-mod section;
-mod send_head;
 mod serving;
-mod shared;
 mod stream;
 mod tasks;
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -33,13 +23,13 @@ use steppe_h2::{Connection, ConnectionMemory, LocalSettings, Memory, Role};
 use steppe_mem::{Reservation, Waiter};
 use steppe_net::{Deadline, Transport, clock};
 
-use self::connection::{ConnectionParts, Ended, ServerConnection};
-use self::reading::{Reading, SCARCE_READ_BYTES};
-use self::shared::Shared;
+use self::connection::{Ended, ServerConnection};
 use self::tasks::StreamTasks;
 use super::Http2;
-use super::head::FIELD_OVERHEAD;
-use super::turns::Turns;
+use super::endpoint::EndpointParts;
+use super::head::{FIELD_OVERHEAD, PSEUDO_MAX};
+use super::link::Link;
+use super::reading::{Reading, SCARCE_READ_BYTES};
 use super::windows::Windows;
 use crate::codec::DownstreamCodec;
 use crate::gateway::{Accepted, ListenerSettings};
@@ -77,7 +67,7 @@ impl DownstreamCodec for Http2 {
 const NO_ROOM: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
 /// Bytes of a connection beside its streams: its state, its task, and what is kept for a budget without room.
-const CONNECTION_BYTES: usize = size_of::<Shared>()
+const CONNECTION_BYTES: usize = size_of::<Link>()
     + size_of::<StreamTasks>()
     + size_of::<ServerConnection<'_>>()
     + ConnectionMemory::reserved_bytes()
@@ -117,24 +107,14 @@ async fn serve(accepted: Accepted) {
         reserve,
     };
     let connection = Connection::new(Role::Server, local, memory, now);
-    let shared = Rc::new(Shared {
-        client: Rc::clone(&client),
-        connection: RefCell::new(connection),
-        open: Cell::new(0),
-        places: RefCell::default(),
-        windows: Windows::new(lease.clone(), local.concurrent_streams_max as usize),
-        turns: Turns::default(),
-        traffic,
-        task: RefCell::default(),
-    });
-    let parts = ConnectionParts {
+    let windows = Windows::new(lease.clone(), local.concurrent_streams_max as usize);
+    let parts = EndpointParts {
         transport,
         reading: Reading::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
-        shared,
-        deadline: &deadline,
+        link: Rc::new(Link::new(connection, windows, traffic)),
         charge,
     };
-    let mut connection = ServerConnection::new(parts, now);
+    let mut connection = ServerConnection::new(parts, Rc::clone(&client), &deadline, now);
     let ended = poll_fn(|cx| connection.poll(cx)).await;
     connection.cut_streams();
     match ended {
@@ -181,8 +161,6 @@ fn local_settings(settings: &ListenerSettings) -> LocalSettings {
     // RFC 9113 §6.5.2 counts 32 octets a field line more than we do.
     let limits = &settings.limits;
     let section_bytes = limits.header_bytes + FIELD_OVERHEAD * limits.header_count;
-    // Pseudo-header fields are no fields of a head.
-    const PSEUDO_MAX: usize = 6;
     LocalSettings {
         concurrent_streams_max: small(streams_max(settings)),
         section_bytes_max: small(section_bytes),

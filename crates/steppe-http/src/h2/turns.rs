@@ -5,17 +5,13 @@
 //! nothing. So it is handed little at a time, and nothing while the connection is blocked. The most urgent goes
 //! first; among equals the one that waits longest, unless it is to be sent whole: that one goes on until it is.
 //!
-//! Heads wait for their turns, too. Those for servers keep their charges here until the connection's task has written
-//! all that it was handed: the `h2` crate does not say when it has written one.
+//! Heads wait for their turns, too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
-use steppe_mem::{Lease, Reservation, Waiter};
-
-use super::carrier::Progress;
 use super::priority::Priority;
 use crate::limits::{CONTENT_PARTS_HANDED_MAX, H2_CONNECTION_SEND_BYTES_MAX};
 
@@ -33,8 +29,6 @@ struct State {
     taken: Cell<u64>,
     /// Times that the task had written all that it was handed.
     written: Cell<u64>,
-    /// Charges of header lists that were handed over since.
-    lists: RefCell<Vec<Reservation>>,
     /// `None` where it was woken: it keeps its place until it comes.
     waiting: RefCell<BTreeMap<Place, Option<Waker>>>,
     /// Those that wait for the window of the connection, which holds up no heads.
@@ -60,16 +54,6 @@ pub(super) struct Turn {
     passed: u64,
 }
 
-/// A header list that is to be handed to the crate.
-#[derive(Debug)]
-pub(super) struct HandedList<'a> {
-    pub(super) lease: &'a Lease,
-    /// Bytes that the crate's form of it takes.
-    pub(super) bytes: usize,
-    /// The stream's place among those that wait for memory.
-    pub(super) waiter: &'a mut Waiter,
-}
-
 impl Turns {
     /// A turn for the stream with this number.
     pub(super) fn of(&self, stream: u32, priority: Priority) -> Turn {
@@ -84,18 +68,14 @@ impl Turns {
         }
     }
 
-    /// As the connection's task sees it after it wrote.
-    pub(super) fn follow(&self, progress: Progress) {
-        if progress.is_blocked {
-            self.block();
-        } else {
-            self.go_on();
-        }
-    }
-
     /// Times that the task had written all that it was handed. See [`Turn::poll_written`].
     pub(super) fn writings(&self) -> u64 {
         self.0.written.get()
+    }
+
+    /// True when nothing waits for its turn.
+    pub(super) fn is_free(&self) -> bool {
+        !self.0.is_blocked.get() && self.0.waiting.borrow().is_empty()
     }
 
     /// The peer has not taken all that was handed over.
@@ -108,7 +88,6 @@ impl Turns {
         self.0.is_blocked.set(false);
         self.0.handed.set(0);
         self.0.written.set(self.0.written.get() + 1);
-        self.0.lists.borrow_mut().clear();
         self.wake();
     }
 
@@ -117,7 +96,6 @@ impl Turns {
         self.0.is_blocked.set(false);
         self.0.handed.set(0);
         self.0.written.set(u64::MAX);
-        self.0.lists.take();
         let waiting = self.0.waiting.take();
         waiting.into_values().flatten().for_each(Waker::wake);
         let waiting = self.0.without_window.take();
@@ -135,14 +113,6 @@ impl Turns {
         }
     }
 
-    /// Keeps the charge of a header list that the crate was handed, until it is written. Returns what
-    /// [`Turn::poll_written`] is to be asked for then.
-    pub(super) fn keep(&self, mut list: Reservation) -> u64 {
-        list.bind();
-        self.0.lists.borrow_mut().push(list);
-        self.0.written.get()
-    }
-
     /// Wakes as many as there is room for, the most urgent first.
     fn wake(&self) {
         if self.0.is_blocked.get() {
@@ -158,18 +128,6 @@ impl Turn {
     /// Turns that others had while it waited: it moves while it is nobody's fault but theirs.
     pub(super) fn passed(&self) -> u64 {
         self.passed
-    }
-
-    /// Ready when a header list may be handed over: its bytes are charged until it is written. Returns what [`Turn::poll_written`] is to be asked for then.
-    pub(super) fn poll_list(&mut self, cx: &mut Context<'_>, list: HandedList<'_>) -> Poll<u64> {
-        ready!(self.poll(cx));
-        match list.lease.poll_reserve(cx, list.bytes, list.waiter) {
-            Poll::Ready(charge) => Poll::Ready(self.turns.keep(charge)),
-            Poll::Pending => {
-                self.pass();
-                Poll::Pending
-            }
-        }
     }
 
     /// Ready when the task has written all since it had done so `written` times.

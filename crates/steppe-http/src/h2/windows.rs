@@ -7,21 +7,20 @@
 //! together are a quarter of the budget.
 //!
 //! Content goes on with the charge of its window where there is no other for it, and the window opens again once it is
-//! charged anew. Content whose share of that charge is smaller than a buffer needs budget for the rest: without it, it
-//! waits, and its connection is not read meanwhile.
+//! charged anew. A small piece takes a buffer for itself, which is more than its part of that charge: where many of
+//! them have used it up, and the budget has no room, content waits, and its connection is not read meanwhile.
 //!
 //! A window is charged with more than its size: content stays in the memory that frames were read into, in blocks
 //! that are not filled to their ends.
 //!
 //! Windows never shrink, and begin at the protocol's own 65,535: a peer may have sent more than a smaller one allows
-//! before it hears of that, and the `h2` crate (0.4.20), toward servers, then owes it a WINDOW_UPDATE that it never
-//! sends.
+//! before it hears of that.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use steppe_mem::{Lease, OverBudget, Reservation, Waiter};
+use steppe_mem::{Lease, OverBudget, Reservation, SizeClass, Waiter};
 
 use crate::head::ContentLength;
 use crate::limits::{STREAM_WINDOW_BYTES_MAX, STREAM_WINDOW_BYTES_MIN};
@@ -50,9 +49,9 @@ struct Sizes {
     charge: Option<Reservation>,
     /// Content that had come in all when windows grew last.
     since: u64,
-    /// The peer was not told yet: of a change at all, and of one of each stream.
-    is_untold: bool,
-    is_stream_untold: bool,
+    /// There is a change to announce: any, and one of each stream.
+    is_unannounced: bool,
+    is_stream_unannounced: bool,
 }
 
 /// The window of one stream, until the peer sends nothing more that is kept.
@@ -93,8 +92,8 @@ impl Windows {
             lent: 0,
             charge: None,
             since: 0,
-            is_untold: false,
-            is_stream_untold: false,
+            is_unannounced: false,
+            is_stream_unannounced: false,
         })))
     }
 
@@ -142,28 +141,16 @@ impl Windows {
         })
     }
 
-    /// Changes windows after `content` bytes have come in all, and tells the peer by `send`. Where
-    /// that fails, since it has not acknowledged the last change, it is told later.
-    pub(super) fn tell<E>(&self, content: u64, send: impl FnOnce(Change) -> Result<(), E>) {
+    /// Changes windows after `content` bytes have come in all; `None`: there is nothing to announce.
+    pub(super) fn change(&self, content: u64) -> Option<Change> {
         let mut sizes = self.0.borrow_mut();
         sizes.grow(content);
         sizes.widen();
-        let change = Change {
-            stream: sizes.is_stream_untold.then_some(sizes.stream),
+        let is_of_streams = std::mem::take(&mut sizes.is_stream_unannounced);
+        std::mem::take(&mut sizes.is_unannounced).then(|| Change {
+            stream: is_of_streams.then_some(sizes.stream),
             connection: sizes.connection,
-        };
-        if sizes.is_untold && send(change).is_ok() {
-            sizes.is_untold = false;
-            sizes.is_stream_untold = false;
-        }
-    }
-
-    /// True when a change is to be announced at once: one of the connection's window
-    /// alone, which waits for nothing.
-    pub(super) fn is_untold(&self) -> bool {
-        let mut sizes = self.0.borrow_mut();
-        sizes.widen();
-        sizes.is_untold && !sizes.is_stream_untold
+        })
     }
 }
 
@@ -222,7 +209,7 @@ impl Sizes {
         let connection = u32::try_from(connection).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut self.connection, connection);
         match self.settle() {
-            Ok(()) => self.is_untold |= connection > before,
+            Ok(()) => self.is_unannounced |= connection > before,
             Err(_) => self.connection = before,
         }
     }
@@ -243,7 +230,7 @@ impl Sizes {
         self.wanted += self.open as u64 * u64::from(stream - self.stream);
         self.stream = stream;
         match self.settle() {
-            Ok(()) => (self.is_untold, self.is_stream_untold) = (true, true),
+            Ok(()) => (self.is_unannounced, self.is_stream_unannounced) = (true, true),
             Err(_) => (self.stream, self.wanted) = before,
         }
     }
@@ -252,8 +239,16 @@ impl Sizes {
 impl Window {
     /// The charge of `bytes` that have come: they go on with it. `None` where it has none for them.
     pub(super) fn lend(&mut self, bytes: usize) -> Option<Reservation> {
+        self.lend_charge(bytes, charged_bytes(bytes))
+    }
+
+    /// Like [`Window::lend`], for a piece that has a buffer for itself: the charge of that.
+    pub(super) fn lend_block(&mut self, bytes: usize) -> Option<Reservation> {
+        self.lend_charge(bytes, SizeClass::holding(bytes).bytes())
+    }
+
+    fn lend_charge(&mut self, bytes: usize, charged: usize) -> Option<Reservation> {
         let mut sizes = self.windows.0.borrow_mut();
-        let charged = charged_bytes(bytes);
         let charge = sizes
             .charge
             .as_mut()
@@ -276,18 +271,6 @@ impl Window {
     pub(super) fn is_short(&self) -> bool {
         let sizes = self.windows.0.borrow();
         self.lent > 0 || sizes.wanted > sizes.connection.into()
-    }
-
-    /// True when content went on with its charge.
-    pub(super) fn has_lent(&self) -> bool {
-        self.lent > 0
-    }
-
-    /// Ready when what was lent is charged anew: how much that is.
-    pub(super) fn poll_charge(&mut self, cx: &mut Context<'_>, waiter: &mut Waiter) -> Poll<usize> {
-        let bytes = usize::try_from(self.lent).unwrap_or(usize::MAX);
-        ready!(self.poll_recharge(cx, bytes, waiter));
-        Poll::Ready(bytes)
     }
 
     /// Ready when `bytes` of what was lent are charged anew.
@@ -326,7 +309,7 @@ impl Drop for Window {
 mod tests {
     use std::task::Waker;
 
-    use steppe_mem::Budget;
+    use steppe_mem::{Budget, Buffer};
 
     use super::*;
 
@@ -338,16 +321,6 @@ mod tests {
 
     fn windows(budget: &Budget) -> Windows {
         Windows::new(budget.root().lease(), 100)
-    }
-
-    /// What a peer is told that takes it.
-    fn told(windows: &Windows, content: u64) -> Option<Change> {
-        let mut told = None;
-        windows.tell(content, |change| {
-            told = Some(change);
-            Ok::<(), ()>(())
-        });
-        told
     }
 
     fn connection(windows: &Windows) -> u64 {
@@ -370,7 +343,7 @@ mod tests {
             charged(MIN),
             "they share until the window is opened"
         );
-        let change = told(&windows, 0).expect("there is room");
+        let change = windows.change(0).expect("there is room");
         assert_eq!((change.stream, change.connection.into()), (None, MIN + 7));
         assert_eq!(reserved(), charged(MIN + 7));
         drop((small, large));
@@ -389,7 +362,7 @@ mod tests {
                     .expect("they share")
             })
             .collect();
-        told(&windows, 0);
+        windows.change(0);
         let wide = connection(&windows);
         assert!(wide > (1 << 20) && wide <= 4 << 20, "{wide}");
         let reserved = || budget.root().reserved_bytes();
@@ -417,33 +390,39 @@ mod tests {
         assert_eq!(lent.bytes(), 12_500);
         let mut cx = Context::from_waker(Waker::noop());
         let mut waiter = Waiter::default();
-        assert!(window.poll_charge(&mut cx, &mut waiter).is_pending());
-        assert!(window.has_lent() && window.lend(60_000).is_none());
+        let mut recharge = |window: &mut Window| window.poll_recharge(&mut cx, 10_000, &mut waiter);
+        assert!(recharge(&mut window).is_pending());
+        assert!(window.lent > 0 && window.lend(60_000).is_none());
         drop(lent);
-        assert_eq!(
-            window.poll_charge(&mut cx, &mut waiter),
-            Poll::Ready(10_000)
-        );
-        assert!(!window.has_lent() && window.lend(60_000).is_some());
+        assert!(recharge(&mut window).is_ready());
+        assert!(window.lent == 0 && window.lend(60_000).is_some());
         drop(window);
         assert_eq!(budget.root().reserved_bytes(), (4 << 20) - charged(MIN));
     }
 
     #[test]
-    fn a_change_is_told_until_the_peer_has_it() {
+    fn a_change_is_announced_once() {
         let budget = Budget::new(256 << 20);
         let windows = windows(&budget);
         let _window = windows.open(ContentLength::Unknown, None).expect("room");
-        assert_eq!(told(&windows, 0), None);
-        let mut untold = None;
-        windows.tell(4 * MIN, |change| {
-            untold = Some(change);
-            Err(())
-        });
-        let stream = untold.and_then(|change| change.stream);
-        assert_eq!(stream.map(u64::from), Some(2 * MIN));
-        assert_eq!(told(&windows, 4 * MIN), untold, "it was not told yet");
-        assert_eq!(told(&windows, 4 * MIN), None);
+        assert_eq!(windows.change(0), None);
+        let change = windows.change(4 * MIN).expect("they were filled");
+        assert_eq!(change.stream.map(u64::from), Some(2 * MIN));
+        assert_eq!(windows.change(4 * MIN), None);
+    }
+
+    #[test]
+    fn a_small_piece_has_a_buffer_of_its_window() {
+        let budget = Budget::new(4 << 20);
+        let windows = windows(&budget);
+        let mut window = windows.open(ContentLength::Unknown, None).expect("room");
+        let all = (4 << 20) - charged_bytes(65_535);
+        let _others = budget.root().lease().try_reserve(all).expect("room");
+        let mut block = window.lend_block(1).expect("it is charged");
+        assert_eq!(block.bytes(), 4096);
+        assert!(Buffer::take_of(&mut block, 1).is_ok());
+        let blocks = std::iter::from_fn(|| window.lend_block(1)).count();
+        assert_eq!(blocks, charged_bytes(65_535) / 4096 - 1);
     }
 
     #[test]
@@ -456,7 +435,7 @@ mod tests {
             let mut changes = 0;
             for _ in 0..1000 {
                 content += MIN;
-                let change = told(windows, content);
+                let change = windows.change(content);
                 changes += u32::from(change.is_some_and(|change| change.stream.is_some()));
             }
             changes
@@ -474,7 +453,7 @@ mod tests {
             (charged(stream), stream)
         );
         let second = windows.open(ContentLength::Unknown, None).expect("room");
-        told(&windows, 1000 * MIN);
+        windows.change(1000 * MIN);
         let both = 2 * stream;
         assert_eq!((reserved(), connection(&windows)), (charged(both), both));
         drop(first);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Context;
 
-use steppe_mem::Lease;
+use steppe_mem::{Lease, Reservation};
 use steppe_net::Transport;
 
 use crate::config::ProtocolName;
@@ -16,6 +16,11 @@ pub trait UpstreamCodec: fmt::Debug + Send + Sync {
     /// Takes over a connection that was just established. Called on a worker or on
     /// the control thread, where tasks may be spawned; it must not block.
     fn open(&self, connection: Established) -> Box<dyn Channel>;
+
+    /// Bytes that a connection takes beside its streams: they are reserved before it is established.
+    fn connection_bytes(&self) -> usize {
+        0
+    }
 
     /// True when a connection carries several exchanges at a time: then whoever needs one waits
     /// for one that is being established, and a stream that ends says whether its request was
@@ -53,6 +58,8 @@ pub struct Established {
     pub is_secure: bool,
     /// The lease for memory that belongs to no exchange.
     pub lease: Lease,
+    /// Of [`UpstreamCodec::connection_bytes`], of the same lease.
+    pub charge: Reservation,
     /// Counts its bytes.
     pub traffic: Traffic,
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steppe_mem::Lease;
+use steppe_mem::{Lease, OverBudget, Reservation};
 use steppe_net::proxy_protocol::{EncodedHeader, Ends};
 use steppe_net::tls::{ConnectError, ServerTls};
 use steppe_net::{Endpoints, Io, ServerAddress, ServerSocket, Transport, Worker};
@@ -84,13 +84,26 @@ impl Connector {
         &self.lease
     }
 
-    /// Connects, within the time that `peer` may take.
-    pub(crate) async fn connect(&self, peer: Peer<'_>) -> Result<Box<dyn Channel>, Failure> {
+    /// The memory of a connection, beside its streams.
+    ///
+    /// # Errors
+    /// The budget has no room.
+    pub(crate) fn reserve(&self) -> Result<Reservation, OverBudget> {
+        self.lease.try_reserve(self.codec.connection_bytes())
+    }
+
+    /// Connects, within the time that `peer` may take. `charge` is what [`Connector::reserve`] gave.
+    pub(crate) async fn connect(
+        &self,
+        peer: Peer<'_>,
+        charge: Reservation,
+    ) -> Result<Box<dyn Channel>, Failure> {
         match timeout(peer.timeout, self.establish(peer)).await {
             Ok(Ok(transport)) => Ok(self.codec.open(Established {
                 transport,
                 is_secure: peer.tls.is_some(),
                 lease: self.lease.clone(),
+                charge,
                 traffic: self.traffic.clone(),
             })),
             Ok(Err(error)) => {

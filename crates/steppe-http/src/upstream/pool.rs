@@ -480,6 +480,8 @@ impl Pool {
     ) -> Result<PooledStream, (GatewayError, Option<Failure>)> {
         let charge = self.connector.lease().try_reserve(CONNECTION_BYTES);
         let charge = charge.map_err(|error| (error.into(), None))?;
+        let of_codec = self.connector.reserve();
+        let of_codec = of_codec.map_err(|error| (error.into(), None))?;
         let pending = Pending::new(state);
         let under_way = self.is_shared().then(|| self.under_way.begin(state));
         let peer = Peer {
@@ -491,7 +493,8 @@ impl Pool {
             timeout: self.settings().timeouts.connect,
         };
         let began_at = clock::now();
-        let channel = self.connector.connect(peer).await.map_err(|failure| {
+        let channel = self.connector.connect(peer, of_codec).await;
+        let channel = channel.map_err(|failure| {
             let elapsed = clock::now() - began_at;
             self.upstream.failed(state, failure, elapsed);
             under_way.iter().for_each(Guard::fail);

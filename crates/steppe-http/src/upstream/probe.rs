@@ -171,7 +171,8 @@ impl Probed {
             ends: None,
             timeout: self.health.timeout,
         };
-        let channel = self.connector.connect(peer).await;
+        let charge = self.connector.reserve().map_err(GatewayError::from)?;
+        let channel = self.connector.connect(peer, charge).await;
         let channel = channel.map_err(|failure| match failure {
             Failure::ConnectTimeout => ProbeFailure::Timeout,
             failure if failure.is_tls() => ProbeFailure::Tls(failure),

@@ -591,6 +591,7 @@ impl UpstreamCodec for Multiplexed {
             is_secure: _,
             transport,
             lease,
+            charge: _,
             traffic,
         } = connection;
         let connection = Connection::new(transport, traffic, lease);

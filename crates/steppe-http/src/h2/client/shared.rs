@@ -1,83 +1,88 @@
 //! State that the task, the streams and the pool of a server's connection share.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::task::Waker;
 
-use http::uri::Scheme;
-use steppe_mem::OverBudget;
-
-use crate::h2::backlog::Backlog;
-use crate::h2::turns::Turns;
-use crate::h2::windows::{Window, Windows};
-use crate::head::ContentLength;
+use crate::h2::link::Link;
 use crate::limits::UPSTREAM_STREAMS_MAX;
-use crate::metrics::Traffic;
-use crate::upstream::channel::Established;
 
 /// State of a connection that its task, its streams and the pool share.
-#[derive(Debug)]
 pub(super) struct Shared {
+    pub(super) link: Rc<Link>,
     /// The scheme of requests on it.
-    pub(super) scheme: Scheme,
-    pub(super) traffic: Traffic,
-    /// Streams whose exchange is not over.
-    pub(super) open: Cell<usize>,
+    pub(super) scheme: &'static [u8],
     /// A stream was opened on it before.
     pub(super) is_used: Cell<bool>,
     /// No further stream begins: by the server's GOAWAY, or since the connection has ended.
-    pub(super) is_closed: Cell<bool>,
+    is_closed: Cell<bool>,
     /// The pool has let go of it.
     pub(super) is_abandoned: Cell<bool>,
-    pub(super) windows: Windows,
-    pub(super) turns: Turns,
-    /// `None` where there is no connection.
-    pub(super) backlog: RefCell<Option<Backlog>>,
-    /// The server has said what it takes.
-    pub(super) has_settings: Cell<bool>,
-    /// Wakers of streams that wait for a stream to end.
-    pub(super) waiting: RefCell<Vec<Waker>>,
+    /// Requests that began, which gives them their order.
+    begun: Cell<u32>,
+    /// Requests that the server's SETTINGS keep from being sent.
+    waiting: RefCell<VecDeque<Waker>>,
     /// The pool's, for when it closes.
     pub(super) pool: RefCell<Option<Waker>>,
-    /// The waker of the connection's task, for when it is abandoned.
-    pub(super) task: RefCell<Option<Waker>>,
 }
 
 impl Shared {
-    pub(super) fn new(connection: &Established) -> Self {
-        let lease = connection.lease.clone();
+    pub(super) fn new(link: Rc<Link>, scheme: &'static [u8]) -> Self {
         Self {
-            scheme: if connection.is_secure {
-                Scheme::HTTPS
-            } else {
-                Scheme::HTTP
-            },
-            traffic: connection.traffic.clone(),
-            open: Cell::new(0),
+            link,
+            scheme,
             is_used: Cell::new(false),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
-            windows: Windows::new(lease, UPSTREAM_STREAMS_MAX),
-            turns: Turns::default(),
-            backlog: RefCell::default(),
-            has_settings: Cell::new(false),
+            begun: Cell::new(0),
             waiting: RefCell::default(),
             pool: RefCell::default(),
-            task: RefCell::default(),
         }
     }
 
-    /// The window of a response, of which the server may have to be told.
-    ///
-    /// # Errors
-    /// The budget has no room for it.
-    pub(super) fn open_window(&self, length: ContentLength) -> Result<Window, OverBudget> {
-        let window = self.windows.open(length, None)?;
-        if self.windows.is_untold()
-            && let Some(task) = &*self.task.borrow()
-        {
-            task.wake_by_ref();
+    /// True when no further stream is opened.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// The next place in the order of requests.
+    pub(super) fn next_place(&self) -> u32 {
+        let place = self.begun.get().wrapping_add(1);
+        self.begun.set(place);
+        place
+    }
+
+    /// Streams that may be opened beside those that are open.
+    pub(super) fn capacity(&self) -> usize {
+        if self.is_closed.get() {
+            return 0;
         }
-        Ok(window)
+        let most = self.link.connection.borrow().peer().concurrent_streams_max;
+        let most = most.map_or(UPSTREAM_STREAMS_MAX, |most| {
+            (most as usize).min(UPSTREAM_STREAMS_MAX)
+        });
+        most.saturating_sub(self.link.open())
+    }
+
+    /// Wakes `waker` when a stream may be opened that may not now.
+    pub(super) fn wait(&self, waker: &Waker) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push_back(waker.clone());
+        }
+    }
+
+    /// A stream is over: one that waits may be opened in its place.
+    pub(super) fn stream_ended(&self) {
+        if let Some(waker) = self.waiting.borrow_mut().pop_front() {
+            waker.wake();
+        }
+    }
+
+    /// The server's SETTINGS have changed.
+    pub(super) fn wake_waiting(&self) {
+        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
     /// No further stream is opened: the pool is told.
@@ -88,16 +93,5 @@ impl Shared {
         {
             waker.wake();
         }
-    }
-
-    /// The server has said what it takes.
-    pub(super) fn settle(&self) {
-        if !self.has_settings.replace(true) {
-            self.wake_waiting();
-        }
-    }
-
-    fn wake_waiting(&self) {
-        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 }

@@ -1,270 +1,347 @@
 //! A stream of a server's connection, as its exchange sees it.
 
 use std::fmt;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use h2::client::{ResponseFuture, SendRequest};
-use http::Response;
-use steppe_mem::{Lease, Reservation, Waiter};
+use steppe_h2::hpack::FieldLine;
+use steppe_h2::message::SectionKind;
+use steppe_h2::{EndStream, ErrorCode, ResetBy, SendError, StreamId};
+use steppe_mem::{Lease, Waiter};
 
+use super::head::{self, RequestLines};
 use super::shared::Shared;
+use super::unsent::UnsentLines;
 use crate::error::{GatewayError, Resend};
 use crate::exchange::{Outgoing as Request, Part, Sink, Source, Upstream};
-use crate::h2::backlog::Backlog;
-use crate::h2::content::{Follows, Incoming, IncomingError, Outgoing, Piece};
-use crate::h2::head;
+use crate::h2::head::TrailersError;
+use crate::h2::inbox::{Cut, Inbox, ReceivedSection};
+use crate::h2::incoming::{Incoming, IncomingError};
+use crate::h2::link::{Link, OpenStream};
+use crate::h2::outgoing::Outgoing;
 use crate::h2::priority::Priority;
+use crate::h2::send_head::StreamClosed;
+use crate::h2::turns::Turn;
 use crate::h2::websocket::{self, Tunnel};
-use crate::h2::windows::Window;
-use crate::head::{ContentLength, ResponseHead};
-use crate::limits::{
-    H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX, LISTS_LEAVE, RESPONSE_HEAD_BYTES_MAX,
-};
-use crate::metrics::{CloseReason, CountedStream};
-use crate::upstream::channel::{Channel, UpstreamStream};
+use crate::head::{Announced, ContentLength, ResponseHead};
+use crate::limits::{H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX};
+use crate::metrics::CloseReason;
 
 pub(super) struct ClientStream {
-    /// Until the request is sent.
-    requests: Option<SendRequest<Piece>>,
     shared: Rc<Shared>,
+    open: OpenStream,
     /// The connection had carried others.
     is_reused: bool,
-    outgoing: Option<Outgoing>,
-    response: Option<ResponseFuture>,
+    request: RequestState,
+    /// `None`: no content is read.
     incoming: Option<Incoming>,
     is_to_head: bool,
     tunnel: Tunnel,
-    /// Waits for the server's settings.
-    unsent: Option<http::Request<()>>,
-    /// The request could not be sent.
-    failed: Option<GatewayError>,
     interim_count: usize,
     has_response_begun: bool,
     /// A head without content waits for the end of its stream: DATA makes it malformed.
     ending: Option<Box<ResponseHead>>,
-    /// The receive window.
-    window: Option<Window>,
     lease: Option<Lease>,
-    charge: Option<Reservation>,
-    /// The charge for the request's head as the crate has it, until it is handed over.
-    head_charge: Option<Reservation>,
-    /// The stream's number, once it was begun.
-    number: u32,
-    backlog: Option<Backlog>,
-    /// A head that has come waits for memory.
+}
+
+/// The progress of the request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a request that is sent allocates nothing"
+)]
+enum RequestState {
+    Nothing,
+    /// It waits until its connection takes it.
+    Unsent(Box<Unsent>),
+    Sent(StreamId, Outgoing),
+    /// Its connection takes no request any more.
+    Refused,
+}
+
+/// A request that waits until its connection takes it.
+struct Unsent {
+    lines: UnsentLines,
+    turn: Turn,
     waiter: Waiter,
-    _counted: CountedStream,
+    end: EndStream,
 }
 
 impl ClientStream {
-    pub(super) fn new(requests: Option<SendRequest<Piece>>, shared: Rc<Shared>) -> Self {
-        shared.open.set(shared.open.get() + 1);
+    pub(super) fn new(shared: &Rc<Shared>) -> Self {
         Self {
-            requests,
             is_reused: shared.is_used.replace(true),
-            _counted: shared.traffic.stream(),
-            shared,
-            outgoing: None,
-            response: None,
+            open: OpenStream::new(&shared.link),
+            shared: Rc::clone(shared),
+            request: RequestState::Nothing,
             incoming: None,
             is_to_head: false,
             tunnel: Tunnel::No,
-            unsent: None,
-            failed: None,
             interim_count: 0,
             has_response_begun: false,
             ending: None,
-            window: None,
             lease: None,
-            charge: None,
-            head_charge: None,
-            number: 0,
-            backlog: None,
-            waiter: Waiter::default(),
         }
     }
 
-    fn send(&mut self, request: http::Request<()>, follows: Follows) -> Result<(), GatewayError> {
-        let Some(mut requests) = self.requests.take() else {
-            return Err(GatewayError::over_budget());
+    fn link(&self) -> &Rc<Link> {
+        &self.open.link
+    }
+
+    fn id(&self) -> Option<StreamId> {
+        match self.request {
+            RequestState::Sent(id, _) => Some(id),
+            _ => None,
+        }
+    }
+
+    fn is_extended(&self) -> bool {
+        matches!(self.tunnel, Tunnel::Asked(Some(_)))
+    }
+
+    /// Opens the stream.
+    ///
+    /// # Errors
+    /// The connection does not take it now, or not any more.
+    fn send<'a>(
+        &mut self,
+        lines: impl Iterator<Item = FieldLine<'a>> + Clone,
+        turn: Turn,
+        end: EndStream,
+    ) -> Result<(), (SendError, Turn)> {
+        let link = Rc::clone(self.link());
+        let mut connection = link.connection.borrow_mut();
+        let id = match connection.open(lines, end, Inbox::default()) {
+            Ok(id) => id,
+            Err(error) => return Err((error, turn)),
         };
-        let is_extended = matches!(self.tunnel, Tunnel::Asked(Some(_)));
-        if is_extended && !requests.is_extended_connect_protocol_enabled() {
-            // RFC 8441 §3: it has not said that it takes them.
-            return Err(GatewayError::upstream(CloseReason::Unsupported, 501));
+        drop(connection);
+        let mut outgoing = Outgoing::new(&link, id, turn);
+        if end == EndStream::Yes {
+            outgoing = outgoing.ended();
         }
-        let sent = requests.send_request(request, follows.is_nothing());
-        let (response, stream) = match sent {
-            Ok(sent) => sent,
-            Err(_) => {
-                // It ended meanwhile: that is told as if the server had not answered.
-                self.failed = Some(GatewayError::cut(Resend::Any));
-                return Ok(());
-            }
-        };
-        self.response = Some(response);
-        let number = stream.stream_id().as_u32();
-        self.backlog = self.shared.backlog.borrow().clone();
-        if let Some(backlog) = &self.backlog {
-            backlog.open(number);
-        }
-        self.number = number;
-        let (turns, lease) = (&self.shared.turns, self.lease.clone());
-        let lease = lease.expect("the request was started");
-        let turn = turns.of(number, Priority::SHARED);
-        self.outgoing = Some(Outgoing::new(stream, turn, (follows, lease)));
-        if let Some(head) = self.head_charge.take() {
-            turns.keep(head);
-        }
+        self.request = RequestState::Sent(id, outgoing);
+        link.wake();
         Ok(())
     }
 
-    /// Sends a request that waits for what the server says it takes.
+    /// Sends a request that waits.
     fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        if let Some(error) = self.failed {
-            return Poll::Ready(Err(error));
-        }
-        if self.unsent.is_none() {
-            return Poll::Ready(Ok(()));
-        }
-        if self.shared.is_closed.get() {
-            return Poll::Ready(Err(GatewayError::cut(Resend::Any)));
-        }
-        if !self.shared.has_settings.get() {
-            let mut waiting = self.shared.waiting.borrow_mut();
-            if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                waiting.push(cx.waker().clone());
+        loop {
+            let unsent = match std::mem::replace(&mut self.request, RequestState::Refused) {
+                RequestState::Unsent(unsent) => unsent,
+                // It ended meanwhile: that is told as if the server had not answered.
+                RequestState::Refused => return Poll::Ready(Err(GatewayError::cut(Resend::Any))),
+                other => {
+                    self.request = other;
+                    return Poll::Ready(Ok(()));
+                }
+            };
+            if self.shared.is_closed() {
+                continue;
             }
+            if self.is_extended() {
+                let peer = *self.link().connection.borrow().peer();
+                if !peer.is_known {
+                    self.request = RequestState::Unsent(unsent);
+                    self.shared.wait(cx.waker());
+                    return Poll::Pending;
+                }
+                if !peer.takes_extended_connect {
+                    // RFC 8441 §3: it has not said that it takes them.
+                    return Poll::Ready(Err(GatewayError::upstream(CloseReason::Unsupported, 501)));
+                }
+            }
+            ready!(self.poll_send_unsent(cx, *unsent));
+        }
+    }
+
+    /// Ready when the request was sent, or can't be any more.
+    fn poll_send_unsent(&mut self, cx: &mut Context<'_>, mut unsent: Unsent) -> Poll<()> {
+        let polled = unsent.turn.poll(cx);
+        if polled.is_pending() {
+            self.request = RequestState::Unsent(Box::new(unsent));
             return Poll::Pending;
         }
-        let request = self.unsent.take().expect("it is there");
-        self.send(request, Follows::Content)?;
-        Poll::Ready(self.failed.map_or(Ok(()), Err))
+        let Unsent {
+            lines,
+            turn,
+            mut waiter,
+            end,
+        } = unsent;
+        let (error, mut turn) = match self.send(lines.iter(), turn, end) {
+            Ok(()) => return Poll::Ready(()),
+            Err(failed) => failed,
+        };
+        let has_room = match error {
+            SendError::Closed => return Poll::Ready(()),
+            SendError::OverBudget(bytes) => {
+                turn.pass();
+                let link = Rc::clone(self.link());
+                link.poll_room(cx, bytes, &mut waiter).is_ready()
+            }
+            SendError::Full => {
+                turn.wait(cx);
+                false
+            }
+            SendError::StreamLimit => {
+                turn.pass();
+                self.shared.wait(cx.waker());
+                false
+            }
+        };
+        self.request = RequestState::Unsent(Box::new(Unsent {
+            lines,
+            turn,
+            waiter,
+            end,
+        }));
+        match has_room {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 
-    /// Ready when a head that has come may be taken: others need the last of the budget.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let has_come = (self.backlog.as_ref()).is_some_and(|backlog| backlog.has_list(self.number));
-        if let Some(lease) = self.lease.as_ref().filter(|_| has_come) {
-            let leaving = lease.account().limit_bytes() / LISTS_LEAVE;
-            let wanted = (RESPONSE_HEAD_BYTES_MAX, leaving);
-            drop(ready!(lease.poll_reserve_leaving(
-                cx,
-                wanted,
-                &mut self.waiter
-            )));
+    /// The next head that has come, interim or final.
+    fn poll_section(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ReceivedSection, GatewayError>> {
+        let Some(id) = self.id() else {
+            return Poll::Ready(Err(self.cut()));
+        };
+        let mut connection = self.link().connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(id) else {
+            drop(connection);
+            return Poll::Ready(Err(self.cut()));
+        };
+        if inbox.is_over_budget {
+            return Poll::Ready(Err(GatewayError::over_budget()));
         }
-        Poll::Ready(())
-    }
-
-    /// A head was taken from the crate.
-    fn take_list(&self) {
-        if let Some(backlog) = &self.backlog {
-            backlog.take_list(self.number);
+        if let Some(section) = inbox.take_section(SectionKind::Response) {
+            return Poll::Ready(Ok(section));
         }
+        if inbox.cut.is_some() || inbox.is_ended {
+            drop(connection);
+            return Poll::Ready(Err(self.cut()));
+        }
+        inbox.register(cx.waker());
+        Poll::Pending
     }
 
     /// The stream or its connection ended before the response was whole.
-    fn cut(&self, error: &h2::Error) -> GatewayError {
-        // RFC 9113 §8.7: the server has processed none of it.
-        let is_unprocessed = error.reason() == Some(h2::Reason::REFUSED_STREAM)
-            || (error.is_go_away() && error.is_remote());
-        let is_dead = error.is_io() || error.get_io().is_some();
-        GatewayError::cut(match self.has_response_begun {
-            false if is_unprocessed => Resend::Any,
-            false if is_dead && self.is_reused => Resend::IfIdempotent,
+    fn cut(&self) -> GatewayError {
+        let mut connection = self.link().connection.borrow_mut();
+        let inbox = self.id().and_then(|id| connection.stream_mut(id));
+        let cut = inbox.and_then(|inbox| inbox.cut);
+        GatewayError::cut(match cut {
+            _ if self.has_response_begun => Resend::No,
+            // RFC 9113 §8.7: the server has processed none of it.
+            Some(Cut::Reset(ErrorCode::REFUSED_STREAM, ResetBy::Peer)) => Resend::Any,
+            Some(Cut::Gone) if self.is_reused => Resend::IfIdempotent,
             _ => Resend::No,
         })
     }
 
     /// Gives the head that waits for the end of its stream.
     fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
-        if let Some(incoming) = &mut self.incoming {
-            let ended = ready!(incoming.poll_empty(cx));
-            ended.map_err(|error| self.failed_content(error))?;
+        if let Some(id) = self.id() {
+            let mut connection = self.link().connection.borrow_mut();
+            let Some(inbox) = connection.stream_mut(id) else {
+                drop(connection);
+                return Poll::Ready(Err(self.cut()));
+            };
+            if inbox.bytes() > 0 {
+                return Poll::Ready(Err(GatewayError::bad_response()));
+            }
+            if !inbox.is_ended {
+                if inbox.cut.is_some() {
+                    drop(connection);
+                    return Poll::Ready(Err(self.cut()));
+                }
+                inbox.register(cx.waker());
+                return Poll::Pending;
+            }
         }
         // Nothing follows.
-        self.incoming = None;
-        let head = self.ending.take().expect("a head waits");
-        Poll::Ready(Ok(*head))
+        let head = self.ending.take().ok_or_else(GatewayError::bad_response);
+        Poll::Ready(head.map(|head| *head))
     }
 
-    fn failed_content(&self, error: IncomingError) -> GatewayError {
+    fn incoming_error(&self, error: IncomingError) -> GatewayError {
         match error {
-            IncomingError::Cut(error) => self.cut(&error),
-            IncomingError::OverBudget => GatewayError::over_budget(),
-            IncomingError::Malformed
-            | IncomingError::TooLarge
-            | IncomingError::TrailersTooLarge => GatewayError::bad_response(),
+            IncomingError::Cut => self.cut(),
+            IncomingError::Trailers(TrailersError::OverBudget) => GatewayError::over_budget(),
+            IncomingError::TooLarge | IncomingError::Trailers(_) => GatewayError::bad_response(),
         }
     }
 
-    fn read_head<T>(
-        &self,
-        response: &Response<T>,
-        follows: Follows,
-    ) -> Result<ResponseHead, GatewayError> {
-        let lease = self.lease.as_ref().expect("the request was started");
-        let head = head::response_head(response, lease)?;
-        let has_none = follows.is_nothing()
-            || self.is_to_head
-            || head.status < 200
-            || matches!(head.status, 204 | 304);
-        let length = match head::content_length(response.headers()) {
-            Err(_) => return Err(GatewayError::bad_response()),
-            Ok(_) if has_none => ContentLength::Empty,
-            Ok(Some(bytes)) => ContentLength::Known(bytes),
-            Ok(None) => ContentLength::Unknown,
-        };
-        Ok(ResponseHead { length, ..head })
-    }
-}
-
-impl UpstreamStream for ClientStream {
-    fn finish(self: Box<Self>) -> Option<Box<dyn Channel>> {
-        None
+    /// True when the response has come to its end.
+    fn has_whole_response(&self, id: StreamId) -> bool {
+        let mut connection = self.link().connection.borrow_mut();
+        let inbox = connection.stream_mut(id);
+        inbox.is_some_and(|inbox| inbox.is_ended)
     }
 }
 
 impl Drop for ClientStream {
     fn drop(&mut self) {
-        let open = &self.shared.open;
-        open.set(open.get() - 1);
-        if let Some(backlog) = &self.backlog {
-            backlog.close(self.number);
+        if let Some(id) = self.id() {
+            let unreleased = (self.incoming.as_ref()).map(Incoming::unreleased_bytes);
+            let mut connection = self.open.link.connection.borrow_mut();
+            let waiting = || connection.stream_mut(id).map_or(0, |inbox| inbox.bytes());
+            let unreleased = unreleased.unwrap_or_else(waiting);
+            let unreleased = u32::try_from(unreleased).unwrap_or(u32::MAX);
+            connection.release_content(id, unreleased);
+            connection.release(id, ErrorCode::CANCEL);
         }
+        self.shared.stream_ended();
     }
 }
 
 impl Sink for ClientStream {
     fn can_put(&self) -> bool {
-        self.outgoing.as_ref().is_some_and(Outgoing::can_put)
+        match &self.request {
+            RequestState::Sent(_, outgoing) => outgoing.can_put(),
+            _ => false,
+        }
     }
 
     fn put(&mut self, part: Part) -> Result<(), GatewayError> {
         let is_asked = matches!(self.tunnel, Tunnel::Asked(_));
-        match (&mut self.outgoing, part) {
+        match (&mut self.request, part) {
             // The end of a request that is to become a tunnel ends no stream.
             (_, Part::End(_)) if is_asked => {}
-            (Some(outgoing), part) => outgoing.put(part),
-            (None, _) => {}
+            (RequestState::Sent(_, outgoing), part) => outgoing.put(part),
+            _ => {}
         }
         Ok(())
     }
 
     fn written(&self) -> u64 {
-        self.outgoing.as_ref().map_or(0, Outgoing::written)
+        match &self.request {
+            RequestState::Sent(_, outgoing) => outgoing.written(),
+            RequestState::Unsent(unsent) => unsent.turn.passed(),
+            _ => 0,
+        }
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         ready!(self.poll_unsent(cx))?;
-        let Some(outgoing) = &mut self.outgoing else {
+        let RequestState::Sent(id, outgoing) = &mut self.request else {
             return Poll::Ready(Ok(()));
         };
-        let flushed = ready!(outgoing.poll_flush(cx));
-        Poll::Ready(flushed.map_err(|error| self.cut(&error)))
+        let id = *id;
+        match ready!(outgoing.poll_flush(cx)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            // RFC 9113 §8.1: a server that has responded may not need the rest of the request.
+            Err(StreamClosed) if self.has_whole_response(id) => {
+                if let RequestState::Sent(_, outgoing) = &mut self.request {
+                    outgoing.give_up();
+                }
+                Poll::Ready(Ok(()))
+            }
+            Err(StreamClosed) => Poll::Ready(Err(self.cut())),
+        }
     }
 }
 
@@ -274,23 +351,18 @@ impl Source for ClientStream {
             return Poll::Ready(Ok(Part::End(None)));
         };
         let part = ready!(incoming.poll_part(cx, lease));
-        Poll::Ready(part.map_err(|error| self.failed_content(error)))
+        Poll::Ready(part.map_err(|error| self.incoming_error(error)))
     }
 
     fn is_starved(&self) -> bool {
-        self.waiter.is_waiting() || self.incoming.as_ref().is_some_and(Incoming::is_starved)
+        self.link().is_starved.get() || self.incoming.as_ref().is_some_and(Incoming::is_starved)
     }
 }
 
 impl Upstream for ClientStream {
     fn start(&mut self, request: &Request<'_>) -> Result<(), GatewayError> {
-        let Request {
-            head,
-            authority,
-            lease,
-        } = *request;
-        self.charge = Some(lease.try_reserve(H2_UPSTREAM_STREAM_BYTES)?);
-        self.head_charge = Some(lease.try_reserve(head::handed_bytes(&head.fields))?);
+        let Request { head, lease, .. } = *request;
+        self.link().reserve_places(H2_UPSTREAM_STREAM_BYTES)?;
         self.lease = Some(lease.clone());
         self.is_to_head = head.method() == b"HEAD";
         let is_tunnel = head.asks_for_tunnel();
@@ -299,17 +371,30 @@ impl Upstream for ClientStream {
             let key = || websocket::key_of(head).unwrap_or_default().to_vec();
             self.tunnel = Tunnel::Asked(is_extended.then(key));
         }
-        let follows = if is_tunnel {
-            Follows::Content
-        } else {
-            head.length.into()
+        let end = match head.length == ContentLength::Empty && !is_tunnel {
+            true => EndStream::Yes,
+            false => EndStream::No,
         };
-        let request = head::outgoing_request(head, authority, &self.shared.scheme)?;
-        if is_extended && !self.shared.has_settings.get() {
-            self.unsent = Some(request);
-            return Ok(());
+        let lines = RequestLines::new(request, self.shared.scheme)?;
+        let turns = &self.link().turns;
+        let mut turn = turns.of(self.shared.next_place(), Priority::SHARED);
+        if !is_extended && turns.is_free() {
+            match self.send(lines.iter(), turn, end) {
+                Ok(()) => return Ok(()),
+                Err((SendError::Closed, _)) => {
+                    self.request = RequestState::Refused;
+                    return Ok(());
+                }
+                Err((_, returned)) => turn = returned,
+            }
         }
-        self.send(request, follows)
+        self.request = RequestState::Unsent(Box::new(Unsent {
+            lines: UnsentLines::copy(lines.iter(), lease)?,
+            turn,
+            waiter: Waiter::default(),
+            end,
+        }));
+        Ok(())
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, GatewayError>> {
@@ -317,59 +402,39 @@ impl Upstream for ClientStream {
             return self.poll_ending(cx);
         }
         ready!(self.poll_unsent(cx))?;
-        ready!(self.poll_room(cx));
-        let future = self.response.as_mut().expect("the request was started");
-        if let Poll::Ready(Some(interim)) = future.poll_informational(cx) {
-            let interim = match interim {
-                Ok(interim) => interim,
-                Err(error) => return Poll::Ready(Err(self.cut(&error))),
-            };
-            self.take_list();
+        let section = ready!(self.poll_section(cx))?;
+        self.has_response_begun = true;
+        let is_last = section.is_last;
+        let lease = self.lease.clone().ok_or_else(GatewayError::bad_response)?;
+        let announced = match self.is_to_head {
+            true => Announced::Representation,
+            false => Announced::Content,
+        };
+        let mut head = head::response_head(section, announced, &lease)?;
+        if head.is_interim() {
             self.interim_count += 1;
-            self.has_response_begun = true;
             if self.interim_count > INTERIM_RESPONSES_MAX {
                 return Poll::Ready(Err(GatewayError::bad_response()));
             }
-            return Poll::Ready(self.read_head(&interim, Follows::Nothing));
+            return Poll::Ready(Ok(head));
         }
-        let response = match ready!(Pin::new(future).poll(cx)) {
-            Ok(response) => response,
-            Err(error) => return Poll::Ready(Err(self.cut(&error))),
-        };
-        self.take_list();
-        self.has_response_begun = true;
-        let follows = if response.body().is_end_stream() {
-            Follows::Nothing
-        } else {
-            Follows::Content
-        };
-        let mut head = self.read_head(&response, follows)?;
         if let Tunnel::Asked(key) = &self.tunnel {
             match key {
-                Some(key) if head.status == 200 => {
-                    head = head::tunnel_head(head, key)?;
-                    head.length = ContentLength::Empty;
-                }
+                Some(key) if head.status == 200 => head = head::tunnel_head(head, key)?,
                 Some(_) => {}
                 None => head.answer_connect(),
             }
-            if head.is_tunnel() {
-                self.window = Some(self.shared.open_window(ContentLength::Unknown)?);
-            } else {
+            if !head.is_tunnel() {
                 self.tunnel = Tunnel::No;
             }
         }
-        if self.window.is_none() && head.length != ContentLength::Empty {
-            self.window = Some(self.shared.open_window(head.length)?);
-        }
-        let backlog = self.backlog.clone();
-        let backlog = backlog.expect("a response came by a connection");
-        let content = (response.into_body(), self.window.take());
-        self.incoming = Some(Incoming::new(content, u64::MAX, backlog));
-        let is_ending = head.length == ContentLength::Empty && !head.is_tunnel();
-        if is_ending && follows == Follows::Content {
+        let is_empty = head.length == ContentLength::Empty && !head.is_tunnel();
+        if is_empty && !is_last {
             self.ending = Some(Box::new(head));
             return self.poll_ending(cx);
+        }
+        if let Some(id) = self.id().filter(|_| !is_empty) {
+            self.incoming = Some(Incoming::new(self.link(), id, u64::MAX).of_response());
         }
         Poll::Ready(Ok(head))
     }
@@ -381,6 +446,6 @@ impl Upstream for ClientStream {
 
 impl fmt::Debug for ClientStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stream of a server, {:?}", self.incoming)
+        write!(f, "stream of a server, {:?}", self.id())
     }
 }

@@ -8,23 +8,23 @@
 
 use std::io::Write;
 
-use steppe_h2::hpack::{FieldLine, Indexing};
+use steppe_h2::hpack::FieldLine;
 use steppe_h2::message::Pseudo;
 use steppe_h2::{ErrorCode, Truncation};
 use steppe_mem::{Chunk, Lease, OverBudget};
 
-use super::section::HeadSection;
 use crate::date::DATE_BYTES;
 use crate::encoder::Encoder;
 use crate::error::GatewayError;
 use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId, Span, is_field_line, is_token};
 use crate::gateway::ListenerSettings;
-use crate::h2::head::FIELD_OVERHEAD;
+use crate::h2::head::{TrailersError, has_valid_lines, line};
+use crate::h2::inbox::ReceivedSection;
 use crate::h2::priority::Priority;
+use crate::h2::section::HeadSection;
 use crate::h2::websocket::{self, WEBSOCKET};
 use crate::head::{Announced, ContentLength, RequestHead, RequestView, ResponseHead, Version};
-use crate::limits::{TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
 use crate::message::{self, OwnFields};
 use crate::metrics::CloseReason;
 use crate::target::{self, Asked};
@@ -64,7 +64,13 @@ pub(super) struct ReceivedRequest {
 
 impl ReceivedRequest {
     /// A section that was received, all of it or in part.
-    pub(super) fn new(section: HeadSection, truncation: Option<Truncation>) -> Self {
+    pub(super) fn new(received: ReceivedSection) -> Self {
+        let ReceivedSection {
+            section,
+            truncation,
+            is_last,
+            ..
+        } = received;
         let is_to_head = section.is_method(b"HEAD");
         let section = match truncation {
             Some(Truncation::TooLarge) => Err(too_large()),
@@ -74,15 +80,9 @@ impl ReceivedRequest {
         };
         Self {
             section,
-            is_whole: false,
+            is_whole: is_last,
             is_to_head,
         }
-    }
-
-    /// Nothing follows it on its stream.
-    pub(super) fn whole(mut self) -> Self {
-        self.is_whole = true;
-        self
     }
 
     /// The length of its content, as far as it announces it.
@@ -190,7 +190,9 @@ fn read_request(
         return Err(GatewayError::bad_request());
     }
     let mut fields = section.into_fields();
-    check_lines(&fields)?;
+    if !has_valid_lines(&fields) {
+        return Err(GatewayError::bad_request());
+    }
     // A line of HTTP/1 has four bytes beside its name and its value.
     let list_bytes: usize = (fields.iter())
         .map(|(_, name, value)| name.len() + value.len() + 4)
@@ -241,15 +243,6 @@ fn name_host(fields: &mut FieldBlock, authority: Option<Span>) -> Result<(), Gat
         fields.append_host(authority)?;
     }
     Ok(())
-}
-
-/// RFC 9110 §5.5: stricter than RFC 9113 §8.2.1, since lines may go out by HTTP/1.
-fn check_lines(fields: &FieldBlock) -> Result<(), GatewayError> {
-    let is_valid = |(_, name, value): (FieldId, &[u8], &[u8])| is_field_line(name, value);
-    match fields.iter().all(is_valid) {
-        true => Ok(()),
-        false => Err(GatewayError::bad_request()),
-    }
 }
 
 /// Resolves a request.
@@ -307,29 +300,13 @@ fn too_large() -> GatewayError {
     GatewayError::downstream(CloseReason::HeaderTooLarge, 431)
 }
 
-/// The trailers of a request.
-///
-/// # Errors
-/// They are malformed, too large, or the budget has no room.
-pub(super) fn trailers(
-    section: HeadSection,
-    truncation: Option<Truncation>,
-) -> Result<FieldBlock, GatewayError> {
-    if section.has_no_room() || truncation == Some(Truncation::NoRoom) {
-        return Err(GatewayError::over_budget());
+/// Why the trailers of a request can't be used.
+pub(super) fn trailers_error(error: TrailersError) -> GatewayError {
+    match error {
+        TrailersError::Malformed => GatewayError::bad_request(),
+        TrailersError::TooLarge => too_large(),
+        TrailersError::OverBudget => GatewayError::over_budget(),
     }
-    let mut fields = section.into_fields();
-    let bytes: usize = (fields.iter())
-        .map(|(_, name, value)| name.len() + value.len() + FIELD_OVERHEAD)
-        .sum();
-    let count = fields.fields().len();
-    if truncation.is_some() || count > TRAILER_FIELDS_MAX || bytes > TRAILER_BYTES_MAX {
-        return Err(too_large());
-    }
-    check_lines(&fields)?;
-    fields.remove_where(|id| matches!(id, FieldId::Host | FieldId::Te));
-    fields.join_lines(b"cookie", b"; ")?;
-    Ok(fields)
 }
 
 /// The text of a response's lines that no head has.
@@ -374,14 +351,6 @@ impl OwnLines {
     }
 }
 
-fn line<'a>(name: &'a [u8], value: &'a [u8]) -> FieldLine<'a> {
-    FieldLine {
-        name,
-        value,
-        indexing: Indexing::Without,
-    }
-}
-
 /// A response's head to be sent.
 pub(super) struct ResponseLines<'a> {
     fields: &'a FieldBlock,
@@ -413,14 +382,6 @@ impl<'a> ResponseLines<'a> {
         let kept = kept.map(|(_, name, value)| line(name, value));
         self.own.first().chain(kept).chain(self.own.last())
     }
-}
-
-/// Trailers to be sent.
-pub(super) fn trailer_lines(trailers: &FieldBlock) -> impl Iterator<Item = FieldLine<'_>> + Clone {
-    let kept = trailers.iter().filter(|&(id, name, value)| {
-        !id.is_hop_by_hop() && !id.is_refused_as_trailer(name) && is_field_line(name, value)
-    });
-    kept.map(|(_, name, value)| line(name, value))
 }
 
 /// A response of the gateway's own.

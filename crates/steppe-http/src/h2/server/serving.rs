@@ -6,19 +6,22 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
+use steppe_h2::StreamId;
 use steppe_mem::Reservation;
 use steppe_net::Deadline;
 
 use super::head::ReceivedRequest;
-use super::shared::OpenStream;
 use super::stream::ServerStream;
-use crate::gateway::{self, Completed, End, Rejected, Request};
+use crate::gateway::{self, ClientContext, Completed, End, Rejected, Request};
+use crate::h2::link::OpenStream;
 use crate::h2::websocket;
 use crate::limits::LINGER;
 
 /// A request whose exchange begins.
 pub(super) struct BegunStream {
+    pub(super) client: Rc<ClientContext>,
     pub(super) open: OpenStream,
+    pub(super) id: StreamId,
     /// Held until the exchange has taken what it begins with, lest other streams begin on it.
     pub(super) room: Reservation,
     pub(super) received: ReceivedRequest,
@@ -28,18 +31,18 @@ pub(super) struct BegunStream {
 /// Serves a request to its end.
 pub(super) async fn serve_stream(stream: BegunStream, deadline: &Deadline) {
     let BegunStream {
+        client,
         open,
+        id,
         room,
         received,
         began_at,
     } = stream;
-    let shared = Rc::clone(&open.shared);
-    let client = &*shared.client;
     let settings = client.settings();
     let priority = received.priority();
     let is_to_head = received.is_to_head();
     let read = received.into_head(&settings);
-    let mut stream = ServerStream::new(open, priority, settings);
+    let mut stream = ServerStream::new((open, id), priority, settings);
     if is_to_head {
         stream.answer_to_head();
     }
@@ -52,7 +55,7 @@ pub(super) async fn serve_stream(stream: BegunStream, deadline: &Deadline) {
     let completed = match read {
         Ok(head) => {
             let request = Request { head, began_at };
-            let exchange = gateway::run(client, deadline, &mut stream, request);
+            let exchange = gateway::run(&client, deadline, &mut stream, request);
             begin_with(room, exchange).await
         }
         Err(rejection) => {
@@ -61,7 +64,7 @@ pub(super) async fn serve_stream(stream: BegunStream, deadline: &Deadline) {
                 began_at,
                 request: rejection.view(),
             };
-            let exchange = gateway::reject(client, deadline, &mut stream, rejected);
+            let exchange = gateway::reject(&client, deadline, &mut stream, rejected);
             begin_with(room, exchange).await
         }
     };

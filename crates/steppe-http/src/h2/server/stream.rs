@@ -4,25 +4,27 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use steppe_h2::{EndStream, ErrorCode};
+use steppe_h2::{EndStream, ErrorCode, StreamId};
 use steppe_mem::{Lease, Waiter};
 
 use super::head::{self, RefusalHead, ResponseLines};
-use super::incoming::Incoming;
-use super::outgoing::Outgoing;
-use super::send_head::SendHead;
-use super::shared::{OpenStream, Shared};
 use crate::error::GatewayError;
 use crate::exchange::{Downstream, Part, Refusal, Sink, Source};
 use crate::gateway::ListenerSettings;
+use crate::h2::incoming::{Incoming, IncomingError};
+use crate::h2::link::{Link, OpenStream};
+use crate::h2::outgoing::Outgoing;
 use crate::h2::priority::Priority;
+use crate::h2::send_head::{SendHead, StreamClosed};
 use crate::h2::turns::Turn;
 use crate::h2::websocket::{self, Tunnel};
 use crate::head::{Announced, ContentLength, ResponseHead};
 use crate::limits::LINGER_BYTES_MAX;
+use crate::metrics::CloseReason;
 
 pub(super) struct ServerStream {
     open: OpenStream,
+    id: StreamId,
     incoming: Incoming,
     /// Until the client's connection has taken it.
     interim: Option<Box<Interim>>,
@@ -75,13 +77,14 @@ struct Interim {
 
 impl ServerStream {
     pub(super) fn new(
-        open: OpenStream,
+        (open, id): (OpenStream, StreamId),
         priority: Priority,
         settings: Rc<ListenerSettings>,
     ) -> Self {
         Self {
-            incoming: Incoming::new(&open.shared, open.id, settings.limits.body_bytes),
+            incoming: Incoming::new(&open.link, id, settings.limits.body_bytes),
             open,
+            id,
             interim: None,
             response: State::Nothing,
             priority,
@@ -110,22 +113,22 @@ impl ServerStream {
 
     /// The response was cut: that is told.
     pub(super) fn abort(&mut self) {
-        let mut connection = self.open.shared.connection.borrow_mut();
-        connection.reset(self.open.id, head::CUT);
+        let mut connection = self.open.link.connection.borrow_mut();
+        connection.reset(self.id, head::CUT);
     }
 
-    fn shared(&self) -> &Rc<Shared> {
-        &self.open.shared
+    fn link(&self) -> &Rc<Link> {
+        &self.open.link
     }
 
     fn turn(&self) -> Turn {
-        self.shared().turns.of(self.open.id.number(), self.priority)
+        self.link().turns.of(self.id.number(), self.priority)
     }
 
     /// Follows a PRIORITY_UPDATE of the client (RFC 9218 §7.1).
     fn follow_priority(&mut self) {
-        let mut connection = self.shared().connection.borrow_mut();
-        let inbox = connection.stream_mut(self.open.id);
+        let mut connection = self.link().connection.borrow_mut();
+        let inbox = connection.stream_mut(self.id);
         let changed = inbox.and_then(|inbox| inbox.priority.take());
         drop(connection);
         let Some(changed) = changed.filter(|_| !self.has_priority_of_server) else {
@@ -158,14 +161,14 @@ impl ServerStream {
         if let Some(head) = &interim.head {
             let lines = ResponseLines::new(head, Announced::Content);
             let send = SendHead {
-                shared: &self.open.shared,
-                id: self.open.id,
+                link: &self.open.link,
+                id: self.id,
                 turn: &mut interim.turn,
                 waiter: &mut interim.waiter,
             };
             // One that can't be sent any more is of no use.
             let _ = ready!(send.poll(cx, lines.iter(), EndStream::No));
-            interim.handed_at = self.open.shared.turns.writings();
+            interim.handed_at = self.open.link.turns.writings();
             interim.head = None;
         }
         ready!(interim.turn.poll_written(cx, interim.handed_at));
@@ -180,8 +183,8 @@ impl ServerStream {
             return Poll::Ready(Ok(()));
         };
         let send = SendHead {
-            shared: &self.open.shared,
-            id: self.open.id,
+            link: &self.open.link,
+            id: self.id,
             turn: &mut head.turn,
             waiter: &mut head.waiter,
         };
@@ -193,11 +196,11 @@ impl ServerStream {
             }
             Put::Refusal(refusal) => send.poll(cx, refusal.iter(), head.end),
         };
-        ready!(sent)?;
+        ready!(sent).map_err(gone)?;
         let State::Head(head) = std::mem::replace(&mut self.response, State::Nothing) else {
             return Poll::Ready(Ok(()));
         };
-        let mut outgoing = Outgoing::new(self.shared(), self.open.id, head.turn);
+        let mut outgoing = Outgoing::new(self.link(), self.id, head.turn);
         if head.end == EndStream::Yes {
             outgoing = outgoing.ended();
         }
@@ -249,7 +252,7 @@ impl Sink for ServerStream {
         self.follow_priority();
         ready!(self.poll_send_head(cx))?;
         match &mut self.response {
-            State::Content(outgoing) => outgoing.poll_flush(cx),
+            State::Content(outgoing) => outgoing.poll_flush(cx).map_err(gone),
             State::Nothing | State::Head(_) => Poll::Ready(Ok(())),
         }
     }
@@ -261,7 +264,7 @@ impl Source for ServerStream {
         if let Tunnel::Asked(_) = self.tunnel {
             return Poll::Ready(Ok(Part::End(None)));
         }
-        let mut part = self.incoming.poll_part(cx, &self.lease);
+        let mut part = (self.incoming.poll_part(cx, &self.lease)).map_err(incoming_error);
         if let Poll::Ready(Ok(Part::End(Some(trailers)))) = &mut part {
             trailers.apply_underscores(self.settings.underscores)?;
         }
@@ -342,11 +345,11 @@ impl Downstream for ServerStream {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut connection = self.open.shared.connection.borrow_mut();
-        let Some(inbox) = connection.stream_mut(self.open.id) else {
+        let mut connection = self.open.link.connection.borrow_mut();
+        let Some(inbox) = connection.stream_mut(self.id) else {
             return Poll::Ready(());
         };
-        if inbox.reset.is_some() {
+        if inbox.cut.is_some() {
             return Poll::Ready(());
         }
         inbox.register(cx.waker());
@@ -356,6 +359,18 @@ impl Downstream for ServerStream {
     fn start_tunnel(&mut self) {
         self.tunnel = Tunnel::Begun;
         self.incoming.allow_any();
+    }
+}
+
+fn gone(_: StreamClosed) -> GatewayError {
+    GatewayError::client_gone()
+}
+
+fn incoming_error(error: IncomingError) -> GatewayError {
+    match error {
+        IncomingError::Cut => GatewayError::client_gone(),
+        IncomingError::TooLarge => GatewayError::downstream(CloseReason::BodyTooLarge, 413),
+        IncomingError::Trailers(error) => head::trailers_error(error),
     }
 }
 
@@ -369,15 +384,15 @@ impl Drop for ServerStream {
         } else {
             ErrorCode::CANCEL
         };
-        let mut connection = self.open.shared.connection.borrow_mut();
+        let mut connection = self.open.link.connection.borrow_mut();
         let unreleased = u32::try_from(unreleased).unwrap_or(u32::MAX);
-        connection.release_content(self.open.id, unreleased);
-        connection.release(self.open.id, code);
+        connection.release_content(self.id, unreleased);
+        connection.release(self.id, code);
     }
 }
 
 impl fmt::Debug for ServerStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of a client", self.open.id)
+        write!(f, "{:?} of a client", self.id)
     }
 }

@@ -50,7 +50,7 @@ impl StreamTasks {
                 None => break,
             }
         }
-        let client = Rc::clone(&stream.open.shared.client);
+        let client = Rc::clone(&stream.client);
         client.spawn_part(serve_streams(Rc::clone(tasks), stream));
     }
 
@@ -103,7 +103,7 @@ impl Slot {
 /// Serves a stream, and those that come after it.
 async fn serve_streams(tasks: Rc<StreamTasks>, first: BegunStream) {
     let slot = Rc::<Slot>::default();
-    let deadline = first.open.shared.client.add_deadline();
+    let deadline = first.client.add_deadline();
     let mut next = Some(first);
     while let Some(stream) = next {
         serve_stream(stream, &deadline).await;

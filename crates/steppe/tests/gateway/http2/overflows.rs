@@ -63,7 +63,7 @@ const ROW: Row = Row {
     with: |_| vec![],
     of: Of::Stream,
     ends: &[End::Status(502)],
-    others: End::Cut,
+    others: End::Whole,
 };
 
 const ROWS: &[Row] = &[
@@ -77,28 +77,24 @@ const ROWS: &[Row] = &[
         name: "the head in one piece with it",
         with: |s| vec![H2Frame::ok(s)],
         ends: &[End::Status(502), End::Cut],
-        others: End::Whole,
         ..ROW
     },
     Row {
         name: "an interim response, the head and it in one piece",
         with: |s| [interim(s), vec![H2Frame::ok(s)]].concat(),
         ends: &[End::Status(502), End::Cut],
-        others: End::Whole,
         ..ROW
     },
     Row {
         name: "the head before it",
         before: |s| vec![H2Frame::ok(s)],
         ends: &[End::Cut],
-        others: End::Whole,
         ..ROW
     },
     Row {
         name: "the head and some content before it",
         before: |s| vec![H2Frame::ok(s), H2Frame::data(s, "some")],
         ends: &[End::Cut],
-        others: End::Whole,
         ..ROW
     },
     Row {
@@ -107,7 +103,6 @@ const ROWS: &[Row] = &[
             let fields = FieldSection::default().field(":status", "304");
             vec![H2Frame::opening(s, &fields)]
         },
-        others: End::Whole,
         ..ROW
     },
     Row {
@@ -117,7 +112,6 @@ const ROWS: &[Row] = &[
             vec![H2Frame::opening(s, &fields.field("content-length", "4"))]
         },
         ends: &[End::Cut],
-        others: End::Whole,
         ..ROW
     },
     Row {
@@ -125,7 +119,6 @@ const ROWS: &[Row] = &[
         asked: Asked::HalfAPost,
         with: |s| vec![H2Frame::ok(s)],
         ends: &[End::Status(502), End::Cut],
-        others: End::Whole,
         ..ROW
     },
     Row {
@@ -136,12 +129,14 @@ const ROWS: &[Row] = &[
     Row {
         name: "the connection, and nothing before it",
         of: Of::Connection,
+        others: End::Cut,
         ..ROW
     },
     Row {
         name: "the connection, and the head in one piece with it",
         with: |s| vec![H2Frame::ok(s)],
         of: Of::Connection,
+        others: End::Cut,
         ends: &[End::Status(502), End::Cut],
         ..ROW
     },
@@ -149,6 +144,7 @@ const ROWS: &[Row] = &[
         name: "the connection, and the head before it",
         before: |s| vec![H2Frame::ok(s)],
         of: Of::Connection,
+        others: End::Cut,
         ends: &[End::Cut],
         ..ROW
     },
@@ -156,6 +152,7 @@ const ROWS: &[Row] = &[
         name: "the connection, and half a POST",
         asked: Asked::HalfAPost,
         of: Of::Connection,
+        others: End::Cut,
         ..ROW
     },
 ];

@@ -1,4 +1,4 @@
-//! Content of a response, on its way to the connection.
+//! Content of a stream, on its way to the connection.
 
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -7,15 +7,14 @@ use steppe_h2::{EndStream, SendError, StreamId};
 use steppe_mem::{Chunk, Waiter};
 
 use super::head;
-use super::send_head::SendHead;
-use super::shared::Shared;
-use crate::error::GatewayError;
+use super::link::Link;
+use super::send_head::{SendHead, StreamClosed};
+use super::turns::Turn;
 use crate::exchange::Part;
 use crate::field::FieldBlock;
-use crate::h2::turns::Turn;
 
 pub(super) struct Outgoing {
-    shared: Rc<Shared>,
+    link: Rc<Link>,
     id: StreamId,
     pub(super) turn: Turn,
     waiter: Waiter,
@@ -39,9 +38,9 @@ enum End {
 
 impl Outgoing {
     /// Content behind a head that was sent.
-    pub(super) fn new(shared: &Rc<Shared>, id: StreamId, turn: Turn) -> Self {
+    pub(super) fn new(link: &Rc<Link>, id: StreamId, turn: Turn) -> Self {
         Self {
-            shared: Rc::clone(shared),
+            link: Rc::clone(link),
             id,
             turn,
             waiter: Waiter::default(),
@@ -57,6 +56,13 @@ impl Outgoing {
     pub(super) fn ended(mut self) -> Self {
         self.end = End::Sent;
         self
+    }
+
+    /// The peer wants no more of it: what was put is dropped, and what follows.
+    pub(super) fn give_up(&mut self) {
+        (self.first, self.second) = (None, None);
+        self.is_blocked = false;
+        self.end = End::Sent;
     }
 
     pub(super) fn can_put(&self) -> bool {
@@ -92,7 +98,7 @@ impl Outgoing {
     }
 
     /// Ready when all that was put is handed over.
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamClosed>> {
         while let Some(first) = self.first.take() {
             self.is_blocked = true;
             let bytes = first.len();
@@ -121,7 +127,7 @@ impl Outgoing {
         &mut self,
         cx: &mut Context<'_>,
         chunk: &mut Option<Chunk>,
-    ) -> Poll<Result<(), GatewayError>> {
+    ) -> Poll<Result<(), StreamClosed>> {
         let is_last = self.second.is_none() && matches!(self.end, End::Put(None));
         let end = if is_last {
             EndStream::Yes
@@ -131,7 +137,7 @@ impl Outgoing {
         loop {
             ready!(self.turn.poll(cx));
             let is_empty = chunk.is_none();
-            let mut connection = self.shared.connection.borrow_mut();
+            let mut connection = self.link.connection.borrow_mut();
             match connection.send_content(self.id, chunk, end) {
                 Ok(0) if !is_empty && connection.stream_send_window(self.id) > 0 => {
                     drop(connection);
@@ -145,14 +151,14 @@ impl Outgoing {
                     }
                     drop(connection);
                     self.turn.pass();
-                    self.shared.wake();
+                    self.link.wake();
                     return Poll::Pending;
                 }
                 Ok(sent) => {
                     drop(connection);
                     self.waiter = Waiter::default();
                     self.turn.take(sent);
-                    self.shared.wake();
+                    self.link.wake();
                     if is_last && chunk.is_none() {
                         self.end = End::Sent;
                     }
@@ -161,7 +167,7 @@ impl Outgoing {
                 Err(SendError::OverBudget(bytes)) => {
                     drop(connection);
                     self.turn.pass();
-                    ready!(self.shared.poll_room(cx, bytes, &mut self.waiter));
+                    ready!(self.link.poll_room(cx, bytes, &mut self.waiter));
                 }
                 Err(SendError::Full) => {
                     drop(connection);
@@ -169,18 +175,18 @@ impl Outgoing {
                     return Poll::Pending;
                 }
                 Err(SendError::Closed | SendError::StreamLimit) => {
-                    return Poll::Ready(Err(GatewayError::client_gone()));
+                    return Poll::Ready(Err(StreamClosed));
                 }
             }
         }
     }
 
-    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamClosed>> {
         let End::Put(Some(trailers)) = &self.end else {
             return Poll::Ready(Ok(()));
         };
         let send = SendHead {
-            shared: &self.shared,
+            link: &self.link,
             id: self.id,
             turn: &mut self.turn,
             waiter: &mut self.waiter,

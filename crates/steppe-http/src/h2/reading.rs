@@ -1,4 +1,4 @@
-//! Bytes of a client on their way into its connection.
+//! Bytes of a peer on their way into the connection.
 //!
 //! Invariant: an idle connection holds no buffer; without room in the budget it is read all the same, in memory of its
 //! own reservation, since what comes may give memory back.
@@ -25,6 +25,8 @@ pub(super) struct Reading {
     is_of_reserve: bool,
     lease: Lease,
     reserve: Reservation,
+    /// Octets that were read in all.
+    total: u64,
 }
 
 impl Reading {
@@ -35,7 +37,13 @@ impl Reading {
             is_of_reserve: false,
             lease,
             reserve,
+            total: 0,
         }
+    }
+
+    /// Octets that were read in all.
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 
     /// The input, where there is some.
@@ -123,6 +131,7 @@ impl Reading {
             Poll::Pending => return Poll::Pending,
         };
         let count = read.len();
+        self.total += count as u64;
         traffic.read(count);
         self.input = (count > 0).then(|| read.into());
         Poll::Ready(Ok(count))
@@ -156,6 +165,7 @@ impl Reading {
         let read = transport.poll_read_into(cx, buffer.spare_mut());
         if let Poll::Ready(Ok(count)) = read {
             buffer.advance(count);
+            self.total += count as u64;
             traffic.read(count);
         }
         self.input = Some(buffer.into());
