@@ -55,6 +55,12 @@
 //! - `answer.rs`: answer of a question, with its extended error and client subnet scope
 //! - `designation.rs`: discovery of designated resolvers (DDR, RFC 9462)
 //! - `doh.rs`, `doh/`: DNS over HTTPS: request to query, response to content, JSON form
+//! - `https_client.rs`: queries to a server by HTTPS, as streams of one HTTP/2 connection
+//!   - `target.rs`: target and fields of a request
+//!   - `query.rs`: a query that is out, and its response so far
+//!   - `receive.rs`: received events, and outcomes of queries
+//!   - `section.rs`: fields of a response
+//!   - `outcome.rs`, `error.rs`: outcomes and errors of queries
 //! - `siphash.rs`: SipHash
 //! - `sizes.rs`: room of the tables of a worker
 //! - `needs.rs`: bytes that are reserved before anything is served
@@ -132,6 +138,7 @@ pub mod explain;
 pub mod fetch;
 mod files;
 pub mod hosts;
+pub mod https_client;
 pub mod in_flight;
 pub mod limits;
 mod manner;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use steppe_h2::ConnectionMemory;
+use steppe_h2::limits::WINDOW_BYTES_DEFAULT;
+
 /// Bytes of a message. RFC 1035 §4.2.2: the length before a message on a stream has 16 bits.
 pub const MESSAGE_BYTES_MAX: usize = 65_535;
 
@@ -401,24 +404,34 @@ pub const STREAM_BYTES: usize = (1 << 10) + 256 + 2 * OUT_BYTES_KEPT;
 /// Bytes that are read at first of a connection to a server: some responses.
 pub const STREAM_READ_BYTES: usize = 4 << 10;
 
-/// Bytes that a server by HTTPS may send before they are read, on a stream and on all: the longest message.
+/// Bytes that a server by HTTPS may send on all streams before they are read: two of the longest messages. A stream has
+/// the window of the protocol, which is one.
 pub const HTTPS_WINDOW_BYTES: usize = 128 << 10;
 
-/// Bytes of frames that are written to a server by HTTPS at once: some queries.
-pub const HTTPS_WRITE_BYTES: usize = 4 << 10;
+/// Streams of a connection by HTTPS before its server has announced a limit, which is no smaller as RFC 9113 §6.5.2
+/// recommends.
+pub const HTTPS_STREAMS_FIRST: usize = 100;
 
-/// Bytes of the fields of a response by HTTPS.
+/// Bytes that are read at once of a server by HTTPS: a record of TLS.
+pub const HTTPS_READ_BYTES: usize = 16 << 10;
+
+/// Bytes of the fields of a response by HTTPS, as RFC 9113 §6.5.2 counts them.
 pub const HTTPS_FIELDS_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes that a connection by HTTPS is charged with beside [`STREAM_BYTES`]: its window, and what `h2` has of
-/// fields and streams.
-pub const HTTPS_BYTES: usize =
-    HTTPS_WINDOW_BYTES + HTTPS_WRITE_BYTES + 2 * HTTPS_FIELDS_BYTES_MAX + (32 << 10);
+/// Bytes that a client of HTTPS is charged with: the state of HTTP/2, its tables of fields, and what is kept for a
+/// budget without room.
+pub const HTTPS_CLIENT_BYTES: usize =
+    ConnectionMemory::reserved_bytes() + ConnectionMemory::serving_bytes() + (2 << 10);
 
-/// Bytes that a query by HTTPS is charged with while it is out: its task, its stream in `h2`, its fields and its
-/// content.
-pub const HTTPS_STREAM_BYTES: usize = (2 << 10) + 128;
+/// Bytes that a connection by HTTPS is charged with beside [`STREAM_BYTES`] and its client: what it reads into.
+pub const HTTPS_BYTES: usize = HTTPS_READ_BYTES;
 
+/// Bytes of a stream in the tables of a client of HTTPS. They double when they grow, up to
+/// [`ATTEMPTS_PER_SOCKET_MAX`] streams, and keep their places.
+pub const HTTPS_STREAM_BYTES: usize = 176;
+
+const _: () = assert!(MESSAGE_BYTES_MAX <= WINDOW_BYTES_DEFAULT as usize);
+const _: () = assert!(HTTPS_STREAMS_FIRST <= ATTEMPTS_PER_SOCKET_MAX as usize);
 const _: () = assert!(HTTPS_WINDOW_BYTES > MESSAGE_BYTES_MAX);
 
 /// How long one of those who are asked for a server's address may take.

@@ -45,6 +45,18 @@ impl Connecting {
         self.answered(|state, now| state.query_failed(self.number, id, now));
     }
 
+    /// The server has not processed a query, which is sent again.
+    pub(super) fn refused(&self, id: u16) {
+        self.answered(|state, now| state.query_refused(self.number, id, now));
+    }
+
+    /// The connection takes no further query.
+    pub(super) fn leaves(&self) {
+        if let Some(state) = self.state.upgrade() {
+            turn(&state, |state, _| state.replace(self.number));
+        }
+    }
+
     /// Something has come back.
     pub(super) fn answered(&self, run: impl FnOnce(&mut WorkerState, Instant)) {
         if self.queue.answered() {

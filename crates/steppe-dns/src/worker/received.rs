@@ -134,6 +134,13 @@ impl WorkerState {
         }
     }
 
+    /// A server has not processed a query on a connection: it is asked again.
+    pub(super) fn query_refused(&mut self, carrier: u32, id: u16, now: Instant) {
+        if let Some(attempt) = self.attempts.attempt_on(carrier, id) {
+            self.send_again(attempt, now);
+        }
+    }
+
     /// Lets a server go without one of its carriers.
     pub(super) fn replace(&mut self, number: u32) {
         let Some(carrier) = self.carriers.get(number) else {

@@ -24,6 +24,7 @@ use super::queue::{NotSent, StreamQueue};
 use super::server::{Failure, Server};
 use super::state::{WorkerState, turn};
 use crate::config::Transport;
+use crate::in_flight::AttemptId;
 use crate::limits::{
     ATTEMPTS_PER_EXCHANGE_MAX, ATTEMPTS_PER_SOCKET_MAX, STREAM_BYTES, UPSTREAM_CONNECT_TIME_MAX,
 };
@@ -87,16 +88,25 @@ impl WorkerState {
         // What is asked again goes on another one.
         self.replace(connection.number);
         for attempt in attempts {
-            let Some((place, index)) = self.end_attempt(attempt) else {
-                continue;
-            };
-            let sent = self.exchanges.get(place).map(|exchange| exchange.sent);
-            let may_ask = has_answered && sent.is_some_and(|sent| sent < ATTEMPTS_PER_EXCHANGE_MAX);
-            if !may_ask || self.ask(place, index, now).is_err() {
-                self.connection_lost((place, index), now);
+            if has_answered {
+                self.send_again(attempt, now);
+            } else if let Some(of) = self.end_attempt(attempt) {
+                self.connection_lost(of, now);
             }
         }
         self.retire(connection.number);
+    }
+
+    /// A query on a connection was not answered, and that is not its server's failure: it is sent again.
+    pub(super) fn send_again(&mut self, attempt: AttemptId, now: Instant) {
+        let Some((place, server)) = self.end_attempt(attempt) else {
+            return;
+        };
+        let sent = self.exchanges.get(place).map(|exchange| exchange.sent);
+        let may_ask = sent.is_some_and(|sent| sent < ATTEMPTS_PER_EXCHANGE_MAX);
+        if !may_ask || self.ask(place, server, now).is_err() {
+            self.connection_lost((place, server), now);
+        }
     }
 
     /// A query was on a connection that came to nothing: its question waits for the next one, unless its server
@@ -137,7 +147,7 @@ async fn run(connection: Connecting) {
 async fn carry(connection: &Connecting, transport: steppe_net::Transport) -> io::Result<()> {
     if connection.server.config.transport == Transport::Https {
         let carried = async {
-            let mut https = Https::begin(connection, transport, Instant::now()).await?;
+            let mut https = Https::new(connection, transport, Instant::now())?;
             poll_fn(|cx| https.poll(cx, Instant::now())).await
         };
         return Box::pin(carried).await;

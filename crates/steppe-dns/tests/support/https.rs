@@ -133,7 +133,7 @@ impl Drop for HttpsServer {
     }
 }
 
-fn tls(issued: &Issued, alpn: &str) -> ServerConfig {
+pub fn tls(issued: &Issued, alpn: &str) -> ServerConfig {
     let cert = CertificateDer::from_pem_slice(issued.cert.as_bytes()).expect("PEM");
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).expect("PEM");
     let provider = Arc::new(aws_lc_rs::default_provider());
