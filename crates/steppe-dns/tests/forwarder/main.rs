@@ -9,9 +9,12 @@ mod client;
 mod crowds;
 mod encrypted;
 mod faults;
+#[path = "../support/frames.rs"]
+mod frames;
 mod health;
 #[path = "../support/https.rs"]
 mod https;
+mod https_frames;
 mod lists;
 mod lists_ahead;
 #[path = "../support/messages.rs"]
