@@ -1,5 +1,6 @@
 //! `steppe dns`: what people do with the DNS forwarder, and ask of any server.
 
+mod by_https;
 mod explain;
 mod flush;
 mod query;

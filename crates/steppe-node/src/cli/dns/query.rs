@@ -11,17 +11,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
-use bytes::Bytes;
 use clap::Args;
 use hickory_proto::op::{Edns, Message, MessageType, Query};
 use hickory_proto::rr::{Name, RecordType};
 use rustls::CertificateError;
+use steppe_dns::https_client::Target;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::by_https;
 use super::server::{By, Server};
 use super::shown::shown;
 use crate::admin::trust;
@@ -278,38 +279,14 @@ async fn by_https(
     query: &Message,
     server: &Server,
 ) -> anyhow::Result<Message> {
-    let (sender, connection) = h2::client::handshake(stream).await?;
-    let connection = tokio::spawn(connection);
     let authority = match server.name == server.host {
         true => server.authority(),
         false => format!("{}:{}", server.name, server.port),
     };
-    let request = hyper::Request::post(format!("https://{authority}{}", server.path))
-        .header("content-type", MEDIA_TYPE)
-        .header("accept", MEDIA_TYPE)
-        .body(())
-        .context("the request")?;
-    let (response, mut content) = sender.ready().await?.send_request(request, false)?;
-    content.send_data(Bytes::from(query.to_vec()?), true)?;
-    let response = response.await?;
-    let status = response.status();
-    ensure!(status == hyper::StatusCode::OK, "HTTP {status}");
-    let mut body = response.into_body();
-    let mut bytes = Vec::new();
-    while let Some(part) = body.data().await {
-        let part = part?;
-        ensure!(
-            bytes.len() + part.len() <= MESSAGE_BYTES_MAX,
-            "response longer than {MESSAGE_BYTES_MAX} bytes"
-        );
-        body.flow_control().release_capacity(part.len())?;
-        bytes.extend_from_slice(&part);
-    }
-    connection.abort();
+    let target = Target::new(authority, server.path.clone()).context("the request")?;
+    let bytes = by_https::exchange(stream, target, &query.to_vec()?).await?;
     accepted(&bytes, query)
 }
-
-const MEDIA_TYPE: &str = "application/dns-message";
 
 /// A response to this query.
 fn accepted(bytes: &[u8], query: &Message) -> anyhow::Result<Message> {
