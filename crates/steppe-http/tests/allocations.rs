@@ -122,18 +122,68 @@ fn a_request_over_tls_allocates_for_its_two_records() {
 fn a_request_over_http2_allocates_nothing() {
     prove_that_it_counts();
     for at_once in [1, 10] {
-        let allocations = allocations_over_http2(at_once);
-        // Housekeeping goes on meanwhile; and after a second without a request, ten tasks begin anew.
-        assert!(
-            allocations < 200,
-            "{allocations} allocations in 1,000 requests over HTTP/2, {at_once} at once"
-        );
+        are_few(at_once, servers(None));
+    }
+}
+
+/// With a server, its stream takes the place of one before it.
+#[test]
+fn a_request_from_http2_to_http2_allocates_nothing() {
+    prove_that_it_counts();
+    for at_once in [1, 10] {
+        let servers = Servers {
+            protocol: config::H2,
+            keepalive: 16,
+            ..Servers::of([ServerAddress::Ip(origin_of_http2())])
+        };
+        are_few(at_once, servers);
+    }
+}
+
+#[track_caller]
+fn are_few(at_once: usize, servers: Servers) {
+    let allocations = allocations_over_http2(at_once, servers);
+    // Housekeeping goes on meanwhile; and after a second without a request, ten tasks begin anew.
+    assert!(
+        allocations < 200,
+        "{allocations} allocations in 1,000 requests over HTTP/2, {at_once} at once"
+    );
+}
+
+/// Answers every request alike, on threads of its own.
+fn origin_of_http2() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+    let address = listener.local_addr().expect("bound");
+    listener.set_nonblocking(true).expect("a socket");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(answer_by_http2(socket));
+            }
+        });
+    });
+    address
+}
+
+async fn answer_by_http2(socket: tokio::net::TcpStream) {
+    let mut connection = h2::server::handshake(socket).await.expect("HTTP/2");
+    while let Some(Ok((_, mut respond))) = connection.accept().await {
+        let head = http::Response::builder().header("content-length", RESPONSE_BYTES);
+        let response = head.body(()).expect("valid");
+        let mut content = respond.send_response(response, false).expect("it is open");
+        let body = vec![b'z'; RESPONSE_BYTES].into();
+        content.send_data(body, true).expect("it is open");
     }
 }
 
 /// Allocations of 1,000 requests on a connection, so many at once.
-fn allocations_over_http2(at_once: usize) -> u64 {
-    let gateway = Running::start_h2c(servers(None));
+fn allocations_over_http2(at_once: usize, servers: Servers) -> u64 {
+    let gateway = Running::start_h2c(servers);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -55,12 +55,9 @@ impl Row {
     #[track_caller]
     pub fn run(self, over: Over, budget_mib: u64) {
         let name = format!("{}, {over:?}, {budget_mib} MiB", self.name);
-        let flood = Flood::new(&name, budget_mib).toward(self.origin.address(), self.protocol);
-        // Toward servers of HTTP/2 a library holds heads that no charge covers.
-        let flood = match self.protocol {
-            "h1" => flood.by_charges_alone(),
-            _ => flood,
-        };
+        let flood = Flood::new(&name, budget_mib)
+            .toward(self.origin.address(), self.protocol)
+            .by_charges_alone();
         let (count, sent) = (self.connections, &self.sent);
         match over {
             Over::Tcp => flood.run(|node| send_plainly(node, count, sent)),

@@ -246,3 +246,98 @@ fn streams_are_counted_while_they_are_open() {
             && open["upstream_idle"] == 1
     });
 }
+
+/// RFC 9113 §8.1: a server that needs no more of a request says so behind its whole response.
+#[test]
+fn a_reset_behind_a_whole_response_takes_nothing_away() {
+    let (origin, _) = server(&[], |server, _| {
+        while let Some(stream) = server.request() {
+            let no_error = H2Frame::new(H2Frame::RST_STREAM, 0, stream, [0; 4]);
+            server.send(&[ok(stream).to_vec(), vec![no_error]].concat());
+        }
+    });
+    let node = Steppe::builder()
+        .with("origin", origin.address())
+        .start(config().protocols(["h1", "h2c"]));
+    let mut client = H2Peer::connect(node.gateway());
+    for _ in 0..20 {
+        let stream = client.stream();
+        let fields = FieldSection::of("POST", "/").field("content-length", "8");
+        client.send(&[
+            H2Frame::opening(stream, &fields),
+            H2Frame::data(stream, "half"),
+        ]);
+        let answer = client.answer(stream);
+        assert_eq!((answer.status, answer.text().as_str()), (Some(200), "ok"));
+    }
+    assert_eq!(origin.accepted(), 1, "the connection goes on");
+}
+
+/// SETTINGS_MAX_CONCURRENT_STREAMS may change at any time, to 0 as well (RFC 9113 §6.5.2).
+#[test]
+fn a_server_that_allows_no_stream_is_asked_on_another_connection() {
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            let served = requests.fetch_add(1, Ordering::Relaxed);
+            if server.index() == 0 && served == 0 {
+                // The response comes behind the settings: they are known to whatever it lets go on.
+                server.send(&[H2Frame::settings(&[(MAX_CONCURRENT_STREAMS, 0)])]);
+            }
+            server.send(&ok(stream));
+        }
+    });
+    let node = in_front_of(origin.address());
+    for count in 1..=4 {
+        assert_eq!(post(&node).text(), "ok");
+        assert_eq!(requests.load(Ordering::Relaxed), count);
+    }
+    assert_eq!(origin.accepted(), 2);
+}
+
+/// RFC 9113 §6.1: padding is no content, and counts for the windows all the same.
+#[test]
+fn padding_of_a_server_is_taken_off_and_its_window_given_back() {
+    const FRAMES: usize = 4000;
+    const PADDED: u8 = 0x8;
+    let (origin, _) = server(&[], |server, _| {
+        while let Some(stream) = server.request() {
+            server.send(&[H2Frame::ok(stream)]);
+            let mut window = 65_535_usize;
+            let payload = [&[199][..], b"content", &[0; 199]].concat();
+            for _ in 0..FRAMES {
+                while window < payload.len() {
+                    let Some(frame) = server.frame() else {
+                        return;
+                    };
+                    if frame.kind == H2Frame::WINDOW_UPDATE && frame.stream == stream {
+                        let octets: [u8; 4] = frame.payload[..4].try_into().expect("four");
+                        window += u32::from_be_bytes(octets) as usize;
+                    }
+                }
+                window -= payload.len();
+                server.send(&[H2Frame::new(H2Frame::DATA, PADDED, stream, payload.clone())]);
+            }
+            server.send(&[H2Frame::last_data(stream, "")]);
+        }
+    });
+    let node = in_front_of(origin.address());
+    assert_eq!(get(&node).text(), "content".repeat(FRAMES));
+}
+
+/// RFC 9113 §8.4: push is off, so that a promise ends the connection; its request may have been processed.
+#[test]
+fn a_promise_is_refused() {
+    const PUSH_PROMISE: u8 = 5;
+    let (origin, requests) = server(&[], |server, requests| {
+        while let Some(stream) = server.request() {
+            requests.fetch_add(1, Ordering::Relaxed);
+            let fields = FieldSection::of("GET", "/");
+            let promised = [&2_u32.to_be_bytes()[..], fields.bytes()];
+            let flags = H2Frame::END_HEADERS;
+            server.send(&[H2Frame::new(PUSH_PROMISE, flags, stream, promised.concat())]);
+        }
+    });
+    let node = in_front_of(origin.address());
+    assert_eq!(post(&node).status(), 502);
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
+}
