@@ -27,21 +27,21 @@ pub const SCRATCH_BYTES: usize = TABLE_BYTES_MAX as usize;
 pub const BLOCK_FRAMES_MAX: u32 = 20;
 
 /// Interim heads of one response: a server that sends more keeps its stream busy by them.
-pub const INTERIM_HEADS_MAX: u32 = 32;
+pub const INTERIM_HEADS_MAX: u32 = 16;
 
 /// A field section this many times its limit ends the connection; a smaller one gets a response that says so.
 pub const SECTION_FACTOR_MAX: usize = 4;
 
-/// RST_STREAM frames of a client, and stream errors that a peer provokes beside those of streams that we opened, that are let through at once (CVE-2023-44487,
-/// CVE-2025-8671). A page that is left cancels what it was loading, of which browsers have 100 at most.
+/// RST_STREAM frames of a client that are let through at once (CVE-2023-44487), together with stream errors that a peer
+/// provokes (CVE-2025-8671), but for those of streams that we opened. A page that is left cancels what it was loading, of which browsers have 100 at most.
 pub const RESETS_BURST: u32 = 200;
 /// The same each second, from then on.
 pub const RESETS_PER_SECOND: u32 = 20;
 
 /// Frames that are cheap to send and ask for work: SETTINGS, PING and their acknowledgments, PRIORITY, PRIORITY_UPDATE,
 /// GOAWAY, unknown frames, DATA without content, small DATA and field blocks that are discarded, and RST_STREAM of a
-/// server that ends no stream. WINDOW_UPDATE is not among them: a
-/// peer with a small window sends one for each few octets that it takes. Old browsers send a PRIORITY a stream, gRPC a
+/// server that ends no stream. WINDOW_UPDATE is not among them: a peer with a small window sends one for each few octets
+/// that it takes. Old browsers send a PRIORITY a stream, gRPC a
 /// PING for what it was sent.
 pub const CONTROL_FRAMES_BURST: u32 = 1000;
 /// The same each second, from then on.

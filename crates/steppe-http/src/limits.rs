@@ -317,12 +317,12 @@ pub const H2_STREAM_BYTES: usize = 3712;
 /// [`H2_STREAM_BYTES`] with a server, which has no task.
 pub const H2_UPSTREAM_STREAM_BYTES: usize = 1280;
 
-/// Room that a client's stream waits for before its exchange begins: for its heads, and for some
-/// content. It is not held: most need less.
+/// Room that a client's stream waits for before its exchange begins: for its heads, and for some content; and that the
+/// head of a server's response waits for. It is not held: most need less.
 pub const H2_STREAM_ROOM_BYTES: usize = 32 << 10;
 
 /// A request that finds no room waits for so long at most where its client has sent more behind it, which may give memory
-/// back; and for `timeouts.header` otherwise.
+/// back; and for `timeouts.header` otherwise. The head of a response waits for so long in any case.
 pub const ROOM_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The part of the budget, one of so many, with which all streams of one connection begin: fewer are announced
@@ -344,8 +344,8 @@ pub const CONNECTIONS_LEAVE: u64 = 4;
 /// for turns costs a third more CPU.
 pub const H2_CONNECTION_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// Bytes that the kernel holds of a client's connection that it has not sent yet, about: what is more
-/// urgent comes behind it.
+/// Bytes that the kernel holds of a connection of HTTP/2 that it has not sent yet, about: what is more urgent comes
+/// behind it.
 pub const H2_UNSENT_BYTES: u32 = 128 << 10;
 
 /// Streams that may hand content over before the connection's task looks again.

@@ -46,7 +46,16 @@ impl HttpsClient {
             Event::Content { stream, bytes } => self.take_content(stream, bytes, input),
             Event::End { stream } => self.take_end(stream),
             Event::Reset { stream, code, by } => self.take_reset(stream, code, by),
-            Event::Window(_) | Event::Settings => {
+            Event::Window(Some(stream)) => {
+                let waits = self.unsent.iter().position(|&unsent| unsent == stream);
+                if let Some(at) = waits
+                    && !self.send_content(stream)
+                {
+                    self.unsent.remove(at);
+                }
+                None
+            }
+            Event::Window(None) | Event::Settings => {
                 self.send_unsent();
                 None
             }

@@ -3,8 +3,9 @@
 //! Two kinds are counted, each in a bucket that fills again with time: ends of streams by RST_STREAM, the peer's
 //! (CVE-2023-44487) and ours after its errors (CVE-2025-8671); and control frames without progress. A peer that
 //! empties one is ended by ENHANCE_YOUR_CALM. Bytes that the peer has taken grant further control frames, since gRPC
-//! clients send a PING for what they were sent; a reset of ours grants frames that come late. A server ends no more
-//! streams than we open, so those that it ends are not counted.
+//! clients send a PING for what they were sent; a reset of ours grants frames that come late, and toward a server as
+//! much content as its window had room for. A server ends no more streams than we open, so streams that it ends while
+//! they are open are not counted.
 
 use std::time::Instant;
 
@@ -20,8 +21,10 @@ use crate::token_bucket::TokenBucket;
 pub(super) struct WorkLimits {
     resets: TokenBucket,
     control: TokenBucket,
-    /// Frames that may yet be discarded because of resets of ours.
+    /// Frames that may yet be discarded because of resets and requests of ours.
     late_frames: u32,
+    /// Octets of content that may: of a server, as much as the windows of streams that we reset had room for.
+    late_octets: u64,
     /// Bytes written that granted no control frame yet.
     written_rest: usize,
 }
@@ -32,6 +35,7 @@ impl WorkLimits {
             resets: TokenBucket::new(RESETS_BURST, RESETS_PER_SECOND, now),
             control: TokenBucket::new(CONTROL_FRAMES_BURST, CONTROL_FRAMES_PER_SECOND, now),
             late_frames: 0,
+            late_octets: 0,
             written_rest: 0,
         }
     }
@@ -68,9 +72,37 @@ impl WorkLimits {
         }
     }
 
+    /// Counts a DATA frame that is discarded, with so many octets of content.
+    ///
+    /// # Errors
+    /// As [`Self::count_control`].
+    pub(super) fn count_discarded_data(
+        &mut self,
+        octets: u32,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        match self.late_octets.checked_sub(octets.into()) {
+            Some(left) if octets > 0 => {
+                self.late_octets = left;
+                Ok(())
+            }
+            _ => self.count_discarded(now),
+        }
+    }
+
     /// Grants frames to be discarded for a stream that is reset here: the peer may have sent them before it knew.
     pub(super) fn reset_here(&mut self) {
         self.late_frames = self.late_frames.saturating_add(LATE_FRAMES_PER_RESET);
+    }
+
+    /// Grants, for a stream of ours that is reset here, the content that its window let the server send.
+    pub(super) fn request_reset_here(&mut self, window: u32) {
+        self.late_octets = self.late_octets.saturating_add(window.into());
+    }
+
+    /// Grants a frame to be discarded for a stream that we open: a server may reset it behind its end.
+    pub(super) fn request_sent(&mut self) {
+        self.late_frames = self.late_frames.saturating_add(1);
     }
 
     /// Grants control frames for bytes that the peer has taken.

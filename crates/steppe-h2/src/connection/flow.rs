@@ -18,6 +18,13 @@ pub(super) struct ReceiveWindow {
     owed: i64,
 }
 
+impl ReceiveWindow {
+    /// Octets that the peer may still send.
+    pub(super) fn allowed(&self) -> u32 {
+        u32::try_from(self.open).unwrap_or(0)
+    }
+}
+
 impl Default for SendWindow {
     fn default() -> Self {
         Self::new(WINDOW_BYTES_DEFAULT)

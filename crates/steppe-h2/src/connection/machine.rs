@@ -290,8 +290,12 @@ impl<B: Section, T: Default> Connection<B, T> {
     /// Resets a stream, unless it is closed.
     pub fn reset(&mut self, id: StreamId, code: ErrorCode) {
         let stream = self.streams.get(id);
-        if stream.is_none_or(|stream| stream.state().is_closed()) {
+        let Some(stream) = stream.filter(|stream| !stream.state().is_closed()) else {
             return;
+        };
+        if self.role == Role::Client && stream.state().can_receive() {
+            self.work
+                .request_reset_here(stream.receive_window.allowed());
         }
         let closed = State::Closed(ClosedBy::LocalReset);
         self.streams.set_state(id, closed);

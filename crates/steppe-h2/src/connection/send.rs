@@ -63,6 +63,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let mut stream = Stream::new(id, self.new_windows(), data);
         stream.asked = asked;
         self.streams.add(stream);
+        self.work.request_sent();
         self.owe_window(id);
         if end == EndStream::Yes {
             self.end_locally(id);

@@ -16,7 +16,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use steppe_h2::message::SectionKind;
 use steppe_h2::{
     BlockStart, Connection, ConnectionError, ConnectionMemory, ErrorCode, LocalSettings, Memory,
     Role,
@@ -31,6 +30,7 @@ use self::stream::ClientStream;
 use super::Http2;
 use super::endpoint::{Endpoint, EndpointParts, HeadMemory, ReceivedHead, Side};
 use super::head::{FIELD_OVERHEAD, PSEUDO_MAX};
+use super::inbox::Inbox;
 use super::link::Link;
 use super::reading::{Reading, SCARCE_READ_BYTES};
 use super::silence::{Look, Owes, Silence};
@@ -46,6 +46,7 @@ const CONNECTION_BYTES: usize = size_of::<Shared>()
     + size_of::<Link>()
     + size_of::<ClientConnection>()
     + ConnectionMemory::reserved_bytes()
+    + ConnectionMemory::serving_bytes()
     + SCARCE_READ_BYTES;
 
 /// The opaque data of a PING.
@@ -105,15 +106,19 @@ impl Side for ClientSide {
         ROOM_PATIENCE
     }
 
+    /// Servers respond and close.
+    fn outlives_peer(&self) -> bool {
+        true
+    }
+
     fn take_head(&mut self, head: ReceivedHead) {
         let ReceivedHead {
             stream, section, ..
         } = head;
-        if section.kind != SectionKind::Response {
-            return;
-        }
         let link = &self.shared.link;
-        let length = head::announced_length(&section);
+        let is_to_head = |inbox: &mut Inbox| inbox.is_to_head;
+        let is_to_head = (link.connection.borrow_mut().stream_mut(stream)).is_some_and(is_to_head);
+        let length = head::announced_length(&section).filter(|_| !is_to_head);
         let window = length.map(|length| link.windows.open(length, None));
         let mut connection = link.connection.borrow_mut();
         let Some(inbox) = connection.stream_mut(stream) else {
@@ -174,6 +179,7 @@ impl ClientConnection {
             reading: Reading::new(None, lease, charge.split(SCARCE_READ_BYTES)),
             link: Rc::clone(&link),
             charge,
+            has_tables: true,
         };
         Self {
             endpoint: Endpoint::new(parts, now),
@@ -211,6 +217,7 @@ impl ClientConnection {
                 return Poll::Ready(());
             }
             let shared = &self.side.shared;
+            shared.wake_first();
             let is_of_use = !shared.is_abandoned.get() && !shared.is_closed();
             if !is_of_use && shared.link.open() == 0 {
                 return Poll::Ready(());

@@ -37,6 +37,9 @@ pub(super) trait Side {
     /// The longest time that a field block waits for memory.
     fn patience(&self) -> Duration;
 
+    /// True when what has come is of use after the peer has closed.
+    fn outlives_peer(&self) -> bool;
+
     /// A head has come.
     fn take_head(&mut self, head: ReceivedHead);
 
@@ -73,7 +76,7 @@ pub(super) struct Endpoint {
     link: Rc<Link>,
     /// The connection's charge, but for what its parts have.
     charge: Reservation,
-    /// The charge has what comes with the first field block.
+    /// The charge has [`ConnectionMemory::serving_bytes`].
     has_tables: bool,
     /// A field block that waits for memory.
     waiting: Option<WaitingBlock>,
@@ -120,6 +123,8 @@ pub(super) struct EndpointParts {
     pub(super) link: Rc<Link>,
     /// The charge of the connection, but for what its parts have.
     pub(super) charge: Reservation,
+    /// The charge has [`ConnectionMemory::serving_bytes`] already, which come with the first field block otherwise.
+    pub(super) has_tables: bool,
 }
 
 impl Endpoint {
@@ -129,7 +134,7 @@ impl Endpoint {
             reading: parts.reading,
             link: parts.link,
             charge: parts.charge,
-            has_tables: false,
+            has_tables: parts.has_tables,
             waiting: None,
             begun: None,
             now,
@@ -184,17 +189,19 @@ impl Endpoint {
             if self.receive(cx, side).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            let read = match self.waiting {
-                Some(_) => ready!(self.poll_behind(cx)),
-                None if self.stuck.is_some() => {
-                    ready!(self.transport.poll_closed(cx));
-                    Ok(0)
+            let read = match self.is_held() {
+                true => {
+                    let read = ready!(self.poll_behind(cx));
+                    if matches!(read, Ok(0)) && side.outlives_peer() {
+                        return Poll::Pending;
+                    }
+                    read
                 }
-                None if !self.link.connection.borrow().takes_input() => {
+                false if !self.link.connection.borrow().takes_input() => {
                     ready!(self.poll_write(cx))?;
                     continue;
                 }
-                None => {
+                false => {
                     let reading = &mut self.reading;
                     ready!(reading.poll_read(cx, &mut self.transport, &self.link.traffic))
                 }
@@ -208,8 +215,12 @@ impl Endpoint {
         Poll::Pending
     }
 
-    /// Reads behind a block that waits for memory, while nothing has come behind it.
+    /// Reads behind a block that waits for memory, while nothing has come behind it; `Ok(0)` where the peer has closed.
     fn poll_behind(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        if self.waiting.is_none() {
+            ready!(self.transport.poll_closed(cx));
+            return Poll::Ready(Ok(0));
+        }
         let has_more = (self.link.connection.borrow()).has_more_than_block(self.reading.bytes());
         let (transport, traffic) = (&mut self.transport, &self.link.traffic);
         if !has_more && let Some(read) = self.reading.poll_read_behind(cx, transport, traffic) {
@@ -222,7 +233,10 @@ impl Endpoint {
 
     /// Takes the events of what was read. Ready when the connection is over.
     fn receive(&mut self, cx: &mut Context<'_>, side: &mut impl Side) -> Poll<()> {
-        match self.waiting.take() {
+        let is_undecided = self.link.connection.borrow().is_undecided();
+        // A stream that was let go meanwhile needs no memory.
+        let is_needed = is_undecided || !self.has_tables;
+        match self.waiting.take().filter(|_| is_needed) {
             Some(waiting) => self.decide(cx, side, waiting),
             // The next that finds no room has the whole time.
             None => self.short_since = None,

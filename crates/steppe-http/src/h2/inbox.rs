@@ -22,11 +22,13 @@ pub(super) struct Inbox {
     pub(super) is_ended: bool,
     /// The stream is closed before its end.
     pub(super) cut: Option<Cut>,
-    /// A response's head, or its content, has found no memory.
+    /// A response's head, its window or its trailers have found no memory.
     pub(super) is_over_budget: bool,
+    /// Its request is HEAD: no content follows the response's head.
+    pub(super) is_to_head: bool,
     /// Changed by the client since the response's was chosen.
     pub(super) priority: Option<Priority>,
-    /// `None`: nothing more comes.
+    /// `None`: no content comes, or none yet.
     pub(super) window: Option<Window>,
 }
 

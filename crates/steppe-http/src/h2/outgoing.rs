@@ -58,11 +58,9 @@ impl Outgoing {
         self
     }
 
-    /// The peer wants no more of it: what was put is dropped, and what follows.
-    pub(super) fn give_up(&mut self) {
-        (self.first, self.second) = (None, None);
-        self.is_blocked = false;
-        self.end = End::Sent;
+    /// True while what was put waits for memory.
+    pub(super) fn is_starved(&self) -> bool {
+        self.waiter.is_waiting()
     }
 
     pub(super) fn can_put(&self) -> bool {
@@ -135,24 +133,23 @@ impl Outgoing {
             EndStream::No
         };
         loop {
-            ready!(self.turn.poll(cx));
+            if self.turn.poll(cx).is_pending() {
+                return self.pend(cx);
+            }
             let is_empty = chunk.is_none();
             let mut connection = self.link.connection.borrow_mut();
             match connection.send_content(self.id, chunk, end) {
                 Ok(0) if !is_empty && connection.stream_send_window(self.id) > 0 => {
                     drop(connection);
                     self.turn.wait_for_window(cx);
-                    return Poll::Pending;
+                    return self.pend(cx);
                 }
                 Ok(0) if !is_empty => {
-                    // Its window wakes it when it opens. Others may wait for that of the connection.
-                    if let Some(inbox) = connection.stream_mut(self.id) {
-                        inbox.register(cx.waker());
-                    }
                     drop(connection);
+                    // Others may wait for the window of the connection.
                     self.turn.pass();
                     self.link.wake();
-                    return Poll::Pending;
+                    return self.pend(cx);
                 }
                 Ok(sent) => {
                     drop(connection);
@@ -167,18 +164,29 @@ impl Outgoing {
                 Err(SendError::OverBudget(bytes)) => {
                     drop(connection);
                     self.turn.pass();
-                    ready!(self.link.poll_room(cx, bytes, &mut self.waiter));
+                    if (self.link.poll_room(cx, bytes, &mut self.waiter)).is_pending() {
+                        return self.pend(cx);
+                    }
                 }
                 Err(SendError::Full) => {
                     drop(connection);
                     self.turn.wait(cx);
-                    return Poll::Pending;
+                    return self.pend(cx);
                 }
                 Err(SendError::Closed | SendError::StreamLimit) => {
                     return Poll::Ready(Err(StreamClosed));
                 }
             }
         }
+    }
+
+    /// Waits; a reset and the stream's own window wake it, too.
+    fn pend<T>(&self, cx: &Context<'_>) -> Poll<T> {
+        let mut connection = self.link.connection.borrow_mut();
+        if let Some(inbox) = connection.stream_mut(self.id) {
+            inbox.register(cx.waker());
+        }
+        Poll::Pending
     }
 
     fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamClosed>> {

@@ -113,6 +113,7 @@ async fn serve(accepted: Accepted) {
         reading: Reading::new(pending, lease, charge.split(SCARCE_READ_BYTES)),
         link: Rc::new(Link::new(connection, windows, traffic)),
         charge,
+        has_tables: false,
     };
     let mut connection = ServerConnection::new(parts, Rc::clone(&client), &deadline, now);
     let ended = poll_fn(|cx| connection.poll(cx)).await;

@@ -1,8 +1,7 @@
 //! Liveness of a silent server, checked by PING (RFC 9113 §6.7).
 //!
-//! A server is checked only while it owes a response, and seldom: servers of gRPC end connections
-//! that
-//! ping more often than every five minutes.
+//! A server is checked only while it owes a response, and seldom: servers of gRPC end connections that ping more often
+//! than every five minutes.
 
 use std::time::Instant;
 

@@ -119,6 +119,11 @@ async fn probe(probed: Rc<Probed>, target: Target) {
     loop {
         let result = timeout(health.timeout, probed.ask(&target)).await;
         let result = result.unwrap_or(Err(ProbeFailure::Timeout));
+        if let Err(ProbeFailure::OverBudget) = result {
+            // It says nothing about the server.
+            sleep(health.interval * percent(&random, 90) / 100).await;
+            continue;
+        }
         let is_good = record(&target.state, health, result);
         (good, bad) = if is_good {
             (good.saturating_add(1), 0)
@@ -236,6 +241,7 @@ impl From<GatewayError> for ProbeFailure {
         match error.reason {
             CloseReason::UpstreamReset => Self::Cut,
             CloseReason::BadResponse => Self::MalformedResponse,
+            CloseReason::OverBudget => Self::OverBudget,
             _ => Self::Connect,
         }
     }

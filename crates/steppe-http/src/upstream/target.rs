@@ -486,6 +486,8 @@ pub(super) enum ProbeFailure {
     /// The server says by `grpc.health.v1` that it does not serve.
     NotServing,
     Tls(Failure),
+    /// The node has no memory for a probe, which says nothing about the server and is not recorded.
+    OverBudget,
 }
 
 /// Codes below the first status, 100, that stand for what a handshake failed of.
@@ -495,7 +497,7 @@ impl ProbeFailure {
     /// As [`ProbeState`] keeps it: never 0, and no status.
     pub(super) fn code(self) -> u16 {
         match self {
-            Self::Connect => 1,
+            Self::Connect | Self::OverBudget => 1,
             Self::Timeout => 2,
             Self::Cut => 3,
             Self::MalformedResponse => 4,

@@ -95,7 +95,7 @@ impl<B: Section, T: Default> Connection<B, T> {
         let has_content = header.length > data.overhead;
         let is_small = header.length < SMALL_DATA_BYTES;
         if data.is_discarded && is_small {
-            self.work.count_discarded(now)?;
+            self.work.count_discarded_data(header.length, now)?;
         } else if !has_content && !ends_stream {
             self.work.count_control(now)?;
         }

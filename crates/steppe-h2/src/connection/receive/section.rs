@@ -191,14 +191,6 @@ impl<B: Section, T: Default> Connection<B, T> {
         }))
     }
 
-    /// The response on the stream has no content, whatever length it announces, as one to HEAD, which
-    /// [`open`](Connection::open) sees by itself.
-    pub fn expect_no_content(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.asked = Asked::Head;
-        }
-    }
-
     /// Octets of content that may follow a section that is over; `None`: any number.
     fn content_behind(&self, block: &Block<B>) -> Option<u64> {
         let stream = self.streams.get(block.stream);

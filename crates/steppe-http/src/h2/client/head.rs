@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use steppe_h2::Truncation;
 use steppe_h2::hpack::FieldLine;
 use steppe_h2::message::Pseudo;
 use steppe_mem::{Buffer, Lease, OverBudget};
@@ -150,8 +151,8 @@ pub(super) fn response_head(
     } = received;
     match truncation {
         None if !section.has_no_room() => {}
-        Some(steppe_h2::Truncation::TooLarge) => return Err(GatewayError::bad_response()),
-        None | Some(steppe_h2::Truncation::NoRoom) => return Err(GatewayError::over_budget()),
+        Some(Truncation::TooLarge) => return Err(GatewayError::bad_response()),
+        None | Some(Truncation::NoRoom) => return Err(GatewayError::over_budget()),
     }
     let mut fields = section.into_fields();
     let bytes: usize = (fields.iter())

@@ -1,7 +1,7 @@
 //! State that the task, the streams and the pool of a server's connection share.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -21,8 +21,8 @@ pub(super) struct Shared {
     pub(super) is_abandoned: Cell<bool>,
     /// Requests that began, which gives them their order.
     begun: Cell<u32>,
-    /// Requests that the server's SETTINGS keep from being sent.
-    waiting: RefCell<VecDeque<Waker>>,
+    /// Requests that wait to be sent, by their order.
+    waiting: RefCell<BTreeMap<u32, Waker>>,
     /// The pool's, for when it closes.
     pub(super) pool: RefCell<Option<Waker>>,
 }
@@ -65,24 +65,30 @@ impl Shared {
         most.saturating_sub(self.link.open())
     }
 
-    /// Wakes `waker` when a stream may be opened that may not now.
-    pub(super) fn wait(&self, waker: &Waker) {
-        let mut waiting = self.waiting.borrow_mut();
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push_back(waker.clone());
-        }
+    /// Wakes the request with this place when it may be sent, or can't be any more.
+    pub(super) fn wait(&self, place: u32, waker: &Waker) {
+        self.waiting.borrow_mut().insert(place, waker.clone());
     }
 
-    /// A stream is over: one that waits may be opened in its place.
-    pub(super) fn stream_ended(&self) {
-        if let Some(waker) = self.waiting.borrow_mut().pop_front() {
+    /// The request with this place waits no more.
+    pub(super) fn leave(&self, place: u32) {
+        self.waiting.borrow_mut().remove(&place);
+    }
+
+    /// Wakes the first request that waits, if a stream can be opened for it.
+    pub(super) fn wake_first(&self) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.is_empty()
+            && self.link.connection.borrow().can_open().is_ok()
+            && let Some((_, waker)) = waiting.pop_first()
+        {
             waker.wake();
         }
     }
 
-    /// The server's SETTINGS have changed.
+    /// Wakes all requests that wait.
     pub(super) fn wake_waiting(&self) {
-        self.waiting.take().into_iter().for_each(Waker::wake);
+        self.waiting.take().into_values().for_each(Waker::wake);
     }
 
     /// No further stream is opened: the pool is told.

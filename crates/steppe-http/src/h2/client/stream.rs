@@ -32,6 +32,8 @@ pub(super) struct ClientStream {
     open: OpenStream,
     /// The connection had carried others.
     is_reused: bool,
+    /// The place of its request among those of the connection.
+    place: u32,
     request: RequestState,
     /// `None`: no content is read.
     incoming: Option<Incoming>,
@@ -72,6 +74,7 @@ impl ClientStream {
             is_reused: shared.is_used.replace(true),
             open: OpenStream::new(&shared.link),
             shared: Rc::clone(shared),
+            place: shared.next_place(),
             request: RequestState::Nothing,
             incoming: None,
             is_to_head: false,
@@ -103,25 +106,24 @@ impl ClientStream {
     /// # Errors
     /// The connection does not take it now, or not any more.
     fn send<'a>(
-        &mut self,
+        &self,
         lines: impl Iterator<Item = FieldLine<'a>> + Clone,
-        turn: Turn,
         end: EndStream,
-    ) -> Result<(), (SendError, Turn)> {
-        let link = Rc::clone(self.link());
-        let mut connection = link.connection.borrow_mut();
-        let id = match connection.open(lines, end, Inbox::default()) {
-            Ok(id) => id,
-            Err(error) => return Err((error, turn)),
-        };
-        drop(connection);
-        let mut outgoing = Outgoing::new(&link, id, turn);
+    ) -> Result<StreamId, SendError> {
+        let mut inbox = Inbox::default();
+        inbox.is_to_head = self.is_to_head;
+        let mut connection = self.link().connection.borrow_mut();
+        connection.open(lines, end, inbox)
+    }
+
+    /// The request's head is sent.
+    fn begin(&mut self, id: StreamId, turn: Turn, end: EndStream) {
+        let mut outgoing = Outgoing::new(self.link(), id, turn);
         if end == EndStream::Yes {
             outgoing = outgoing.ended();
         }
         self.request = RequestState::Sent(id, outgoing);
-        link.wake();
-        Ok(())
+        self.link().wake();
     }
 
     /// Sends a request that waits.
@@ -143,7 +145,7 @@ impl ClientStream {
                 let peer = *self.link().connection.borrow().peer();
                 if !peer.is_known {
                     self.request = RequestState::Unsent(unsent);
-                    self.shared.wait(cx.waker());
+                    self.shared.wait(self.place, cx.waker());
                     return Poll::Pending;
                 }
                 if !peer.takes_extended_connect {
@@ -151,53 +153,41 @@ impl ClientStream {
                     return Poll::Ready(Err(GatewayError::upstream(CloseReason::Unsupported, 501)));
                 }
             }
-            ready!(self.poll_send_unsent(cx, *unsent));
+            ready!(self.poll_send_unsent(cx, unsent));
         }
     }
 
     /// Ready when the request was sent, or can't be any more.
-    fn poll_send_unsent(&mut self, cx: &mut Context<'_>, mut unsent: Unsent) -> Poll<()> {
-        let polled = unsent.turn.poll(cx);
-        if polled.is_pending() {
-            self.request = RequestState::Unsent(Box::new(unsent));
+    fn poll_send_unsent(&mut self, cx: &mut Context<'_>, mut unsent: Box<Unsent>) -> Poll<()> {
+        loop {
+            // The end of the connection wakes it, whatever it waits for.
+            self.shared.wait(self.place, cx.waker());
+            let polled = match unsent.turn.poll(cx) {
+                Poll::Ready(()) => self.send(unsent.lines.iter(), unsent.end),
+                Poll::Pending => Err(SendError::Full),
+            };
+            match polled {
+                Ok(id) => {
+                    self.shared.leave(self.place);
+                    self.begin(id, unsent.turn, unsent.end);
+                    return Poll::Ready(());
+                }
+                Err(SendError::Closed) => {
+                    self.shared.close();
+                    return Poll::Ready(());
+                }
+                Err(SendError::OverBudget(bytes)) => {
+                    unsent.turn.pass();
+                    let link = Rc::clone(self.link());
+                    if link.poll_room(cx, bytes, &mut unsent.waiter).is_ready() {
+                        continue;
+                    }
+                }
+                Err(SendError::Full) => unsent.turn.wait(cx),
+                Err(SendError::StreamLimit) => unsent.turn.pass(),
+            }
+            self.request = RequestState::Unsent(unsent);
             return Poll::Pending;
-        }
-        let Unsent {
-            lines,
-            turn,
-            mut waiter,
-            end,
-        } = unsent;
-        let (error, mut turn) = match self.send(lines.iter(), turn, end) {
-            Ok(()) => return Poll::Ready(()),
-            Err(failed) => failed,
-        };
-        let has_room = match error {
-            SendError::Closed => return Poll::Ready(()),
-            SendError::OverBudget(bytes) => {
-                turn.pass();
-                let link = Rc::clone(self.link());
-                link.poll_room(cx, bytes, &mut waiter).is_ready()
-            }
-            SendError::Full => {
-                turn.wait(cx);
-                false
-            }
-            SendError::StreamLimit => {
-                turn.pass();
-                self.shared.wait(cx.waker());
-                false
-            }
-        };
-        self.request = RequestState::Unsent(Box::new(Unsent {
-            lines,
-            turn,
-            waiter,
-            end,
-        }));
-        match has_room {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
         }
     }
 
@@ -228,12 +218,33 @@ impl ClientStream {
         Poll::Pending
     }
 
-    /// The stream or its connection ended before the response was whole.
-    fn cut(&self) -> GatewayError {
+    /// The reason why the stream is closed before its end.
+    fn reason(&self) -> Option<Cut> {
         let mut connection = self.link().connection.borrow_mut();
         let inbox = self.id().and_then(|id| connection.stream_mut(id));
-        let cut = inbox.and_then(|inbox| inbox.cut);
-        GatewayError::cut(match cut {
+        inbox.and_then(|inbox| inbox.cut)
+    }
+
+    fn is_over_budget(&self) -> bool {
+        let mut connection = self.link().connection.borrow_mut();
+        let inbox = self.id().and_then(|id| connection.stream_mut(id));
+        inbox.is_some_and(|inbox| inbox.is_over_budget)
+    }
+
+    /// The stream or its connection ended before the response was whole.
+    fn cut(&self) -> GatewayError {
+        if self.is_over_budget() {
+            return GatewayError::over_budget();
+        }
+        match self.reason() {
+            Some(Cut::Reset(_, ResetBy::Us) | Cut::Failed) => GatewayError::bad_response(),
+            _ => self.request_cut(),
+        }
+    }
+
+    /// The stream takes no more of the request. The server may have responded all the same.
+    fn request_cut(&self) -> GatewayError {
+        GatewayError::cut(match self.reason() {
             _ if self.has_response_begun => Resend::No,
             // RFC 9113 §8.7: the server has processed none of it.
             Some(Cut::Reset(ErrorCode::REFUSED_STREAM, ResetBy::Peer)) => Resend::Any,
@@ -274,13 +285,6 @@ impl ClientStream {
             IncomingError::TooLarge | IncomingError::Trailers(_) => GatewayError::bad_response(),
         }
     }
-
-    /// True when the response has come to its end.
-    fn has_whole_response(&self, id: StreamId) -> bool {
-        let mut connection = self.link().connection.borrow_mut();
-        let inbox = connection.stream_mut(id);
-        inbox.is_some_and(|inbox| inbox.is_ended)
-    }
 }
 
 impl Drop for ClientStream {
@@ -294,7 +298,8 @@ impl Drop for ClientStream {
             connection.release_content(id, unreleased);
             connection.release(id, ErrorCode::CANCEL);
         }
-        self.shared.stream_ended();
+        self.shared.leave(self.place);
+        self.shared.wake_first();
     }
 }
 
@@ -327,21 +332,11 @@ impl Sink for ClientStream {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
         ready!(self.poll_unsent(cx))?;
-        let RequestState::Sent(id, outgoing) = &mut self.request else {
+        let RequestState::Sent(_, outgoing) = &mut self.request else {
             return Poll::Ready(Ok(()));
         };
-        let id = *id;
-        match ready!(outgoing.poll_flush(cx)) {
-            Ok(()) => Poll::Ready(Ok(())),
-            // RFC 9113 §8.1: a server that has responded may not need the rest of the request.
-            Err(StreamClosed) if self.has_whole_response(id) => {
-                if let RequestState::Sent(_, outgoing) = &mut self.request {
-                    outgoing.give_up();
-                }
-                Poll::Ready(Ok(()))
-            }
-            Err(StreamClosed) => Poll::Ready(Err(self.cut())),
-        }
+        let flushed = ready!(outgoing.poll_flush(cx));
+        Poll::Ready(flushed.map_err(|StreamClosed| self.request_cut()))
     }
 }
 
@@ -355,7 +350,14 @@ impl Source for ClientStream {
     }
 
     fn is_starved(&self) -> bool {
-        self.link().is_starved.get() || self.incoming.as_ref().is_some_and(Incoming::is_starved)
+        let is_request_starved = match &self.request {
+            RequestState::Unsent(unsent) => unsent.waiter.is_waiting(),
+            RequestState::Sent(_, outgoing) => outgoing.is_starved(),
+            RequestState::Nothing | RequestState::Refused => false,
+        };
+        is_request_starved
+            || self.link().is_starved.get()
+            || self.incoming.as_ref().is_some_and(Incoming::is_starved)
     }
 }
 
@@ -377,15 +379,19 @@ impl Upstream for ClientStream {
         };
         let lines = RequestLines::new(request, self.shared.scheme)?;
         let turns = &self.link().turns;
-        let mut turn = turns.of(self.shared.next_place(), Priority::SHARED);
+        let turn = turns.of(self.place, Priority::SHARED);
         if !is_extended && turns.is_free() {
-            match self.send(lines.iter(), turn, end) {
-                Ok(()) => return Ok(()),
-                Err((SendError::Closed, _)) => {
+            match self.send(lines.iter(), end) {
+                Ok(id) => {
+                    self.begin(id, turn, end);
+                    return Ok(());
+                }
+                Err(SendError::Closed) => {
+                    self.shared.close();
                     self.request = RequestState::Refused;
                     return Ok(());
                 }
-                Err((_, returned)) => turn = returned,
+                Err(_) => {}
             }
         }
         self.request = RequestState::Unsent(Box::new(Unsent {

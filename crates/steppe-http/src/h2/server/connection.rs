@@ -80,6 +80,10 @@ impl Side for ServerSide {
         self.client.settings().timeouts.header
     }
 
+    fn outlives_peer(&self) -> bool {
+        false
+    }
+
     /// Begins the exchange of a request.
     fn take_head(&mut self, head: ReceivedHead) {
         let ReceivedHead {

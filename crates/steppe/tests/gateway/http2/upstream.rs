@@ -251,9 +251,12 @@ fn streams_are_counted_while_they_are_open() {
 #[test]
 fn a_reset_behind_a_whole_response_takes_nothing_away() {
     let (origin, _) = server(&[], |server, _| {
-        while let Some(stream) = server.request() {
-            let no_error = H2Frame::new(H2Frame::RST_STREAM, 0, stream, [0; 4]);
-            server.send(&[ok(stream).to_vec(), vec![no_error]].concat());
+        while let Some(frame) = server.frame() {
+            if frame.kind == H2Frame::HEADERS {
+                let stream = frame.stream;
+                let no_error = H2Frame::new(H2Frame::RST_STREAM, 0, stream, [0; 4]);
+                server.send(&[ok(stream).to_vec(), vec![no_error]].concat());
+            }
         }
     });
     let node = Steppe::builder()
