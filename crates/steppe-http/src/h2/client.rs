@@ -282,7 +282,11 @@ impl Channel for ClientChannel {
     }
 
     fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
-        *self.shared.pool.borrow_mut() = Some(cx.waker().clone());
+        let pool = &mut *self.shared.pool.borrow_mut();
+        match pool {
+            Some(known) => known.clone_from(cx.waker()),
+            None => *pool = Some(cx.waker().clone()),
+        }
         !self.shared.is_closed()
     }
 

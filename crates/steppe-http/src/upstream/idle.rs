@@ -6,7 +6,7 @@
 //!
 //! Non-goals: which are worth keeping otherwise, which the pool decides.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
@@ -24,6 +24,12 @@ use crate::limits::FREE_STREAMS_PART;
 #[derive(Debug)]
 pub(super) struct IdleChannels {
     kept: RefCell<Vec<Kept>>,
+    /// Where the connection is that a stream was opened on last.
+    last: Cell<usize>,
+    /// Shared connections without a stream, as far as streams were given back; counted anew by each sweep.
+    unused: Cell<usize>,
+    /// Servers whose shared connections have free streams enough for so many more requests.
+    spare: RefCell<Vec<Spare>>,
     /// Notified when something came on one of them.
     moved: Arc<Moved>,
     waker: Waker,
@@ -32,11 +38,27 @@ pub(super) struct IdleChannels {
 /// A connection that the pool keeps.
 #[derive(Debug)]
 pub(super) struct Kept {
-    pub(super) channel: Box<dyn Channel>,
+    /// `None` while a stream is being opened on it.
+    pub(super) channel: Option<Box<dyn Channel>>,
     pub(super) state: Arc<TargetState>,
     pub(super) server: usize,
     pub(super) open: Rc<Open>,
-    pub(super) since: Instant,
+}
+
+impl Kept {
+    /// Streams that may be opened on it now.
+    fn capacity(&self) -> usize {
+        let channel = self.channel.as_ref();
+        channel.map_or(0, |channel| channel.capacity())
+    }
+}
+
+/// A server whose shared connections are far from full.
+#[derive(Debug)]
+struct Spare {
+    state: Arc<TargetState>,
+    /// Requests for which nothing has to be counted.
+    requests: usize,
 }
 
 /// Wakes the task that watches the connections: one waker for all, so that to watch one more
@@ -60,6 +82,9 @@ impl IdleChannels {
         let moved = Arc::new(Moved::default());
         let idle = Rc::new(Self {
             kept: RefCell::default(),
+            last: Cell::new(0),
+            unused: Cell::new(0),
+            spare: RefCell::default(),
             waker: Waker::from(Arc::clone(&moved)),
             moved: Arc::clone(&moved),
         });
@@ -76,61 +101,77 @@ impl IdleChannels {
             }
             kept.push(connection);
         }
+        self.recount(&kept);
     }
 
-    /// A stream of the connection to `state` that was used last: the others may close for
-    /// want of use.
+    /// A stream of the connection to `state` that was used last, as long as it has room: the others may close for want
+    /// of use.
     pub(super) fn open_stream(&self, state: &Arc<TargetState>) -> Option<PooledStream> {
         let mut kept = self.kept.borrow_mut();
         loop {
-            let has_room =
-                |kept: &Kept| Arc::ptr_eq(&kept.state, state) && kept.channel.capacity() > 0;
-            let at = kept.iter().rposition(has_room)?;
-            let mut connection = kept.remove(at);
+            let has_room = |kept: &Kept| Arc::ptr_eq(&kept.state, state) && kept.capacity() > 0;
+            let last = Some(self.last.get()).filter(|&at| kept.get(at).is_some_and(has_room));
+            let at = last.or_else(|| kept.iter().rposition(has_room))?;
             // One that is shared stays here, and is watched on.
-            if !self.is_quiet(&mut connection) {
+            if !self.is_quiet(&mut kept[at]) {
+                drop(kept.remove(at));
                 continue;
             }
-            let (stream, shared) = connection.channel.open_stream();
-            let Some(channel) = shared else {
-                let Kept {
-                    state,
-                    server,
-                    open,
-                    ..
-                } = connection;
-                return Some(PooledStream::new(stream, state, server, open));
-            };
-            let open = Rc::clone(&connection.open);
-            let stream = PooledStream::new(stream, Arc::clone(state), connection.server, open);
-            kept.insert(
-                at,
-                Kept {
-                    channel,
-                    ..connection
-                },
-            );
-            return Some(stream);
+            let connection = &mut kept[at];
+            let (server, open) = (connection.server, Rc::clone(&connection.open));
+            let (stream, shared) = connection.channel.take()?.open_stream();
+            if shared.is_some() {
+                connection.channel = shared;
+                self.last.set(at);
+                // The pool's own, and the one here.
+                let was_unused = Rc::strong_count(&open) == 2;
+                let unused = self.unused.get();
+                self.unused
+                    .set(unused.saturating_sub(usize::from(was_unused)));
+            } else {
+                drop(kept.remove(at));
+            }
+            return Some(PooledStream::new(stream, Arc::clone(state), server, open));
         }
     }
 
-    /// True when few streams of the connections to `state` are free, which are shared.
+    /// True when few streams of the connections to `state` are free, which are shared. As long as many are, not each
+    /// request counts them.
     pub(super) fn is_nearly_full(&self, state: &Arc<TargetState>) -> bool {
+        let mut spare = self.spare.borrow_mut();
+        let known = spare
+            .iter()
+            .position(|spare| Arc::ptr_eq(&spare.state, state));
+        if let Some(known) = known {
+            if let Some(left) = spare[known].requests.checked_sub(1) {
+                spare[known].requests = left;
+                return false;
+            }
+            spare.swap_remove(known);
+        }
         let kept = self.kept.borrow();
         let (mut free, mut used) = (0, 0);
         for kept in kept.iter().filter(|kept| Arc::ptr_eq(&kept.state, state)) {
-            free += kept.channel.capacity();
+            free += kept.capacity();
             // One is the pool's own.
             used += Rc::strong_count(&kept.open) - 1;
         }
-        free < (free + used) / FREE_STREAMS_PART || (free == 0 && used > 0)
+        let needed = (free + used) / FREE_STREAMS_PART;
+        if free > needed {
+            spare.push(Spare {
+                state: Arc::clone(state),
+                requests: free - needed - 1,
+            });
+        }
+        free < needed || (free == 0 && used > 0)
     }
 
-    /// A connection that is kept while it is used was of use just `now`.
+    /// A stream of a shared connection was given back.
     pub(super) fn touch(&self, open: &Rc<Open>, now: Instant) {
-        let mut kept = self.kept.borrow_mut();
-        if let Some(kept) = kept.iter_mut().find(|kept| Rc::ptr_eq(&kept.open, open)) {
-            kept.since = now;
+        open.used_at.set(now);
+        // The pool's own, and the caller's.
+        if Rc::strong_count(open) == 2 {
+            self.unused.set(self.unused.get() + 1);
         }
     }
 
@@ -142,11 +183,19 @@ impl IdleChannels {
             let room = kept.len() * 2;
             kept.shrink_to(room);
         }
+        self.spare.borrow_mut().clear();
+        self.recount(&kept);
+    }
+
+    fn recount(&self, kept: &[Kept]) {
+        let is_unused = |kept: &&Kept| Rc::strong_count(&kept.open) == 1;
+        self.unused.set(kept.iter().filter(is_unused).count());
     }
 
     /// Closes all of them.
     pub(super) fn clear(&self) {
         self.kept.borrow_mut().clear();
+        self.unused.set(0);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -155,14 +204,14 @@ impl IdleChannels {
 
     /// The number of shared connections that carry no exchange.
     pub(super) fn unused(&self) -> usize {
-        let kept = self.kept.borrow();
-        let is_unused = |kept: &&Kept| Rc::strong_count(&kept.open) == 1;
-        kept.iter().filter(is_unused).count()
+        self.unused.get()
     }
 
     /// True when nothing has come; what comes later wakes the task that watches.
     fn is_quiet(&self, kept: &mut Kept) -> bool {
-        kept.channel.is_quiet(&mut Context::from_waker(&self.waker))
+        let channel = kept.channel.as_mut();
+        let mut cx = Context::from_waker(&self.waker);
+        channel.is_some_and(|channel| channel.is_quiet(&mut cx))
     }
 }
 

@@ -301,12 +301,12 @@ impl Pool {
             drop(open);
             return self.count_idle();
         };
+        open.used_at.set(now);
         self.keep(Kept {
-            channel,
+            channel: Some(channel),
             state,
             server,
             open,
-            since: now,
         });
     }
 
@@ -345,7 +345,7 @@ impl Pool {
         let idle_max = self.settings().timeouts.idle;
         let picker = self.picker.borrow();
         self.idle.sweep(|kept| {
-            let is_fresh = now.saturating_duration_since(kept.since) < idle_max;
+            let is_fresh = now.saturating_duration_since(kept.open.used_at.get()) < idle_max;
             is_fresh && now < kept.open.ages_at && picker.has(&kept.state)
         });
         self.count_idle();
@@ -512,11 +512,10 @@ impl Pool {
         let (stream, shared) = channel.open_stream();
         if let Some(channel) = shared {
             self.keep(Kept {
-                channel,
+                channel: Some(channel),
                 state: Arc::clone(&state),
                 server,
                 open: Rc::clone(&open),
-                since: now,
             });
         }
         Ok(PooledStream::new(stream, state, server, open))

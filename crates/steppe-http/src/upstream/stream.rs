@@ -1,5 +1,6 @@
 //! A stream to a server, and the counts and charges that it holds.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,6 +39,8 @@ pub(super) struct Open {
     metrics: UpstreamMetrics,
     /// The time up to which it is kept.
     pub(super) ages_at: Instant,
+    /// When it was of use last.
+    pub(super) used_at: Cell<Instant>,
     _charge: Reservation,
 }
 
@@ -97,6 +100,7 @@ impl Open {
         Self {
             metrics,
             ages_at: ages_at(now),
+            used_at: Cell::new(now),
             _charge: charge,
         }
     }
