@@ -6,6 +6,7 @@ use steppe_h2::hpack::{FieldLine, Indexing};
 use super::inbox::ReceivedSection;
 use crate::field::{FieldBlock, FieldId, is_field_line};
 use crate::limits::{TRAILER_BYTES_MAX, TRAILER_FIELDS_MAX};
+use crate::message;
 
 /// Bytes that RFC 9113 §6.5.2 counts of a field beside its name and its value.
 pub(super) const FIELD_OVERHEAD: usize = 32;
@@ -29,6 +30,23 @@ pub(super) enum TrailersError {
 pub(super) fn has_valid_lines(fields: &FieldBlock) -> bool {
     let is_valid = |(_, name, value): (FieldId, &[u8], &[u8])| is_field_line(name, value);
     fields.iter().all(is_valid)
+}
+
+/// A `content-length` that is no number, or stands twice.
+#[derive(Debug)]
+pub(super) struct InvalidLength;
+
+/// The value of `content-length`; `None`: there is none.
+pub(super) fn content_length(fields: &FieldBlock) -> Result<Option<u64>, InvalidLength> {
+    let mut values = fields.values(FieldId::ContentLength);
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => {
+            let length = message::content_length(value).ok_or(InvalidLength)?;
+            Ok(Some(length))
+        }
+        (Some(_), Some(_)) => Err(InvalidLength),
+    }
 }
 
 /// Trailers that were received.

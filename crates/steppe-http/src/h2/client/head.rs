@@ -9,8 +9,8 @@ use steppe_mem::{Buffer, Lease, OverBudget};
 
 use crate::error::GatewayError;
 use crate::exchange::Outgoing as Request;
-use crate::field::{FieldBlock, FieldId, is_field_line};
-use crate::h2::head::{FIELD_OVERHEAD, has_valid_lines, line};
+use crate::field::{FieldId, is_field_line};
+use crate::h2::head::{FIELD_OVERHEAD, content_length, has_valid_lines, line};
 use crate::h2::inbox::ReceivedSection;
 use crate::h2::websocket::{self, WEBSOCKET};
 use crate::head::{Announced, ContentLength, RequestHead, ResponseHead, Version};
@@ -167,7 +167,7 @@ pub(super) fn response_head(
     }
     fields.charge_to(lease)?;
     let has_none = is_last || is_to_head || status < 200 || matches!(status, 204 | 304);
-    let length = match content_length(&fields)? {
+    let length = match content_length(&fields).map_err(|_| GatewayError::bad_response())? {
         _ if has_none => ContentLength::Empty,
         Some(bytes) => ContentLength::Known(bytes),
         None => ContentLength::Unknown,
@@ -182,17 +182,6 @@ pub(super) fn response_head(
         upgrade: None,
         is_connected: false,
     })
-}
-
-fn content_length(fields: &FieldBlock) -> Result<Option<u64>, GatewayError> {
-    let mut values = fields.values(FieldId::ContentLength);
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => message::content_length(value)
-            .map(Some)
-            .ok_or_else(GatewayError::bad_response),
-        (Some(_), Some(_)) => Err(GatewayError::bad_response()),
-    }
 }
 
 /// The answer to an extended CONNECT, as what it is in HTTP/1.1: 101 (RFC 8441 §5).

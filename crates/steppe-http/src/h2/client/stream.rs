@@ -128,15 +128,12 @@ impl ClientStream {
 
     /// Sends a request that waits.
     fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        loop {
+        // Most requests are sent: they are not moved for this.
+        while !matches!(self.request, RequestState::Nothing | RequestState::Sent(..)) {
             let unsent = match std::mem::replace(&mut self.request, RequestState::Refused) {
                 RequestState::Unsent(unsent) => unsent,
                 // It ended meanwhile: that is told as if the server had not answered.
-                RequestState::Refused => return Poll::Ready(Err(GatewayError::cut(Resend::Any))),
-                other => {
-                    self.request = other;
-                    return Poll::Ready(Ok(()));
-                }
+                _ => return Poll::Ready(Err(GatewayError::cut(Resend::Any))),
             };
             if self.shared.is_closed() {
                 continue;
@@ -155,6 +152,7 @@ impl ClientStream {
             }
             ready!(self.poll_send_unsent(cx, unsent));
         }
+        Poll::Ready(Ok(()))
     }
 
     /// Ready when the request was sent, or can't be any more.

@@ -19,7 +19,7 @@ use crate::error::GatewayError;
 use crate::exchange::{Refusal, RefusalContent};
 use crate::field::{FieldBlock, FieldId, Span, is_field_line, is_token};
 use crate::gateway::ListenerSettings;
-use crate::h2::head::{TrailersError, has_valid_lines, line};
+use crate::h2::head::{TrailersError, content_length, has_valid_lines, line};
 use crate::h2::inbox::ReceivedSection;
 use crate::h2::priority::Priority;
 use crate::h2::section::HeadSection;
@@ -269,7 +269,7 @@ impl Finish {
             upgrade = Some(fields.put(WEBSOCKET)?);
         }
         let is_connect = self.asked.method.of(fields.bytes()) == b"CONNECT";
-        let length = match content_length(fields)? {
+        let length = match content_length(fields).map_err(|_| GatewayError::bad_request())? {
             _ if upgrade.is_some() => ContentLength::Empty,
             // What it sends is for after the answer.
             None if is_connect => ContentLength::Empty,
@@ -282,17 +282,6 @@ impl Finish {
             None => ContentLength::Unknown,
         };
         Ok((length, target::resolve(self.asked, upgrade, fields)?))
-    }
-}
-
-fn content_length(fields: &FieldBlock) -> Result<Option<u64>, GatewayError> {
-    let mut values = fields.values(FieldId::ContentLength);
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => message::content_length(value)
-            .map(Some)
-            .ok_or_else(GatewayError::bad_request),
-        (Some(_), Some(_)) => Err(GatewayError::bad_request()),
     }
 }
 
