@@ -274,6 +274,11 @@ impl<'a> ServerConnection<'a> {
         self.side.tasks.end();
         self.endpoint.cut_streams();
     }
+
+    /// Writes what waits, as far as the kernel takes it.
+    pub(super) fn write_rest(&mut self, cx: &mut Context<'_>) {
+        let _ = self.endpoint.poll_write(cx);
+    }
 }
 
 /// A connection that is shed is dropped amid its streams.

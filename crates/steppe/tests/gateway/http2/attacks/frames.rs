@@ -226,3 +226,19 @@ fn a_hundred_thousand_small_frames_are_served() {
     memory.expect_grown_less(16 * MIB);
     expect_served(&node);
 }
+
+/// RFC 9113 §6.8: the last GOAWAY names the last stream, also to a client that acknowledges no PING.
+#[test]
+fn an_idle_connection_ends_with_the_last_stream() {
+    const ANY_STREAM: u32 = 0x7fff_ffff;
+    let origin = RawOrigin::answering(OK);
+    let node = node_with(&origin, |l| l.set("timeouts.idle", "1s"));
+    let mut peer = connect(&node);
+    assert_eq!(peer.get("/").status, Some(200));
+    let mut last_streams = Vec::new();
+    while let Some(frame) = peer.await_frame(H2Frame::GOAWAY) {
+        let last = frame.payload.first_chunk().expect("RFC 9113 §6.8");
+        last_streams.push(u32::from_be_bytes(*last));
+    }
+    assert_eq!(last_streams, [ANY_STREAM, 1]);
+}
