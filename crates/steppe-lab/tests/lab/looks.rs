@@ -197,7 +197,7 @@ fn sanitized(lab: &Lab, end: &str) -> String {
     assert!(cc.status().expect("cc").success());
     "[target]\ncmd = [\"./leak\"]\nready = \"after:2s\"\n\
      [[load]]\nkind = \"command\"\ncmd = [\"echo\", \"ops\", \"1\"]\n\
-     [leaks]\nchecker = \"sanitizer\"\nlength = \"300ms\"\n"
+     [leaks]\nchecker = \"sanitizer\"\nlength = \"3s\"\n"
         .to_owned()
 }
 
@@ -233,7 +233,7 @@ fn a_build_without_a_sanitizer_is_not_clean() {
         "leaks.toml",
         "[target]\ncmd = [\"sleep\", \"100\"]\nready = \"after:1s\"\n\
          [[load]]\nkind = \"command\"\ncmd = [\"echo\", \"ops\", \"1\"]\n\
-         [leaks]\nchecker = \"sanitizer\"\nlength = \"300ms\"\n",
+         [leaks]\nchecker = \"sanitizer\"\nlength = \"3s\"\n",
     );
     lab.run(&["leaks", "leaks.toml", "-o", "run"])
         .ended_with(5)
