@@ -17,8 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use steppe_h2::{
-    BlockStart, Connection, ConnectionError, ConnectionMemory, ErrorCode, LocalSettings, Memory,
-    Role,
+    BlockStart, Connection, ConnectionError, ConnectionMemory, LocalSettings, Memory, Role,
 };
 use steppe_net::clock;
 use tokio::task::spawn_local;
@@ -194,11 +193,7 @@ impl ClientConnection {
 
     async fn run(mut self) {
         poll_fn(|cx| self.poll(cx)).await;
-        let link = &self.side.shared.link;
-        let goodbye = "the connection is of no more use";
-        (link.connection.borrow_mut()).fail(ErrorCode::NO_ERROR, goodbye);
-        // What the server was told last goes out as far as the kernel takes it at once.
-        let _ = poll_fn(|cx| Poll::Ready(self.endpoint.poll_write(cx))).await;
+        self.endpoint.write_goaway().await;
         self.endpoint.transport.end_now(b"");
         self.endpoint.cut_streams();
         self.side.shared.close();

@@ -4,6 +4,7 @@
 //! undecoded, for at most [`Side::patience`], or [`ROOM_PATIENCE`] where more has come behind it, which may give memory
 //! back; then its stream is reset. Content has the charge of its window.
 
+use std::future::poll_fn;
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -25,6 +26,9 @@ use crate::limits::{H2_STREAM_ROOM_BYTES, LISTS_LEAVE, ROOM_PATIENCE};
 
 /// Slices of one write.
 const SLICES_MAX: usize = 16;
+
+/// The reason of a connection that ends without a violation.
+const ENDED: &str = "the connection is over";
 
 /// Reads of one poll, so that the tasks of a connection's streams have their turns.
 const READS_MAX: usize = 4;
@@ -558,6 +562,13 @@ impl Endpoint {
         }
     }
 
+    /// Ends the connection by the GOAWAY that names the last stream (RFC 9113 §6.8), and writes what waits as far as the
+    /// kernel takes it at once.
+    pub(super) async fn write_goaway(&mut self) {
+        (self.link.connection.borrow_mut()).fail(ErrorCode::NO_ERROR, ENDED);
+        let _ = poll_fn(|cx| Poll::Ready(self.poll_write(cx))).await;
+    }
+
     /// The connection is over: its streams see that.
     pub(super) fn cut_streams(&mut self) {
         let mut connection = self.link.connection.borrow_mut();
@@ -565,7 +576,7 @@ impl Endpoint {
             Some(error) if error.code != ErrorCode::NO_ERROR => Cut::Failed,
             _ => Cut::Gone,
         };
-        connection.fail(ErrorCode::NO_ERROR, "the connection is over");
+        connection.fail(ErrorCode::NO_ERROR, ENDED);
         for (_, inbox) in connection.streams_mut() {
             inbox.cut(cut);
         }

@@ -117,11 +117,10 @@ async fn serve(accepted: Accepted) {
     };
     let mut connection = ServerConnection::new(parts, Rc::clone(&client), &deadline, now);
     let ended = poll_fn(|cx| connection.poll(cx)).await;
-    connection.cut_streams();
     if !matches!(ended, Err(None)) {
-        // The last GOAWAY (RFC 9113 §6.8) goes out as far as the kernel takes it at once.
-        poll_fn(|cx| Poll::Ready(connection.write_rest(cx))).await;
+        connection.write_goaway().await;
     }
+    connection.cut_streams();
     match ended {
         Err(Some(reason)) => client.count_closed(reason),
         // It is to reach the client.

@@ -275,9 +275,9 @@ impl<'a> ServerConnection<'a> {
         self.endpoint.cut_streams();
     }
 
-    /// Writes what waits, as far as the kernel takes it.
-    pub(super) fn write_rest(&mut self, cx: &mut Context<'_>) {
-        let _ = self.endpoint.poll_write(cx);
+    /// See [`Endpoint::write_goaway`].
+    pub(super) async fn write_goaway(&mut self) {
+        self.endpoint.write_goaway().await;
     }
 }
 
