@@ -189,9 +189,9 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// The number of test programs that run at a time: one a core and two more, since tests wait for longer than they compute.
+/// The number of test programs that run at a time: one a core and three more, since tests wait for longer than they compute.
 pub fn lanes() -> usize {
-    cores() + 2
+    cores() + 3
 }
 
 /// The jobs of one run.
