@@ -1,4 +1,4 @@
-//! Tells the linker what a Node.js addon needs on this platform.
+//! Passes the linker flags of a Node.js addon on this platform.
 
 fn main() {
     napi_build::setup();

@@ -2,12 +2,12 @@
 //!
 //! Three looks at three prices. [`Observer::fast`] reads `statm` alone, microseconds a process.
 //! [`Observer::slow`] reads everything that does not disturb the target. [`Observer::quiet`] reads
-//! `smaps_rollup`, which holds the target's memory lock for milliseconds and belongs to moments
-//! without load. Counters (CPU, faults, switches, system calls) count from the moment a process was
-//! attached to and never go backwards, whoever ends meanwhile.
+//! `smaps_rollup`, which holds the target's memory lock for milliseconds and belongs to moments without
+//! load. Counters (CPU, faults, switches, system calls) count from the moment a process was attached to
+//! and never go backwards, even when processes end.
 //!
-//! What can't be seen is `None`, and [`Observer::capabilities`] says why. Leaves out other systems
-//! than Linux, and the bytes that a target says are live.
+//! A figure that can't be read is `None`, and [`Observer::capabilities`] has the reason. Leaves out
+//! systems other than Linux, and the live bytes that a target reports itself.
 
 pub(crate) mod capability;
 pub mod cgroup;
@@ -42,59 +42,59 @@ pub use handles::Handles;
 pub use places::{Place as GrowthPlace, Places, Unit as PlaceUnit, grown};
 pub use sockets::{Sockets, TcpState};
 
-/// What to look at beside what costs nothing.
+/// Optional observations of a target: those that cost something, and its control group.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Count system calls (about 0.4 µs each).
     pub syscalls: bool,
     /// Count instructions.
     pub instructions: bool,
-    /// The target's own control group ([`cgroup::Group::path`]): whoever is in it belongs to the
-    /// target. Without one, the roots' group is read if no stranger is in it.
+    /// The target's own control group ([`cgroup::Group::path`]): every process in it belongs to the
+    /// target. Without one, the group of the roots is read if no other process is in it.
     pub cgroup: Option<PathBuf>,
 }
 
 /// Why a target can't be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// It ended, or never was.
+    /// The process has ended, or never existed.
     #[error("there is no process {0}")]
     NoProcess(u32),
-    /// It is another user's, or hidden.
+    /// The process belongs to another user, or is hidden.
     #[error("no permission to observe process {pid}")]
     Refused {
-        /// Which one.
+        /// The process id.
         pid: u32,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// The cheapest look.
+/// The figures of [`Observer::fast`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fast {
     /// Sum over the tree; `None` when no process is left.
     pub rss_bytes: Option<u64>,
-    /// Processes that live.
+    /// Processes that are alive.
     pub processes: u64,
 }
 
-/// All that can be looked at under load.
+/// The figures of [`Observer::slow`], which can be read under load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "named after the columns of record::Sample")]
 pub struct Slow {
     pub rss_bytes: Option<u64>,
     pub anonymous_bytes: Option<u64>,
     pub swap_bytes: Option<u64>,
-    /// Since [`Observer::reset_high_water`].
+    /// Peak RSS since [`Observer::reset_high_water`].
     pub hwm_bytes: Option<u64>,
     /// Time on a CPU; where perf events are refused, to the tick of the kernel's clock (10 ms
     /// mostly).
     pub cpu_us: Option<u64>,
     pub minor_faults: Option<u64>,
     pub major_faults: Option<u64>,
-    /// Of threads that ended between two looks, the last part is missing.
+    /// Context switches; those of a thread that ended between two looks lack its last part.
     pub voluntary_switches: Option<u64>,
     pub involuntary_switches: Option<u64>,
     pub processes: u64,
@@ -104,11 +104,11 @@ pub struct Slow {
     pub syscalls: Option<u64>,
     pub instructions: Option<u64>,
     pub cgroup: Option<Charge>,
-    /// CPU time that this look took.
+    /// CPU time that the look took.
     pub cost: Duration,
 }
 
-/// What memory is made of, in a moment without load.
+/// The parts of memory in a moment without load, read by [`Observer::quiet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "named after the columns of record::Epoch")]
 pub struct Quiet {
@@ -132,26 +132,27 @@ pub struct Observer {
     switches: SwitchTally,
     sockets: sockets::Counter,
     inodes: Vec<u64>,
-    /// Of each process, when descriptors were last counted.
+    /// Process id and number of open descriptors, as last counted.
     open_files: Vec<(u32, u64)>,
     syscalls: Option<Result<Counters, CountError>>,
     instructions: Option<Result<Counters, CountError>>,
     task_clock: Option<Result<Counters, CountError>>,
     group: Result<Place, String>,
-    /// Of `statm`, since the high water was reset: of a process that ended, nothing else is left.
+    /// Highest sum of `statm` since the high-water mark was reset: an ended process leaves no other
+    /// trace.
     highest_rss_bytes: u64,
     page_bytes: u64,
     ticks_per_s: u64,
 }
 
 impl Slow {
-    /// Whether this look took more than a quarter of a per cent of the time between two: then look less
-    /// often. The rest of one per cent is for what is looked at besides.
+    /// True if this look took more than a quarter of a per cent of `interval`, the time between two
+    /// looks: then look less often. The rest of one per cent is for the other observations.
     pub fn is_dear(&self, interval: Duration) -> bool {
         self.cost.as_nanos() * 400 > interval.as_nanos()
     }
 
-    /// Fills in the columns that it knows.
+    /// Fills in the columns of `sample` that a slow look reads.
     pub fn write_to(&self, sample: &mut Sample) {
         let sockets = |state| self.sockets.map(|sockets| sockets.count(state));
         sample.rss_bytes = self.rss_bytes;
@@ -178,7 +179,7 @@ impl Observer {
     /// Begins to look at `roots` and everything that descends from them.
     ///
     /// # Errors
-    /// When one of them does not exist, or can't be looked at in the least.
+    /// When one of them does not exist, or can't be looked at at all.
     pub fn attach(roots: &[u32], wanted: Wanted) -> Result<Self, ObserveError> {
         let mut observer = Self {
             roots: Vec::new(),
@@ -206,23 +207,23 @@ impl Observer {
         Ok(observer)
     }
 
-    /// Looks at another process and its descendants as well. One that has ended is no member.
+    /// Adds another root, with its descendants. A process that has ended is not added.
     pub fn add_root(&mut self, pid: u32) {
         let _ = self.add(pid);
     }
 
-    /// Everyone who lives, now.
+    /// Ids of the living processes, listed anew.
     pub fn processes(&mut self) -> Vec<u32> {
         self.tree.look(&mut self.reader);
         self.tree.living().collect()
     }
 
-    /// Whether a process lived when the tree was last looked at.
+    /// True if the process was alive when the tree was last looked at.
     pub fn lives(&self, pid: u32) -> bool {
         self.tree.living().any(|it| it == pid)
     }
 
-    /// How much is resident. Takes microseconds a process.
+    /// Reads resident bytes and the number of processes. Takes microseconds a process.
     pub fn fast(&mut self) -> Fast {
         if self.tree.has_newcomer(&mut self.reader) {
             self.tree.look(&mut self.reader);
@@ -251,7 +252,7 @@ impl Observer {
         }
     }
 
-    /// Everything that can be looked at without disturbing the target.
+    /// Reads everything that can be read without disturbing the target.
     pub fn slow(&mut self) -> Slow {
         let start = thread_cpu_time();
         self.tree.look(&mut self.reader);
@@ -261,7 +262,7 @@ impl Observer {
         let processes = self.tree.living().count() as u64;
         let (open_files, sockets) = self.files();
         let lives = processes > 0;
-        // By the nanosecond where that is allowed, else by the tick of the kernel's clock.
+        // CPU time in nanoseconds where perf events are allowed, else in ticks of the kernel's clock.
         let task_clock = count(&mut self.task_clock).map(|ns| ns / 1_000);
         let cpu_us = task_clock.unwrap_or_else(|| self.microseconds(used));
         let mut slow = Slow {
@@ -291,22 +292,22 @@ impl Observer {
         slow
     }
 
-    /// TCP ports that it listens on, lowest first. Empty where that can't be seen.
+    /// TCP ports that the target listens on, lowest first. Empty where they can't be seen.
     pub fn listening_ports(&mut self) -> Vec<u16> {
         self.tree.look(&mut self.reader);
         self.files();
         self.sockets.listening()
     }
 
-    /// Where memory and open files are. Only for moments without load, and seldom: it reads every
-    /// mapping.
+    /// Places of memory and open files. Only for moments without load, and seldom: every mapping is
+    /// read.
     pub fn places(&mut self) -> Places {
         self.tree.look(&mut self.reader);
         places::places(self.tree.living())
     }
 
-    /// What memory is made of. Only for moments without load: it holds the target's memory lock,
-    /// some 20 ms a gibibyte. The median of three readings where one is quick.
+    /// Reads the parts of memory. Only for moments without load: the read holds the target's memory
+    /// lock, some 20 ms a gibibyte. The median of three readings where one is quick.
     pub fn quiet(&mut self) -> Quiet {
         self.tree.look(&mut self.reader);
         Quiet {
@@ -348,12 +349,12 @@ impl Observer {
         )
     }
 
-    /// What the control group is charged with, if there is one to read.
+    /// The charge of the control group; `None` if there is no group to read.
     pub fn charge(&self) -> Option<Charge> {
         self.group.as_ref().ok().map(Place::charge)
     }
 
-    /// Lets each process's high-water mark start again from what is resident now.
+    /// Resets the high-water mark of each process to its current RSS.
     pub fn reset_high_water(&mut self) {
         self.tree.look(&mut self.reader);
         for pid in self.tree.living() {
@@ -364,15 +365,15 @@ impl Observer {
         self.fast();
     }
 
-    /// The most that was resident since it was reset: the sum of the processes' marks, or what was
-    /// seen at once where that is more, since who has ended leaves no mark.
+    /// Peak RSS since the last reset: the sum of the processes' marks, or the highest sum that was seen
+    /// at once where that is more, since an ended process leaves no mark.
     pub fn high_water(&mut self) -> Option<u64> {
         self.tree.look(&mut self.reader);
         let marks = self.memory()?.hwm?;
         Some(marks.max(self.highest_rss_bytes))
     }
 
-    /// What can be seen of this target, found by trying.
+    /// Capabilities of the observer on this target, found by trying.
     pub fn capabilities(&mut self) -> Vec<crate::record::Capability> {
         capability::of_target(self)
     }
@@ -393,7 +394,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Counters of other roots reach their own descendants by inheritance.
+    /// Attaches the counters to a new root; those of other roots reach their descendants by
+    /// inheritance.
     fn attach_counters(&mut self, root: u32) {
         let slots = [
             &mut self.syscalls,
@@ -404,7 +406,7 @@ impl Observer {
             let Some(Ok(counters)) = slot else {
                 continue;
             };
-            // A tree of its own: this one's processes already inherit their counters.
+            // A separate tree, since processes of `self.tree` inherit their counters already.
             let mut tree = Tree::new(None);
             if tree.add_root(&mut self.reader, root).is_err() {
                 continue;
@@ -420,7 +422,7 @@ impl Observer {
         }
     }
 
-    /// Sums of `status`; `None` when nobody is left.
+    /// Sums of `status` over the tree; `None` when no process is left.
     fn memory(&mut self) -> Option<Status> {
         let mut total: Option<Status> = None;
         for pid in self.tree.living() {
@@ -428,7 +430,7 @@ impl Observer {
                 continue;
             };
             let status = Status::parse(text);
-            // Without memory of its own: a process that is just ending.
+            // A process without memory of its own is just ending.
             if status.rss.is_none() {
                 continue;
             }
@@ -480,7 +482,7 @@ impl Observer {
         for pid in self.tree.living() {
             let rollup = match self.reader.process(pid, "smaps_rollup") {
                 Ok(text) => Rollup::parse(text),
-                // Refused, or an old kernel; of a process that is gone this finds nothing either.
+                // Refused, or an old kernel; `status` of a process that is gone is not found either.
                 Err(_) => rollup_of_status(&mut self.reader, pid),
             };
             if let Some(rollup) = rollup {
@@ -498,7 +500,7 @@ impl Observer {
         })
     }
 
-    /// The group to read, or why there is none.
+    /// The control group to read, or the reason why none is.
     fn find_group(&mut self) -> Result<Place, String> {
         if let Some(path) = &self.wanted.cgroup {
             return Ok(Place::at(path));
@@ -520,7 +522,7 @@ impl Observer {
         Ok(place)
     }
 
-    /// Where the time on a CPU comes from.
+    /// The source of CPU time, for people.
     fn cpu_source(&mut self) -> &'static str {
         match count(&mut self.task_clock) {
             Some(_) => "the task clock of perf, in nanoseconds",
@@ -535,7 +537,7 @@ impl Observer {
     }
 }
 
-/// The most that a process has been resident, which the kernel keeps for as long as it lives.
+/// Peak RSS of a process in bytes, which the kernel keeps while the process is alive.
 #[must_use]
 pub fn high_water_bytes(process: Pid) -> Option<u64> {
     let id = process.as_raw_nonzero();
@@ -543,7 +545,7 @@ pub fn high_water_bytes(process: Pid) -> Option<u64> {
     Status::parse(&text).hwm
 }
 
-/// CPU time of the thread that asks: what it costs to look.
+/// CPU time of the calling thread: the cost of a look.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -565,7 +567,7 @@ fn count(slot: &mut Option<Result<Counters, CountError>>) -> Option<u64> {
     slot.as_mut()?.as_mut().ok()?.value()
 }
 
-/// `None` for a process that is just ending.
+/// The figures of `status`; `None` for a process that is just ending.
 fn rollup_of_status(reader: &mut Reader, pid: u32) -> Option<Rollup> {
     let status = Status::parse(reader.process(pid, "status").ok()?);
     Some(Rollup {

@@ -1,10 +1,10 @@
-//! Profiles of a runtime's own: which place in the program, or which type, holds how much of its heap.
+//! Profiles by a language runtime: the share of its heap of each place in the program, or of each type.
 //!
-//! One parser a runtime, from bytes to a [`Profile`]; whoever asks the target for them is `run`'s.
+//! One parser a runtime, from bytes to a [`Profile`]; `run` asks the target for them.
 //!
-//! Invariant: what a target says is bounded in bytes before it gets here, and in sites, names and nesting
-//! here; a profile that is not understood is an error, and never an empty one. Leaves out stacks: a site
-//! is the innermost frame of the program's own code, since that is what somebody can change.
+//! Invariant: a target's output is bounded in bytes before it gets here, and in sites, names and nesting
+//! here; a profile that can't be parsed is an error, and never an empty one. Leaves out stacks: a site is
+//! the innermost frame of the program's own code, which its developers can change.
 
 pub mod go;
 pub mod java;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use crate::limits::{PROFILE_GROWTH_SHARE, PROFILE_SITE_LEN_MAX, PROFILE_SITES_MAX};
 use crate::record::GrowingSite;
 
-/// What a profile counts.
+/// The quantity that a profile counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Live objects of the heap.
@@ -25,34 +25,34 @@ pub enum Kind {
     Goroutines,
 }
 
-/// How much is at a site. `None`: the runtime doesn't tell it.
+/// The amount at a site. `None`: the runtime doesn't tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
-    /// Of memory.
+    /// Bytes of memory.
     pub bytes: Option<u64>,
-    /// Of objects, or goroutines.
+    /// Number of objects, or of goroutines.
     pub count: Option<u64>,
 }
 
-/// How much is at each site. Beyond [`PROFILE_SITES_MAX`] of them, the rest is left out.
+/// The amount at each site. Beyond [`PROFILE_SITES_MAX`] of them, the rest is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
     sites: BTreeMap<(Kind, String), Amount>,
 }
 
-/// Why what a target said is no profile.
+/// Why a target's output is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// It does not begin like one, or has no line that is understood.
+    /// The text does not begin like a profile, or has no line that can be parsed.
     #[error("the answer is not {0}")]
     Format(&'static str),
-    /// Deeper than any stack.
+    /// The text is nested deeper than any stack.
     #[error("the answer is nested deeper than {0} levels")]
     Depth(usize),
 }
 
 impl Kind {
-    /// As reports call it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Heap => "heap",
@@ -62,7 +62,7 @@ impl Kind {
 }
 
 impl Profile {
-    /// Adds to what is at a site: several stacks, or processes, may have it in common.
+    /// Adds to the amount at a site: several stacks, or processes, may have it in common.
     pub fn add(&mut self, kind: Kind, site: &str, amount: Amount) {
         let site: String = site.chars().take(PROFILE_SITE_LEN_MAX).collect();
         let key = (kind, site);
@@ -73,13 +73,13 @@ impl Profile {
         }
     }
 
-    /// Whether it says anything at all.
+    /// True if the profile has no sites.
     pub fn is_empty(&self) -> bool {
         self.sites.is_empty()
     }
 
-    /// What grew from this profile to a later one: the `most` sites of each kind that grew most, by bytes
-    /// where they are told, else by count.
+    /// Growth from this profile to a later one: the `most` sites of each kind that grew most, by bytes
+    /// where the runtime tells them, else by count.
     pub fn grown(&self, late: &Self, most: usize) -> Vec<GrowingSite> {
         let kinds = [Kind::Heap, Kind::Goroutines];
         let of_kind = |kind| {
@@ -91,7 +91,7 @@ impl Profile {
                 .collect();
             grown.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.site.cmp(&b.site)));
             grown.truncate(most);
-            // What a single sample more or less makes of it is no finding.
+            // Growth that a single sample more or less can cause is no finding.
             let most_of = |of: fn(&GrowingSite) -> Option<u64>| grown.iter().filter_map(of).max();
             let (bytes, count) = (most_of(|site| site.bytes), most_of(|site| site.count));
             let is_part = |part: Option<u64>, most: Option<u64>| {
@@ -146,7 +146,7 @@ mod tests {
         early.add(Kind::Heap, "cache.py:7", amount(1_000, 10));
         early.add(Kind::Heap, "main.py:1", amount(500, 5));
         late.add(Kind::Heap, "cache.py:7", amount(2_000, 20));
-        // Of another process.
+        // The same site in another process.
         late.add(Kind::Heap, "cache.py:7", amount(7_000, 5));
         late.add(Kind::Heap, "main.py:1", amount(400, 5));
         late.add(Kind::Heap, "new.py:2", amount(9_000, 1));

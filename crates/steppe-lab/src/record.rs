@@ -1,7 +1,7 @@
-//! What a run leaves behind: the types of the files in its folder.
+//! The record of a run: the types of the files in its folder.
 //!
-//! Whoever runs writes them ([`Folder`]), whoever reports reads them, and neither knows the other.
-//! What could not be seen is `None` (an empty cell, a missing key), never zero.
+//! `run` writes them ([`Folder`]), `report` reads them, and neither knows the other. A value that
+//! could not be seen is `None` (an empty cell, a missing key), never zero.
 
 #![expect(
     missing_docs,

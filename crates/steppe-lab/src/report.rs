@@ -1,4 +1,4 @@
-//! What people and CI read of a run: a page, Markdown, JUnit, text on a terminal.
+//! Reports of a run for people and CI: a page, Markdown, JUnit, text on a terminal.
 //!
 //! All of it is made from the files of a run's folder, so a report can be made again at any time,
 //! of a run that was killed too. Text of scenarios and targets is escaped everywhere: it never
@@ -35,14 +35,14 @@ pub use page::html;
 pub use terminal::{Colors, terminal};
 pub use tracks::Timelines;
 
-/// Where the reports of a run are.
+/// Paths of the reports of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The page, `report.html`.
     pub html: PathBuf,
     /// The same in Markdown, `report.md`.
     pub markdown: PathBuf,
-    /// For `$GITHUB_STEP_SUMMARY`, `summary.md`.
+    /// The summary for `$GITHUB_STEP_SUMMARY`, `summary.md`.
     pub summary: PathBuf,
     /// `junit.xml`.
     pub junit: PathBuf,
@@ -57,9 +57,9 @@ pub enum ReportError {
     /// A fault of this program.
     #[error("can't fill the template {name}")]
     Template {
-        /// Of the file that was to be made.
+        /// Name of the template.
         name: &'static str,
-        /// What the template says.
+        /// The error of the template engine.
         #[source]
         source: minijinja::Error,
     },
@@ -85,7 +85,7 @@ pub fn write_all(path: &Path) -> Result<Written, ReportError> {
     Ok(written)
 }
 
-/// What a run that was killed wrote of its last row is no reason to show nothing of the others.
+/// Reads the samples; of a run that was killed, those before a row that can't be read.
 fn read_timelines(path: &Path, run: &LoadedRun) -> Result<Timelines, FolderError> {
     let samples = Folder::samples(path)?;
     let whole = samples.take_while(|sample| run.verdict.is_some() || sample.is_ok());

@@ -1,7 +1,7 @@
-//! Runs a scenario: starts what it names, drives it, looks at it, judges it, and leaves a folder.
+//! Runs a scenario: starts its processes, drives the load, observes, judges, and leaves a folder.
 //!
-//! Invariant: whatever goes wrong once the folder is there ends in a verdict in it, and in its exit
-//! code. Every run is a fresh process; the order of runs is drawn from the scenario's seed.
+//! Invariant: any failure once the folder exists ends in a verdict in it, and in its exit code.
+//! Every run is a fresh process; the order of runs is drawn from the scenario's seed.
 
 mod collect;
 mod control;
@@ -33,24 +33,24 @@ pub use dashboard::Dashboard;
 pub use missing::{Missing, missing};
 pub use progress::{Lines, Progress, Silent, SoFar};
 
-/// What to run, and where to.
+/// A run that is to be made.
 #[derive(Clone, Copy)]
 pub struct RunRequest<'a> {
-    /// What it says.
+    /// The parsed scenario.
     pub scenario: &'a Scenario,
-    /// Its file, and the text of it, for the manifest.
+    /// The scenario's file, for the manifest.
     pub path: &'a Path,
-    /// See `path`.
+    /// The text of the file, for the manifest.
     pub text: &'a str,
-    /// Which of its plans.
+    /// The plan of the scenario to run.
     pub kind: RunKind,
-    /// Where everything is written.
+    /// The folder for all files of the run.
     pub folder: &'a Path,
-    /// As the lab was called.
+    /// The command line of the lab.
     pub command: &'a [String],
-    /// Who is told how far it is.
+    /// The receiver of progress.
     pub progress: &'a dyn Progress,
-    /// Set when it has to end now (Ctrl-C): what was seen until then is reported.
+    /// Set when the run has to end now (Ctrl-C): the epochs so far are reported.
     pub is_over: &'a AtomicBool,
 }
 
@@ -62,12 +62,12 @@ pub enum RunError {
     NoPlan {
         /// The scenario.
         path: PathBuf,
-        /// What it lacks.
+        /// The section that the scenario lacks.
         section: &'static str,
-        /// What was asked for.
+        /// The command that needs it.
         command: &'static str,
     },
-    /// The target runs already, and this needs fresh processes of it.
+    /// The target runs already, and the command needs fresh processes of it.
     #[error(
         "{path} names a target that runs already, and `steppe-lab {command}` starts its own: give \
          `target.cmd`, or use `steppe-lab soak`"
@@ -75,13 +75,13 @@ pub enum RunError {
     Started {
         /// The scenario.
         path: PathBuf,
-        /// What was asked for.
+        /// The command that needs fresh processes.
         command: &'static str,
     },
     /// The folder can't be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// What was seen can't be written any more; what was written before is there.
+    /// Results can't be written any more; those that were written before are in the folder.
     #[error("the run was ended: {0}")]
     Lost(#[source] FolderError),
     /// The lab itself lacks something.
@@ -89,7 +89,7 @@ pub enum RunError {
     Lab(#[from] std::io::Error),
 }
 
-/// Runs it to its end, or until it is over, and judges what was seen.
+/// Runs the scenario to its end, or until `is_over` is set, and judges what was seen.
 ///
 /// # Errors
 /// When nothing could be run or written; a target that fails is a verdict.

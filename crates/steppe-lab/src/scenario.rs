@@ -1,4 +1,4 @@
-//! What to run: a scenario file as valid types.
+//! Scenario files as valid types.
 //!
 //! [`Scenario::parse`] reports every mistake at once, with its place and a help line; nothing is validated
 //! afterwards, and no key is ignored. `docs/lab/scenarios.md` lists the keys.
@@ -23,7 +23,7 @@ use crate::record::Outcome;
 pub use read::CAPABILITIES;
 pub use steppe_config::report::{Drawing, Report};
 
-/// A whole file. Which of the plans is there decides which commands take it.
+/// A whole scenario file. A command takes the file if its plan is there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// `name`, else the file's stem.
@@ -35,11 +35,11 @@ pub struct Scenario {
     pub cycle: Option<CyclePlan>,
     pub ab: Option<AbPlan>,
     pub leaks: Option<LeaksPlan>,
-    /// At least one; `default` where the file has none.
+    /// At least one variant; `default` where the file has none.
     pub variants: Vec<Variant>,
     pub budget: Budget,
     pub sampling: Sampling,
-    /// Orders the runs, and stirs loads that have no seed of their own.
+    /// Seed of the order of runs, and of loads without one of their own.
     pub seed: u64,
 }
 
@@ -47,52 +47,53 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub process: TargetProcess,
-    /// Of a target that runs already: at once.
+    /// Sign of readiness; at once for a target that runs already.
     pub ready: Ready,
     pub ready_timeout: Duration,
-    /// After SIGTERM, before SIGKILL.
+    /// Time after SIGTERM, before SIGKILL.
     pub stop_timeout: Duration,
     pub live_bytes: Option<LiveBytes>,
-    /// URL of its metrics in Prometheus's text format.
+    /// URL of the target's metrics in Prometheus's text format.
     pub metrics: Option<String>,
-    /// Done in each quiet moment, before memory is looked at.
+    /// Way to force a garbage collection in each quiet moment, before memory is looked at.
     pub collect: Option<Collect>,
-    /// Fetched after warm-up and at the end of a soak or a cycle.
+    /// Source of heap profiles, fetched after warm-up and at the end of a soak or a cycle.
     pub profile: Option<ProfileSource>,
 }
 
-/// The runtime that is asked what its heap holds.
+/// The runtime that profiles its heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProfileSource {
-    /// Where `net/http/pprof` answers: `http://ADDRESS:PORT/debug/pprof`.
+    /// `net/http/pprof` at this URL: `http://ADDRESS:PORT/debug/pprof`.
     Go { url: String },
-    /// By the inspector, which the lab opens.
+    /// The inspector of Node.js, which the lab opens.
     Node,
-    /// By `tracemalloc`, which the lab starts.
+    /// Python's `tracemalloc`, which the lab starts.
     Python,
-    /// By `jcmd`.
+    /// Java's `jcmd`.
     Java,
 }
 
-/// Who is judged, and who starts it.
+/// The process of a target, started by the lab or not.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetProcess {
-    /// The lab starts it for each run, and ends it.
+    /// The lab starts the target for each run, and ends it.
     Command(Program),
-    /// It runs already, and goes on when the lab has ended.
+    /// The target runs already, and goes on when the lab has ended.
     Running(Running),
 }
 
 /// A target that the lab does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Running {
-    /// With everything that descends from it.
+    /// A process, with everything that descends from it.
     Pid(u32),
-    /// Everybody in it and below it. Its folder, or the group as `/proc/PID/cgroup` names it.
+    /// All processes in a control group and below it. Its folder, or the group as `/proc/PID/cgroup` names
+    /// it.
     Cgroup(PathBuf),
 }
 
-/// How the target is made to collect its garbage.
+/// Ways to make the target collect its garbage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Collect {
     /// A GET that is answered with 2xx once it is done.
@@ -109,24 +110,24 @@ pub struct Program {
     pub cwd: Option<PathBuf>,
 }
 
-/// When a process counts as started.
+/// The sign that a process is ready.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ready {
     /// A GET is answered with 2xx.
     Http(String),
     /// A connection is accepted.
     Tcp(SocketAddr),
-    /// A line of its output matches. `log:PATTERN`
+    /// A line of the process's output matches. `log:PATTERN`
     Log(String),
-    /// It has run for so long. `after:2s`
+    /// The process has run for this time. `after:2s`
     After(Duration),
 }
 
-/// Where the target says how many bytes are live.
+/// The target's endpoint for its live bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveBytes {
     pub url: String,
-    /// RFC 6901.
+    /// JSON pointer to the number (RFC 6901).
     pub pointer: String,
 }
 
@@ -140,7 +141,7 @@ pub struct Service {
     pub stop_timeout: Duration,
     /// `after = "target"`: started once the target is ready.
     pub after_target: bool,
-    /// Its memory counts like the target's.
+    /// True if the memory of the service counts like the target's.
     pub measure: bool,
 }
 
@@ -151,18 +152,18 @@ pub struct Load {
     /// `name`, else its kind and number.
     pub name: String,
     pub pace: Pace,
-    /// How long the rate (or the number of connections at work) rises from nothing at the start.
+    /// Time in which the rate (or the number of connections at work) rises from nothing at the start.
     pub ramp: Duration,
-    /// Of what is random in it.
+    /// Seed of the load's random choices.
     pub seed: u64,
-    /// How many threads generate it, from 1.
+    /// Number of generator threads, from 1.
     pub threads: u32,
     /// A response that takes longer is an error.
     pub timeout: Duration,
     pub kind: LoadKind,
 }
 
-/// Who decides when the next operation starts.
+/// The pace of operations: set by a rate, or by the responses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// A rate in operations a second, whatever the target does. Times count from the intended start.
@@ -188,21 +189,21 @@ pub struct HttpLoad {
     pub method: String,
     pub headers: Vec<(String, String)>,
     pub body_bytes: u64,
-    /// Any of these is a success.
+    /// Ranges of statuses that count as success.
     pub expect: Vec<Expect>,
     pub connections: u32,
     /// Requests at a time on a connection: 1 for HTTP/1.1.
     pub streams: u32,
     /// PEM file of authorities, beside the system's.
     pub ca: Option<PathBuf>,
-    /// `verify = false` takes any certificate.
+    /// True if the certificate is verified; `verify = false` takes any.
     pub verify: bool,
 }
 
-/// Which status is a success.
+/// A range of statuses that count as success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expect {
-    /// Inclusive.
+    /// First status, inclusive; `to` is inclusive as well.
     pub from: u16,
     pub to: u16,
 }
@@ -211,7 +212,7 @@ pub struct Expect {
 pub struct DnsLoad {
     pub server: SocketAddr,
     pub tcp: bool,
-    /// Asked for at random, with equal chances. `{n}` in one is replaced by a random number below
+    /// Names to ask for, at random with equal chances. `{n}` in one is replaced by a random number below
     /// `spread`.
     pub names: Vec<String>,
     pub spread: u64,
@@ -232,9 +233,9 @@ pub struct CommandLoad {
 /// `[epochs]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SoakPlan {
-    /// The quiet moment included.
+    /// Length of an epoch, the quiet moment included.
     pub length: Duration,
-    /// Warm-up included.
+    /// Number of epochs, warm-up included.
     pub count: u32,
     pub warmup: u32,
     pub quiesce: Duration,
@@ -243,26 +244,26 @@ pub struct SoakPlan {
     pub until: Until,
 }
 
-/// When a soak is over.
+/// The end of a soak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Until {
-    /// After its epochs.
+    /// After the planned epochs.
     #[default]
     Planned,
-    /// At the look that decides every series, the fifth at most; the first is after its epochs.
+    /// At the look that decides every series, the fifth at most; the first is after the planned epochs.
     Decided,
 }
 
 impl Until {
-    /// As scenarios and the command line name them.
+    /// Names in scenarios and on the command line.
     pub const NAMES: [(&str, Self); 2] = [("planned", Self::Planned), ("decided", Self::Decided)];
 }
 
 impl SoakPlan {
-    /// Whether it can go on for as long as it may have to.
+    /// Checks the number of runs and epochs, up to the last look, against the limits.
     ///
     /// # Errors
-    /// With what is too much, and the limit.
+    /// With the number that is too high, and the limit.
     pub fn check_length(&self) -> Result<(), String> {
         let most = if self.until == Until::Decided {
             LOOKS_MAX
@@ -292,7 +293,7 @@ pub struct CyclePlan {
     pub count: u32,
     pub warmup: u32,
     pub quiesce: Duration,
-    /// How long loads run that have no end of their own (all but `command`).
+    /// Length of loads that have no end of their own (all but `command`).
     pub length: Duration,
     /// A command load that takes longer has failed.
     pub timeout: Duration,
@@ -303,14 +304,14 @@ pub struct CyclePlan {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbPlan {
     pub pairs: u32,
-    /// Of load before the measurement, and of the measurement.
+    /// Length of load before the measurement; `length` is that of the measurement.
     pub warmup: Duration,
     pub length: Duration,
-    /// At least one.
+    /// At least one gate.
     pub gates: Vec<AbGate>,
 }
 
-/// The second variant may be so many times the first in this metric.
+/// A limit on the ratio of the second variant to the first in a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbGate {
     pub metric: AbMetric,
@@ -327,7 +328,7 @@ pub enum AbMetric {
     P999,
     Rss,
     Hwm,
-    /// The first variant's over the second's, so that more is worse like everywhere else.
+    /// Ratio of the first variant to the second, so that more is worse like everywhere else.
     Throughput,
 }
 
@@ -335,11 +336,11 @@ pub enum AbMetric {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeaksPlan {
     pub checker: LeakChecker,
-    /// How long the load runs.
+    /// Length of the load.
     pub length: Duration,
     /// Further arguments for valgrind.
     pub arguments: Vec<String>,
-    /// Runs instead of the target's command: the sanitizer build.
+    /// Command that runs instead of the target's: the sanitizer build.
     pub command: Option<Vec<String>>,
     /// Most bytes that may be definitely (or indirectly) lost.
     pub lost_bytes_max: u64,
@@ -352,40 +353,39 @@ pub enum LeakChecker {
     Sanitizer,
 }
 
-/// The target in another guise.
+/// The target with another environment, command line or preloaded library.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Variant {
     pub name: String,
-    /// Added to the target's, and stronger.
+    /// Variables that are added to the target's, and override them.
     pub env: BTreeMap<String, String>,
-    /// Instead of the target's.
+    /// Command line instead of the target's.
     pub cmd: Option<Vec<String>>,
     /// A library for `LD_PRELOAD`.
     pub preload: Option<PathBuf>,
     pub expect: Option<Outcome>,
 }
 
-/// What is allowed. `None`: measured, not judged.
+/// Limits of a scenario. `None`: measured, not judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
-    /// An epoch of a soak.
+    /// Growth in an epoch of a soak.
     pub per_epoch: GrowthBudget,
-    /// A cycle.
+    /// Growth in a cycle.
     pub per_cycle: GrowthBudget,
-    /// A day of a soak; where an epoch has none.
+    /// Growth in a day of a soak; where there is no limit for an epoch.
     pub per_day: DayBudget,
-    /// No hard limit may be reached within this time, going on like in the run.
+    /// Least time until any hard limit, if growth goes on like in the run.
     pub limit_within: Duration,
     pub drift: DriftBudget,
-    /// By which share of its level a series of the target's metrics may change, by its name with or
+    /// Share of its level by which a series of the target's metrics may change, by its name with or
     /// without labels; `None` is `"off"`.
     pub metrics: BTreeMap<String, Option<f64>>,
-    /// By how much a counter of the target's metrics has to rise at least, by its name with or without
-    /// labels.
+    /// Least rise of a counter of the target's metrics, by its name with or without labels.
     pub rises: BTreeMap<String, f64>,
     pub rss_mib: Option<f64>,
     pub hwm_mib: Option<f64>,
-    /// Of the programs of command loads.
+    /// High-water mark of the programs of command loads.
     pub load_hwm_mib: Option<f64>,
     pub syscalls_per_op: Option<f64>,
     pub cpu_us_per_op: Option<f64>,
@@ -393,52 +393,52 @@ pub struct Budget {
     pub p99_ms: Option<f64>,
     pub p999_ms: Option<f64>,
     pub errors: Option<u64>,
-    /// Which share of all operations may be refused, 0 to 1.
+    /// Share of all operations that may be refused, 0 to 1.
     pub refused_share: Option<f64>,
     pub close_wait_max: Option<u64>,
     pub open_files_max: Option<u64>,
     pub operations_per_s_min: Option<f64>,
-    /// Where the process would be killed: growth is told as time until then.
+    /// Memory at which the process would be killed: growth is told as time until then.
     pub limit_mib: Option<f64>,
-    /// Names of capabilities without which a verdict is worth nothing.
+    /// Names of capabilities without which a verdict is invalid.
     pub require: Vec<String>,
 }
 
-/// How much memory may grow from point to point, in KiB.
+/// Growth of memory allowed from point to point, in KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GrowthBudget {
-    /// In quiet moments.
+    /// Growth of memory in quiet moments.
     pub rss_kib: Option<f64>,
-    /// Of high-water marks.
+    /// Growth of high-water marks.
     pub hwm_kib: Option<f64>,
-    /// Of the live heap; `rss_kib` where it is not given.
+    /// Growth of the live heap; `rss_kib` where it is not given.
     pub live_kib: Option<f64>,
 }
 
-/// How much memory may grow in a day, in MiB.
+/// Growth of memory allowed in a day, in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DayBudget {
-    /// In quiet moments; [`DAY_GROWTH_MIB`] where nothing is given.
+    /// Growth of memory in quiet moments; [`DAY_GROWTH_MIB`] where nothing is given.
     pub rss_mib: Option<f64>,
-    /// Of high-water marks.
+    /// Growth of high-water marks.
     pub hwm_mib: Option<f64>,
-    /// Of the live heap; what is allowed in quiet moments where it is not given.
+    /// Growth of the live heap; the limit in quiet moments where it is not given.
     pub live_mib: Option<f64>,
-    /// Of what the control group holds beside its processes; likewise.
+    /// Growth of the control group's charge beside its processes; likewise.
     pub cgroup_mib: Option<f64>,
 }
 
-/// By which share of its level a series may change over a run.
+/// Shares of its level by which a series may change over a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DriftBudget {
     /// `drift = "off"`.
     pub is_off: bool,
-    /// Those that the scenario names; `None` is `"off"`.
+    /// Shares by the name of the series, where the scenario gives one; `None` is `"off"`.
     pub shares: BTreeMap<String, Option<f64>>,
 }
 
 impl DriftBudget {
-    /// What is allowed; `None`: it is not judged.
+    /// The share of a series; `None`: it is not judged.
     pub fn share(&self, name: &str) -> Option<f64> {
         if self.is_off {
             return None;
@@ -480,8 +480,8 @@ impl Default for Budget {
     }
 }
 
-/// What is judged for drift beside bytes, and the share of its level that it may change by over a
-/// run where the scenario does not say.
+/// Series that are judged for drift beside bytes, and the default share of its level by which each may
+/// change over a run.
 pub const DRIFTS: [(&str, f64); 15] = [
     ("hwm", 1.0),
     ("open_files", 1.0),
@@ -500,26 +500,26 @@ pub const DRIFTS: [(&str, f64); 15] = [
     ("throughput", 0.5),
 ];
 
-/// The share that a gauge of the target's metrics may change by where the scenario does not say.
+/// Default share of its level by which a gauge of the target's metrics may change.
 pub const METRIC_DRIFT: f64 = 1.0;
-/// What memory may grow by where the scenario does not say, in MiB a day.
+/// Default growth of memory, in MiB a day.
 pub const DAY_GROWTH_MIB: f64 = 512.0;
-/// The same, in KiB a cycle.
+/// Default growth of memory, in KiB a cycle.
 pub const CYCLE_GROWTH_KIB: f64 = 64.0;
-/// No hard limit may be nearer, where the scenario does not say.
+/// Default of the least time until a hard limit.
 pub const LIMIT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 
-/// How often to look.
+/// Intervals between samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Of `statm`.
+    /// Interval of `statm`.
     pub fast: Duration,
-    /// Of everything else.
+    /// Interval of everything else.
     pub slow: Duration,
 }
 
 impl Target {
-    /// What the lab starts; `None` of a target that runs already.
+    /// The program that the lab starts; `None` of a target that runs already.
     pub fn command(&self) -> Option<&Program> {
         match &self.process {
             TargetProcess::Command(program) => Some(program),
@@ -527,7 +527,7 @@ impl Target {
         }
     }
 
-    /// What is to be found; `None` of a target that the lab starts.
+    /// The process or group to find; `None` of a target that the lab starts.
     pub fn running(&self) -> Option<&Running> {
         match &self.process {
             TargetProcess::Command(_) => None,
@@ -537,14 +537,14 @@ impl Target {
 }
 
 impl Load {
-    /// Whether a program of its own generates it.
+    /// True if the load is generated by a program.
     pub fn is_command(&self) -> bool {
         matches!(self.kind, LoadKind::Command(_))
     }
 }
 
 impl AbMetric {
-    /// Every one, in the order of reports.
+    /// Every metric, in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::CpuPerOp,
         Self::SyscallsPerOp,
@@ -557,7 +557,7 @@ impl AbMetric {
         Self::Throughput,
     ];
 
-    /// Each by the name that scenarios and reports give it.
+    /// Metrics by the name that scenarios and reports give them.
     pub const NAMES: [(&str, Self); 9] = {
         let mut names = [("", Self::CpuPerOp); 9];
         let mut at = 0;
@@ -568,7 +568,7 @@ impl AbMetric {
         names
     };
 
-    /// As scenarios and reports name it.
+    /// Name in scenarios and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CpuPerOp => "cpu_us_per_op",

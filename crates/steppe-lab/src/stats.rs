@@ -1,11 +1,11 @@
-//! Does memory drift, and do two variants differ? Pure functions over numbers.
+//! Statistics of drift and of pairs: pure functions over numbers.
 //!
-//! The same numbers and the same seed give the same answer: nothing here reads a clock, a file or
-//! a global. Every answer says what it rests on and how sure it is; where numbers don't suffice
-//! there is no answer (`None`), never a zero. `tests/simulation` holds the answers against series
-//! whose truth is known.
+//! The same numbers and the same seed give the same answer: nothing here reads a clock, a file or a
+//! global. Every answer has its basis and its confidence; where numbers don't suffice there is no
+//! answer (`None`), never a zero. `tests/simulation` checks the answers against series whose truth
+//! is known.
 //!
-//! Leaves out what the numbers mean: units, leak or retention, sentences.
+//! Leaves out the meaning of the numbers: units, leak or retention, sentences.
 
 mod drift;
 mod holm;
@@ -25,14 +25,14 @@ pub use shape::Stairs;
 pub use teeth::Teeth;
 pub use theil_sen::theil_sen;
 
-/// Of two-sided intervals.
+/// Confidence of two-sided intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// On either side of such an interval: the chance that a claim at the budget is false.
+/// Chance on either side of such an interval that a claim at the budget is false.
 pub const ALPHA: f64 = (1.0 - CONFIDENCE) / 2.0;
 
 /// Standard deviation of a sample; `None` with fewer than two values.
 ///
-/// Values that are all the same have exactly 0, which a mean that was rounded would spoil.
+/// Values that are all the same have exactly 0: rounding of the mean would spoil that.
 fn deviation(values: &[f64]) -> Option<f64> {
     let [first, _, ..] = values else {
         return None;
@@ -46,7 +46,7 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt())
 }
 
-/// The points that are there, each with its step: a missing one is `NAN`.
+/// The points that are not missing (`NAN`), each with its step.
 fn known(points: &[f64]) -> Vec<(f64, f64)> {
     let all = points.iter().enumerate();
     all.filter(|(_, point)| point.is_finite())
@@ -54,7 +54,7 @@ fn known(points: &[f64]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The middle of some numbers; `None` without any.
+/// The median of some numbers; `None` without any.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
 //! Processes that a run starts (the target, services beside it), and targets that run already.
 //!
-//! Invariant: what was started is gone when its [`Process`] is dropped, with everything that it
+//! Invariant: a started process is gone when its [`Process`] is dropped, with everything that it
 //! started in its process group; when the lab itself is killed, its [`Guard`] does that. A
-//! [`RunningTarget`] is never ended. Left out: looking at them, which is `observe`'s.
+//! [`RunningTarget`] is never ended. Left out: looking at processes, which `observe` does.
 
 mod ask;
 mod exposition;
@@ -37,61 +37,61 @@ pub use running::{RunningError, RunningTarget};
 pub struct Process {
     name: String,
     child: Child,
-    /// Until it is reaped: after that its number may be somebody else's.
+    /// Guard of the process until it is reaped: after that its id may be another process's.
     guard: Option<Guard>,
     log: PathBuf,
     ended: Option<ExitStatus>,
 }
 
-/// How to start a process.
+/// The program of a process, and its surroundings.
 #[derive(Debug, Clone, Default)]
 pub struct Launch<'a> {
-    /// Names it in messages.
+    /// Name of the process in messages.
     pub name: &'a str,
-    /// What to run.
+    /// The command line and environment.
     pub program: Program,
-    /// For `LD_PRELOAD`.
+    /// Library for `LD_PRELOAD`.
     pub preload: Option<&'a Path>,
-    /// `cgroup.procs` of the control group that it is to be born in.
+    /// `cgroup.procs` of the control group that the process is to start in.
     pub group: Option<&'a Path>,
 }
 
 /// Why a process could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its output has nowhere to go.
+    /// The file for its output can't be opened.
     #[error("can't write the log {path}")]
     Log {
-        /// Where it should go.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The library to preload is not there.
+    /// The library to preload does not exist.
     #[error("can't preload {path}: {source}")]
     Preload {
-        /// As the scenario has it.
+        /// Path of the library in the scenario.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nobody would end it if the lab were killed.
+    /// Without a guard, nothing would end the process if the lab were killed.
     #[error("can't start the shell that ends {name} with the lab: {source}")]
     Guard {
-        /// As the scenario calls it.
+        /// Name of the process in the scenario.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The program could not be run.
     #[error("can't start {name}: {program}: {source}")]
     Spawn {
-        /// As the scenario calls it.
+        /// Name of the process in the scenario.
         name: String,
-        /// Of its command line.
+        /// First word of its command line.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -123,14 +123,15 @@ impl Process {
             program: launch.program.cmd.first().cloned().unwrap_or_default(),
             source,
         };
-        // The loader would only warn of it, and run the program without.
+        // The loader would only print a warning, and run the program without the library.
         if let Some(path) = launch.preload {
             preloadable(path).map_err(|source| StartError::Preload {
                 path: path.to_owned(),
                 source,
             })?;
         }
-        // The shell that joins a control group would only end with 127.
+        // Without this check, a missing program in a control group would show only as exit code 127
+        // of its shell.
         executable(&launch.program).map_err(not_started)?;
         let no_guard = |source| StartError::Guard {
             name: launch.name.to_owned(),
@@ -145,40 +146,42 @@ impl Process {
             log: log.to_owned(),
             ended: None,
         };
-        // Without its guard it is not to run: what is dropped here is ended.
+        // A process without its guard must not run: dropping `process` here ends it.
         guard.watch(process.id()).map_err(no_guard)?;
         process.guard = Some(guard);
         Ok(process)
     }
 
-    /// As the scenario calls it.
+    /// Name of the process in the scenario.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Of the first process; its children are found by their parent.
+    /// Id of the first process; its children are found by their parent.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has. What it started is killed then: nobody else ends it.
+    /// The exit status, if it has ended. Kills the rest of its process group then, which nothing
+    /// else ends.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() && self.has_exited() {
-            // Before it is waited for: until then no other group can have its number.
+            // Kill before the wait: until then no other group can have its number.
             self.kill_group();
             self.wait();
         }
         self.ended
     }
 
-    /// Without taking its status: its number stays its own.
+    /// True if the process has exited. Leaves its status to be waited for, so that its id stays its
+    /// own.
     fn has_exited(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let pid = self.pid();
         pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))))
     }
 
-    /// The end of what it printed, for messages: its last lines, bounded.
+    /// The last lines of its output, for messages; bounded.
     pub fn last_words(&self) -> String {
         tail(&self.log, LOG_TAIL_BYTES).unwrap_or_default()
     }
@@ -188,18 +191,18 @@ impl Process {
         complaints(&tail(&self.log, LOG_SEARCH_BYTES).unwrap_or_default())
     }
 
-    /// Where its output goes.
+    /// Path of the file with its output.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Asks it to end (SIGTERM), and kills it after `patience`, or when `give_up` says so. Children
-    /// that it left are killed.
+    /// Sends SIGTERM, and kills the process after `patience`, or when `give_up` returns true.
+    /// Children that it left are killed.
     ///
-    /// `Err`: it did not end by itself, and was killed.
+    /// `Err`: the process did not end by itself, and was killed.
     ///
     /// # Errors
-    /// With how it ended all the same, when it had to be killed.
+    /// With the exit status, when the process had to be killed.
     pub fn stop(
         &mut self,
         patience: Duration,
@@ -260,10 +263,10 @@ impl Drop for Process {
     }
 }
 
-/// Whether a library to preload is there. A bare name is the loader's to find.
+/// Checks that a library to preload exists. A bare name is left to the loader.
 ///
 /// # Errors
-/// With what the system says of its path.
+/// With the system's error for its path.
 pub fn preloadable(preload: &Path) -> io::Result<()> {
     if preload.components().count() > 1 {
         preload.metadata()?;
@@ -271,10 +274,10 @@ pub fn preloadable(preload: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the system will find the program of a command line.
+/// The path of a command line's program, as the system will find it.
 ///
 /// # Errors
-/// With what the system says where it is not there.
+/// With the system's error where it does not exist.
 pub fn executable(program: &Program) -> io::Result<PathBuf> {
     let not_found = || io::Error::from(Errno::NOENT);
     let name = program.cmd.first().ok_or_else(not_found)?;
@@ -293,8 +296,8 @@ pub fn executable(program: &Program) -> io::Result<PathBuf> {
         .ok_or_else(not_found)
 }
 
-/// A shell joins the control group and becomes the program, so that the program's first byte is
-/// charged to the group already.
+/// The command of a process. A shell joins the control group and execs the program, so that the
+/// program's first byte is charged to the group already.
 fn command(launch: &Launch<'_>) -> Command {
     let cmd = &launch.program.cmd;
     let program = cmd.first().map_or("", String::as_str);
@@ -315,7 +318,7 @@ fn command(launch: &Launch<'_>) -> Command {
     };
     command.envs(&launch.program.env);
     if let Some(preload) = launch.preload {
-        // The loader looks from the target's folder, which may be another.
+        // The loader resolves paths in the target's folder, which may be another.
         let path = if preload.components().count() > 1 {
             std::path::absolute(preload).ok()
         } else {
@@ -357,7 +360,7 @@ fn complaints(output: &str) -> Vec<String> {
     found
 }
 
-/// What lines have in them that speak of an error, in small letters.
+/// Parts of lines that speak of an error, in lower case.
 const COMPLAINTS: [&str; 8] = [
     "error",
     "fail",

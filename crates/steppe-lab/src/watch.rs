@@ -1,9 +1,9 @@
-//! `watch`: attaches to a running process and shows what it does, live.
+//! `watch`: attaches to a running process and shows its figures, live.
 //!
-//! On a terminal it draws; elsewhere it writes a line a look, or JSON. It only looks: nothing of the
-//! target is reset, and `smaps_rollup`, which holds the target's memory lock, is read seldom and
-//! only of small targets. A slope is shown as a trend; a verdict needs epochs and a budget, and
-//! `soak` gives it.
+//! On a terminal `watch` draws; elsewhere it writes one line for each look, or JSON. The target is
+//! only looked at: nothing of it is reset, and `smaps_rollup`, which holds the target's memory lock,
+//! is read seldom and only of small targets. A slope is shown as a trend; a verdict needs epochs and
+//! a budget, and comes from `soak`.
 
 mod history;
 mod lines;
@@ -25,32 +25,32 @@ use crate::observe::{ObserveError, Observer, Wanted, thread_cpu_time};
 use crate::record::Capability;
 use history::{History, Look};
 
-/// What to watch, and for how long.
+/// The process to watch, and the duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// With everything that descends from it.
+    /// The root process, watched with everything that descends from it.
     pub pid: u32,
-    /// `None`: until it ends, or somebody ends it.
+    /// Duration; `None`: until the process ends, or the user ends it.
     pub length: Option<Duration>,
-    /// Between two looks.
+    /// Time between two looks.
     pub interval: Duration,
     /// JSON lines instead of text, and never a live view.
     pub json: bool,
 }
 
-/// Why it can't be watched.
+/// Why a process can't be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// There is nothing to watch, or it may not be looked at.
+    /// There is no such process, or it may not be looked at.
     #[error("{}", help(.0))]
     Target(#[from] ObserveError),
-    /// The terminal or the output.
+    /// The terminal or the output failed.
     #[error("can't write the output")]
     Output(#[from] io::Error),
 }
 
 impl WatchError {
-    /// What the process ends with.
+    /// The exit code of the lab.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Target(_) => 2,
@@ -59,7 +59,7 @@ impl WatchError {
     }
 }
 
-/// Watches to the end, and returns what the process is to end with: 0, or 4 when the target ended.
+/// Watches to the end, and returns the exit code: 0, or 4 when the target ended.
 ///
 /// # Errors
 /// When there is no such process, it may not be looked at, or the output can't be written.
@@ -77,7 +77,7 @@ pub fn run(options: WatchOptions) -> Result<u8, WatchError> {
         end?
     } else {
         match watch.write(&mut io::stdout(), &options, &stop) {
-            // Whoever read has seen enough.
+            // The reader of the pipe has closed it.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
             end => end?,
         }
@@ -95,12 +95,12 @@ pub fn run(options: WatchOptions) -> Result<u8, WatchError> {
     Ok(if end == End::Target { 4 } else { 0 })
 }
 
-/// Why it is over.
+/// The reason why the watch is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The time was up.
     Planned,
-    /// `q`, or a signal.
+    /// The user asked by `q`, or a signal.
     Asked,
     /// The process ended.
     Target,
@@ -110,17 +110,18 @@ enum End {
 struct Watch {
     observer: Observer,
     pid: u32,
-    /// As `/proc` has it.
+    /// Command line in `/proc`.
     command: String,
     capabilities: Vec<Capability>,
     history: History,
     start: Instant,
     interval: Duration,
-    /// The interval was lengthened, since a look took more than a quarter of a per cent of it.
+    /// True if the interval was lengthened, since a look took more than a quarter of a per cent of
+    /// it.
     has_slowed: bool,
     next_look: Instant,
     last_rollup: Option<Instant>,
-    /// Of the lab's own thread.
+    /// CPU time of the lab's own thread at the start.
     cpu_before: Duration,
 }
 
@@ -133,7 +134,7 @@ impl Watch {
         };
         let mut observer = Observer::attach(&[options.pid], wanted)?;
         let mut capabilities = observer.capabilities();
-        // There is no operation to divide them by.
+        // There are no operations to divide instructions by.
         capabilities.retain(|it| it.name != "instructions");
         let now = Instant::now();
         let mut watch = Self {
@@ -157,7 +158,7 @@ impl Watch {
         self.capabilities.iter().filter(|it| !it.available)
     }
 
-    /// Of the time since it was attached, what looking took of a core, 0 to 1.
+    /// Share of a core that looking took since the start, 0 to 1.
     fn cost_share(&self) -> f64 {
         let used = thread_cpu_time().saturating_sub(self.cpu_before);
         used.as_secs_f64() / self.start.elapsed().as_secs_f64().max(f64::EPSILON)
@@ -188,12 +189,12 @@ impl Watch {
         });
     }
 
-    /// Looks when it is time to. Whether there is something new, or why it is over.
+    /// Looks when a look is due. Returns whether there is something new, or why the watch is over.
     fn step(&mut self, options: &WatchOptions, stop: &AtomicBool) -> Result<bool, End> {
         if stop.load(Ordering::Relaxed) {
             return Err(End::Asked);
         }
-        // Also tells the highest memory between two looks.
+        // This look also finds the highest memory between two slow looks.
         self.observer.fast();
         if !self.observer.lives(self.pid) {
             self.look();
@@ -212,7 +213,7 @@ impl Watch {
         }
     }
 
-    /// How long there is nothing to do but wait.
+    /// Time until there is something to do.
     fn pause(&self, options: &WatchOptions) -> Duration {
         let left = options
             .length
@@ -287,7 +288,7 @@ impl Watch {
         if key.kind != KeyEventKind::Press {
             return None;
         }
-        // The terminal hands Ctrl-C over as a key.
+        // In raw mode, the terminal delivers Ctrl-C as a key.
         let is_interrupt =
             key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -313,7 +314,7 @@ fn help(error: &ObserveError) -> String {
     }
 }
 
-/// The command line, cut to what fits a title; of a process without one, its name.
+/// The command line, cut to fit a title; of a process without one, its name.
 fn command_of(pid: u32) -> String {
     let folder = Path::new("/proc").join(pid.to_string());
     let line = std::fs::read(folder.join("cmdline")).unwrap_or_default();
@@ -324,7 +325,7 @@ fn command_of(pid: u32) -> String {
     printable.take(COMMAND_CHARACTERS).collect()
 }
 
-/// Between two looks at what costs microseconds.
+/// Time between two looks that cost microseconds.
 const FAST: Duration = Duration::from_millis(100);
 const COMMAND_CHARACTERS: usize = 60;
 
@@ -386,7 +387,7 @@ mod tests {
         options.json = false;
         let mut watch = Watch::attach(&options).unwrap();
         child.kill().unwrap();
-        // Not waited for: what is left of it does not count as alive.
+        // The child is not waited for: a zombie does not count as alive.
         let (end, text) = written(&mut watch, &options);
         assert_eq!(end, End::Target);
         assert!(text.starts_with("watching"), "{text}");

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use steppe_lab::observe::{ObserveError, Observer, Slow, TcpState, Wanted, cgroup};
 use steppe_lab::record::Capability;
 
-/// A shell that runs what it is told and says when it is done.
+/// A shell that runs lines of input and reports their end.
 struct Shell {
     child: Child,
     input: ChildStdin,
@@ -70,7 +70,7 @@ fn find<'a>(capabilities: &'a [Capability], name: &str) -> &'a Capability {
     found.unwrap_or_else(|| panic!("no capability {name}"))
 }
 
-/// A lack is explained, with what it costs.
+/// Checks that a missing capability has a reason and a cost.
 fn assert_explained(capability: &Capability) {
     assert!(!capability.available, "{capability:?}");
     assert!(!capability.detail.is_empty(), "{capability:?}");
@@ -103,7 +103,7 @@ fn the_whole_tree_is_found() {
          until [ -s /tmp/steppe-lab-tree.$$ ]; do :; done; cat /tmp/steppe-lab-tree.$$; rm /tmp/steppe-lab-tree.$$",
     );
     let grandchild: u32 = grandchild.parse().unwrap();
-    // The cheap look notices that there is somebody new.
+    // The cheap look notices a new process.
     let together = observer.fast();
     assert_eq!(together.processes, 4);
     assert!(together.rss_bytes > alone.rss_bytes);
@@ -111,7 +111,7 @@ fn the_whole_tree_is_found() {
     let quiet = observer.quiet();
     assert!(quiet.rss_bytes >= quiet.anonymous_bytes);
     assert!(quiet.anonymous_bytes > Some(0));
-    // Whose parent has gone stays a member.
+    // A process whose parent is gone stays a member.
     shell.run("kill $middle; wait $middle 2>/dev/null");
     assert!(observer.processes().contains(&grandchild));
     shell.run(&format!("kill $child {grandchild}; wait"));
@@ -177,7 +177,7 @@ fn measured_system_calls_of_short_lived_children_are_counted() {
             .zip(before.syscalls)
             .map(|(to, from)| to - from)
     };
-    // What starting a program takes is in both; each further block is a read and a write.
+    // Both include the cost of starting a program; each further block is a read and a write.
     let (few, many) = (copy(1), copy(20_001));
     if let Some((few, many)) = few.zip(many) {
         let blocks = (many - few).cast_signed();
@@ -199,7 +199,7 @@ fn measured_what_children_used_counts_once() {
     };
     let (ticks_before, start) = (used(shell.pid()), observer.slow());
     let mut last = start;
-    // Seen while they run, and not seen at all.
+    // Children are seen while they run, or never.
     let busy = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
     shell.run(&format!(
         "sh -c '{busy}; {busy}; sh -c \"{busy}\"' & child=$!"
@@ -224,8 +224,8 @@ fn measured_what_children_used_counts_once() {
     let ticks = used(shell.pid()) - ticks_before;
     let expected = ticks * 1_000_000 / rustix::param::clock_ticks_per_second();
     let counted = end.cpu_us.unwrap() - start.cpu_us.unwrap();
-    // Ticks are cut off in each process, and are samples: a busy machine's are off by more. Whoever
-    // counted a child twice would be off by half.
+    // Ticks are cut off in each process, and are samples: on a busy machine they are off by more.
+    // Counting a child twice would be off by half.
     let off = 60_000 + expected / 4;
     assert!(counted.abs_diff(expected) <= off, "{counted} {expected}");
     assert!(end.minor_faults > start.minor_faults);
@@ -246,14 +246,14 @@ fn sockets_are_counted_by_state() {
     assert_eq!(count(&connected, TcpState::Established), 2);
     client.write_all(b"x").unwrap();
     drop(client);
-    // The last byte and the end arrive before the state changes.
+    // The FIN and the last byte arrive before the state changes.
     let mut closing = observer.slow();
     while count(&closing, TcpState::CloseWait) == 0 {
         closing = observer.slow();
     }
     assert_eq!(count(&closing, TcpState::CloseWait), 1);
     assert_eq!(count(&closing, TcpState::Established), 0);
-    // Nobody has the other end open any more, and still it is the target's.
+    // No process has the other end open any more, and still it counts as the target's.
     assert_eq!(closing.sockets.unwrap().other(), 1);
     drop(server);
 }
@@ -293,7 +293,7 @@ fn measured_a_group_of_its_own_is_charged_for_the_target() {
     let mut observer = Observer::attach(&[shell.pid()], wanted).unwrap();
     assert!(find(&observer.capabilities(), "cgroup").available);
     let before = observer.slow().cgroup.unwrap();
-    // A daemon: its parent is gone before anybody looks.
+    // A daemon: its parent is gone before the next look.
     let daemon = shell.run("sh -c 'sleep 60 >/dev/null & echo $!'");
     assert!(observer.processes().contains(&daemon.parse().unwrap()));
     shell.run("x=$(head -c 20000000 /dev/zero | tr '\\0' x)");

@@ -23,7 +23,7 @@ use crate::packetizer::Time;
 use control::RateControl;
 use track::Track;
 
-/// See the module.
+/// Aligns two sources; see the module.
 pub struct Aligner {
     rate: u32,
     packet_frames: usize,
@@ -36,32 +36,32 @@ pub struct Aligner {
     /// Frames of the second that wait for a chunk to be full.
     pending: Vec<f32>,
     output: Vec<f32>,
-    /// Where in the second's stream the next frame of the resampler is from.
+    /// Position in the second's stream of the next frame of the resampler.
     position: f64,
-    /// Frames of the first that went out: the next one's number.
+    /// Number of frames of the first that went out: the number of the next one.
     gone: u64,
-    /// Of these, those up to the last one that the second has an estimated time of.
+    /// The part of `gone` up to the last frame whose second source has an estimated time.
     estimated: u64,
     /// Frames of the second that were missing.
     filled: u64,
     is_placed: bool,
 }
 
-/// Frames that belong together, at most a packet of them.
+/// Frames captured at the same time, at most a packet of them.
 pub struct Aligned<'a> {
-    /// Of the first source, interleaved.
+    /// Frames of the first source, interleaved.
     pub first: &'a [f32],
-    /// Of the second, of as many frames.
+    /// Frames of the second source, as many, interleaved.
     pub second: &'a [f32],
-    /// When the first source's first one was captured. It is estimated where that of either's is.
+    /// Capture time of the first source's first frame. Estimated if the time of either source is.
     pub time: Time,
 }
 
 impl Aligner {
-    /// For two sources of this rate, that come in packets of at most so many frames.
+    /// An aligner for two sources of this rate, with packets of at most `packet_frames` frames.
     ///
     /// # Errors
-    /// [`Error::Format`]: rubato can't resample it.
+    /// [`Error::Format`]: rubato can't resample this rate.
     pub fn new(rate: u32, [first, second]: [u32; 2], packet_frames: u32) -> Result<Self> {
         let chunk = (rate / RESAMPLE_CHUNKS_A_SECOND).max(1) as usize;
         let resampler = Async::new_sinc(
@@ -95,32 +95,33 @@ impl Aligner {
         })
     }
 
-    /// Takes a packet of the first source, captured at this time; then it is time to [`pull`](Self::pull).
+    /// Takes a packet of the first source, captured at this time; [`pull`](Self::pull) has to follow.
     pub fn push_first(&mut self, samples: &[f32], time: Time) {
         self.first.receive(samples.len(), time);
         self.first.ready.extend(samples);
     }
 
-    /// Has what the first waits with go out now, with silence for what the second has not given.
+    /// Makes waiting frames of the first source ready to go out, with silence for missing ones of the
+    /// second.
     pub fn hurry(&mut self) {
         self.fill(self.first.ready_frames());
     }
 
-    /// Takes note of frames of the first source that were lost, once what came before them was
-    /// [hurried](Self::hurry) and pulled: the next ones are later by that, and what the second has for the
-    /// lost ones goes with nothing.
+    /// Takes note of lost frames of the first source, once the frames before them were
+    /// [hurried](Self::hurry) and pulled: later frames move by that many, and frames of the second that
+    /// were captured with the lost ones are left out.
     pub fn lose_first(&mut self, frames: u64) {
         self.first.received += frames;
         self.gone += frames;
         self.second.skip(frames);
-        // What comes for them is left out too, until the first is there to be placed beside.
+        // More frames of that time are left out too, until the first has frames to place them beside.
         self.is_placed &= self.second.ready_frames() > 0;
     }
 
     /// Takes a packet of the second source, captured at this time.
     ///
     /// # Errors
-    /// [`Error::Format`]: rubato refuses.
+    /// [`Error::Format`]: rubato fails.
     pub fn push_second(&mut self, samples: &[f32], time: Time) -> Result<()> {
         self.second.receive(samples.len(), time);
         let chunk = self.resampler.input_frames_next() * self.second.channels;
@@ -136,11 +137,11 @@ impl Aligner {
         Ok(())
     }
 
-    /// Takes note of frames of the second source that were lost.
+    /// Takes note of lost frames of the second source.
     #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
     pub fn lose_second(&mut self, frames: u64) {
         self.second.received += frames;
-        // What is in the filter is of before the gap, a few ms; what follows is placed anew.
+        // The filter still holds frames from before the gap, a few ms; the next ones are placed anew.
         self.position += frames as f64;
         self.is_placed = false;
     }
@@ -165,7 +166,7 @@ impl Aligner {
         Ok(())
     }
 
-    /// Puts what was resampled, so many frames from so many of the second source, where it belongs.
+    /// Appends resampled frames, made of `of_frames` of the second source, at the place of their time.
     fn place(&mut self, frames: usize, of_frames: f64) {
         let mut start = 0;
         if let Some(error_ns) = self.error_ns() {
@@ -173,7 +174,7 @@ impl Aligner {
             if !self.is_placed || is_far {
                 let late = frames_of(self.rate, error_ns.abs());
                 if error_ns > 0.0 {
-                    // What is missing was never captured, or lost.
+                    // The missing frames were never captured, or lost.
                     let missing = late.min(self.second.room(self.ahead));
                     self.second.fill(missing);
                     self.filled += missing as u64;
@@ -184,7 +185,7 @@ impl Aligner {
                 self.control.restart();
             }
         }
-        // What is too far ahead is left out, and what comes after that placed anew.
+        // Frames too far ahead are left out, and the next ones placed anew.
         self.is_placed &= frames - start <= self.second.room(self.ahead);
         if self.is_placed {
             let channels = self.second.channels;
@@ -195,7 +196,7 @@ impl Aligner {
         self.position += of_frames;
     }
 
-    /// Takes note of the number that goes out last of those with an estimated time.
+    /// Takes note of the last frame to go out whose second source has an estimated time.
     #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
     fn note_estimated(&mut self) {
         if self.position < self.second.estimated as f64 {
@@ -203,7 +204,7 @@ impl Aligner {
         }
     }
 
-    /// Has the resampler follow the error of what comes next.
+    /// Sets the resampler's ratio by the error of the next frame.
     #[expect(clippy::cast_precision_loss, reason = "a chunk")]
     fn steer(&mut self) -> Result<()> {
         let Some(error_ns) = self.error_ns().filter(|_| self.is_placed) else {
@@ -217,8 +218,8 @@ impl Aligner {
             .map_err(|error| Error::Format(error.to_string()))
     }
 
-    /// By how much the next frame of the resampler was captured later than the frame of the first source
-    /// that it would go out with. `None` before there is a time of both.
+    /// Capture time of the next frame of the resampler, less that of the first source's frame that it
+    /// would go out with. `None` before both sources have a time.
     #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames")]
     fn error_ns(&self) -> Option<f64> {
         let number = self.gone + self.second.ready_frames() as u64;
@@ -226,8 +227,8 @@ impl Aligner {
         Some(self.second.time_of(self.position)? - first)
     }
 
-    /// Gives the frames that have both sources, as far as they are there. A second source that has been
-    /// silent for too long is filled with silence.
+    /// Delivers the frames that both sources have. A second source that has been silent for too long is
+    /// filled with silence.
     ///
     /// # Errors
     /// Those of `deliver`.
@@ -254,8 +255,8 @@ impl Aligner {
         }
     }
 
-    /// Puts silence in for what the second has not given of so many frames; what it gives after that is
-    /// placed anew.
+    /// Fills the second source with silence up to `frames` waiting frames; its next frames are placed
+    /// anew.
     fn fill(&mut self, frames: usize) {
         let missing = frames.saturating_sub(self.second.ready_frames());
         self.second.fill(missing);
@@ -263,7 +264,7 @@ impl Aligner {
         self.is_placed &= missing == 0;
     }
 
-    /// When the next frame that goes out was captured.
+    /// Capture time of the next frame that goes out.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -277,7 +278,7 @@ impl Aligner {
         }
     }
 
-    /// Frames of the second that were missing since this was last asked.
+    /// Missing frames of the second since the last call.
     pub fn take_filled(&mut self) -> u64 {
         std::mem::take(&mut self.filled)
     }

@@ -13,7 +13,7 @@ use crate::session::{Bell, Control, Session};
 use crate::source::Source;
 use crate::thread::Thread;
 
-/// See the module.
+/// A running capture; see the module.
 pub struct Capture {
     thread: Thread,
     events: Receiver<Event>,
@@ -23,7 +23,7 @@ impl Capture {
     /// Starts a source's thread.
     ///
     /// # Errors
-    /// [`Error::Backend`]: there is no thread to be had.
+    /// [`Error::Backend`]: the thread can't be started.
     pub fn start(
         mut source: Box<dyn Source>,
         packetizer: Packetizer,
@@ -87,7 +87,7 @@ mod tests {
             format: FORMAT,
             map: ChannelMap::standard(2),
             packet_frames: 48,
-            // What is in the ring stays there, however busy the machine is.
+            // Packets in the ring stay there, however busy the machine is.
             overrun: Overrun::DropNewest,
             silence: Silence::Emit,
             gate: None,
@@ -144,7 +144,7 @@ mod tests {
             seen = wait::wait(&memory, seen, 100);
         }
         assert_eq!(frames, 48 * 1_000 + 7);
-        // Nobody answered the first ring, so there was no second.
+        // The first ring was not answered, so there was no second.
         assert_eq!(bells.load(SeqCst), 1);
         assert!(matches!(capture.event(), Some(Event::Open(_))));
         assert_eq!(capture.event(), Some(Event::Ended));

@@ -1,9 +1,9 @@
 //! Channel maps: the loudspeaker position of each channel of a frame.
 //!
-//! Every sound system has an order of its own: PulseAudio and PipeWire tell a map for each device, ALSA a `chmap`,
+//! Every sound system has an order of its own: PulseAudio and PipeWire have a map for each device, ALSA a `chmap`,
 //! WASAPI and WAVE a mask whose bits are in the order of the channels, CoreAudio a layout. **Invariant:** a map has as
-//! many positions as its format has channels. A position that a system does not tell is [`Position::Aux`], the number
-//! of the channel.
+//! many positions as its format has channels. A channel whose position the system does not tell is [`Position::Aux`]
+//! with the number of the channel.
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -142,7 +142,7 @@ impl ChannelMap {
         map
     }
 
-    /// So many channels without a position.
+    /// A map of `channels` channels without a position.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
     pub const fn discrete(channels: usize) -> Self {
@@ -180,7 +180,7 @@ impl ChannelMap {
         }
     }
 
-    /// The map of a device that tells none: more than two channels may be anything.
+    /// The map of a device that reports none: more than two channels may be anything.
     #[must_use]
     pub fn assumed(channels: u32) -> Self {
         if channels <= 2 {
@@ -297,7 +297,7 @@ pub struct StreamFormat {
 }
 
 impl From<Format> for StreamFormat {
-    /// With the standard map of so many channels.
+    /// The format with the standard map of its channels.
     fn from(format: Format) -> Self {
         Self {
             format,

@@ -1,4 +1,4 @@
-//! From the format of a device to the one that was asked for.
+//! Conversion from a device's format to that of packets.
 //!
 //! Without resampling a frame goes from the device's buffer straight into the slot, its samples mixed and
 //! encoded on the way: one copy. With it there are three: decoded and mixed, resampled, encoded.
@@ -15,30 +15,30 @@ use crate::format::{Format, Sample};
 use mix::Matrix;
 use resample::Resampler;
 
-/// Whether a device's format may be converted.
+/// Policy on the conversion of a device's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// It is, where it has to be.
+    /// Convert where the formats differ.
     Allow,
-    /// It is refused unless it is the one that was asked for.
+    /// Refuse a device with another format than that of packets.
     Refuse,
 }
 
-/// How frames of a device become frames of packets.
+/// Conversion of a device's frames to those of packets.
 pub enum Conversion {
-    /// They are that already.
+    /// The formats are the same.
     None,
     /// Channels are mixed, samples encoded.
     Mix(Matrix),
-    /// They are resampled too.
+    /// Frames are resampled too.
     Resample(Box<Resampler>),
 }
 
 impl Conversion {
-    /// From one format to another.
+    /// The conversion from one format to another.
     ///
     /// # Errors
-    /// [`Error::Format`]: it is refused by policy.
+    /// [`Error::Format`]: the policy refuses the conversion.
     pub fn new(from: StreamFormat, to: StreamFormat, policy: Policy) -> Result<Self> {
         let is_same_rate = from.format.rate == to.format.rate;
         let matrix = Matrix::new(from, to);
@@ -57,7 +57,7 @@ impl Conversion {
         Ok(Self::Resample(Box::new(Resampler::new(from, to)?)))
     }
 
-    /// What it delays sound by, in frames of packets.
+    /// Delay of the sound by the conversion, in frames of packets.
     #[must_use]
     pub fn delay_frames(&self) -> f64 {
         match self {
@@ -67,7 +67,7 @@ impl Conversion {
     }
 }
 
-/// Samples as floats, whatever they are made of.
+/// The same format with samples as floats.
 #[must_use]
 pub fn in_floats(format: Format) -> Format {
     Format {

@@ -1,14 +1,14 @@
-//! Devices and programs that can be captured, as lists tell them.
+//! Devices and programs that can be captured.
 
 use crate::channel_map::StreamFormat;
 use crate::error::{Error, Result};
 
-/// What sound comes from.
+/// A source of sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// A microphone or line input; the default one when none is named.
     Input(Option<String>),
-    /// What an output plays; the default one when none is named.
+    /// Sound that an output plays; the default output when none is named.
     Loopback(Option<String>),
     /// All streams of one program.
     Process(Target),
@@ -17,20 +17,20 @@ pub enum Wanted {
 /// A program to capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// See [`Which`].
+    /// Identification of the program.
     pub which: Which,
-    /// See [`Follow`]; the system's default if none is named.
+    /// Further processes to capture; the system's default if none is named.
     pub follow: Option<Follow>,
 }
 
 /// Identification of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// A process. IDs are used again: the start time tells processes of the same ID apart.
+    /// A process. IDs are reused: the start time tells processes of the same ID apart.
     Process {
         /// Process ID.
         pid: u32,
-        /// Start time in ms, see [`Program::start_ms`]. `None`: whichever process has the ID now.
+        /// Start time in ms, see [`Program::start_ms`]. `None`: the process that has the ID now.
         start_ms: Option<u64>,
     },
     /// All processes of a program, by its name or executable.
@@ -46,14 +46,14 @@ impl std::fmt::Display for Which {
     }
 }
 
-/// Processes that are captured beside those that were asked for.
+/// Further processes to capture beside the selected ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
-    /// The program when it is started again.
+    /// The program, when it is started again.
     Restart,
-    /// Child processes, and theirs.
+    /// Child processes, and their descendants.
     Children,
-    /// None.
+    /// No other process.
     Nothing,
 }
 
@@ -74,30 +74,30 @@ impl Follow {
     }
 }
 
-/// Whether a device takes sound in, or lets what it plays be heard.
+/// Direction of a device: it takes sound in, or its output is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A microphone or line input.
     Input,
-    /// What an output plays.
+    /// Sound that an output plays.
     Loopback,
 }
 
-/// Which sound system knows a device.
+/// The sound system of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// PulseAudio, or PipeWire by its interface.
     Pulse,
     /// ALSA, where there is no sound server.
     Alsa,
-    /// Windows.
+    /// WASAPI of Windows.
     Wasapi,
-    /// macOS.
+    /// CoreAudio of macOS.
     CoreAudio,
 }
 
 impl Backend {
-    /// As reports spell it.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -112,27 +112,27 @@ impl Backend {
 /// A device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// What names it.
+    /// Identifier of the device.
     pub id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// See [`Kind`].
+    /// Direction of the device.
     pub kind: Kind,
-    /// Whether it is taken when none is named.
+    /// True if it is used when no device is named.
     pub is_default: bool,
-    /// What it gives; of ALSA, which is not asked before it is opened, an assumption.
+    /// Format of the device; for ALSA, which is not asked before a device is opened, an assumption.
     pub format: StreamFormat,
-    /// Which sound system knows it.
+    /// Sound system of the device.
     pub backend: Backend,
 }
 
 /// A program that plays sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Its process.
+    /// Process ID.
     pub pid: u32,
-    /// When the process started, in ms since the machine did; if the system tells.
+    /// Start time of the process, in ms since the machine started; if the system tells.
     pub start_ms: Option<u64>,
-    /// For people.
+    /// Name for people.
     pub name: String,
 }

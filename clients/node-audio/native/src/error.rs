@@ -1,15 +1,15 @@
-//! What can go wrong, each with the code that JavaScript sees and a message that says what to do.
+//! Errors, each with a code for JavaScript and a message with a remedy.
 
 /// Why a capture could not begin, or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No sound server answers, and there is none of the libraries that would reach one.
+    /// No sound server answers, and no library for another way is installed.
     #[error("no sound server: {0}")]
     NoServer(String),
-    /// The device that was asked for is not there, or there is none at all.
+    /// The requested device does not exist, or there is none at all.
     #[error("no such device: {0}; AudioCapture.devices() lists the available devices")]
     NoDevice(String),
-    /// The process that was asked for is not there, or plays nothing.
+    /// The requested process does not exist, or plays nothing.
     #[error(
         "no such process: {0} does not exist or plays no sound; AudioCapture.processes() lists the processes that play sound"
     )]
@@ -42,12 +42,12 @@ pub enum Error {
     Backend {
         /// The function that failed.
         call: &'static str,
-        /// What it said.
+        /// Description by the sound system.
         reason: String,
     },
 }
 
-/// Of everything that can fail here.
+/// Result of all functions here that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

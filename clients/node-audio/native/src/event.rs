@@ -1,32 +1,32 @@
-//! What a capture tells beside packets.
+//! Events of a capture, beside packets.
 
 use crate::channel_map::StreamFormat;
 use crate::error::Error;
 
-/// What has happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The source is open, and packets follow.
     Open(Opened),
-    /// The stream is on another device now.
+    /// The stream has moved to another device.
     Moved(Opened),
-    /// The device has been suspended: nothing comes until it is resumed.
+    /// The device was suspended: no frames come until it is resumed.
     Suspended,
     /// The device was resumed.
     Resumed,
-    /// The sound server or the device went away, and is asked again.
+    /// The sound server or the device went away; the capture tries to reconnect.
     Reconnecting {
-        /// What it said.
+        /// Description of the failure.
         reason: String,
     },
-    /// It is back.
+    /// The sound server or the device is back.
     Reconnected {
         /// Frames lost in between, by the clock.
         lost_frames: u64,
-        /// Format that the device gives now.
+        /// Format of the device from now on.
         format: StreamFormat,
     },
-    /// Samples look like those that an operating system gives in place of what it denies.
+    /// Samples look like those that an operating system delivers when it denies permission.
     PermissionSuspected,
     /// The capture has failed.
     Failed(Error),
@@ -34,13 +34,13 @@ pub enum Event {
     Ended,
 }
 
-/// How a source was opened.
+/// The device and format of a source that was opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
     /// The device's id.
     pub device: String,
-    /// What the device gives.
+    /// Format of the device.
     pub format: StreamFormat,
-    /// What resampling delays samples by, in frames of the packets. Times in packets allow for it.
+    /// Delay by resampling, in frames of the packets. Times in packets allow for it.
     pub delay_frames: f64,
 }

@@ -1,4 +1,4 @@
-//! What JavaScript calls: the class `Native` and a few functions.
+//! The interface for JavaScript: the class `Native` and a few functions.
 //!
 //! All checks of options that the wrapper can't make are here or below; an error has the `code` of
 //! [`Error::code`](crate::error::Error::code). **Invariant:** a capture's thread has ended before the
@@ -43,7 +43,7 @@ impl AsRef<str> for Code {
     }
 }
 
-/// Why what JavaScript called failed.
+/// Error of a function that JavaScript called.
 type Fault = napi::Error<Code>;
 
 fn thrown(error: &Error) -> Fault {
@@ -61,7 +61,7 @@ pub fn layout(slots: u32, slot_bytes: u32) -> Result<LayoutReport, Fault> {
     Ok(LayoutReport::from(layout))
 }
 
-/// Now, in ns of the clock that packets' times are of.
+/// Current time, in ns of the clock of packets' times.
 ///
 /// Exact for 104 days after the machine started, then to 2 ns.
 #[napi]
@@ -69,25 +69,25 @@ pub fn now_ns() -> f64 {
     crate::clock::now_ns() as f64
 }
 
-/// One capture.
+/// A capture.
 #[napi]
 pub struct Native {
     running: Guard<Running>,
     map: ChannelMap,
 }
 
-/// What has to end before the environment does, in this order: the thread, what it would have taken,
-/// the doorbell, and the memory.
+/// Parts that have to end before the environment does, in this order: the thread, the parts that it was to be
+/// started with, the doorbell, and the memory.
 struct Running {
     capture: Option<Capture>,
-    /// What `start` starts.
+    /// Parts for `start` to start the thread with.
     ready: Option<Ready>,
     bell: Bell,
     /// Keeps the memory.
     _array: Uint8Array,
 }
 
-/// What a capture is started with.
+/// Parts that the thread of a capture takes.
 struct Ready {
     source: Box<dyn Source>,
     packetizer: Packetizer,
@@ -108,7 +108,7 @@ impl Ready {
 
 #[napi]
 impl Native {
-    /// A capture of these options into this memory, which nothing else uses.
+    /// Builds a capture of these options in this memory, which is used by nothing else.
     #[napi(constructor)]
     pub fn new(
         env: Env,
@@ -166,7 +166,7 @@ impl Native {
         self.with_capture(Capture::resume);
     }
 
-    /// Has the capture keep the event loop alive, as it does from the start.
+    /// Makes the capture keep the event loop alive, as it does from the start.
     #[napi(js_name = "ref")]
     pub fn reference(&self, env: Env) {
         self.running.with(|running| running.bell.reference(&env));
@@ -231,13 +231,13 @@ fn memory_of(array: &Uint8Array) -> Option<Memory> {
     unsafe { Memory::from_raw(base, len) }
 }
 
-/// Waits for packets where there is no event loop to wake: in a Worker.
+/// A blocking reader of packets for a Worker, which has no event loop to wake.
 #[napi]
 pub struct Waiter {
     running: Guard<Waiting>,
 }
 
-/// A blocking reader, and what keeps its memory: the reader goes first.
+/// A blocking reader, and the array that keeps its memory: the reader is dropped first.
 struct Waiting {
     waiter: crate::wait::Waiter,
     _array: Uint8Array,
@@ -245,8 +245,8 @@ struct Waiting {
 
 #[napi]
 impl Waiter {
-    /// A reader of the memory of a capture, which may be of another thread. The ring counts it until it is closed,
-    /// collected, or its environment ends.
+    /// A reader of the memory of a capture, which may belong to another thread. The ring counts the reader until
+    /// it is closed, collected, or its environment ends.
     #[napi(constructor)]
     pub fn new(env: Env, memory: Uint8Array) -> Result<Self, Fault> {
         let found = memory_of(&memory).filter(|found| found.len() >= crate::layout::QUEUE_OFFSET);
@@ -263,8 +263,8 @@ impl Waiter {
         Ok(Self { running })
     }
 
-    /// Waits until `HEAD` is not `seen`, the capture ends, or so many ms have passed, at most 100.
-    /// Returns `HEAD`; `seen` once it is closed.
+    /// Waits until `HEAD` is not `seen`, the capture ends, or `timeout_ms` have passed, at most 100. Returns
+    /// `HEAD`; `seen` once the reader is closed.
     #[napi]
     pub fn wait(&self, seen: u32, timeout_ms: u32) -> u32 {
         let waited = self

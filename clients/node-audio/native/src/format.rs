@@ -1,9 +1,9 @@
-//! Sample formats and what a stream is made of.
+//! Sample formats, and formats of streams.
 
 use crate::error::{Error, Result};
 use crate::limits::{CHANNELS_MAX, RATE_MAX, RATE_MIN};
 
-/// How one sample is stored.
+/// Encoding of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
     /// Signed 16-bit integer, little-endian.
@@ -25,7 +25,7 @@ impl Sample {
         }
     }
 
-    /// Its number in the control block: the layout's `SAMPLE`.
+    /// Number of the format in the control block: the layout's `SAMPLE`.
     #[must_use]
     pub fn code(self) -> u32 {
         match self {
@@ -35,7 +35,7 @@ impl Sample {
         }
     }
 
-    /// The byte that silence is made of.
+    /// The byte of silence.
     #[must_use]
     pub fn silence(self) -> u8 {
         match self {
@@ -44,7 +44,7 @@ impl Sample {
         }
     }
 
-    /// As options spell it.
+    /// Parses the name in options.
     ///
     /// # Errors
     /// [`Error::Options`] for any other word.
@@ -59,7 +59,7 @@ impl Sample {
         }
     }
 
-    /// As options spell it.
+    /// The name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -70,14 +70,14 @@ impl Sample {
     }
 }
 
-/// What a stream of interleaved frames is made of.
+/// Format of a stream of interleaved frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// Frames a second, in Hz.
     pub rate: u32,
     /// Samples of a frame.
     pub channels: u32,
-    /// How each is stored.
+    /// Encoding of each sample.
     pub sample: Sample,
 }
 
@@ -85,7 +85,7 @@ impl Format {
     /// A format within the limits.
     ///
     /// # Errors
-    /// [`Error::Options`] names what is outside of them.
+    /// [`Error::Options`] names the value outside of them.
     pub fn checked(rate: u32, channels: u32, sample: Sample) -> Result<Self> {
         if !(RATE_MIN..=RATE_MAX).contains(&rate) {
             return Err(Error::Options(format!(
@@ -110,22 +110,23 @@ impl Format {
         self.channels * self.sample.bytes()
     }
 
-    /// How long so many frames last, in ns.
+    /// Length of a number of frames, in ns.
     #[must_use]
     pub fn duration_ns(self, frames: u64) -> u64 {
         scaled(frames, 1_000_000_000, self.rate.into())
     }
 
-    /// How many whole frames so many ns last.
+    /// Number of whole frames in a length of time in ns.
     #[must_use]
     pub fn frames_in(self, ns: u64) -> u64 {
         scaled(ns, self.rate.into(), 1_000_000_000)
     }
 }
 
-/// So much, times a ratio, rounded down.
+/// A value times a ratio, rounded down.
 fn scaled(much: u64, by: u64, over: u64) -> u64 {
-    // A packet's fits into 64 bits, which are divided by an instruction; more are by a function.
+    // The product of a packet's values fits into 64 bits, whose division is an instruction; that of
+    // 128 bits is a function.
     if let Some(product) = much.checked_mul(by) {
         return product / over;
     }
@@ -164,7 +165,7 @@ mod tests {
             format.duration_ns(44_100 * 31_536_000),
             31_536_000_000_000_000
         );
-        // Where 64 bits just do, and no longer do.
+        // The largest number whose product fits into 64 bits, and the next one.
         for frames in [u64::MAX / 1_000_000_000, u64::MAX / 1_000_000_000 + 1] {
             let exact = u128::from(frames) * 1_000_000_000 / 44_100;
             assert_eq!(u128::from(format.duration_ns(frames)), exact, "{frames}");

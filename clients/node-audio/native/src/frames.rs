@@ -1,34 +1,35 @@
-//! Frames that are on their way into slots: how many there are, and how each is written.
+//! Frames on their way into slots: their number, and how each is written.
 //!
-//! A packet takes what fits, so frames are written from anywhere and straight to where they stay.
+//! A packet takes as many frames as fit, so frames are written from any index and straight to their
+//! place.
 
 use crate::format::Format;
 
-/// Some frames in a row, in the format of packets once they are written.
+/// Consecutive frames, in the format of packets once they are written.
 pub trait Frames {
-    /// How many there are.
+    /// The number of frames.
     fn count(&self) -> u64;
 
-    /// Writes whole frames from the one of this number on, as many as the target takes.
+    /// Writes whole frames from index `first` on, as many as fit into the target.
     fn write(&self, first: u64, target: &mut [u8]);
 
-    /// Whether writing them reads samples: what counts as a copy.
+    /// True if writing reads samples, which counts as a copy.
     fn is_copied(&self) -> bool {
         true
     }
 }
 
-/// What a device gave: samples, or the word that they are zero.
+/// Frames of a device: samples, or a number of silent frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Data<'a> {
     /// Whole frames.
     Bytes(&'a [u8]),
-    /// So many frames of silence.
+    /// A number of frames of silence.
     Silence(u64),
 }
 
 impl<'a> Data<'a> {
-    /// Whole frames of it.
+    /// The number of whole frames.
     #[must_use]
     pub fn count(self, format: Format) -> u64 {
         match self {
@@ -70,7 +71,7 @@ impl Frames for Plain<'_> {
     }
 }
 
-/// So many bytes of frames from the one of this number on.
+/// The bytes of frames from index `first` on, `len` of them.
 #[must_use]
 pub fn span(bytes: &[u8], first: u64, len: usize, format: Format) -> &[u8] {
     let start = usize::try_from(first).unwrap_or(usize::MAX) * format.frame_bytes() as usize;

@@ -1,6 +1,6 @@
-//! Frames that are missing between two packets, by differences of what their records count in all.
+//! Frames missing between two packets, by the differences of the totals in their records.
 //!
-//! **Invariant:** a packet that the ring dropped takes no loss with it: the next one's record has it too.
+//! **Invariant:** a packet that the ring dropped hides no loss: the next one's record includes it.
 
 use crate::layout::Counter;
 use crate::packetizer::Loss;
@@ -12,20 +12,19 @@ use crate::ring::consumer::Consumer;
 pub struct Gaps {
     /// Position of the next packet if nothing is missing.
     next: u64,
-    /// Frames before that whose number is an estimate; wraps.
+    /// Number of lost frames so far that is an estimate; wraps.
     estimated: u32,
 }
 
 impl Gaps {
-    /// Frames that are missing before this packet, which the reader has taken: those that were counted, and those
-    /// that were estimated.
+    /// Frames missing before this packet, which the reader has taken: exactly counted ones, and estimated ones.
     pub fn before(&mut self, packet: &Record) -> [Loss; 2] {
         let losses = self.until(packet.position, packet.estimated);
         self.next = packet.position + u64::from(packet.frames);
         losses
     }
 
-    /// As [`before`](Self::before), after the last packet. The producer publishes none meanwhile.
+    /// Like [`before`](Self::before), after the last packet. The producer publishes none meanwhile.
     #[expect(clippy::cast_possible_truncation, reason = "records have the low word")]
     pub fn at_end(&mut self, consumer: &Consumer) -> [Loss; 2] {
         let position = consumer.counter(Counter::Frames);

@@ -1,9 +1,9 @@
 //! The voice-activity gate: packets pass while there is energy, and for a while after.
 //!
-//! It looks at energy alone, and knows no speech: what is loud passes. A packet that does not pass is
-//! kept for the pre-roll, so that the onset of a word, which is faint, comes with it.
+//! The gate looks at energy alone, and knows no speech: loud packets pass. A packet that does not
+//! pass is kept for the pre-roll, so that the faint onset of a word passes with it.
 
-/// When it opens and closes.
+/// Threshold and times of a gate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Root mean square at which it opens, 1 at full scale.
@@ -14,18 +14,18 @@ pub struct Settings {
     pub preroll: u32,
 }
 
-/// What becomes of a packet.
+/// The gate's verdict on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes, after those of the pre-roll: the gate opened.
+    /// The packet passes, after those of the pre-roll: the gate opened.
     Opens,
-    /// It passes.
+    /// The packet passes.
     Passes,
-    /// It is kept for the pre-roll.
+    /// The packet is kept for the pre-roll.
     Kept,
 }
 
-/// Whether it is open, and for how long.
+/// The state of the gate: open for `left` more packets, closed at 0.
 #[derive(Debug)]
 pub struct Gate {
     settings: Settings,
@@ -45,7 +45,7 @@ impl Gate {
         self.settings.preroll
     }
 
-    /// What becomes of the next packet, whose root mean square this is.
+    /// The verdict on the next packet, by its root mean square.
     pub fn judge(&mut self, rms: f32) -> Verdict {
         let was_open = self.left > 0;
         if rms >= self.settings.threshold {

@@ -1,14 +1,14 @@
-//! Where everything stands in the memory that JavaScript and native code share.
+//! Layout of the memory that JavaScript and native code share.
 //!
-//! `native/MEMORY.md` is the same as a document, and `src/layout.ts` is generated from this file (`tests/layout.rs`).
+//! `native/MEMORY.md` specifies the same layout, and `src/layout.ts` is generated from this file (`tests/layout.rs`).
 //! All numbers are little-endian, all offsets in bytes from the start of the memory, and nothing in it is a pointer.
 
 use crate::error::{Error, Result};
 use crate::limits::{RING_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, SLOTS_MIN};
 
-/// What the first word says: "STAU".
+/// Value of the first word: "STAU".
 pub const MAGIC: u32 = 0x5354_4155;
-/// Changes whenever this file does.
+/// Version of the layout; raised whenever this file changes it.
 pub const VERSION: u32 = 4;
 
 /// 32-bit words of the control block, by index. Each writer has a cache line of its own.
@@ -42,13 +42,14 @@ pub mod word {
 
     /// Packets published; wraps. Written by the producer.
     pub const HEAD: u32 = 16;
-    /// Packets taken out of the queue; wraps. Whoever raises it by compare-exchange has the entry.
+    /// Packets taken out of the queue; wraps. A reader takes an entry by raising it with a compare-exchange.
     pub const TAIL: u32 = 32;
     /// Values of [`doorbell`](super::doorbell).
     pub const DOORBELL: u32 = 48;
-    /// Blocking readers that sleep.
+    /// Number of blocking readers that sleep.
     pub const WAITERS: u32 = 49;
-    /// How the capture ended: [`OPEN`](super::closed::OPEN) and its fellows.
+    /// State of the capture: [`OPEN`](super::closed::OPEN), [`ENDED`](super::closed::ENDED) or
+    /// [`FAILED`](super::closed::FAILED).
     pub const CLOSED: u32 = 50;
     /// 1: there are events to fetch.
     pub const EVENTS: u32 = 51;
@@ -70,11 +71,11 @@ pub mod doorbell {
 
 /// Values of [`word::CLOSED`].
 pub mod closed {
-    /// It goes on.
+    /// The capture goes on.
     pub const OPEN: u32 = 0;
-    /// It ended as it should: closed, or a source with an end.
+    /// The capture ended normally: closed, or a source with an end.
     pub const ENDED: u32 = 1;
-    /// It failed; an event says why.
+    /// The capture failed; an event has the error.
     pub const FAILED: u32 = 2;
 }
 
@@ -93,9 +94,9 @@ pub enum Counter {
     Bytes,
     /// Packets that an overrun dropped.
     DroppedPackets,
-    /// Their frames.
+    /// Frames of these packets.
     DroppedFrames,
-    /// Frames that the source lost: they never came here.
+    /// Frames that the source lost before they were delivered here.
     LostFrames,
     /// Frames of silent packets that were left out.
     SilentFrames,
@@ -105,7 +106,7 @@ pub enum Counter {
     PausedFrames,
     /// Packets that found a free slot.
     Hits,
-    /// Packets that found none.
+    /// Packets that found no free slot.
     Misses,
     /// Frames copied or converted from one buffer to another, each time.
     CopiedFrames,
@@ -123,20 +124,20 @@ pub enum Counter {
     FilledFrames,
     /// Events that were lost since JavaScript did not fetch them.
     LostEvents,
-    /// Those of [`LostFrames`](Self::LostFrames) that were inferred from the time that has passed.
+    /// Frames of [`LostFrames`](Self::LostFrames) that were inferred from the time that has passed.
     EstimatedFrames,
     /// Offset from a packet's time to the time since 1970, in ns, with a sign.
     WallOffsetNs,
-    /// By how much that may be off, in ns.
+    /// Bound of the error of that offset, in ns.
     WallErrorNs,
     /// Times that the wall clock was set.
     WallSteps,
-    /// By how much packets' times may be off, in ns, as far as the source knows.
+    /// Bound of the error of packets' times, in ns, as far as the source knows.
     TimeErrorNs,
-    /// When the first frame was captured, also one that was lost or left out, in ns of the monotonic clock; 0 before there
-    /// is one.
+    /// Capture time of the first frame, also of one that was lost or left out, in ns of the monotonic clock; 0 before
+    /// there is one.
     StartedNs,
-    /// Frames of a program's streams that may be missing at most, and are in no other counter: the server recorded a
+    /// Most frames of a program's streams that may be missing, and are in no other counter: the server recorded a
     /// stream later than it announced it, or ended it before its last frames had come.
     UnheardFrames,
 }
@@ -144,7 +145,7 @@ pub enum Counter {
 /// Number of [`Counter`]s.
 pub const COUNTERS_LEN: u32 = Counter::UnheardFrames as u32 + 1;
 
-/// Offset of the queue: what stands before it has a size of its own.
+/// Offset of the queue: the part before it has a size of its own.
 pub const QUEUE_OFFSET: u32 = 512;
 
 /// Bytes of a record of the slot table.
@@ -152,7 +153,7 @@ pub const RECORD_BYTES: u32 = 64;
 
 /// Offsets of fields in a record of the slot table.
 pub mod record {
-    /// `u32`: whose the slot is, see [`state`](super::state).
+    /// `u32`: owner of the slot, see [`state`](super::state).
     pub const STATE: u32 = 0;
     /// `u32`: frames.
     pub const FRAMES: u32 = 4;
@@ -160,17 +161,17 @@ pub mod record {
     pub const BYTES: u32 = 8;
     /// `u32`: see [`flag`](super::flag).
     pub const FLAGS: u32 = 12;
-    /// `u64`: packets before it, dropped ones too.
+    /// `u64`: number of packets before this one, dropped ones included.
     pub const SEQUENCE: u32 = 16;
-    /// `u64`: frames before it that were delivered or lost.
+    /// `u64`: number of frames before this packet that were delivered or lost.
     pub const POSITION: u32 = 24;
-    /// `u64`: when its first frame was captured, in ns of the monotonic clock.
+    /// `u64`: capture time of the packet's first frame, in ns of the monotonic clock.
     pub const TIME_NS: u32 = 32;
-    /// `u32`: frames before it that the source lost, all of them; wraps.
+    /// `u32`: total of frames lost by the source before this packet; wraps.
     pub const LOST: u32 = 40;
-    /// `u32`: those of them that were inferred from the time that has passed; wraps.
+    /// `u32`: part of `LOST` that was inferred from the time that has passed; wraps.
     pub const ESTIMATED: u32 = 44;
-    /// `u64`: when it was published, in ns of the monotonic clock.
+    /// `u64`: time of publication, in ns of the monotonic clock.
     pub const PUBLISHED_NS: u32 = 48;
     /// `f32`: the largest sample, 1 at full scale.
     pub const PEAK: u32 = 56;
@@ -180,19 +181,19 @@ pub mod record {
 
 /// Values of [`record::STATE`]. A slot that is held has the number of its holders there.
 pub mod state {
-    /// Nobody's.
+    /// The slot is free.
     pub const FREE: u32 = 0;
-    /// In the queue.
+    /// The slot is in the queue.
     pub const FILLED: u32 = 0x4000_0000;
-    /// The producer's.
+    /// The producer writes the slot.
     pub const WRITING: u32 = 0x2000_0000;
 }
 
 /// Bits of [`record::FLAGS`].
 pub mod flag {
-    /// Every sample is zero, or the source said that it is silent.
+    /// Every sample is zero, or the source reported silence.
     pub const SILENT: u32 = 1;
-    /// What is before it is not what was captured before it: frames were lost, or left out.
+    /// The packet does not follow on the one before it: frames were lost, or left out.
     pub const DISCONTINUITY: u32 = 2;
     /// The time is estimated, not the device's.
     pub const TIME_ESTIMATED: u32 = 4;
@@ -200,7 +201,7 @@ pub mod flag {
     pub const VOICE_BEGINS: u32 = 8;
 }
 
-/// Cache lines, and what `Float32Array` and SIMD loads want.
+/// Alignment of slots: cache lines, `Float32Array` and SIMD loads.
 const ALIGNMENT: u64 = 64;
 
 /// The sizes of one ring's memory.
@@ -221,10 +222,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The sizes for so many slots of so many bytes.
+    /// The sizes of a ring of `slots` slots of `slot_bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::Options`] when a limit is passed.
+    /// [`Error::Options`] when a limit is exceeded.
     pub fn new(slots: u32, slot_bytes: u32) -> Result<Self> {
         if !(SLOTS_MIN..=SLOTS_MAX).contains(&slots) {
             return Err(Error::Options(format!(
@@ -270,7 +271,7 @@ fn aligned(size: u64) -> u64 {
 
 const _: () = assert!(COUNTERS + COUNTERS_LEN * 8 <= QUEUE_OFFSET);
 const _: () = assert!((QUEUE_OFFSET as u64).is_multiple_of(ALIGNMENT));
-// A state that counts holders never meets those that name an owner.
+// A count of holders stays below the values that name an owner.
 const _: () = assert!(state::WRITING < state::FILLED && state::WRITING > 1 << 28);
 
 #[cfg(test)]

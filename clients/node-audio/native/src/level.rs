@@ -1,4 +1,4 @@
-//! How loud a packet is.
+//! Level of a packet: peak and root mean square.
 //!
 //! Each packet is measured on its source's thread, so this is written for vectors: a row of samples at a
 //! time, each lane with sums of its own, which depend on no other lane's. Sums of integers are exact; those
@@ -35,10 +35,10 @@ impl Level {
         }
     }
 
-    /// Whether every sample is zero.
+    /// True if every sample is zero.
     #[must_use]
     pub fn is_silent(self) -> bool {
-        // No NaN is a peak; the mean is one then.
+        // A NaN never becomes the peak; the mean is 1 then.
         self.peak == 0.0 && self.rms == 0.0
     }
 
@@ -81,7 +81,7 @@ fn of_integers<const BYTES: usize>(
     }
 }
 
-/// A row of what is left, and zeros, which no level changes by.
+/// A row of the last samples, filled with zeros, which change no level.
 fn padded(rest: &[[u8; 4]]) -> [[u8; 4]; LANES] {
     let mut row = [[0; 4]; LANES];
     row[..rest.len()].copy_from_slice(rest);
@@ -97,12 +97,12 @@ fn root_mean(squares: f64, count: usize) -> f32 {
     (squares / count.max(1) as f64).sqrt() as f32
 }
 
-/// The greater one, by one instruction a vector; a NaN that is second is not greater.
+/// The greater of two magnitudes, by one instruction a vector; a NaN as `magnitude` is never greater.
 fn louder(peak: f32, magnitude: f32) -> f32 {
     if magnitude > peak { magnitude } else { peak }
 }
 
-/// Peaks and sums of squares of floats, by the lane.
+/// Peaks and sums of squares of floats, by lane.
 #[derive(Default)]
 struct Floats {
     peaks: [f32; LANES],
@@ -128,7 +128,7 @@ impl Floats {
     }
 }
 
-/// Extremes and sums of squares of integers, by the lane.
+/// Extremes and sums of squares of integers, by lane.
 #[derive(Default)]
 struct Integers {
     most: [i16; LANES],
@@ -189,12 +189,12 @@ mod tests {
         assert_eq!(Level::of(&[], Sample::S16), Level::default());
     }
 
-    /// A sample that no other is like, of changing sign, within full scale.
+    /// Distinct samples of alternating sign, within full scale.
     fn sample(index: u16) -> i16 {
         index.wrapping_mul(40_503).cast_signed()
     }
 
-    /// One sum after the other, in doubles.
+    /// The level by one sum after the other, in doubles.
     fn plain(samples: &[f32]) -> (f32, f64) {
         let peak = samples
             .iter()
@@ -243,7 +243,7 @@ mod tests {
         let loudest = i16::MIN.to_le_bytes().repeat(1 << 17);
         let level = Level::of(&loudest, Sample::S16);
         assert_eq!((level.peak, level.rms), (1.0, 1.0));
-        // Sums of so many floats one after the other would stand still.
+        // A single sum of this many floats would stop growing.
         let quiet = 0.1_f32.to_le_bytes().repeat(1 << 21);
         let error = (Level::of(&quiet, Sample::F32).rms - 0.1).abs();
         assert!(error < 1e-6, "{error}");
@@ -256,7 +256,7 @@ mod tests {
         assert!(!is_silent(&[0, 0, 0, 1], Sample::S16));
         assert!(is_silent(&(-0.0_f32).to_le_bytes(), Sample::F32));
         assert!(!is_silent(&f32::NAN.to_le_bytes(), Sample::F32));
-        // So faint that its square is nothing.
+        // A sample so faint that its square is zero.
         assert!(!is_silent(&1e-30_f32.to_le_bytes(), Sample::F32));
         assert!(is_silent(&[0xff, 0x7f], Sample::Mulaw) && !is_silent(&[0xfe], Sample::Mulaw));
     }

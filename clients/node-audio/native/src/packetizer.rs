@@ -1,4 +1,4 @@
-//! Makes packets of what a source delivers: frames go from the source's buffer into a slot.
+//! Makes packets of a source's frames: from the source's buffer into a slot.
 //!
 //! **Invariant:** every frame that a source delivers or reports lost is published, dropped and
 //! counted, or left out on purpose and counted. **Invariant:** no allocation, lock or wait.
@@ -16,10 +16,10 @@ use crate::layout::{Counter, flag};
 use crate::level::Level;
 use crate::ring::{Record, Ring, Slot};
 
-/// What happens when no slot is free.
+/// Overrun policy: the packet to drop when no slot is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overrun {
-    /// The oldest packet that nobody has taken is dropped.
+    /// The oldest packet that no consumer has taken is dropped.
     DropOldest,
     /// The new packet is dropped.
     DropNewest,
@@ -27,43 +27,43 @@ pub enum Overrun {
     Fail,
 }
 
-/// What happens with packets whose samples are all zero.
+/// Policy on packets whose samples are all zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
-    /// They are packets like others, and flagged.
+    /// Publish them like others, flagged.
     Emit,
-    /// They are left out, and counted.
+    /// Leave them out, and count them.
     Skip,
 }
 
-/// How packets are made.
+/// Settings of packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// What frames are made of.
+    /// Format of the frames.
     pub format: Format,
     /// Positions of the channels.
     pub map: ChannelMap,
     /// Frames of a full packet.
     pub packet_frames: u32,
-    /// See [`Overrun`].
+    /// Policy when no slot is free.
     pub overrun: Overrun,
-    /// See [`Silence`].
+    /// Policy on packets of zeros.
     pub silence: Silence,
     /// The gate, if there is one.
     pub gate: Option<gate::Settings>,
 }
 
-/// When a frame was captured.
+/// Capture time of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time {
-    /// In ns of the monotonic clock.
+    /// Time in ns of the monotonic clock.
     pub ns: u64,
-    /// Whether it is estimated, and not the device's.
+    /// True if the time is estimated, and not the device's.
     pub is_estimated: bool,
 }
 
 impl Time {
-    /// A time that the device told.
+    /// A time that the device reported.
     #[must_use]
     pub fn of_device(ns: u64) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Time {
         }
     }
 
-    /// So much later.
+    /// The time `ns` later.
     #[must_use]
     pub fn plus(self, ns: u64) -> Self {
         Self {
@@ -85,9 +85,9 @@ impl Time {
 /// Frames that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
-    /// Their number.
+    /// Number of missing frames.
     pub frames: u64,
-    /// They were not counted, but inferred from the time that has passed.
+    /// True if the number was not counted, but inferred from the time that has passed.
     pub is_estimated: bool,
 }
 
@@ -111,16 +111,16 @@ impl Loss {
     }
 }
 
-/// A packet on its way.
+/// A packet that is being filled.
 #[derive(Debug)]
 struct Filling {
-    /// `None`: there was no slot, and the packet is dropped.
+    /// `None`: no slot was free, and the packet is dropped.
     slot: Option<Slot>,
     frames: u32,
     time: Time,
 }
 
-/// See the module.
+/// Fills slots with packets; see the module.
 #[derive(Debug)]
 pub struct Packetizer {
     ring: Ring,
@@ -128,7 +128,7 @@ pub struct Packetizer {
     filling: Option<Filling>,
     position: u64,
     sequence: u64,
-    /// A frame has come.
+    /// True once a frame has come.
     has_started: bool,
     /// Flags of the next packet.
     flags: u32,
@@ -139,7 +139,7 @@ pub struct Packetizer {
 }
 
 impl Packetizer {
-    /// One whose ring is empty.
+    /// A packetizer whose ring is empty.
     ///
     /// # Errors
     /// [`Error::Options`]: a packet does not fit into a slot, or the pre-roll not into the ring.
@@ -174,13 +174,13 @@ impl Packetizer {
         })
     }
 
-    /// The ring that it fills.
+    /// The ring that is filled.
     #[must_use]
     pub fn ring(&self) -> &Ring {
         &self.ring
     }
 
-    /// What it makes packets of.
+    /// Format of the packets.
     #[must_use]
     pub fn format(&self) -> Format {
         self.settings.format
@@ -204,7 +204,7 @@ impl Packetizer {
     /// Appends frames, the first captured at this time, and publishes the packets that are full.
     ///
     /// # Errors
-    /// [`Error::Overrun`], if that is the policy.
+    /// [`Error::Overrun`], with the policy [`Overrun::Fail`].
     pub fn push(&mut self, frames: &impl Frames, time: Time) -> Result<()> {
         let count = frames.count();
         let mut done = 0_u64;
@@ -215,7 +215,7 @@ impl Packetizer {
         Ok(())
     }
 
-    /// Fills the current packet with frames from this one on, and says how many.
+    /// Fills the current packet with frames from index `first` on, and returns their number.
     fn fill(&mut self, frames: &impl Frames, first: u64, time: Time) -> Result<u32> {
         let mut filling = match self.filling.take() {
             Some(filling) => filling,
@@ -251,14 +251,14 @@ impl Packetizer {
         })
     }
 
-    /// Notes when the first frame was captured, which may be one that was lost before the first that came.
+    /// Notes the capture time of the first frame, which may be a lost one before the first that came.
     fn note_start(&mut self, time: Time) {
         if std::mem::replace(&mut self.has_started, true) {
             return;
         }
         let lost_ns = self.settings.format.duration_ns(self.position);
         let started_ns = time.ns.saturating_sub(lost_ns);
-        // The wall clock's offset goes before it.
+        // The wall clock's offset is set before the start time.
         self.read_clocks();
         let started = self.ring.counter(Counter::StartedNs);
         started.store(started_ns, Release);
@@ -336,7 +336,7 @@ impl Packetizer {
     /// Publishes the pre-roll, then the packet that opened the gate.
     fn open_gate(&mut self, slot: Slot, record: Record) {
         self.flags |= flag::VOICE_BEGINS;
-        // Drained from the front without giving its memory up.
+        // Remove from the front, and keep the capacity.
         while !self.kept.is_empty() {
             let (slot, record) = self.kept.remove(0);
             self.publish(slot, record);
@@ -376,7 +376,7 @@ impl Packetizer {
         self.pass_by(record.frames.into());
     }
 
-    /// Notes what the wall clock is beside the monotonic one, and gives the latter.
+    /// Notes the wall clock's offset from the monotonic clock, and returns the time of the latter.
     fn read_clocks(&mut self) -> u64 {
         let reading = Reading::now();
         let offset = self.wall.observe(reading);
@@ -387,7 +387,7 @@ impl Packetizer {
         reading.after
     }
 
-    /// Counts a packet that was delivered or dropped.
+    /// Counts a packet that was published or dropped.
     fn pass_by(&mut self, frames: u64) {
         self.sequence += 1;
         self.advance(frames);
@@ -399,7 +399,7 @@ impl Packetizer {
         counter.store(self.position, Relaxed);
     }
 
-    /// Reports frames that the source lost: they were captured, and never came here.
+    /// Reports frames that the source lost: they were captured, and not delivered.
     pub fn lose(&mut self, loss: Loss) {
         self.flush();
         self.interrupt();
@@ -410,21 +410,22 @@ impl Packetizer {
         self.advance(loss.frames);
     }
 
-    /// Leaves frames out that come during a pause.
+    /// Leaves out frames that come during a pause.
     pub fn pass_over(&mut self, frames: u64) {
         self.flush();
         self.flags |= flag::DISCONTINUITY;
         self.ring.count(Counter::PausedFrames, frames);
     }
 
-    /// Says that what comes does not follow on what came, though no frame is known to be lost.
+    /// Marks a discontinuity: the next frames do not follow on the last ones, though no frame is known to
+    /// be lost.
     pub fn interrupt(&mut self) {
         self.flush();
         self.flags |= flag::DISCONTINUITY;
         self.ring.count(Counter::Discontinuities, 1);
     }
 
-    /// Ends: nothing follows. What the gate kept is left out.
+    /// Ends the stream. Packets that the gate kept are left out.
     pub fn end(&mut self) {
         self.flush();
         while let Some((slot, record)) = self.kept.pop() {

@@ -1,6 +1,6 @@
-//! Processes of this machine: when they started, and who started them.
+//! Processes of this machine: start times and parents.
 //!
-//! Read from `/proc` (proc(5), `/proc/pid/stat`), so Linux only. A process ID is used again once its process has
+//! Read from `/proc` (proc(5), `/proc/pid/stat`), so Linux only. A process ID is reused once its process has
 //! ended; ID and start time together are not.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::fs;
 /// Clock ticks of `/proc` in a second: `USER_HZ`, 100 on every architecture that Node.js runs on.
 const TICK_MS: u64 = 10;
 
-/// A process that is not mistaken for a later one of the same ID.
+/// Identity of a process, different from that of a later one with the same ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Process ID.
@@ -19,16 +19,16 @@ pub struct Identity {
 
 /// A table of processes.
 pub trait Processes {
-    /// When a process started, in ms since the machine did. `None`: there is none of this ID.
+    /// Start time of a process, in ms since the machine started. `None`: no process has this ID.
     fn start_ms(&self, pid: u32) -> Option<u64>;
 
-    /// The process that started it.
+    /// The parent of a process.
     fn parent(&self, pid: u32) -> Option<u32>;
 
     /// Time since the machine started, in ms.
     fn now_ms(&self) -> u64;
 
-    /// The process that has this ID now.
+    /// The identity of the process that has this ID now.
     fn identity(&self, pid: u32) -> Identity {
         Identity {
             pid,
@@ -44,7 +44,7 @@ pub struct ProcFs;
 impl Processes for ProcFs {
     fn start_ms(&self, pid: u32) -> Option<u64> {
         let stat = Stat::of(pid)?;
-        // A process that has ended and that its parent has not waited for.
+        // A zombie has ended.
         (!stat.is_zombie).then_some(stat.start_ms)
     }
 
@@ -77,7 +77,8 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields are separated by spaces; the second is a name in parentheses that may have spaces and parentheses.
+    /// Parses a line. Fields are separated by spaces; the second is a name in parentheses that may have spaces
+    /// and parentheses.
     fn parse(line: &str) -> Option<Self> {
         let (_, fields) = line.rsplit_once(") ")?;
         let mut fields = fields.split(' ');

@@ -1,13 +1,13 @@
 //! The producer's side of the ring: slots in memory that JavaScript gave.
 //!
-//! A slot goes from free to the producer, into the queue, to a consumer, and back. Any thread takes
-//! from the queue by raising `TAIL` with a compare-exchange; so does the producer when it takes the
-//! oldest packet back. An entry is not written again before `TAIL` has passed it, since the queue has
-//! room for every slot: who raised `TAIL` has read a true entry.
+//! A slot goes from free to the producer, into the queue, to a consumer, and back. Any thread takes from
+//! the queue by raising `TAIL` with a compare-exchange; so does the producer when it takes the oldest
+//! packet back. An entry is not written again before `TAIL` has passed it, since the queue has room for
+//! every slot: the thread that raised `TAIL` has read a valid entry.
 //!
-//! **Invariant:** nothing here waits, allocates or takes a lock, and the work for a packet is bounded
-//! by the number of slots. **Invariant:** a slot that somebody holds is never written.
-//! Non-goal: what a consumer does is JavaScript's; [`consumer`] does the same for native code.
+//! **Invariant:** nothing here waits, allocates or takes a lock, and the work for a packet is bounded by
+//! the number of slots. **Invariant:** a slot that a consumer holds is never written.
+//! Non-goal: the consumer, which is JavaScript; [`consumer`] does the same for native code.
 
 pub mod consumer;
 pub mod sys;
@@ -21,26 +21,26 @@ use crate::layout::{
 };
 use sys::{Memory, Owned};
 
-/// What is said of a packet, beside its data.
+/// Record of a packet in the slot table.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Record {
-    /// Frames of it.
+    /// Number of its frames.
     pub frames: u32,
     /// Bytes of its data.
     pub bytes: u32,
     /// Bits of [`flag`](crate::layout::flag).
     pub flags: u32,
-    /// Packets before it, dropped ones too.
+    /// Number of packets before this one, dropped ones included.
     pub sequence: u64,
-    /// Frames before it, lost ones too.
+    /// Number of frames before this packet, lost ones included.
     pub position: u64,
-    /// When its first frame was captured, in ns of the monotonic clock.
+    /// Capture time of its first frame, in ns of the monotonic clock.
     pub time_ns: u64,
-    /// Frames before it that the source lost, all of them; wraps.
+    /// Total of frames lost by the source before this packet; wraps.
     pub lost: u32,
-    /// Those of them that were inferred from the time that has passed; wraps.
+    /// Part of `lost` that was inferred from the time that has passed; wraps.
     pub estimated: u32,
-    /// When it was published, in ns of the monotonic clock.
+    /// Time of publication, in ns of the monotonic clock.
     pub published_ns: u64,
     /// Largest sample, 1 at full scale.
     pub peak: f32,
@@ -52,14 +52,14 @@ pub struct Record {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
-/// The ring as its producer has it. There is one.
+/// The producer's side of a ring; there is one.
 #[derive(Debug)]
 pub struct Ring {
     memory: Owned,
     layout: Layout,
-    /// Where the next free slot is looked for first.
+    /// Slot at which the search for a free one begins.
     cursor: u32,
-    /// `TAIL` as it was last read.
+    /// Value of `TAIL` when it was last read.
     tail_seen: u32,
 }
 
@@ -98,7 +98,7 @@ impl Ring {
         }
     }
 
-    /// Says what the packets are made of.
+    /// Writes the format of the packets to the control block.
     pub fn describe(&self, format: Format, packet_frames: u32) {
         self.words(word::RATE).store(format.rate, Release);
         self.words(word::CHANNELS).store(format.channels, Release);
@@ -108,19 +108,19 @@ impl Ring {
             .store(packet_frames, Release);
     }
 
-    /// Its memory, for whoever only reads and waits.
+    /// Memory of the ring, for readers and waiters.
     #[must_use]
     pub fn memory(&self) -> Memory {
         *self.memory.shared()
     }
 
-    /// The sizes of it.
+    /// The sizes of the ring.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// A free slot, for the producer to write. `None`: each is filled or held.
+    /// Acquires a free slot to write. `None`: each is filled or held.
     pub fn acquire(&mut self) -> Option<Slot> {
         let Some(slot) = self.free() else {
             self.count(Counter::Misses, 1);
@@ -133,21 +133,21 @@ impl Ring {
         Some(Slot(slot))
     }
 
-    /// Whether every slot is filled or held.
+    /// True if every slot is filled or held.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.free().is_none()
     }
 
     /// The first free slot from the cursor on, around. Slots come back in the order in which they were
-    /// filled, but for those that somebody keeps: it is most often the one at the cursor.
+    /// filled, but for those that consumers keep: it is most often the one at the cursor.
     fn free(&self) -> Option<u32> {
         let mut around = (self.cursor..self.layout.slots).chain(0..self.cursor);
         around.find(|&slot| self.record(slot, record::STATE).load(Acquire) == state::FREE)
     }
 
-    /// Takes the oldest packet back out of the queue, and says how many frames it had. `None`: there
-    /// is none, and every slot is held.
+    /// Takes the oldest packet back out of the queue, and returns its slot and its frames. `None`: the
+    /// queue is empty, since every slot is held.
     pub fn reclaim(&mut self) -> Option<(Slot, u32)> {
         loop {
             let tail = self.words(word::TAIL).load(SeqCst);
@@ -158,7 +158,8 @@ impl Ring {
             let taken =
                 self.words(word::TAIL)
                     .compare_exchange(tail, tail.wrapping_add(1), SeqCst, SeqCst);
-            // A consumer took it: the next is the oldest. Each turn the queue is one shorter.
+            // A consumer took the packet: the next one is the oldest. The queue gets shorter with each
+            // turn.
             if taken.is_err() {
                 continue;
             }
@@ -175,7 +176,7 @@ impl Ring {
         self.memory.bytes_mut(offset, self.layout.slot_bytes)
     }
 
-    /// Gives a slot back that has nothing to say.
+    /// Frees a slot without publishing it.
     pub fn give_back(&mut self, slot: Slot) {
         self.record(slot.0, record::STATE)
             .store(state::FREE, Release);
@@ -194,8 +195,8 @@ impl Ring {
         self.note_queued(head.wrapping_add(1));
     }
 
-    /// Notes how many packets wait. Consumers write `TAIL` all the time, and its cache line is theirs: it
-    /// is read only when what it was before does not tell that there are no more than ever.
+    /// Notes the number of waiting packets. Consumers write `TAIL` all the time, and its cache line is
+    /// theirs: `TAIL` is read only if its last known value does not rule out a new maximum.
     fn note_queued(&mut self, head: u32) {
         let max = self.counter(Counter::QueuedMax).load(Relaxed);
         if u64::from(head.wrapping_sub(self.tail_seen)) <= max {
@@ -233,11 +234,11 @@ impl Ring {
     /// Adds to a counter.
     pub fn count(&self, counter: Counter, more: u64) {
         let cell = self.counter(counter);
-        // One writer: a load and a store.
+        // There is one writer, so a load and a store suffice.
         cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
-    /// Sets a counter that is a value of the present.
+    /// Sets a counter that is a gauge.
     pub fn set(&self, counter: Counter, value: u64) {
         self.counter(counter).store(value, Relaxed);
     }

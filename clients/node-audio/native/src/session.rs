@@ -1,4 +1,4 @@
-//! What a source has of the capture that it runs for: where frames go, and whether to go on.
+//! The capture as its source sees it: the destination of frames, events, and the order to stop.
 //!
 //! **Invariant:** the event loop is woken only when no wake is under way.
 
@@ -22,7 +22,7 @@ use crate::wait;
 
 /// Wakes the event loop.
 pub trait Bell: Send {
-    /// Has it look at the queue, soon. It neither waits nor fails.
+    /// Makes the event loop look at the queue, soon. Neither waits nor fails.
     fn ring(&self);
 }
 
@@ -32,10 +32,10 @@ impl<F: Fn() + Send> Bell for F {
     }
 }
 
-/// What wakes a source that waits for its device.
+/// Wakes a source that waits for its device.
 pub type Waker = Box<dyn Fn() + Send>;
 
-/// What the owner of a capture tells its thread.
+/// Orders of a capture's owner to its thread.
 #[derive(Default)]
 pub struct Control {
     is_stopped: AtomicBool,
@@ -44,7 +44,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Has the source end.
+    /// Makes the source end.
     pub fn stop(&self) {
         self.is_stopped.store(true, Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ impl Control {
         }
     }
 
-    /// Whether the source has to end.
+    /// True if the source has to end.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Acquire)
@@ -69,37 +69,37 @@ impl Control {
         self.is_paused.store(false, Release);
     }
 
-    /// Says how to wake the source; `None` when that is not possible any more.
+    /// Sets the waker of the source; `None` when it can't be woken any more.
     pub fn set_waker(&self, waker: Option<Waker>) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
     }
 }
 
-/// See the module.
+/// The session of a source; see the module.
 pub struct Session {
     packetizer: Packetizer,
     control: Arc<Control>,
     events: SyncSender<Event>,
     bell: Box<dyn Bell>,
     policy: Policy,
-    /// What the device gives.
+    /// Format of the device.
     device: StreamFormat,
     conversion: Conversion,
     has_begun: bool,
-    /// Packets that were published when the event loop was last woken.
+    /// Value of `HEAD` when readers were last woken.
     told: u32,
-    /// True while wakes wait until the source has delivered what it has.
+    /// True while wakes are deferred until the source has delivered all its packets.
     holds_wakes: bool,
     group: Group,
 }
 
-/// Packets that are told together.
+/// Packets for which readers are woken together.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     packets: u32,
-    /// Longest time that one waits for the others, in ns.
+    /// Longest time that a packet waits for the others, in ns.
     ns: u64,
-    /// Since when one waits, in ns.
+    /// Time since which a packet waits, in ns.
     since_ns: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ impl Group {
 }
 
 impl Session {
-    /// A session, and the events that it will tell.
+    /// A session, and the receiver of its events.
     #[must_use]
     pub fn new(
         packetizer: Packetizer,
@@ -137,40 +137,40 @@ impl Session {
         (session, received)
     }
 
-    /// What its owner tells.
+    /// The orders of the owner.
     #[must_use]
     pub fn control(&self) -> &Arc<Control> {
         &self.control
     }
 
-    /// Whether the source has to end.
+    /// True if the source has to end.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.control.is_stopped()
     }
 
-    /// Whether a device was opened.
+    /// True once a device was opened.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// What packets are made of.
+    /// Format of the packets.
     #[must_use]
     pub fn format(&self) -> Format {
         self.packetizer.format()
     }
 
-    /// Whether every slot is filled or held.
+    /// True if every slot is filled or held.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.packetizer.ring().is_full()
     }
 
-    /// Says that the device is open, and what its frames are made of.
+    /// Reports that the device is open, with the format of its frames.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::error::Error::Format): it may not be converted.
+    /// [`Error::Format`](crate::error::Error::Format): the policy refuses the conversion.
     pub fn begin(&mut self, device: &str, format: impl Into<StreamFormat>) -> Result<()> {
         let format = format.into();
         self.begin_again(format)?;
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Says that the device is another one, or open again, and what its frames are made of now.
+    /// Notes that the device is another one, or open again, with the new format of its frames.
     ///
     /// # Errors
     /// As for [`begin`](Self::begin).
@@ -198,12 +198,12 @@ impl Session {
         Ok(())
     }
 
-    /// Says that the stream is on this device now.
+    /// Reports that the stream has moved to this device.
     pub fn moved(&mut self, device: &str) {
         self.tell(Event::Moved(self.opened(device)));
     }
 
-    /// Says that the device is back, after so many frames were lost.
+    /// Reports that the device is back, after this many frames were lost.
     pub fn reconnected(&mut self, lost_frames: u64) {
         self.packetizer.ring().count(Counter::Reconnects, 1);
         let format = self.device;
@@ -216,7 +216,7 @@ impl Session {
     /// Takes frames of the device, the first captured at this time.
     ///
     /// # Errors
-    /// [`Error::Overrun`](crate::error::Error::Overrun), if that is the policy.
+    /// [`Error::Overrun`](crate::error::Error::Overrun), with the policy `error`.
     pub fn push(&mut self, data: Data<'_>, time: Time) -> Result<()> {
         if self.control.is_paused.load(Acquire) {
             self.draw_out()?;
@@ -243,7 +243,7 @@ impl Session {
         }
     }
 
-    /// Delivers what the resampler still has.
+    /// Flushes the resampler.
     fn draw_out(&mut self) -> Result<()> {
         let packetizer = &mut self.packetizer;
         match &mut self.conversion {
@@ -254,7 +254,7 @@ impl Session {
         }
     }
 
-    /// Frames of packets that so many of the device make.
+    /// Number of frames of packets that a number of the device's frames makes.
     fn scaled(&self, frames: u64) -> u64 {
         match &self.conversion {
             Conversion::None | Conversion::Mix(_) => frames,
@@ -268,7 +268,7 @@ impl Session {
         self.ring_if_published();
     }
 
-    /// Adds to a counter that is the source's.
+    /// Adds to a counter of the source.
     pub fn count(&self, counter: Counter, more: u64) {
         self.packetizer.ring().count(counter, more);
     }
@@ -278,12 +278,12 @@ impl Session {
         self.count(counter, self.scaled(frames));
     }
 
-    /// Says by how much the times of frames may be off, in ns, as far as the source knows.
+    /// Notes the bound of the error of frames' times, in ns, as far as the source knows.
     pub fn note_time_error(&self, ns: u64) {
         self.packetizer.ring().set(Counter::TimeErrorNs, ns);
     }
 
-    /// Reports frames of the device that were lost, and says how many frames of packets they are.
+    /// Reports lost frames of the device, and returns the number of frames of packets that they are.
     ///
     /// # Errors
     /// As for [`push`](Self::push).
@@ -295,7 +295,7 @@ impl Session {
         Ok(frames)
     }
 
-    /// Says that what comes does not follow on what came.
+    /// Marks a discontinuity: the next frames do not follow on the last ones.
     ///
     /// # Errors
     /// As for [`push`](Self::push).
@@ -306,7 +306,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells an event.
+    /// Reports an event.
     pub fn tell(&mut self, event: Event) {
         let ring = self.packetizer.ring();
         if self.events.try_send(event).is_err() {
@@ -321,7 +321,7 @@ impl Session {
         }
     }
 
-    /// Ends: no packet follows.
+    /// Ends the session: no packet follows.
     pub fn end(mut self, outcome: Result<()>) {
         let outcome = outcome.and_then(|()| self.draw_out());
         self.packetizer.end();
@@ -335,14 +335,14 @@ impl Session {
         wait::wake(&self.packetizer.ring().memory());
     }
 
-    /// Has wakes wait, but for [`HELD_PACKETS_MAX`], until [`let_wakes`](Self::let_wakes): an early wake
+    /// Defers wakes until [`let_wakes`](Self::let_wakes), or until [`HELD_PACKETS_MAX`] packets wait: an early wake
     /// would preempt the thread of the source, which has more to deliver.
     pub fn hold_wakes(&mut self) {
         self.holds_wakes = true;
     }
 
-    /// Has packets of this length wait for each other, but no longer than it, and no more than half of the ring. The
-    /// source has to call [`wake_if_due`](Self::wake_if_due) then.
+    /// Groups packets of this total length into one wake, which comes after that time at the latest, and for at most
+    /// half of the ring. The source has to call [`wake_if_due`](Self::wake_if_due) then.
     pub fn group_wakes(&mut self, length: Duration) {
         let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let frames = self.format().frames_in(ns);
@@ -355,7 +355,7 @@ impl Session {
         };
     }
 
-    /// Longest time that the source may wait for its device: packets that wait for others are due then.
+    /// Longest time that the source may wait for its device: the wake of a group is due then.
     #[must_use]
     pub fn turn_max(&self, longest: Duration, now_ns: u64) -> Duration {
         match self.group.since_ns {
@@ -370,7 +370,7 @@ impl Session {
         }
     }
 
-    /// Tells packets that have waited for others for too long.
+    /// Wakes readers if a packet has waited for its group for too long.
     pub fn wake_if_due(&mut self, now_ns: u64) {
         let since_ns = self.group.since_ns;
         if since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= self.group.ns) {
@@ -378,7 +378,7 @@ impl Session {
         }
     }
 
-    /// Wakes who has something to read, and has wakes wait no longer.
+    /// Ends the deferral of wakes, and wakes readers that have something to read.
     pub fn let_wakes(&mut self) {
         self.holds_wakes = false;
         self.ring_if_published();
@@ -410,8 +410,8 @@ impl Session {
     fn wake(&self) {
         let ring = self.packetizer.ring();
         let word = ring.words(word::DOORBELL);
-        // An exchange that fails takes the cache line from its reader all the same: while it rings, for
-        // each packet.
+        // A failed exchange takes the cache line from its reader all the same, and would do so for each packet while
+        // a wake is under way.
         let (silent, rung) = (doorbell::SILENT, doorbell::RUNG);
         let is_silent = word.load(SeqCst) == silent;
         if is_silent && word.compare_exchange(silent, rung, SeqCst, SeqCst).is_ok() {

@@ -1,4 +1,4 @@
-//! Where sound comes from.
+//! Sources of sound.
 //!
 //! A source runs on the capture's thread until it ends, fails, or is told to stop; it waits for its
 //! device in a way that [`Control::set_waker`](crate::session::Control::set_waker) can end.
@@ -40,11 +40,11 @@ pub use windows::{System, devices, programs, watch};
 use crate::error::Result;
 use crate::session::Session;
 
-/// Something that delivers frames.
+/// A source of frames.
 pub trait Source: Send {
     /// Opens the device and delivers its frames until the session is stopped.
     ///
     /// # Errors
-    /// Why it could not be opened, or went away for good.
+    /// The error for which it could not be opened, or went away for good.
     fn run(&mut self, session: &mut Session) -> Result<()>;
 }

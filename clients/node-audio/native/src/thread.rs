@@ -1,4 +1,4 @@
-//! A thread that has ended when its owner is gone.
+//! A thread that ends before its owner is dropped.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -6,17 +6,17 @@ use std::thread::{self, JoinHandle};
 use crate::error::{Error, Result};
 use crate::session::Control;
 
-/// See the module. It ends by [`close`](Self::close), and when it is dropped.
+/// A thread that is joined by [`close`](Self::close), and on drop.
 pub struct Thread {
     control: Arc<Control>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Thread {
-    /// Starts a thread of this name, which ends soon after `control` tells it to stop.
+    /// Starts a thread of this name, which has to end soon after `control` is stopped.
     ///
     /// # Errors
-    /// [`Error::Backend`]: there is no thread to be had.
+    /// [`Error::Backend`]: the thread can't be started.
     pub fn start(
         name: &str,
         control: Arc<Control>,
@@ -33,17 +33,17 @@ impl Thread {
         })
     }
 
-    /// What tells it to stop.
+    /// The control that stops the thread.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Tells it to stop, and waits until it has ended.
+    /// Stops the thread, and waits until it has ended.
     pub fn close(&mut self) {
         self.control.stop();
         if let Some(handle) = self.handle.take() {
-            // A panic has ended it as well, and was printed.
+            // A thread that panicked has ended as well, and its message was printed.
             let _ = handle.join();
         }
     }

@@ -1,7 +1,7 @@
-//! Waiting for the next packet without an event loop: what a blocking reader in a Worker does.
+//! Blocking wait for the next packet without an event loop, for a reader in a Worker.
 //!
-//! **Invariant:** the audio thread makes a system call to wake somebody only while somebody sleeps,
-//! and never waits itself.
+//! **Invariant:** the audio thread makes a system call to wake readers only while one sleeps, and
+//! never waits itself.
 
 pub mod sys;
 
@@ -12,7 +12,7 @@ use crate::layout::{closed, word};
 use crate::limits::WAIT_MS_MAX;
 use crate::ring::sys::Memory;
 
-/// Waits until `HEAD` is no longer `seen`, the capture ends, or the time has passed, at most
+/// Waits until `HEAD` is no longer `seen`, the capture ends, or `timeout_ms` have passed, at most
 /// [`WAIT_MS_MAX`]. Returns `HEAD`.
 pub fn wait(memory: &Memory, seen: u32, timeout_ms: u32) -> u32 {
     let head = memory.u32(word::HEAD * 4);
@@ -40,7 +40,7 @@ impl Waiter {
         Self { memory }
     }
 
-    /// As [`wait`].
+    /// Like [`wait`].
     #[must_use]
     pub fn wait(&self, seen: u32, timeout_ms: u32) -> u32 {
         wait(&self.memory, seen, timeout_ms)
@@ -54,7 +54,7 @@ impl Drop for Waiter {
     }
 }
 
-/// Wakes whoever waits, after `HEAD` or `CLOSED` has changed.
+/// Wakes blocking readers, after `HEAD` or `CLOSED` has changed.
 pub fn wake(memory: &Memory) {
     if memory.u32(word::WAITERS * 4).load(SeqCst) > 0 {
         sys::wake_all(memory.u32(word::HEAD * 4));

@@ -1,4 +1,4 @@
-//! Hot-plug: a thread that tells when devices have changed.
+//! Hot-plug notification: a thread that reports changes of devices.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::session::{Bell, Control};
 use crate::source;
 use crate::thread::Thread;
 
-/// A watch; it ends when it is dropped.
+/// A watch for changes of devices; ends on drop.
 pub struct Watch {
     _thread: Thread,
 }
 
 impl Watch {
-    /// Rings the bell whenever devices have changed, a sound server that comes or goes among it.
+    /// Rings the bell whenever devices have changed, or a sound server came or went.
     ///
     /// # Errors
-    /// [`Error::Backend`]: there is no thread to be had.
+    /// [`Error::Backend`]: the thread can't be started.
     pub fn start(bell: Box<dyn Bell>) -> Result<Self> {
         let control = Arc::new(Control::default());
         let theirs = control.clone();
@@ -30,7 +30,7 @@ impl Watch {
     }
 }
 
-/// Watches, and asks again for a sound system that is not there.
+/// Watches, and retries for a sound system that is not there.
 fn run(control: &Arc<Control>, bell: &dyn Bell) {
     let this_thread = thread::current();
     control.set_waker(Some(Box::new(move || this_thread.unpark())));

@@ -1,4 +1,4 @@
-//! ALSA on a machine without a sound server or a sound card: PCMs that a configuration makes up.
+//! ALSA on a machine without a sound server or a sound card: PCMs made by configuration.
 //!
 //! libasound reads its configuration once, so each capture is in a process of its own.
 #![cfg(target_os = "linux")]
@@ -42,10 +42,10 @@ const SETTINGS: Settings = Settings {
 /// Packets that the child captures.
 const PACKETS: u32 = 32;
 
-/// Names the PCM that the child captures from; empty: the default one.
+/// Environment variable with the PCM that the child captures from; empty: the default one.
 const PCM: &str = "STEPPE_AUDIO_TEST_PCM";
 
-/// Captures by this configuration, in a process that has nothing else, and gives what it printed.
+/// Captures with this configuration, in a process of its own, and returns its output.
 fn captured(name: &str, pcm: &str, configuration: &str) -> Output {
     let path = scratch(name);
     fs::write(&path, configuration).unwrap();
@@ -68,7 +68,7 @@ fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("alsa-{name}"))
 }
 
-/// What the child has told of its capture.
+/// The child's report of its capture.
 fn told(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = text
@@ -80,7 +80,7 @@ fn told(output: &Output) -> String {
     lines[0].to_owned()
 }
 
-/// What every test here starts; it does nothing by itself.
+/// The child process of every test here; does nothing by itself.
 #[test]
 fn a_capture_in_a_process_of_its_own() {
     if let Ok(pcm) = std::env::var(PCM) {
@@ -88,7 +88,7 @@ fn a_capture_in_a_process_of_its_own() {
     }
 }
 
-/// Captures, and says what came or why nothing did.
+/// Captures, and returns a report of the packets or the error.
 fn capture(pcm: Option<String>) -> String {
     let layout = Layout::new(PACKETS, 1_920).unwrap();
     let heap = Heap::new(layout.bytes);
@@ -118,7 +118,7 @@ fn capture(pcm: Option<String>) -> String {
     format!("{} exact packets, copied {copies} times", exact.count())
 }
 
-/// Whether each frame tells its position.
+/// True if each frame has the samples of its position.
 fn is_exact(consumer: Consumer, taken: &Taken) -> bool {
     let frames = (taken.packet.position..).zip(consumer.words(taken));
     taken.packet.frames == 480
@@ -129,7 +129,8 @@ fn is_exact(consumer: Consumer, taken: &Taken) -> bool {
         })
 }
 
-/// What a capture of numbered frames tells, from a PCM that has them or one that may convert them.
+/// The report of a capture of numbered frames, from a PCM that has them or one that may convert
+/// them.
 fn numbered(pcm: &str) -> String {
     let sound = scratch(&format!("sound-of-{pcm}"));
     let mut frames = vec![0; 4 * 480 * PACKETS as usize];
@@ -154,7 +155,7 @@ fn frames_are_taken_from_where_a_pcm_has_them() {
 
 #[test]
 fn frames_that_libasound_may_convert_are_copied_once_more() {
-    // At least: those that come once the ring is full are read as well, and counted.
+    // At least twice: frames that come once the ring is full are read as well, and counted.
     let told = numbered("converted");
     assert!(told.starts_with("32 exact packets, "), "{told}");
     assert!(!told.ends_with("copied 1 times"), "{told}");

@@ -66,7 +66,7 @@ fn doc_of(attributes: &[Attribute]) -> String {
     lines.into_iter().next().unwrap()
 }
 
-/// The modules of numbers, and the counters, whose numbers are those of their variants.
+/// The modules of numbers, and the counters, numbered like their variants.
 fn groups() -> Vec<Group> {
     let groups = items().into_iter().filter_map(|item| match item {
         Item::Mod(module) if module.ident != "tests" => Some(Group {
@@ -89,7 +89,7 @@ fn groups() -> Vec<Group> {
     groups.collect()
 }
 
-/// The group as TypeScript has it: names as there, and offsets in a record as words.
+/// The group as TypeScript has it: its names, and offsets in a record as words.
 fn converted(group: Group) -> Group {
     let Group { name, doc, table } = group;
     let words = |table: Table| {

@@ -1,4 +1,4 @@
-//! What two sources on one clock allocate: nothing for a packet, on any thread.
+//! Allocations of two sources on one clock: none for a packet, on any thread.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test as well")]
 
 #[path = "pair/counting.rs"]
@@ -36,7 +36,7 @@ const SETTINGS: Settings = Settings {
     map: ChannelMap::new(&[Position::Mono, Position::Mono]),
 };
 
-/// A device that runs so much fast, and is resampled to what the pair takes.
+/// A device that runs fast by `ppm`, and is resampled for the pair.
 fn device(ppm: f64) -> Box<dyn Source> {
     let settings = synthetic::Settings {
         format: Format {

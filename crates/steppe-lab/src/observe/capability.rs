@@ -1,4 +1,4 @@
-//! What of a target can be seen, found by trying on the target itself.
+//! Capabilities: the figures of a target that can be read, found by trying on the target itself.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::Observer;
 use super::perf::CountError;
 use crate::record::Capability;
 
-/// One capability, and what a verdict loses without it.
+/// One capability, and the part of a verdict that is lost without it.
 pub(crate) fn capability(name: &str, found: Result<String, String>) -> Capability {
     let lost = LOST
         .iter()
@@ -99,7 +99,7 @@ fn smaps(observer: &mut Observer) -> Result<String, String> {
 
 fn high_water(observer: &Observer) -> Result<String, String> {
     for pid in observer.tree.living() {
-        // Whoever may open it may write to it, and looking changes nothing.
+        // Permission to open the file for writing is the test; opening it resets nothing.
         let opened = File::options()
             .write(true)
             .open(format!("/proc/{pid}/clear_refs"));
@@ -115,7 +115,7 @@ fn high_water(observer: &Observer) -> Result<String, String> {
     Ok("VmHWM, reset by /proc/PID/clear_refs".to_owned())
 }
 
-/// Whether it was refused, rather than gone.
+/// True while the process exists: then its file was refused, rather than gone.
 fn exists(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}/stat")).exists()
 }

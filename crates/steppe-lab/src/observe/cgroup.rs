@@ -1,11 +1,11 @@
-//! Control groups: what a group is charged for, and a group of the target's own.
+//! Control groups: the charge of a group, and a group of the target's own.
 //!
-//! Only a group that holds nothing but the target says anything about the target, so [`own_group`]
-//! makes one where that is allowed, and a foreign one is read only when no stranger is in it. Both
+//! A group tells something about the target only if it holds nothing else, so [`own_group`] makes
+//! one where that is allowed, and another group is read only when no other process is in it. Both
 //! versions are read; a figure that a version does not have is `None`.
 //!
-//! Leaves out moving the lab itself into another group, which version 2 would want before it lets a
-//! group hand its controllers down.
+//! Leaves out moving the lab itself into another group, which version 2 requires before a group can
+//! hand its controllers down.
 
 mod files;
 
@@ -20,10 +20,10 @@ use crate::limits::{GROUP_REMOVAL_PAUSE, GROUP_REMOVALS_MAX, GROUPS_MAX};
 
 use files::Mounts;
 
-/// Which interface the memory controller is seen through.
+/// The version of the interface of the memory controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// A hierarchy of its own.
+    /// A hierarchy for the memory controller alone.
     V1,
     /// The unified hierarchy.
     V2,
@@ -39,35 +39,35 @@ pub struct Group {
 /// A group that can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Its folder.
+    /// The folder of the group.
     pub path: PathBuf,
-    /// Where its hierarchy is mounted.
+    /// The mount point of its hierarchy.
     pub mount: PathBuf,
-    /// How its files are to be read.
+    /// The interface of its files.
     pub version: Version,
 }
 
-/// What a group is charged for.
+/// The charge of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Charge {
-    /// All of it: anonymous memory, page cache, kernel.
+    /// The whole charge: anonymous memory, page cache, kernel.
     pub bytes: Option<u64>,
     /// Pages of files that the kernel drops when it needs room. Files in a tmpfs are not among them.
     pub reclaimable_bytes: Option<u64>,
     /// Buffers of sockets.
     pub sock_bytes: Option<u64>,
-    /// What the group and all above it may have; `None` is no limit.
+    /// The lowest limit of the group and its ancestors; `None` is no limit.
     pub limit_bytes: Option<u64>,
-    /// How often the limit was run into.
+    /// Number of times that the limit was hit.
     pub limit_hits: Option<u64>,
-    /// Processes that were killed for it.
+    /// Processes that were killed by the limit.
     pub oom_kills: Option<u64>,
 }
 
 /// Why there is no group.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
-    /// Neither version has it.
+    /// No version of the interface has a memory controller.
     #[error("no memory controller is mounted; boot with cgroup v2 (or v1 memory) enabled")]
     NoController,
     /// Version 2, and no group that may be written hands the controller down.
@@ -76,15 +76,15 @@ pub enum GroupError {
          `systemd-run --user --scope -p Delegate=yes`, or as root"
     )]
     NotDelegated(PathBuf),
-    /// No permission, mostly.
+    /// The folder can't be made, mostly for lack of permission.
     #[error(
         "can't make a group in {path} ({source}); start the lab with `systemd-run --user --scope \
          -p Delegate=yes`, or as root"
     )]
     Refused {
-        /// Where it was to be.
+        /// The parent of the new group.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -118,14 +118,14 @@ pub fn own_group(name: &str) -> Result<Group, GroupError> {
 }
 
 impl Group {
-    /// Its folder, as [`super::Wanted::cgroup`] takes it.
+    /// The folder of the group, as [`super::Wanted::cgroup`] takes it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What to put before a command line for it to run in this group.
+    /// Words to put before a command line so that it runs in this group.
     ///
-    /// The shell becomes the command, so its process id stays.
+    /// The shell execs the command, so its process id stays the same.
     pub fn join_command(&self) -> Vec<String> {
         let procs = self.path.join("cgroup.procs");
         let script = "echo $$ > \"$0\" && exec \"$@\"";
@@ -136,16 +136,16 @@ impl Group {
     }
 }
 
-/// Why a group that somebody named is of no use.
+/// Why a named group can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// Neither as a folder nor as `/proc/PID/cgroup` would name it.
+    /// The name is neither that of a folder nor that of a group in `/proc/PID/cgroup`.
     #[error(
         "there is no control group {0}; name its folder (below /sys/fs/cgroup) or the group as \
          /proc/PID/cgroup has it"
     )]
     None(PathBuf),
-    /// A folder of something else.
+    /// The folder is not that of a control group.
     #[error("{0} is not a control group: it has no cgroup.procs")]
     NotAGroup(PathBuf),
     /// Version 1, and a hierarchy of another controller.
@@ -160,21 +160,21 @@ pub enum FindError {
          no `memory` in cgroup.subtree_control"
     )]
     NoMemory(PathBuf),
-    /// Version 2: threads of a process that is elsewhere.
+    /// Version 2: a threaded group, the process of whose threads is in another group.
     #[error("the processes of {path} can't be listed: {source}")]
     NoMembers {
-        /// Its folder.
+        /// The folder of the group.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// The group that somebody named: by its folder, or as `/proc/PID/cgroup` has it.
+/// Finds the group with a name: its folder, or its path in `/proc/PID/cgroup`.
 ///
 /// # Errors
-/// Where there is none, or it does not count memory.
+/// Where there is no such group, or it does not count memory.
 pub fn find(named: &Path) -> Result<Place, FindError> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounts = Mounts::parse(&mounts);
@@ -222,7 +222,8 @@ pub(super) fn with_below(path: &Path) -> Vec<PathBuf> {
 }
 
 impl Drop for Group {
-    /// Whoever is still in it has left its parent: it would go on for ever.
+    /// Kills the processes that are still in the group: they have left their parent and would run
+    /// for ever. Removes the group.
     fn drop(&mut self) {
         for pid in Place::at(&self.path).members().unwrap_or_default() {
             if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
@@ -234,7 +235,7 @@ impl Drop for Group {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                     std::thread::sleep(GROUP_REMOVAL_PAUSE);
                 }
-                // Gone, or somebody else's to remove: a group without processes costs little.
+                // Gone, or not ours to remove: a group without processes costs little.
                 Ok(()) | Err(_) => return,
             }
         }
@@ -262,7 +263,7 @@ impl Place {
         place.has_controller().then_some(place)
     }
 
-    /// A group whose folder is known.
+    /// The group with this folder.
     pub fn at(path: &Path) -> Self {
         let is_v1 = path.join("memory.usage_in_bytes").exists();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -275,7 +276,7 @@ impl Place {
         }
     }
 
-    /// What it is charged for now.
+    /// The current charge of the group.
     pub fn charge(&self) -> Charge {
         let file = |name: &str| fs::read_to_string(self.path.join(name)).ok();
         let number = |name: &str| file(name).and_then(|text| files::number_or_max(&text));
@@ -316,13 +317,13 @@ impl Place {
         }
     }
 
-    /// Processes in it (not in groups below it); `None` when that can't be read.
+    /// Processes in the group (not in groups below it); `None` when they can't be read.
     pub fn members(&self) -> Option<Vec<u32>> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).ok()?;
         text.lines().map(|line| line.trim().parse().ok()).collect()
     }
 
-    /// Processes in it and in the groups below it, each once.
+    /// Processes in the group and in the groups below it, each once.
     pub fn members_with_below(&self) -> Vec<u32> {
         let groups = with_below(&self.path);
         let members = groups.iter().filter_map(|path| Self::at(path).members());
@@ -334,7 +335,7 @@ impl Place {
     }
 
     fn has_controller(&self) -> bool {
-        // The root of version 2 has `memory.stat`, and nothing that says how much there is.
+        // The root of version 2 has `memory.stat`, and no file with the total.
         let name = match self.version {
             Version::V1 => "memory.usage_in_bytes",
             Version::V2 => "memory.current",
@@ -343,7 +344,7 @@ impl Place {
         self.path.join(name).exists() || can_hand_down
     }
 
-    /// The least of `memory.max` on the way up.
+    /// The lowest `memory.max` of the group and its ancestors, up to the mount point.
     fn limit_up_to_mount(&self) -> Option<u64> {
         let is_below_mount = |path: &&Path| path.starts_with(&self.mount);
         let limits = self.path.ancestors().take_while(is_below_mount);
@@ -354,7 +355,7 @@ impl Place {
             .min()
     }
 
-    /// Where a new group is charged for memory: below this one, else beside it.
+    /// The parent for a new group with a memory controller: this group, else its parent.
     fn parent_for_new(&self) -> Result<PathBuf, GroupError> {
         if self.version == Version::V1 || self.hands_memory_down(&self.path) {
             return Ok(self.path.clone());
@@ -375,7 +376,7 @@ impl Place {
     }
 }
 
-/// Of this process, so that two targets' groups have names of their own.
+/// Number of groups that this process made; keeps the names of two targets' groups apart.
 static GROUPS_MADE: AtomicU32 = AtomicU32::new(0);
 /// No limit in practice: 4 TiB.
 const SOCK_LIMIT: u64 = 4 << 40;

@@ -1,10 +1,10 @@
-//! What a process can run out of beside memory: descriptors, mappings, tasks; and its zombies.
+//! Limited resources of a process beside memory: descriptors, mappings, tasks; and its zombies.
 //!
 //! Read in quiet moments only: lists of mappings hold the target's memory lock while they are
 //! written, and the children of many threads are many files.
 //!
-//! What is left until a limit is that of the process that is nearest to its own: growth of the whole
-//! tree is held against it, as if all of it were that process's.
+//! What is left below a limit is that of the process nearest to its limit: growth of the whole tree is
+//! judged against it, as if that process alone grew.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,7 +12,7 @@ use std::io::{self, Read as _};
 use super::proc_file::{Reader, number, words};
 use crate::limits::{HANDLE_PROCESSES_MAX, MAPPINGS_CHUNK_BYTES, ZOMBIES_MAX};
 
-/// Counts of a tree, and what is left until the nearest limit. `None`: could not be seen.
+/// Counts of a tree, and the rest below the nearest limit. `None`: could not be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Handles {
     /// Children that ended and were not waited for.
@@ -27,7 +27,7 @@ pub struct Handles {
     pub tasks_left: Option<u64>,
 }
 
-/// Counts what the living of a tree hold. `open_files` has each process's count of descriptors.
+/// Counts the handles of a tree's living processes. `open_files` has each process's descriptors.
 pub(super) fn count(
     reader: &mut Reader,
     threads: &[(u32, u32)],
@@ -44,7 +44,8 @@ pub(super) fn count(
     }
 }
 
-/// Children of the tree's threads that are over. A control group does not list them. `living` is sorted.
+/// Zombies among the children of the tree's threads. A control group does not list them. `living` is
+/// sorted.
 fn zombies(reader: &mut Reader, threads: &[(u32, u32)], living: &[u32]) -> u64 {
     let mut strangers: Vec<u32> = Vec::new();
     for (pid, tid) in threads {
@@ -87,7 +88,7 @@ fn mappings(reader: &mut Reader, living: &[u32]) -> (Option<u64>, Option<u64>) {
     let limit = limit.and_then(|text| number(words(text).next()?));
     let (mut sum, mut most) = (None, 0);
     for pid in living.iter().take(HANDLE_PROCESSES_MAX) {
-        // One that has just ended has none.
+        // A process that has just ended has no mappings.
         if let Ok(count) = lines(&format!("/proc/{pid}/maps")) {
             sum = Some(sum.unwrap_or(0) + count);
             most = count.max(most);
@@ -110,7 +111,7 @@ fn lines(path: &str) -> io::Result<u64> {
     }
 }
 
-/// Of the kernel's two limits on tasks, the nearer one.
+/// Tasks left below the lower one of the kernel's two limits.
 fn tasks_left(reader: &mut Reader) -> Option<u64> {
     let mut limit = None;
     for path in ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"] {
@@ -118,7 +119,7 @@ fn tasks_left(reader: &mut Reader) -> Option<u64> {
         let found = number(words(text).next()?)?;
         limit = Some(limit.map_or(found, |limit: u64| limit.min(found)));
     }
-    // `0.01 0.02 0.00 1/234 5678`: tasks that run, and all.
+    // `0.01 0.02 0.00 1/234 5678`: the fourth word has the running tasks and all tasks.
     let text = reader.file("/proc/loadavg").ok()?;
     let tasks = words(text).nth(3)?;
     let all = tasks.split(|byte| *byte == b'/').nth(1)?;
@@ -153,7 +154,7 @@ mod tests {
             threads
         };
         let count = |reader: &mut Reader| zombies(reader, &threads(), &[own]);
-        // It has ended by the time its output is closed, and is looked for until it has.
+        // Wait until the child has ended and is a zombie.
         while reader
             .process(child.id(), "stat")
             .ok()

@@ -1,7 +1,7 @@
 //! Performance counters over a whole tree: system calls, instructions, time on a CPU.
 //!
-//! A counter is attached to each thread that exists and inherited by all that it starts, so nothing
-//! that the tree does from then on is missed, however short-lived. Threads are listed again until no
+//! A counter is attached to each thread that exists and inherited by all that it starts, so no later
+//! work of the tree is missed, however short-lived its threads. Threads are listed again until no
 //! new one has come while counters were attached; else a thread would be counted twice, or never.
 //!
 //! Costs the target about 0.4 µs a system call (`strace -c`: 45 µs).
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::limits::{COUNTED_THREADS_MAX, COUNTER_ATTEMPTS_MAX};
 
-/// What to count.
+/// The event to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     Syscalls,
@@ -69,7 +69,8 @@ impl Counters {
         }
     }
 
-    /// Counts what `threads` and all that they start do from now on. `list` lists the threads anew.
+    /// Counts the events of `threads`, and of all that they start, from now on. `list` lists the
+    /// threads anew.
     pub(super) fn attach(&mut self, mut list: impl FnMut() -> Vec<u32>) -> Result<(), CountError> {
         let builder = builder(self.event)?;
         let mut threads = list();
@@ -89,7 +90,7 @@ impl Counters {
         Err(CountError::Restless)
     }
 
-    /// Counted since attached.
+    /// The count of all counters since they were attached.
     pub(super) fn value(&mut self) -> Option<u64> {
         // Without a counter there is no count, rather than a count of zero.
         let mut total: Option<u64> = None;
@@ -150,7 +151,7 @@ fn explain(error: io::Error) -> CountError {
     }
 }
 
-/// Hardware counters are shared in turns when there are too few of them.
+/// Extrapolates a count: the kernel multiplexes hardware counters when there are too few of them.
 fn scale(
     count: u64,
     enabled: Option<std::time::Duration>,

@@ -1,8 +1,8 @@
-//! Where memory and descriptors are: by process, and by mapping, file or peer.
+//! Places of memory and descriptors: by process, and by mapping, file or peer.
 //!
-//! Taken twice a run, early and late, in quiet moments: the difference says where something grew. It
-//! reads `smaps` line by line, so that a process of many mappings costs no memory here. Leaves out
-//! whose code it was that allocated; that is the target's own profile to tell.
+//! Taken twice a run, early and late, in quiet moments: the difference says where something grew.
+//! `smaps` is read line by line, so that a process of many mappings costs no memory here. Leaves out
+//! the code that allocated: that is for the target's own profile to tell.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,28 +15,28 @@ use procfs::net::{TcpNetEntry, TcpState};
 use super::proc_file::socket_inode;
 use crate::limits::{PLACES_FILES_MAX, PLACES_MAX};
 
-/// What is counted at a place.
+/// The quantity that is counted at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
-    /// Of memory that a process or a tmpfs holds, shared pages by share; not the page cache's.
+    /// Memory that a process or a tmpfs holds, shared pages by share, without the page cache.
     Bytes,
     /// Open files.
     Files,
 }
 
-/// A place and who has it, such as `anonymous memory of node (pid 4711)`.
+/// A place and its holder, such as `anonymous memory of node (pid 4711)`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// What is counted.
+    /// The quantity that is counted.
     pub unit: Unit,
-    /// For people.
+    /// The name, for people.
     pub name: String,
 }
 
-/// How much is at each place. Beyond [`PLACES_MAX`] of them, the rest is left out.
+/// The amount at each place. Beyond [`PLACES_MAX`] of them, the rest is left out.
 pub type Places = BTreeMap<Place, u64>;
 
-/// Looks at some processes.
+/// Collects the places of some processes.
 pub(super) fn places(processes: impl Iterator<Item = u32>) -> Places {
     let mut places = Places::new();
     let peers = peers();
@@ -60,7 +60,7 @@ pub(super) fn places(processes: impl Iterator<Item = u32>) -> Places {
     places
 }
 
-/// What grew between two looks, most first: memory by bytes, files by number.
+/// Growth between two looks by place, most first: memory by bytes, files by number.
 pub fn grown(early: &Places, late: &Places, unit: Unit) -> Vec<(String, u64)> {
     let of_unit = late.iter().filter(|(place, _)| place.unit == unit);
     let mut grown: Vec<(String, u64)> = of_unit
@@ -81,7 +81,7 @@ fn add(places: &mut Places, unit: Unit, name: String, amount: u64) {
     }
 }
 
-/// What `smaps` says of a mapping, in KiB.
+/// The fields of a mapping in `smaps`, in KiB.
 #[derive(Debug, Default)]
 struct MappingKib {
     /// Pages that are resident, shared ones by share.
@@ -93,8 +93,8 @@ struct MappingKib {
 }
 
 impl MappingKib {
-    /// What a process can give back: a file's pages are the page cache's, which the kernel takes back
-    /// as it likes, unless the file lies in memory.
+    /// Memory that the process can give back, in KiB: pages of a file belong to the page cache, which
+    /// the kernel reclaims at will, unless the file lies in memory.
     fn held(&self, kind: &str) -> u64 {
         let in_memory = ["/memfd:", "/dev/shm/", "/SYSV", "/dev/zero"];
         let is_in_memory = in_memory.iter().any(|start| kind.starts_with(start));
@@ -107,7 +107,7 @@ impl MappingKib {
     }
 }
 
-/// Hands over what each mapping is and what of it only its processes hold, in bytes.
+/// Calls `each` with the kind of each mapping and the bytes that its processes hold.
 fn mappings(mut smaps: impl BufRead, mut each: impl FnMut(&str, u64)) {
     let (mut line, mut kind, mut kib) = (String::new(), String::new(), MappingKib::default());
     let mut hand_over = |kind: &str, kib: &mut MappingKib| {
@@ -137,7 +137,7 @@ fn mappings(mut smaps: impl BufRead, mut each: impl FnMut(&str, u64)) {
     hand_over(&kind, &mut kib);
 }
 
-/// Of the first line of a mapping: `START-END PERMISSIONS OFFSET DEVICE INODE PATH`.
+/// The kind of a mapping, from its first line: `START-END PERMISSIONS OFFSET DEVICE INODE PATH`.
 fn kind_of(line: &str) -> String {
     let mut rest = line.trim_end();
     for _ in 0..5 {
@@ -153,7 +153,7 @@ fn kind_of(line: &str) -> String {
     }
 }
 
-/// A name whose numbers are left out, so that a thousand files of one kind are one place.
+/// A name with its numbers as `N`, so that a thousand files of one kind are one place.
 fn pattern(name: &str) -> String {
     let mut pattern = String::new();
     for part in name.trim_end_matches(" (deleted)").chars() {
@@ -193,12 +193,13 @@ fn files(pid: u32, whose: &str, peers: &BTreeMap<u64, String>, places: &mut Plac
     }
 }
 
-/// What a file in memory holds, in bytes.
+/// Bytes that a file in memory takes.
 fn stored(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |file| file.blocks().saturating_mul(512))
 }
 
-/// What TCP sockets are connected to, by inode. A server's port stands for all of its clients.
+/// Descriptions of TCP sockets and their peers, by inode. A server's port stands for all of its
+/// clients.
 fn peers() -> BTreeMap<u64, String> {
     let tables = [procfs::net::tcp(), procfs::net::tcp6()];
     let entries: Vec<TcpNetEntry> = tables.into_iter().flatten().flatten().collect();
@@ -225,7 +226,8 @@ fn peers() -> BTreeMap<u64, String> {
         .collect()
 }
 
-/// Files that lie in memory, open or not, by file system: everybody's, since nothing tells whose.
+/// Adds the bytes of files in memory by tmpfs, open or not: of all processes, since none is known to
+/// own them.
 fn tmpfs(places: &mut Places) {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for line in mounts.lines() {

@@ -1,8 +1,8 @@
 //! Files below `/proc`, read into buffers that are used again.
 //!
-//! A sampler that allocates for every file of every thread would show up in what it measures. The
-//! paths and contents live in buffers of a [`Reader`]; numbers are taken out of bytes by hand.
-//! Leaves out what the files mean.
+//! A sampler that allocates for every file of every thread would show up in its own measurement.
+//! The paths and contents live in buffers of a [`Reader`]; numbers are taken out of bytes by hand.
+//! Leaves out the meaning of the files.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -44,7 +44,7 @@ impl Reader {
         self.whole()
     }
 
-    /// Which file `/proc/PID/NAME` leads to: namespaces are told apart by it.
+    /// The inode that `/proc/PID/NAME` links to: it identifies a namespace.
     pub(super) fn inode(&mut self, pid: u32, name: &str) -> io::Result<u64> {
         self.path.clear();
         let _ = write!(self.path, "/proc/{pid}/{name}");
@@ -126,13 +126,13 @@ impl Reader {
     }
 }
 
-/// Whether an error means that the process has ended, rather than that it may not be looked at.
+/// True if an error means that the process has ended, rather than that it may not be looked at.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     let has_no_such_process = Errno::from_io_error(error) == Some(Errno::SRCH);
     has_no_such_process || error.kind() == io::ErrorKind::NotFound
 }
 
-/// A decimal number, and nothing but it.
+/// Parses a decimal number; `None` if the text has anything else.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -143,7 +143,7 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What stands between spaces, tabs and line ends.
+/// The words between spaces, tabs and line ends.
 pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
@@ -159,14 +159,14 @@ pub(super) fn field(text: &[u8], name: &str) -> Option<u64> {
     })
 }
 
-/// `socket:[12345]`.
+/// The inode in a link such as `socket:[12345]`.
 pub(super) fn socket_inode(link: &[u8]) -> Option<u64> {
     number(link.strip_prefix(b"socket:[")?.strip_suffix(b"]")?)
 }
 
-/// Most files that are read have less.
+/// First size of the buffer; most files that are read are smaller.
 const FIRST_BYTES: usize = 4 << 10;
-/// `socket:[` and the digits of a `u64`; other links may be cut.
+/// Bytes of `socket:[` and the digits of a `u64`; other links may be cut.
 const SOCKET_LINK_BYTES: usize = 32;
 
 #[cfg(test)]

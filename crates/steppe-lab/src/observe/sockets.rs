@@ -1,11 +1,11 @@
 //! TCP sockets of a target by state.
 //!
-//! A row belongs to the target when one of its processes has the socket open. Rows that nobody has
-//! open (TIME_WAIT, what is still being closed, what is not accepted yet) belong to it when their
-//! local port is one that it listens on, or their remote address one that it is or was connected
-//! to. Each network namespace of the tree is read once: the lab's own by netlink ([`diag`]), another
-//! one by `/proc/PID/net/tcp` and `tcp6` ([`table`]), which takes ten times as long where the
-//! kernel's hash table is large.
+//! A row belongs to the target when one of its processes has the socket open. A row that no process
+//! has open (TIME_WAIT, a socket that is being closed, or is not accepted yet) belongs to it when
+//! its local port is one that the target listens on, or its remote address one that the target is or
+//! was connected to. Each network namespace of the tree is read once: the lab's own by netlink
+//! ([`diag`]), another one by `/proc/PID/net/tcp` and `tcp6` ([`table`]), which takes ten times as
+//! long where the kernel's hash table is large.
 //!
 //! Leaves out UDP and Unix sockets, which have no state to get stuck in.
 
@@ -19,7 +19,7 @@ use std::io;
 use crate::limits::PEERS_MAX;
 use diag::Diag;
 
-/// How many TCP sockets are in each state.
+/// Counts of TCP sockets by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sockets {
     counts: [u64; TcpState::ALL.len()],
@@ -58,7 +58,7 @@ impl TcpState {
         Self::Closing,
     ];
 
-    /// As RFC 9293 writes it.
+    /// The name in RFC 9293.
     pub fn name(self) -> &'static str {
         match self {
             Self::Established => "ESTABLISHED",
@@ -75,7 +75,7 @@ impl TcpState {
         }
     }
 
-    /// From the kernel's number; 12 is a request that is not a socket yet.
+    /// The state with the kernel's number; 12 is a request that is not a socket yet.
     fn from_kernel(number: u64) -> Option<Self> {
         match number {
             12 => Some(Self::SynReceived),
@@ -94,12 +94,12 @@ impl Sockets {
         sockets
     }
 
-    /// How many are in a state.
+    /// The number of sockets in a state.
     pub fn count(&self, state: TcpState) -> u64 {
         self.counts[state as usize]
     }
 
-    /// How many are in a state that has no column of its own.
+    /// The number of sockets in states that have no column of their own.
     pub fn other(&self) -> u64 {
         let named = [
             TcpState::Established,
@@ -112,7 +112,7 @@ impl Sockets {
     }
 }
 
-/// Counts, and remembers whom the target talks to.
+/// Counts sockets, and remembers the target's peers and listening ports.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     ownership: Ownership,
@@ -120,7 +120,7 @@ pub(super) struct Counter {
     diag: Source,
 }
 
-/// What tells whose a socket is.
+/// Peers and listening ports, which tell the target's sockets from others.
 #[derive(Debug, Default)]
 struct Ownership {
     /// Remote ends of connections that the target opened.
@@ -128,13 +128,13 @@ struct Ownership {
     listening: BTreeSet<u16>,
 }
 
-/// The quick way to the lab's own network namespace.
+/// The netlink socket, which reads the lab's own network namespace faster.
 #[derive(Debug, Default)]
 enum Source {
     #[default]
     Untried,
     Open(Diag),
-    /// The kernel was built without it, or refuses it.
+    /// The kernel was built without `sock_diag`, or refuses it.
     Unusable,
 }
 
@@ -153,18 +153,18 @@ struct Endpoint {
     port: u16,
 }
 
-/// What is said of a socket.
+/// The fields of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     local: Endpoint,
     remote: Endpoint,
     state: TcpState,
-    /// 0 where nobody has it open.
+    /// 0 where no process has the socket open.
     inode: u64,
 }
 
 impl Counter {
-    /// Counts the sockets in each of `namespaces`. `inodes` are those that the target has open,
+    /// Counts the sockets in each of `namespaces`. `inodes` are those of the target's open sockets,
     /// sorted.
     pub(super) fn count(
         &mut self,
@@ -182,12 +182,12 @@ impl Counter {
         Ok(sockets)
     }
 
-    /// Ports of the target's own that were listened on when it was last counted, lowest first.
+    /// Ports that the target listened on when it was last counted, lowest first.
     pub(super) fn listening(&self) -> Vec<u16> {
         self.ownership.listening.iter().copied().collect()
     }
 
-    /// False where it does not work, and nothing was counted.
+    /// Counts by netlink. False where netlink does not work, and nothing was counted.
     fn count_by_diag(&mut self, inodes: &[u64], sockets: &mut Sockets) -> bool {
         if matches!(self.diag, Source::Untried) {
             self.diag = Diag::open().map_or(Source::Unusable, Source::Open);
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn both_sources_say_the_same() {
-        // Of no connection of anybody else.
+        // A port that no other connection uses.
         let held = steppe_testkit::Port::free();
         let port = held.number();
         let _listener = std::net::TcpListener::bind(held.address()).unwrap();
@@ -330,7 +330,7 @@ mod tests {
         by_table.sort_unstable();
         // The listener, and both ends of a connection that is not accepted yet.
         assert_eq!(by_table.len(), 3);
-        // A kernel without it is read by the tables alone.
+        // A kernel without `sock_diag` is read by the tables alone.
         if let Ok(mut diag) = Diag::open() {
             let mut by_diag = Vec::new();
             if diag.dump(&mut buf, |row| by_diag.push(row)).is_ok() {

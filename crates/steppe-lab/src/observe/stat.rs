@@ -1,13 +1,13 @@
 //! `/proc/PID/stat`, `statm`, `status` and `smaps_rollup` as numbers.
 //!
-//! Pure functions on the files' bytes; `None` for what a kernel does not say.
+//! Pure functions on the files' bytes; `None` for figures that a kernel does not have.
 
 use super::proc_file::{field, number, words};
 
-/// What a process has used since it was started.
+/// Resources that a process has used since it was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Used {
-    /// In ticks of the system's clock.
+    /// CPU time in ticks of the system's clock.
     pub(super) user_and_system_ticks: u64,
     pub(super) minor_faults: u64,
     pub(super) major_faults: u64,
@@ -19,10 +19,10 @@ pub(super) struct Stat {
     pub(super) state: u8,
     pub(super) parent: u32,
     pub(super) own: Used,
-    /// Of children that ended and were waited for, and of theirs.
+    /// Use by children that ended and were waited for, and by their children.
     pub(super) children: Used,
     pub(super) threads: u64,
-    /// Since the machine started; tells a process from a later one with the same id.
+    /// Start time since the machine started; tells a process from a later one with the same id.
     pub(super) start_ticks: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Rollup {
     pub(super) swap: Option<u64>,
 }
 
-/// What `status` says of memory.
+/// The memory figures of `status`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) rss: Option<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Switches {
 }
 
 impl Used {
-    /// Each figure of both put together by `join`.
+    /// Joins each figure of both by `join`.
     pub(super) fn zip(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             user_and_system_ticks: join(self.user_and_system_ticks, other.user_and_system_ticks),
@@ -74,8 +74,8 @@ impl Used {
 }
 
 impl Stat {
-    /// The name stands in parentheses and may have spaces and parentheses in it, so fields are
-    /// counted from the last one.
+    /// Parses `stat`. The name stands in parentheses and may have spaces and parentheses in it, so
+    /// fields are counted from the last one.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let name_end = text.iter().rposition(|byte| *byte == b')')?;
         let mut fields = [0_u64; STAT_FIELDS];
@@ -105,7 +105,7 @@ impl Stat {
         })
     }
 
-    /// Ended, and only kept until somebody asks how.
+    /// True if the process has ended, and is kept only until its parent waits for it.
     pub(super) fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
@@ -132,7 +132,7 @@ impl Rollup {
         })
     }
 
-    /// A sum of which one part could not be seen could not be seen either.
+    /// The sum of two rollups; a figure that one of them lacks is `None`.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             rss: self.rss.saturating_add(other.rss),
@@ -159,7 +159,7 @@ impl Status {
 }
 
 impl Switches {
-    /// They stand at the end of `status`.
+    /// Parses the end of `status`, where the switches stand.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let tail = &text[text.len().saturating_sub(SWITCHES_BYTES)..];
         Some(Self {
@@ -169,7 +169,7 @@ impl Switches {
     }
 }
 
-/// Both, or it could not be seen.
+/// The sum; `None` if either could not be seen.
 pub(super) fn sum(left: Option<u64>, right: Option<u64>) -> Option<u64> {
     Some(left?.saturating_add(right?))
 }

@@ -1,7 +1,7 @@
 //! Context switches of all threads of a tree, added up so that they never go backwards.
 //!
-//! The kernel keeps them by thread and forgets them with it, so each thread's last figure is
-//! remembered while it lives. What a thread did after it was last seen is lost.
+//! The kernel keeps the counts by thread and drops them when the thread ends, so each thread's last
+//! figure is remembered while it is alive. Switches of a thread after it was last seen are lost.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::proc_file::Reader;
 use super::stat::Switches;
 use crate::limits::SWITCH_THREADS_MAX;
 
-/// What was counted so far.
+/// The switches counted so far.
 #[derive(Debug, Default)]
 pub(super) struct SwitchTally {
     last: HashMap<u32, Switches>,
@@ -18,7 +18,7 @@ pub(super) struct SwitchTally {
 }
 
 impl SwitchTally {
-    /// Since the threads were first seen; `None` when there are too many to look at.
+    /// Switches since the threads were first seen; `None` when there are too many to look at.
     pub(super) fn look(&mut self, reader: &mut Reader, threads: &[(u32, u32)]) -> Option<Switches> {
         if threads.len() > SWITCH_THREADS_MAX {
             return None;
@@ -32,7 +32,7 @@ impl SwitchTally {
             let now = Switches::parse(text)?;
             self.last.insert(*tid, now);
             let was = self.previous.get(tid).copied();
-            // Less than before: another thread with the same id.
+            // A lower count than before belongs to another thread with the same id.
             let was = was
                 .filter(|was| was.voluntary <= now.voluntary)
                 .unwrap_or_default();
@@ -45,7 +45,7 @@ impl SwitchTally {
         Some(self.total)
     }
 
-    /// Threads that have just come under observation: what they did before does not count.
+    /// Leaves out the earlier switches of threads that have just come under observation.
     pub(super) fn skip(&mut self, reader: &mut Reader, threads: &[(u32, u32)]) {
         let total = self.total;
         self.look(reader, threads);

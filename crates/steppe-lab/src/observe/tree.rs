@@ -1,15 +1,16 @@
-//! The processes of a target, and what they have used together.
+//! The processes of a target, and the resources that they have used together.
 //!
 //! A process belongs to the tree when it is a root, a child of a member, or in the target's own
-//! control group; it stays in it for as long as it lives, whoever its parent becomes.
+//! control group; it stays in it for as long as it lives, even when it is reparented.
 //!
-//! What the tree has used never goes backwards. A process that ends is counted through its parent,
-//! whose `children` figures take it in when it is waited for; what was counted of it before is taken
-//! off there, so that nothing counts twice and a child that was never seen counts once. Of a child
-//! that nobody waits for (SIGCHLD ignored, parent gone), the last that was seen of it is kept.
+//! The use of the tree never goes backwards. A process that ends is counted through its parent,
+//! whose `children` figures include it once it is waited for; what was counted of it before is
+//! subtracted there, so that nothing counts twice and a child that was never seen counts once. For a
+//! child that is not waited for (SIGCHLD ignored, parent gone), the last figures that were seen are
+//! kept.
 //!
-//! Leaves out daemons that left their parent before they were seen and have no control group to be
-//! found by.
+//! Leaves out daemons that left their parent before they were seen and are not in a control group of
+//! the target.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,15 +25,15 @@ use crate::limits::PROCESSES_MAX;
 #[derive(Debug)]
 pub(super) struct Tree {
     members: BTreeMap<u32, Stat>,
-    /// Process and thread of each that lives.
+    /// Process and thread id of each living thread.
     threads: Vec<(u32, u32)>,
-    /// Since the tree was attached to.
+    /// Use since the tree was attached to.
     used: Used,
     /// `cgroup.procs` of the target's own group, and of those below it when it was attached to.
     groups: Vec<PathBuf>,
     /// False where the kernel was built without `/proc/PID/task/TID/children`.
     has_children_files: bool,
-    /// There were more than [`PROCESSES_MAX`].
+    /// True if there were more than [`PROCESSES_MAX`] processes.
     is_cut: bool,
 }
 
@@ -50,7 +51,7 @@ impl Tree {
         }
     }
 
-    /// Adds a process and its descendants; what they used before does not count.
+    /// Adds a process and its descendants; their use before does not count.
     pub(super) fn add_root(&mut self, reader: &mut Reader, pid: u32) -> io::Result<()> {
         let stat = read_stat(reader, pid)?;
         let used_before = self.used;
@@ -60,7 +61,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Finds who is there now, and adds up what was used meanwhile.
+    /// Lists the processes anew, and adds up their use since the last look.
     pub(super) fn look(&mut self, reader: &mut Reader) {
         let now = self.find(reader);
         let used = used_between(&self.members, &now);
@@ -68,8 +69,8 @@ impl Tree {
         self.members = now;
     }
 
-    /// Whether there is a process that the last [`Tree::look`] did not see. Cheap: looks only at
-    /// what first threads have started, and at the control group.
+    /// True if there is a process that the last [`Tree::look`] did not see. Cheap: reads only the
+    /// children of main threads, and the control group.
     pub(super) fn has_newcomer(&self, reader: &mut Reader) -> bool {
         let is_new = |pid: &u32| !self.members.contains_key(pid);
         if self.has_children_files {
@@ -84,7 +85,7 @@ impl Tree {
         self.group_members(reader).iter().any(is_new)
     }
 
-    /// Those that have not ended.
+    /// Ids of the members that have not ended.
     pub(super) fn living(&self) -> impl Iterator<Item = u32> {
         self.members
             .iter()
@@ -92,7 +93,7 @@ impl Tree {
             .map(|(pid, _)| *pid)
     }
 
-    /// Process and thread of each that lives.
+    /// Process and thread id of each living thread.
     pub(super) fn threads(&self) -> &[(u32, u32)] {
         &self.threads
     }
@@ -136,7 +137,7 @@ impl Tree {
             let first_thread = self.threads.len();
             self.list_threads(reader, pid, has_one_thread);
             let mut children = children_of(&by_parent, pid);
-            // A group of the target's own has listed everybody already, in one file.
+            // A group of the target's own has listed all processes already, in one file.
             let asks_threads = self.has_children_files && self.groups.is_empty();
             for (_, tid) in &self.threads[first_thread..] {
                 if asks_threads && let Ok(text) = reader.thread(pid, *tid, "children") {
@@ -178,7 +179,7 @@ impl Tree {
             return;
         }
         let threads = &mut self.threads;
-        // A process that ends meanwhile has none.
+        // A process that ends meanwhile has no threads.
         let _ = reader.numbers(Some(pid), "task", |tid| threads.push((pid, tid)));
     }
 
@@ -202,7 +203,7 @@ fn procs_files(group: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What was used from one look to the next; see the head of this file.
+/// The use between two looks; see the head of this file.
 fn used_between(before: &BTreeMap<u32, Stat>, now: &BTreeMap<u32, Stat>) -> Used {
     let still_there = |pid: u32| -> Option<&Stat> {
         let stat = now.get(&pid)?;
@@ -308,7 +309,7 @@ mod tests {
     #[test]
     fn a_child_that_was_waited_for_counts_once() {
         let before = [(1, stat(0, 5, 2)), (2, stat(1, 40, 3))];
-        // It used 4 more before it ended: 40 + 3 + 4 come to its parent's children.
+        // The child used 4 more before it ended: 40 + 3 + 4 come to its parent's children.
         assert_eq!(ticks(&before, &[(1, stat(0, 5, 49))]), 4);
     }
 

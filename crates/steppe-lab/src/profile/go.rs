@@ -5,10 +5,10 @@
 
 use super::{Amount, Kind, Profile, ProfileError};
 
-/// Adds what a heap profile says is in use.
+/// Adds the memory in use by a heap profile.
 ///
 /// # Errors
-/// Where it is none.
+/// Where the text is no heap profile.
 pub fn heap(text: &str, profile: &mut Profile) -> Result<(), ProfileError> {
     let not_one = || ProfileError::Format("a heap profile of Go (text, debug=1)");
     let head = text
@@ -35,10 +35,10 @@ pub fn heap(text: &str, profile: &mut Profile) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// Adds how many goroutines are where.
+/// Adds the number of goroutines at each site.
 ///
 /// # Errors
-/// Where it is no profile of goroutines.
+/// Where the text is no profile of goroutines.
 pub fn goroutines(text: &str, profile: &mut Profile) -> Result<(), ProfileError> {
     let not_one = || ProfileError::Format("a goroutine profile of Go (text, debug=1)");
     if !text.starts_with("goroutine profile: total ") {
@@ -62,7 +62,7 @@ pub fn goroutines(text: &str, profile: &mut Profile) -> Result<(), ProfileError>
 /// A line of figures, and the frames below it.
 struct Record<'a> {
     head: &'a str,
-    /// Innermost first: function, file and line.
+    /// Function, then file and line, innermost frame first.
     frames: Vec<(&'a str, &'a str)>,
 }
 
@@ -99,7 +99,7 @@ fn frame(line: &str) -> Option<(&str, &str)> {
     Some((function, place))
 }
 
-/// Whether a function is not of Go's own library: `net/http.(*conn).serve` is, `go.uber.org/zap.New` isn't.
+/// True for functions outside Go's own library: `go.uber.org/zap.New`, not `net/http.(*conn).serve`.
 fn is_own(function: &str) -> bool {
     let path_end = function.find(['(', '[']).unwrap_or(function.len());
     let path = &function[..path_end];
@@ -120,7 +120,8 @@ fn scaled(count: u64, bytes: u64, rate: f64) -> (u64, u64) {
     if count == 0 || bytes == 0 || rate <= 1.0 {
         return (count, bytes);
     }
-    // A sample is taken once in `rate` bytes on average: how likely an object of this size is in it.
+    // A sample is taken once in `rate` bytes on average: divide by the probability that an object of this
+    // size is sampled.
     let mean = bytes as f64 / count as f64;
     let scale = 1.0 / (1.0 - (-mean / rate).exp());
     let scale = |number: u64| (number as f64 * scale) as u64;

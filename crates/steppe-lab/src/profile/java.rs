@@ -1,13 +1,14 @@
 //! Java: the class histogram of a HotSpot VM (`jcmd PID GC.class_histogram`), which names types.
 //!
-//! It counts what a full collection left. Leaves out where objects were allocated: the VM doesn't know.
+//! The histogram counts the objects that a full collection left. Leaves out where objects were
+//! allocated: the VM doesn't know.
 
 use super::{Amount, Kind, Profile, ProfileError};
 
-/// Adds what each class holds.
+/// Adds the instances and bytes of each class.
 ///
 /// # Errors
-/// Where it is no histogram.
+/// Where the text is no histogram.
 pub fn histogram(text: &str, profile: &mut Profile) -> Result<(), ProfileError> {
     let mut is_one = false;
     for line in text.lines() {
@@ -36,7 +37,7 @@ pub fn histogram(text: &str, profile: &mut Profile) -> Result<(), ProfileError> 
     }
 }
 
-/// A class as the source writes it: `[B` is `byte[]` (JVMS §4.3.2).
+/// The name of a class as the source writes it: `[B` is `byte[]` (JVMS §4.3.2).
 fn named(class: &str) -> String {
     let element = class.trim_start_matches('[');
     let depth = class.len() - element.len();

@@ -1,7 +1,8 @@
 //! Node.js: V8's sampling heap profile (`HeapProfiler.getSamplingProfile` of the inspector).
 //!
-//! It has the live objects of those that were sampled while they were allocated, scaled up, in a tree of
-//! stacks. A frame's line is the one where its function begins. Leaves out counts, which it does not have.
+//! The profile has the sampled allocations that are still live, scaled up, in a tree of stacks. A frame's
+//! line is the one where its function begins. Leaves out counts of objects, which the profile does not
+//! have.
 //!
 //! Source: Chrome DevTools Protocol, domain `HeapProfiler`.
 
@@ -29,7 +30,7 @@ struct Tree {
 #[serde(rename_all = "camelCase")]
 struct Node {
     call_frame: CallFrame,
-    /// Of what this very frame allocated, in bytes.
+    /// Bytes that this very frame allocated.
     self_size: f64,
     #[serde(default)]
     children: Vec<Node>,
@@ -40,16 +41,16 @@ struct Node {
 struct CallFrame {
     function_name: String,
     url: String,
-    /// From 0; -1 where there is none.
+    /// Line from 0; -1 where there is none.
     line_number: i64,
 }
 
-/// Adds what an answer to `HeapProfiler.getSamplingProfile` says is live.
+/// Adds the live bytes in an answer to `HeapProfiler.getSamplingProfile`.
 ///
 /// # Errors
-/// Where it is none, or nested too deep.
+/// Where the answer is no profile, or is nested too deep.
 pub fn sampling_profile(answer: &[u8], profile: &mut Profile) -> Result<(), ProfileError> {
-    // The tree is read and walked by recursion: a depth that fits on a stack is made sure of first.
+    // The tree is read and walked by recursion: check first that its depth fits on the stack.
     if depth(answer) > PROFILE_DEPTH_MAX {
         return Err(ProfileError::Depth(PROFILE_DEPTH_MAX));
     }
@@ -61,7 +62,7 @@ pub fn sampling_profile(answer: &[u8], profile: &mut Profile) -> Result<(), Prof
     Ok(())
 }
 
-/// Adds a node and what it called. `own`: the innermost frame so far that is the program's.
+/// Adds a node and its callees. `own`: the innermost frame so far that is the program's.
 fn add<'a>(node: &'a Node, own: Option<&'a CallFrame>, profile: &mut Profile) {
     let frame = &node.call_frame;
     let own = if is_own(frame) { Some(frame) } else { own };
@@ -83,7 +84,7 @@ fn add<'a>(node: &'a Node, own: Option<&'a CallFrame>, profile: &mut Profile) {
     }
 }
 
-/// What Node.js brings along is at `node:…`, what V8 does at no place.
+/// True for frames of the program: those of Node.js have a URL `node:…`, those of V8 have none.
 fn is_own(frame: &CallFrame) -> bool {
     !frame.url.is_empty() && !frame.url.starts_with("node:")
 }
@@ -103,7 +104,7 @@ fn site(frame: &CallFrame) -> String {
     )
 }
 
-/// How deep objects and lists of a JSON text are nested.
+/// The nesting depth of objects and lists in a JSON text.
 fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut is_text, mut is_escaped) = (false, false);
@@ -147,7 +148,7 @@ mod tests {
         );
     }
 
-    /// As many levels as asked for: an object and a list each.
+    /// A profile with this many levels: an object and a list each.
     fn nested(levels: usize) -> String {
         let frame = r#"{"callFrame":{"functionName":"f","url":"file:///a.js","lineNumber":6},"selfSize":1,"#;
         let open = format!("{frame}\"children\":[").repeat(levels);
@@ -166,7 +167,7 @@ mod tests {
         let endless = nested(1_000_000);
         let refused = sampling_profile(endless.as_bytes(), &mut profile);
         assert_eq!(refused, Err(ProfileError::Depth(PROFILE_DEPTH_MAX)));
-        // Brackets in a name are none.
+        // Brackets in a string do not count.
         assert_eq!(depth(br#"{"a[[[\"[[":"]{"}"#), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Python: what `tracemalloc` traces, as the lab's own `sitecustomize.py` writes it.
+//! Python: the blocks that `tracemalloc` traces, as the lab's own `sitecustomize.py` writes them.
 //!
 //! One JSON document a process: `stdlib`, the folder of Python's own library, and `groups` of blocks that
 //! one stack allocated, with its frames, innermost first.
@@ -21,10 +21,10 @@ struct Group {
     frames: Vec<(String, u64)>,
 }
 
-/// Adds what a process has allocated and not freed.
+/// Adds the blocks that a process has allocated and not freed.
 ///
 /// # Errors
-/// Where it is not what the script writes.
+/// Where the text is not what the script writes.
 pub fn traced(json: &[u8], profile: &mut Profile) -> Result<(), ProfileError> {
     let traced: Traced = serde_json::from_slice(json)
         .map_err(|_| ProfileError::Format("the output of the lab's sitecustomize.py"))?;
@@ -45,7 +45,8 @@ pub fn traced(json: &[u8], profile: &mut Profile) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// Whether a file is not of Python's own library. Packages that were installed lie within its folder.
+/// True for files outside Python's own library. Installed packages lie within its folder, and are
+/// outside.
 fn is_own(file: &str, stdlib: &str) -> bool {
     let inside = file.strip_prefix(stdlib);
     let is_installed = ["/site-packages/", "/dist-packages/"];

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Epoch {
     pub variant: String,
-    /// From 0, within the variant.
+    /// Number of the run from 0, within the variant.
     pub run: u32,
-    /// From 0, within the run.
+    /// Number of the epoch from 0, within the run.
     pub epoch: u32,
-    /// Left out of every verdict.
+    /// True if the epoch is left out of every verdict.
     pub warmup: bool,
     pub start_ms: u64,
-    /// How long load ran, without the quiet moment.
+    /// Duration of the load, without the quiet moment.
     pub load_ms: u64,
 
     /// `None`: the lab drove nothing.
@@ -30,7 +30,7 @@ pub struct Epoch {
     pub refused: Option<u64>,
     /// Operations that the open loops owed; `None` when every load is a closed loop.
     pub intended: Option<u64>,
-    /// Of those, how many were done, well or badly.
+    /// Operations of `intended` that were done, well or badly.
     pub kept: Option<u64>,
     /// Response time, from the intended start, in microseconds.
     pub p50_us: Option<f64>,
@@ -47,7 +47,7 @@ pub struct Epoch {
     /// Highest RSS of the programs of command loads, summed: their `VmHWM`, without their children.
     pub load_hwm_bytes: Option<u64>,
 
-    /// In the quiet moment.
+    /// RSS in the quiet moment, like the parts of memory that follow.
     pub rss_bytes: Option<u64>,
     pub pss_bytes: Option<u64>,
     pub uss_bytes: Option<u64>,
@@ -57,12 +57,12 @@ pub struct Epoch {
     pub swap_bytes: Option<u64>,
     /// Highest RSS within the epoch: the sum of the processes' `VmHWM`, reset at its start.
     pub hwm_bytes: Option<u64>,
-    /// What the target says is allocated and not freed.
+    /// Bytes that are allocated and not freed, as the target reports them.
     pub live_bytes: Option<u64>,
     pub cgroup_bytes: Option<u64>,
-    /// Of the control group: buffers of sockets.
+    /// Socket buffers of the control group.
     pub cgroup_sock_bytes: Option<u64>,
-    /// Of the control group: pages of files that the kernel drops when it needs room.
+    /// Pages of files in the control group that the kernel drops when it needs room.
     #[serde(default)]
     pub cgroup_reclaimable_bytes: Option<u64>,
 
@@ -75,56 +75,56 @@ pub struct Epoch {
     pub syscalls: Option<u64>,
     pub instructions: Option<u64>,
 
-    /// When the load has just paused.
+    /// Count when the load has just paused, like the next two.
     pub processes: Option<u64>,
     pub threads: Option<u64>,
     pub open_files: Option<u64>,
-    /// Most at any sample of the epoch.
+    /// Highest count in any sample of the epoch, like the next ones.
     pub established_max: Option<u64>,
     pub close_wait_max: Option<u64>,
     pub time_wait_max: Option<u64>,
     #[serde(default)]
     pub other_tcp_max: Option<u64>,
 
-    /// In the quiet moment: children that ended and were not waited for.
+    /// Children that ended and were not waited for, in the quiet moment.
     #[serde(default)]
     pub zombies: Option<u64>,
     #[serde(default)]
     pub mappings: Option<u64>,
-    /// Until `RLIMIT_NOFILE` of the process that is nearest to its own.
+    /// Descriptors left until `RLIMIT_NOFILE`, of the process that is nearest to its own.
     #[serde(default)]
     pub files_left: Option<u64>,
-    /// Until `vm.max_map_count`, of the process that is nearest to it.
+    /// Mappings left until `vm.max_map_count`, of the process that is nearest to it.
     #[serde(default)]
     pub mappings_left: Option<u64>,
     /// Processes and threads that the machine may still start.
     #[serde(default)]
     pub tasks_left: Option<u64>,
 
-    /// Collections of garbage that were forced in the quiet moment, where the scenario asks for them:
-    /// 0 or 1.
+    /// Garbage collections that were forced in the quiet moment, where the scenario asks for them: 0
+    /// or 1.
     #[serde(default)]
     pub collections: Option<u64>,
 
-    /// CPU time of a fixed piece of work, the median over the epoch, in nanoseconds: how fast the
-    /// machine was.
+    /// CPU time of a fixed piece of work, the median over the epoch, in nanoseconds: the speed of the
+    /// machine.
     #[serde(default)]
     pub control_ns: Option<u64>,
-    /// Share of the machine's CPU time that others than its own processes took (steal), 0 to 1.
+    /// Share of the machine's CPU time that its host gave to others (steal), 0 to 1.
     #[serde(default)]
     pub steal: Option<f64>,
 }
 
 impl Epoch {
-    /// What the target holds that nobody can drop for it: anonymous and shared memory, in RAM or
+    /// Memory of the target that the kernel can't drop: anonymous and shared memory, in RAM or
     /// swapped out. `None` where the kernel did not tell them apart.
     pub fn held_bytes(&self) -> Option<u64> {
         let beside = [self.shmem_bytes, self.swap_bytes].into_iter().flatten();
         Some(total(beside.chain([self.anonymous_bytes?])))
     }
 
-    /// What its control group is charged for beside that, and nobody drops: files in a tmpfs and
-    /// memfds that are not mapped, buffers of sockets, memory of the kernel.
+    /// Charge of the control group beside its processes that the kernel can't drop: files in a tmpfs
+    /// and memfds that are not mapped, buffers of sockets, memory of the kernel.
     pub fn cgroup_rest_bytes(&self) -> Option<u64> {
         let reclaimable = self.cgroup_reclaimable_bytes?;
         let in_ram = total([self.anonymous_bytes?, self.shmem_bytes.unwrap_or(0)].into_iter());
@@ -140,8 +140,8 @@ pub(crate) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
 
 /// One look at the target, a row of `samples.csv`.
 ///
-/// Rows are of two kinds: frequent ones have only what is cheap (`rss_bytes`, from `statm`), the
-/// others all that is sampled once a second. A cell that was not sampled is empty.
+/// Rows are of two kinds: frequent ones have only cheap figures (such as `rss_bytes`, from `statm`),
+/// the others all that is sampled once a second. A cell that was not sampled is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sample {
     pub variant: String,

@@ -1,4 +1,4 @@
-//! The folder of a run: who writes what, and how it is read again.
+//! The folder of a run: its files, how they are written and read again.
 //!
 //! ```text
 //! manifest.json  epochs.csv  samples.csv  <variant>-<run>.hlog  verdict.json
@@ -44,7 +44,7 @@ pub enum FolderError {
     /// A second run in the same folder would bury the first.
     #[error("{0} already contains a run")]
     Taken(PathBuf),
-    /// Not empty, and not ours.
+    /// The folder is not empty, and has no `manifest.json`.
     #[error("{0} is not empty, and contains no run")]
     NotOurs(PathBuf),
     /// There is no `manifest.json`.
@@ -62,7 +62,7 @@ pub enum FolderError {
         #[source]
         source: io::Error,
     },
-    /// The file is there, and is not what it should be.
+    /// The file exists, and can't be parsed.
     #[error("{path} is damaged: {reason}")]
     Damaged { path: PathBuf, reason: String },
 }
@@ -71,7 +71,7 @@ impl Folder {
     /// Makes a folder for a new run.
     ///
     /// # Errors
-    /// Where there is something in it already, or it can't be written.
+    /// When the folder is not empty, or can't be written.
     pub fn create(path: &Path) -> Result<Self, FolderError> {
         if path.join(MANIFEST).exists() {
             return Err(FolderError::Taken(path.to_owned()));
@@ -89,19 +89,19 @@ impl Folder {
         })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a process of the run writes its output.
+    /// The file for the output of a process of the run.
     pub fn log_path(&self, name: &str) -> PathBuf {
         self.path
             .join(LOGS)
             .join(format!("{}.log", file_name(name)))
     }
 
-    /// Adds a row to `epochs.csv`, and sees to it that every row so far is on its way to the disk.
+    /// Adds a row to `epochs.csv`, and flushes it and all rows of samples so far.
     ///
     /// # Errors
     /// When it can't be written.
@@ -117,7 +117,7 @@ impl Folder {
             .map_err(|source| FolderError::Write { path, source })
     }
 
-    /// Adds a row to `samples.csv`; it is written with the next epoch at the latest.
+    /// Adds a row to `samples.csv`; the next [`Folder::write_epoch`] flushes it.
     ///
     /// # Errors
     /// When it can't be written.
@@ -125,7 +125,7 @@ impl Folder {
         write_row(&mut self.samples, &self.path.join(SAMPLES), sample)
     }
 
-    /// Adds rows to `metrics.csv`, which is there only where the target tells of itself.
+    /// Adds rows to `metrics.csv`, which exists only for targets that have metrics.
     ///
     /// # Errors
     /// When they can't be written.
@@ -198,7 +198,7 @@ impl Folder {
         write_json(&self.path.join(VERDICT), verdict)
     }
 
-    /// Reads a folder again.
+    /// Reads the folder of a run, without its samples.
     ///
     /// # Errors
     /// Where there is no run, or its files are damaged.
@@ -227,7 +227,7 @@ impl Folder {
     }
 }
 
-/// The last row of a run that was killed may be cut short: what is before it was seen all the same.
+/// All rows but a last one that is damaged: a run that was killed may have cut it short.
 fn whole_rows<T>(mut rows: Vec<Result<T, FolderError>>) -> Result<Vec<T>, FolderError> {
     if rows.last().is_some_and(Result::is_err) {
         rows.pop();
@@ -307,7 +307,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
     })
 }
 
-/// A pipe would be waited for, and a device has no end.
+/// Opens a regular file only: opening a pipe would block, and a device has no end.
 fn open(path: &Path) -> Result<File, FolderError> {
     let failed = |source| FolderError::Read {
         path: path.to_owned(),

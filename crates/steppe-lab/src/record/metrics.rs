@@ -1,24 +1,24 @@
-//! Rows of `metrics.csv`: series that the target tells of itself, and the table that they come from.
+//! Rows of `metrics.csv`: series that the target reports of itself, and the table that they come from.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How a series is to be read.
+/// The kind of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It goes up and down.
+    /// The value goes up and down.
     Gauge,
-    /// It goes up, and from zero again after a restart.
+    /// The value goes up, and starts from zero again after a restart.
     Counter,
 }
 
 /// One series at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Its name with its labels, as the target writes them.
+    /// Name with labels, as the target writes it.
     pub series: String,
-    /// See [`MetricKind`].
+    /// Kind of the series.
     pub kind: MetricKind,
     /// Finite.
     pub value: f64,
@@ -34,11 +34,12 @@ pub struct MetricRow {
     /// `gauge` or `counter`.
     pub kind: String,
     pub value: f64,
-    /// Of a counter: how fast it grew since the epoch before; empty in the first, and after a restart.
+    /// Growth of a counter a second since the epoch before; empty in the first epoch, and after a
+    /// restart.
     pub per_s: Option<f64>,
 }
 
-/// What a target told in all epochs, by series and by (variant, run, epoch).
+/// The target's series in all epochs, by name and by (variant, run, epoch).
 #[derive(Debug, Default)]
 pub struct MetricTable {
     series: BTreeMap<String, SeriesColumn>,
@@ -52,8 +53,8 @@ pub struct SeriesColumn {
 }
 
 impl MetricTable {
-    /// Takes in what was read in an epoch at `at_ms`, and returns the rows of it. Series that come when
-    /// there are `series_max` already (labels may be made up of anything) are left out.
+    /// Takes in what was read in an epoch at `at_ms`, and returns its rows. New series beyond
+    /// `series_max` are left out (labels may be made up of anything).
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn take(
         &mut self,
@@ -101,12 +102,12 @@ impl MetricTable {
 }
 
 impl SeriesColumn {
-    /// What it was, and when, in milliseconds since the first run began.
+    /// The time of a reading, in milliseconds since the first run began, and its value.
     pub fn at(&self, variant: &str, run: u32, epoch: u32) -> Option<(u64, f64)> {
         self.values.get(&(variant.to_owned(), run, epoch)).copied()
     }
 
-    /// Of a counter, since the epoch before.
+    /// Growth a second of a counter since the epoch before.
     pub fn per_second(&self, variant: &str, run: u32, epoch: u32) -> Option<f64> {
         let (now_ms, now) = self.at(variant, run, epoch)?;
         let (then_ms, then) = self.at(variant, run, epoch.checked_sub(1)?)?;

@@ -1,10 +1,10 @@
-//! `verdict.json`: the answer and what it rests on.
+//! `verdict.json`: the verdict, its findings and their basis.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What was asked for.
+/// The kind of a run: the command that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
@@ -31,7 +31,7 @@ pub enum Outcome {
     NoGo,
     /// Over the budget in the whole window and in its last half.
     Unbounded,
-    /// Live bytes grow over the budget, or a leak checker found blocks that nobody points to.
+    /// Live bytes grow over the budget, or a leak checker found unreachable blocks.
     Leak,
     /// The measurement can't be used; see the problems.
     Invalid,
@@ -40,7 +40,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What the process ends with: documented, and the same for every command.
+    /// The exit code of the process: documented, and the same for every command.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Stable | Self::Go => 0,
@@ -76,7 +76,7 @@ pub struct Interval {
     pub upper: f64,
 }
 
-/// What an interval rests on.
+/// The method behind an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -99,10 +99,10 @@ pub struct Verdict {
     pub exit_code: u8,
     /// False: ended before the planned end, by Ctrl-C or a failure.
     pub complete: bool,
-    /// One sentence for somebody who reads nothing else.
+    /// One sentence that sums up the verdict.
     pub headline: String,
     pub variants: Vec<VariantVerdict>,
-    /// Of A/B and calibration: one finding a metric.
+    /// One finding a metric, of A/B and calibration.
     pub comparisons: Vec<Finding>,
     pub problems: Vec<Problem>,
 }
@@ -113,30 +113,31 @@ pub struct VariantVerdict {
     pub name: String,
     #[serde(rename = "word")]
     pub outcome: Outcome,
-    /// What the scenario says it will be; when it is, it counts as kept.
+    /// The outcome that the scenario expects; when it comes, it counts as kept.
     pub expect: Option<Outcome>,
-    /// A single-run verdict is labelled so.
+    /// Number of runs; a verdict of a single run is labelled so.
     pub runs: u32,
     pub findings: Vec<Finding>,
-    /// Of `leaks`: where the lost blocks were allocated.
+    /// Stacks that allocated the lost blocks, of `leaks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaks: Vec<LeakSite>,
-    /// Of growth that is not kept: what of the heap grew most, as the target's runtime tells it, from the
-    /// end of warm-up to the end of the run. At most ten of each kind.
+    /// Sites of the heap that grew most, where growth is not known to stay within its budget: as the
+    /// target's runtime tells it, from the end of warm-up to the end of the run. At most ten of each
+    /// kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growing: Vec<GrowingSite>,
-    /// Of a run that goes on until it is decided: what each look came to.
+    /// The outcome of each look, of a run that goes on until it is decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<LookOutcome>,
 }
 
-/// What was said at a look at a run that went on.
+/// The outcome of one look at a run that goes on until it is decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookOutcome {
-    /// From 1, of so many at most.
+    /// Number of the look from 1, of `of` at most.
     pub number: u32,
     pub of: u32,
-    /// Epochs and processes that it was said by, without warm-up.
+    /// Epochs and processes behind the outcome, without warm-up.
     pub epochs: u64,
     pub runs: u32,
     #[serde(rename = "word")]
@@ -161,20 +162,21 @@ impl fmt::Display for LookOutcome {
 }
 
 impl VariantVerdict {
-    /// Whether it grows as the scenario says that it will.
+    /// True if the variant grows as the scenario expects.
     pub fn is_as_expected(&self) -> bool {
         let grown = self.findings.iter().filter(|finding| finding.is_growth());
         let grown = grown
             .map(|finding| finding.outcome)
             .max()
             .unwrap_or(self.outcome);
-        // A leak is growth without a bound, found out.
+        // A leak is unbounded growth whose cause was found.
         self.expect.is_some_and(|expected| {
             grown == expected || (expected, grown) == (Outcome::Unbounded, Outcome::Leak)
         })
     }
 
-    /// What it counts as in the whole: what grows as expected is judged by all the rest.
+    /// The outcome in the whole verdict: a variant that grows as expected is judged by its other
+    /// findings.
     pub fn counts_as(&self) -> Outcome {
         if self.expect.is_none() {
             return self.outcome;
@@ -184,7 +186,7 @@ impl VariantVerdict {
             let worst = rest.map(|finding| finding.outcome).max();
             return worst.unwrap_or(Outcome::Stable).max(Outcome::Stable);
         }
-        // It was to be shown that it grows, and that was not shown.
+        // Growth was expected, and was not shown.
         if self.outcome.exit_code() == 0 {
             Outcome::NoGo
         } else {
@@ -194,20 +196,20 @@ impl VariantVerdict {
 }
 
 impl Finding {
-    /// Drift of something else than memory that is within what it may be: told in a line, since there
-    /// are many of them.
+    /// True for drift, of anything but memory, within its budget: reported in one line, since there are
+    /// many of them.
     pub fn is_unremarkable(&self) -> bool {
         let is_memory = ["rss_growth", "hwm_growth", "live_growth"].contains(&self.metric.as_str());
         let is_stable = self.is_judged() && self.outcome == Outcome::Stable;
         self.is_growth() && !is_memory && is_stable && self.notes.is_empty()
     }
 
-    /// Whether there was something to hold it against. A figure that nothing was asked of is no success.
+    /// True if the finding has a limit, or fails. A figure without a limit is no success.
     pub fn is_judged(&self) -> bool {
         self.limit.is_some() || self.outcome.exit_code() != 0
     }
 
-    /// Its word for people: `measured` where nothing was asked of it.
+    /// The outcome for people: `measured` where the scenario sets no limit.
     pub fn word(&self) -> String {
         if self.is_judged() {
             self.outcome.to_string()
@@ -216,18 +218,18 @@ impl Finding {
         }
     }
 
-    /// Whether it is about something that grows, or is never freed.
+    /// True for findings about growth, or about blocks that are never freed.
     pub fn is_growth(&self) -> bool {
         self.is_drift() || self.metric == "lost_bytes"
     }
 
-    /// Whether it is about growth that is not known to stay within its budget.
+    /// True for growth that is not known to stay within its budget.
     pub fn is_open_growth(&self) -> bool {
         let is_kept = [Outcome::Stable, Outcome::Go].contains(&self.outcome);
         self.is_growth() && !is_kept
     }
 
-    /// Whether it is about how a series changes.
+    /// True for findings about the change of a series.
     pub fn is_drift(&self) -> bool {
         let ends = ["_growth", "_loss"];
         ends.iter().any(|end| self.metric.ends_with(end))
@@ -237,7 +239,7 @@ impl Finding {
 /// One figure against one limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// As `explain` takes it: `rss_growth`, `hwm_growth`, `live_growth`, `p99`, `syscalls_per_op` …
+    /// Name as `explain` takes it: `rss_growth`, `hwm_growth`, `live_growth`, `p99`, `syscalls_per_op` …
     pub metric: String,
     /// `KiB/epoch`, `KiB/cycle`, `ms`, `calls/op`, `ratio`, `µs/op`, `MiB`, `count` …
     pub unit: String,
@@ -249,23 +251,23 @@ pub struct Finding {
     /// `None`: measured, and the scenario sets no limit.
     pub limit: Option<f64>,
     pub value: Option<Interval>,
-    /// Of growth: the last half of the window.
+    /// Growth only: the interval of the last half of the window.
     pub last_half: Option<Interval>,
     /// Confidence of the intervals, 0 to 1.
     pub confidence: Option<f64>,
-    /// Points a series after warm-up, and how many series (or pairs).
+    /// Points a series after warm-up, and the number of series (or pairs).
     pub points: u32,
     pub series: u32,
-    /// Of growth: how likely it is by chance where growth is exactly what is allowed.
+    /// Growth only: probability of such a slope by chance if growth is exactly what is allowed.
     #[serde(default)]
     pub p_value: Option<f64>,
-    /// Of growth: the least that four of five such runs would have seen, in `unit`.
+    /// Growth only: the least growth that four of five such runs would have detected, in `unit`.
     #[serde(default)]
     pub detectable: Option<f64>,
-    /// Of growth: what one of `unit` is from epoch to epoch, in what `epochs.csv` has.
+    /// Growth only: one `unit` as a change from epoch to epoch, in the unit of `epochs.csv`.
     #[serde(default)]
     pub per_step: Option<f64>,
-    /// Until a hard limit, going on like this; `None` where it does not grow towards one.
+    /// Hours until a hard limit at this slope; `None` where the series does not grow towards one.
     #[serde(default)]
     pub hours_left: Option<f64>,
     /// Further sentences: time until the limit, leak or retention, bytes an operation.
@@ -279,9 +281,9 @@ pub struct GrowingSite {
     pub kind: String,
     /// `function (file:line)`, `file:line` or a type, as far as the runtime tells.
     pub site: String,
-    /// By how much it grew; `None`: the runtime does not tell it.
+    /// Growth in bytes; `None`: the runtime does not tell it.
     pub bytes: Option<u64>,
-    /// The same of objects, or of goroutines.
+    /// Growth in the number of objects, or of goroutines.
     pub count: Option<u64>,
 }
 
@@ -316,14 +318,14 @@ impl Problem {
 pub enum ProblemKind {
     /// The generator, not the target, set the pace.
     GeneratorSaturated,
-    /// `budget.require` names what can't be seen here.
+    /// `budget.require` names a capability that is missing here.
     MissingCapability,
-    /// Never ready, died, or would not stop.
+    /// The target was never ready, died, or would not stop.
     TargetFailed,
     /// A service or a load ended by itself, or could not start.
     HelperFailed,
     /// Ctrl-C.
     Interrupted,
-    /// Worth knowing; it does not change the word.
+    /// A remark; it does not change the outcome.
     Note,
 }

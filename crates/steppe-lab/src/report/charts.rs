@@ -1,7 +1,7 @@
-//! Which charts a report has, in sections: memory, load, cost.
+//! The charts of a report, in sections: memory, load, cost.
 //!
 //! Charts of one measure share their scale over all variants, so that they can be compared side by
-//! side. What was not measured has no chart.
+//! side. A measure without values has no chart.
 
 mod bars;
 mod cost;
@@ -31,45 +31,45 @@ pub(super) struct Section {
 /// One measure: a chart a variant.
 #[derive(Debug, Default, Serialize)]
 struct Group {
-    /// Empty where each chart says it.
+    /// Title of the group; empty where each chart has its own.
     title: String,
     note: &'static str,
     charts: Vec<Chart>,
     is_small: bool,
 }
 
-/// A drawing and what is told beside it.
+/// A drawing with its title, key and note.
 #[derive(Debug, Serialize)]
 struct Chart {
     title: String,
     key: Vec<KeyEntry>,
     note: String,
-    /// Its texts are escaped.
+    /// The drawing; its texts are escaped.
     svg: String,
 }
 
-/// What a color or a dash means.
+/// The meaning of a color or a dash.
 #[derive(Debug, Serialize)]
 struct KeyEntry {
     class: &'static str,
     text: String,
 }
 
-/// What charts are drawn from.
+/// The data that charts are drawn from.
 struct ChartInput<'a> {
     tracks: Vec<VariantTracks<'a>>,
     timelines: &'a Timelines,
     verdict: Option<&'a Verdict>,
     along: Along,
     x: Domain,
-    /// How far epochs are apart, in milliseconds.
+    /// Time from epoch to epoch, in milliseconds.
     step_ms: u32,
 }
 
 /// All charts of a page.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Charts {
-    /// The one that shows what the verdict is about.
+    /// The chart that shows what the verdict is about.
     lead: Option<Chart>,
     sections: Vec<Section>,
 }
@@ -164,14 +164,14 @@ impl ChartInput<'_> {
         findings.find(|finding| metric::is_named(&finding.metric, name))
     }
 
-    /// Least and most of a value over all variants.
+    /// The lowest and highest value over all variants.
     fn domain(&self, of: Column) -> Option<Domain> {
         let epochs = self.tracks.iter().flat_map(VariantTracks::epochs);
         Domain::of(epochs.filter_map(of))
     }
 }
 
-/// The median of the values at the last place: what a line's label stands beside.
+/// The median of the values at the last place, beside which a line's label stands.
 fn last_value(points: &[Place]) -> Option<f64> {
     let last = Domain::of(points.iter().map(|point| point.0))?.high;
     let at_last = points.iter().filter(|point| point.0 >= last);
@@ -188,7 +188,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// A chart in words, for those who can't see it.
+/// A chart in words, for screen readers.
 fn describe(points: &[Place], show: impl Fn(f64) -> String) -> String {
     let Some(domain) = Domain::of(points.iter().map(|point| point.1)) else {
         return "Nothing was measured.".to_owned();

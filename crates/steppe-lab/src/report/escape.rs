@@ -1,4 +1,4 @@
-//! Text of others, made harmless for where it is shown.
+//! Escapes foreign text for the place where it is shown.
 //!
 //! Names, command lines and messages come from scenarios and targets: none of it may become markup
 //! of a page, a cell of a table, or a command of a terminal. Characters that XML forbids (and
@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-/// For HTML, SVG and XML, in text and in quoted attributes.
+/// Escapes for HTML, SVG and XML, in text and in quoted attributes.
 pub(super) fn markup(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -22,7 +22,7 @@ pub(super) fn markup(text: &str) -> String {
     safe
 }
 
-/// For a line of GitHub-flavored Markdown, also within a table.
+/// Escapes for a line of GitHub-flavored Markdown, also within a table.
 pub(super) fn markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut before = ' ';
@@ -49,7 +49,7 @@ pub(super) fn markdown(text: &str) -> String {
     safe
 }
 
-/// For a block of code in Markdown, with a fence that the text can't close.
+/// A block of code in Markdown, with a fence that the text can't close.
 pub(super) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -62,7 +62,7 @@ pub(super) fn fenced(text: &str) -> String {
     block
 }
 
-/// For a line on a terminal.
+/// Escapes for a line on a terminal.
 pub(crate) fn terminal(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -74,7 +74,7 @@ pub(crate) fn terminal(text: &str) -> String {
     safe
 }
 
-/// For lines on a terminal.
+/// Escapes for lines on a terminal.
 pub(crate) fn terminal_lines(text: &str) -> String {
     text.lines().map(terminal).collect::<Vec<_>>().join("\n")
 }
@@ -88,7 +88,8 @@ fn push_visible(text: &mut String, c: char) {
     }
 }
 
-/// A control character, a mark that turns the direction of text, or none that XML has.
+/// True for control characters, marks that turn the direction of text, and characters that XML does
+/// not have.
 pub(crate) fn is_forbidden(c: char) -> bool {
     let turns_direction =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,4 +1,4 @@
-//! How a finding came about: the rule, the points that went in, the interval, and what to do next.
+//! Explains a finding: the rule, the points that went in, the interval, and what to do next.
 
 use crate::record::{Finding, Interval, LoadedRun, Method, Outcome, RunKind};
 
@@ -19,14 +19,14 @@ pub enum ExplainError {
     /// The verdict has no such metric.
     #[error("no finding for \"{metric}\"; there are: {}", .known.join(", "))]
     UnknownMetric {
-        /// What was asked for, made harmless.
+        /// The requested metric, escaped.
         metric: String,
-        /// Those there are.
+        /// The metrics of the verdict.
         known: Vec<String>,
     },
 }
 
-/// How the findings for a metric came about, in every variant that has one.
+/// Explains the findings for a metric, in every variant that has one.
 ///
 /// # Errors
 /// When there is no verdict, or it has no such metric.

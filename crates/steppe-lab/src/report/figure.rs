@@ -1,7 +1,7 @@
 //! Figures as people read them: bytes, counts, durations, intervals.
 //!
 //! One rule for all reports, so that the page, the terminal and the CI say the same. Numbers keep
-//! four digits that matter; thousands are set apart. Leaves out locales.
+//! four significant digits; thousands are separated. Leaves out locales.
 
 use crate::record::Interval;
 
@@ -9,7 +9,7 @@ use crate::record::Interval;
 const STEP: f64 = 1024.0;
 pub(super) const BYTE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// A number with about four digits that matter: `0.0123`, `3.142`, `118.2`, `51,200`.
+/// A number with about four significant digits: `0.0123`, `3.142`, `118.2`, `51,200`.
 pub(super) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -30,14 +30,14 @@ pub(super) fn number(value: f64) -> String {
     fixed(value, decimals, Zeros::Drop)
 }
 
-/// What becomes of zeros at a number's end.
+/// The treatment of zeros at the end of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zeros {
     Keep,
     Drop,
 }
 
-/// A number with so many decimals.
+/// A number with the given decimals.
 pub(super) fn fixed(value: f64, decimals: usize, zeros: Zeros) -> String {
     let text = format!("{value:.decimals$}");
     let (sign, digits) = match text.strip_prefix('-') {
@@ -128,7 +128,7 @@ pub(super) fn span_ms(value: u64) -> String {
     }
 }
 
-/// The unit of a finding's figures, all of them in the same.
+/// The unit of a finding's figures, the same for all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unit {
     divisor: f64,
@@ -162,7 +162,7 @@ impl Unit {
             (divisor, name) = (divisor * STEP, larger);
         }
         let name = match (name, rest) {
-            // What is counted, and a ratio, has no unit.
+            // Counts and ratios have no unit.
             ("count" | "ratio", None) => String::new(),
             (name, None) => name.to_owned(),
             (name, Some(rest)) => format!("{name}/{rest}"),
@@ -170,7 +170,7 @@ impl Unit {
         Self { divisor, name }
     }
 
-    /// `3.1 KiB/epoch`
+    /// A value with its unit: `3.1 KiB/epoch`
     pub(super) fn show(&self, value: f64) -> String {
         let figure = number(value / self.divisor);
         if self.name.is_empty() {
@@ -179,7 +179,7 @@ impl Unit {
         format!("{figure} {}", self.name)
     }
 
-    /// `2 to 4.2`; `None` where the interval is a point, as that of a plain figure is.
+    /// The interval, such as `2 to 4.2`; `None` where it is a point, as that of a plain figure is.
     pub(super) fn range(&self, interval: &Interval) -> Option<String> {
         let end = |value: f64| number(value / self.divisor);
         let is_point = interval.lower >= interval.upper;
@@ -187,7 +187,7 @@ impl Unit {
     }
 }
 
-/// How many bytes a unit such as `KiB/epoch` stands for; `None`: it does not count bytes.
+/// Bytes in a unit such as `KiB/epoch`; `None`: the unit does not count bytes.
 pub(super) fn bytes_of_unit(unit: &str) -> Option<f64> {
     let name = unit.split('/').next().unwrap_or(unit).trim();
     let index = BYTE_UNITS.iter().position(|each| *each == name)?;

@@ -1,8 +1,8 @@
 //! `junit.xml`: a suite a variant, a case a finding, so that a CI shows what broke.
 //!
 //! A gate that is not passed must not look green: INCONCLUSIVE and GROWING are failures of their
-//! own type, INVALID and TARGET-FAILED are errors. What a scenario expects of a variant is passed
-//! when it comes so. The suite `run` has the verdict itself, so that a run that ended with another
+//! own type, INVALID and TARGET-FAILED are errors. An outcome that the scenario expects is passed
+//! when it comes. The suite `run` has the verdict itself, so that a run that ended with another
 //! code than 0 is red whatever else is in the file.
 
 use serde::Serialize;
@@ -93,7 +93,7 @@ impl Suite {
     }
 }
 
-/// Whether a finding that breaks its limit is what the scenario said.
+/// Met if the scenario expects the finding to break its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expectation {
     None,
@@ -132,7 +132,7 @@ fn verdict_case(name: &str, run: &LoadedRun) -> Case {
     }
 }
 
-/// By the exit code, which knows what was expected.
+/// The outcome by exit code, which takes expected outcomes into account.
 fn outcome_of_run(verdict: &Verdict) -> TestOutcome {
     let word = verdict.outcome.to_string();
     let message = verdict.headline.clone();
@@ -174,8 +174,8 @@ fn variant_suite(scenario: &str, variant: &VariantVerdict) -> Suite {
         .findings
         .iter()
         .any(|finding| finding.outcome == variant.outcome);
-    // The variant's own word, where no finding has it (a target that died, leaks) or another was
-    // expected.
+    // A case for the variant's own word, where no finding has it (a target that died, leaks) or
+    // another outcome was expected.
     let is_told = has_word && variant.expect.is_none();
     if !is_told {
         cases.push(word_case(&class, variant));

@@ -1,4 +1,4 @@
-//! What an epoch says of a metric: which column it is, and how it is shown.
+//! Metrics of an epoch: the column of each, and how it is shown.
 //!
 //! A metric that is not known here is still reported, by its name; it just has no chart.
 
@@ -7,12 +7,12 @@ use crate::record::{Epoch, Finding};
 use super::figure;
 use super::scale::Quantity;
 
-/// What an epoch says of a metric; `None`: it could not be seen.
+/// The value of a metric in an epoch; `None`: it could not be seen.
 pub(super) type Column = fn(&Epoch) -> Option<f64>;
 
 /// A metric that has a value in every epoch.
 pub(super) struct Metric {
-    /// As findings name it, without `_max`, `_min` or a unit at its end.
+    /// Name in findings, without `_max`, `_min` or a unit at its end.
     name: &'static str,
     pub(super) label: &'static str,
     pub(super) quantity: Quantity,
@@ -137,7 +137,7 @@ impl Metric {
             .or_else(|| is_named(drifts()?))
     }
 
-    /// Its column in these epochs.
+    /// The column of the metric in these epochs.
     pub(super) fn column<'a>(&self, epochs: impl Iterator<Item = &'a Epoch>) -> Column {
         match self.name {
             "rss_growth" => rest_of(epochs),
@@ -149,26 +149,26 @@ impl Metric {
         self.name
     }
 
-    /// A value of it, with its unit.
+    /// A value of the metric, with its unit.
     pub(super) fn show(&self, value: f64) -> String {
         self.quantity.show(value)
     }
 }
 
-/// The slope of a finding on drift, in what its column has a step.
+/// The slope of a finding on drift, in the unit of its column a step.
 pub(super) fn slope_per_step(finding: &Finding, slope: f64) -> Option<f64> {
-    // Runs of an older lab say what a step is by the name of their unit.
+    // Runs of an older lab have no `per_step`: the name of the unit has the bytes.
     let unit = finding.per_step.or(figure::bytes_of_unit(&finding.unit))?;
     let falls = finding.metric.ends_with("_loss");
     Some(if falls { -slope * unit } else { slope * unit })
 }
 
-/// Whether a finding's name is that of this metric, in whatever unit.
+/// True if a finding's name is that of the metric, in whatever unit.
 pub(super) fn is_named(name: &str, metric: &str) -> bool {
     name == metric || plain_name(name) == metric
 }
 
-/// What somebody reads instead of a finding's name; the name itself where it is not known.
+/// The label for people of a finding's name; the name itself where it is not known.
 pub(super) fn label(name: &str) -> &str {
     match plain_name(name) {
         "rss_growth" => "Growth at rest",
@@ -231,13 +231,13 @@ pub(super) fn rss_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.rss_bytes)
 }
 
-/// What growth at rest is judged by: anonymous and shared memory, whether in RAM or swapped out.
+/// Memory by which growth at rest is judged: anonymous and shared memory, in RAM or swapped out.
 fn held_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.held_bytes())
 }
 
-/// [`held_bytes`], or RSS where no epoch saw that. One of them for all: an epoch of the other kind
-/// among them would look like a jump.
+/// [`held_bytes`], or RSS where no epoch has it. The same column for all epochs: one of the other
+/// kind among them would look like a jump.
 pub(super) fn rest_of<'a>(mut epochs: impl Iterator<Item = &'a Epoch>) -> Column {
     if epochs.any(|epoch| epoch.anonymous_bytes.is_some()) {
         held_bytes
@@ -250,7 +250,7 @@ pub(super) fn hwm_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.hwm_bytes)
 }
 
-/// What the control group is charged for beside its processes, and nobody drops.
+/// Charge of the control group beside its processes that the kernel can't drop.
 pub(super) fn cgroup_rest_bytes(epoch: &Epoch) -> Option<f64> {
     count(epoch.cgroup_rest_bytes())
 }
@@ -271,13 +271,13 @@ pub(super) fn operations_per_s(epoch: &Epoch) -> Option<f64> {
     rate(epoch, epoch.operations)
 }
 
-/// What the open loops owed.
+/// Operations a second that the open loops owed.
 pub(super) fn intended_per_s(epoch: &Epoch) -> Option<f64> {
     rate(epoch, epoch.intended)
 }
 
 fn rate(epoch: &Epoch, operations: Option<u64>) -> Option<f64> {
-    // Shorter is no load at all, as before the first cycle.
+    // A shorter load is none at all, as before the first cycle.
     let load_ms = count(Some(epoch.load_ms)).filter(|load_ms| *load_ms >= 10.0)?;
     Some(count(operations)? / load_ms * 1000.0)
 }
@@ -303,7 +303,7 @@ mod tests {
             slope("throughput_loss", "% of the start", Some(3.0)),
             Some(-6.0)
         );
-        // As older runs have it.
+        // Findings of older runs have no `per_step`.
         assert_eq!(slope("rss_growth", "KiB/epoch", None), Some(2_048.0));
         assert_eq!(slope("p50_growth", "% of the start", None), None);
     }

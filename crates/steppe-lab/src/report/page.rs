@@ -21,7 +21,7 @@ struct Page {
     run: View,
     charts: Charts,
     style: &'static str,
-    /// Of the style, as the policy names it.
+    /// Hash of the style, as the policy names it.
     style_hash: String,
 }
 

@@ -1,21 +1,21 @@
 //! One chart as SVG: a frame with axes, and marks within it.
 //!
-//! Places are in a view box that is [`WIDTH`] wide; the page scales it. Classes name what a mark is
-//! and the page's style gives it a color, so that dark mode needs no second drawing. Whatever is
-//! drawn stays within the plot: lines that lead out of it are cut at its edge.
+//! Places are in a view box that is [`WIDTH`] wide; the page scales it. Classes name the kind of a
+//! mark and the page's style gives it a color, so that dark mode needs no second drawing. All marks
+//! stay within the plot: lines that lead out of it are cut at its edge.
 
 use std::fmt::Write;
 
 use super::escape;
 use super::scale::{Domain, Quantity, Scale, Spread, Ticks};
 
-/// Of every chart's view box: narrow, so that text stays readable on a phone.
+/// Width of every chart's view box: narrow, so that text stays readable on a phone.
 pub(super) const WIDTH: f64 = 480.0;
 
 /// A place, in units of the view box.
 pub(super) type Place = (f64, f64);
 
-/// How much room there is around the marks.
+/// The size of a chart and the margins around its marks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Frame {
     pub(super) width: f64,
@@ -36,12 +36,12 @@ impl Frame {
         top: 38.0,
         bottom: 40.0,
     };
-    /// A chart without them.
+    /// A chart without labels at the end of its lines.
     pub(super) const PLAIN: Self = Self {
         right: 14.0,
         ..Self::LABELED
     };
-    /// One of several small ones in a row.
+    /// One of several small charts in a row.
     pub(super) const SMALL: Self = Self {
         width: 320.0,
         height: 160.0,
@@ -60,13 +60,13 @@ impl Frame {
     }
 }
 
-/// What an axis shows.
+/// The range, quantity and title of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     pub(super) domain: Domain,
     pub(super) quantity: Quantity,
     pub(super) spread: Spread,
-    /// Beside the axis, before the unit; may be empty.
+    /// Title beside the axis, before the unit; may be empty.
     pub(super) title: &'static str,
 }
 
@@ -122,7 +122,7 @@ impl Plot {
         plot
     }
 
-    /// A frame whose columns the caller names.
+    /// A frame with a y axis; the caller labels the columns.
     pub(super) fn without_x_axis(frame: Frame, x: Domain, y: &Axis) -> Self {
         let mut plot = Self {
             frame,
@@ -137,7 +137,7 @@ impl Plot {
         plot
     }
 
-    /// A frame whose rows the caller names: so many of them, from 0 at the top.
+    /// A frame with an x axis; the caller labels the rows, which count from 0 at the top.
     pub(super) fn without_y_axis(frame: Frame, x: &Axis, rows: Domain) -> Self {
         let mut plot = Self {
             frame,
@@ -206,7 +206,7 @@ impl Plot {
         (self.x.place(point.0), self.y.place(point.1))
     }
 
-    /// Adds SVG of one's own; texts in it are escaped already.
+    /// Adds SVG as it is; texts in it are escaped already.
     pub(super) fn push(&mut self, svg: &str) {
         self.body.push_str(svg);
         self.body.push('\n');
@@ -240,7 +240,7 @@ impl Plot {
         self.text("tick", (left, top - 5.0), text);
     }
 
-    /// A line through each segment; between them something is missing.
+    /// A line through each segment; segments are not joined.
     pub(super) fn line(&mut self, class: &str, segments: &[Vec<Place>]) {
         let mut path = String::new();
         for segment in segments {
@@ -298,7 +298,7 @@ impl Plot {
         }
     }
 
-    /// An upright line from zero to each point: events, which nothing joins.
+    /// An upright line from zero to each point: events, which are not joined.
     pub(super) fn stems(&mut self, class: &str, points: impl Iterator<Item = Place>) {
         let zero = self.y.place(0.0);
         let mut path = String::new();
@@ -343,7 +343,7 @@ impl Plot {
         ));
     }
 
-    /// A level from edge to edge.
+    /// A horizontal line from edge to edge.
     pub(super) fn level(&mut self, class: &str, y: f64) {
         let Domain { low, high } = self.x.domain();
         self.straight(class, (low, y), (high, y));
@@ -362,7 +362,7 @@ impl Plot {
         }
     }
 
-    /// The whole chart. `description` is what somebody hears who can't see it.
+    /// The whole chart. `description` is for screen readers.
     pub(super) fn finish(mut self, title: &str, description: &str) -> String {
         let x = self.frame.right_edge() + 6.0;
         let mut labels = std::mem::take(&mut self.labels);
@@ -384,7 +384,7 @@ pub(super) fn wrap(frame: Frame, body: &str, title: &str, description: &str) -> 
     )
 }
 
-/// Sutherland and Hodgman's cut at one edge: what is `inside` at zero or above is kept.
+/// Sutherland and Hodgman's cut at one edge: keeps the part where `inside` is zero or above.
 fn cut_at(corners: &[Place], inside: impl Fn(&Place) -> f64) -> Vec<Place> {
     let mut kept = Vec::with_capacity(corners.len() + 2);
     let is_line = corners.len() == 2;

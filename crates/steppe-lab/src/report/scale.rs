@@ -1,22 +1,22 @@
-//! From values to places on a chart, and the ticks that tell the way back.
+//! Scales from values to places on a chart, and their ticks.
 //!
 //! Ticks stand at 1, 2 or 5 times a power of ten, of bytes in the unit that suits the axis. An axis
 //! is never degenerate: a series that does not move gets room above and below.
 
 use super::figure::{self, Zeros};
 
-/// What the values of an axis are.
+/// The quantity of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// In binary units; the unit is told once, beside the axis.
+    /// Bytes in binary units; the unit is told once, beside the axis.
     Bytes,
-    /// In microseconds; each tick tells its unit.
+    /// Microseconds; each tick tells its unit.
     Micros,
-    /// In seconds since the start.
+    /// Seconds since the start.
     Seconds,
-    /// In steps of so many milliseconds since the start; ticks tell time.
+    /// Steps of `ms` milliseconds since the start; ticks tell time.
     Steps { ms: u32 },
-    /// Whole things.
+    /// A count of things.
     Count,
     /// Any number.
     Plain,
@@ -33,14 +33,14 @@ impl Quantity {
     }
 }
 
-/// How values are spread.
+/// The spread of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
     Linear,
     Logarithmic,
 }
 
-/// An axis: the values at its two ends, and where these ends are.
+/// An axis: the values at its two ends, and the places of these ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     low: f64,
@@ -64,7 +64,7 @@ pub(super) struct Ticks {
     pub(super) unit: &'static str,
 }
 
-/// The least and the most of some values.
+/// The lowest and the highest of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Domain {
     pub(super) low: f64,
@@ -72,7 +72,7 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Of what is finite among `values`; `None` where nothing is.
+    /// The domain of the finite `values`; `None` where none is finite.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         finite.fold(None, |domain: Option<Self>, value| {
@@ -86,7 +86,7 @@ impl Domain {
         })
     }
 
-    /// The two of them in one, where both are there.
+    /// The union of two domains, or the one that there is.
     pub(super) fn union(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         match (first, second) {
             (Some(a), Some(b)) => Some(a.with(b.low).with(b.high)),
@@ -94,7 +94,7 @@ impl Domain {
         }
     }
 
-    /// Widened so that it holds `value`.
+    /// The domain, widened so that it holds `value`.
     pub(super) fn with(self, value: f64) -> Self {
         Self {
             low: self.low.min(value),
@@ -102,21 +102,21 @@ impl Domain {
         }
     }
 
-    /// At least a share of its highest value wide, so that the noise of a steady series is not
-    /// blown up to the height of the chart; and some air around it.
+    /// The domain, widened to a share of its highest value at least, so that the noise of a steady
+    /// series is not blown up to the height of the chart; and some air around it.
     pub(super) fn padded(self, share_min: f64) -> Self {
         let span_min = (self.high.abs().max(self.low.abs()) * share_min).max(1e-9);
         let missing = (span_min - (self.high - self.low)).max(0.0);
         let air = ((self.high - self.low) + missing) * 0.04 + missing / 2.0;
         let low = self.low - air;
         Self {
-            // What can't be negative is not shown to be.
+            // Values that can't be negative get no axis below zero.
             low: if self.low >= 0.0 { low.max(0.0) } else { low },
             high: self.high + air,
         }
     }
 
-    /// Widened to zero, with some air above.
+    /// The domain, widened to zero, with some air above.
     pub(super) fn with_zero(self) -> Self {
         let high = self.high.max(0.0);
         Self {
@@ -125,7 +125,7 @@ impl Domain {
         }
     }
 
-    /// For a logarithmic axis: at least `factor` from end to end.
+    /// The domain for a logarithmic axis, widened to at least `factor` from end to end.
     pub(super) fn padded_by_factor(self, factor: f64) -> Self {
         let low = self.low.max(f64::MIN_POSITIVE);
         let high = self.high.max(low);
@@ -158,7 +158,7 @@ impl Scale {
         }
     }
 
-    /// Where a value stands.
+    /// The place of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.spread {
             Spread::Linear => (value - self.low) / (self.high - self.low),
@@ -201,7 +201,7 @@ impl Scale {
         let decimals = decimals_of(step);
         let first = (self.low / factor / step - 1e-9).ceil();
         let mut ticks = Vec::new();
-        // A step is not less than 0.7 of what is wanted, so these are few whatever the domain.
+        // A step is at least 0.7 of the wanted one, so these are few whatever the domain.
         for index in 0..=wanted.saturating_mul(4) {
             let scaled = (first + f64::from(index)) * step;
             let value = scaled * factor;
@@ -242,7 +242,7 @@ impl Scale {
             }
             decade *= 10.0;
         }
-        // More decades than anybody reads.
+        // Too many decades to read: keep one in `keep`.
         let keep = ticks.len().div_ceil(7).max(1);
         let ticks = ticks.into_iter().step_by(keep).collect();
         Ticks { ticks, unit: "" }
@@ -274,7 +274,7 @@ fn second_axis(highest: f64) -> (f64, &'static str) {
     }
 }
 
-/// 1, 2 or 5 times a power of ten: the nearest to `rough`, as ratios go.
+/// 1, 2 or 5 times a power of ten: the nearest to `rough` as a ratio.
 fn round_step(rough: f64) -> f64 {
     if !rough.is_finite() || rough <= 0.0 {
         return 1.0;

@@ -1,7 +1,7 @@
 //! Templates of the reports, with each value escaped for where it goes.
 //!
-//! What is not marked as safe is escaped: as markup in `.html` and `.xml`, as Markdown in `.md`. A
-//! name that the template asks for and nobody gives is an error, never an empty place.
+//! A value that is not marked as safe is escaped: as markup in `.html` and `.xml`, as Markdown in
+//! `.md`. An undefined name in a template is an error, never an empty place.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};

@@ -1,6 +1,6 @@
-//! What a run prints at its end: the word, the headline, the findings, and what to do.
+//! The text that a run prints at its end: the word, the headline, the findings, and what to do.
 //!
-//! Text of others is shown, never obeyed: control characters are spelled out.
+//! Foreign text is shown, never obeyed: control characters are spelled out.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
@@ -11,16 +11,16 @@ use super::escape;
 use super::figure::Unit;
 use super::view::{self, FindingView, GrowingView};
 
-/// Whether the terminal is told to show colors.
+/// The use of colors on the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
-    /// Words alone.
+    /// No colors.
     Plain,
     /// Escape sequences of ANSI.
     Ansi,
 }
 
-/// The verdict for a terminal that is so many columns wide.
+/// The verdict for a terminal with this many columns.
 #[must_use]
 pub fn terminal(verdict: &Verdict, manifest: &Manifest, columns: u16, colors: Colors) -> String {
     let answer = view::Answer::of(verdict.outcome);
@@ -81,7 +81,7 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     if table.is_empty() {
         return;
     }
-    // Words that are broken in two can't be searched for; figures break at their spaces.
+    // Words broken in two can't be searched for; figures break at their spaces.
     for whole in [METRIC, VERDICT] {
         if let Some(column) = table.column_mut(whole) {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -117,7 +117,7 @@ fn push_findings(text: &mut String, verdict: &Verdict, columns: u16) {
     }
 }
 
-/// What less than that grew was not to be seen.
+/// Adds the least growth that the run could have detected.
 fn push_detectable(text: &mut String, variant: &VariantVerdict) {
     let mut findings = variant.findings.iter();
     let Some(finding) = findings.find(|finding| finding.metric == "rss_growth") else {
@@ -134,7 +134,7 @@ fn push_detectable(text: &mut String, variant: &VariantVerdict) {
     text.push_str(&format!("{}\n", escape::terminal(&line)));
 }
 
-/// Series that keep within what they may change by, in a line.
+/// Adds the series that stay within their budget, in one line.
 fn push_unremarkable(text: &mut String, variant: &VariantVerdict) {
     let quiet = variant.findings.iter().filter(|it| it.is_unremarkable());
     let names: Vec<&str> = quiet.map(|finding| finding.metric.as_str()).collect();
@@ -157,7 +157,7 @@ fn cells(name: &str, row: &FindingView) -> [String; 6] {
     cells.map(escape::terminal)
 }
 
-/// Most first.
+/// Adds the sites that grew, most first.
 fn push_growing(text: &mut String, verdict: &Verdict) {
     let grown = verdict.variants.iter().filter(|it| !it.growing.is_empty());
     for variant in grown {

@@ -123,7 +123,7 @@ mod tests {
         let plot = text_plot(&points, Some([(0.0, 200.0), (20.0, 200.0)]), |y| {
             format!("{y:.0}")
         });
-        // A line of its own, without which the indentation of the plot would be taken away.
+        // The plot's own first line, without which its indentation would be taken away.
         expect![[r#"
             plot
               416 │                                                           ·

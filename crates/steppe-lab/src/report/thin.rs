@@ -1,7 +1,7 @@
-//! Many points in the space of few: lowest and highest of each bin.
+//! Thins many points to a few: lowest and highest of each bin.
 //!
-//! A peak survives, whatever is thinned: averages would hide what is looked for. Bins double in
-//! width when there are too many, so that one pass over any number of samples takes bounded memory.
+//! Peaks survive: averages would hide them. Bins double in width when there are too many, so that
+//! one pass over any number of samples takes bounded memory.
 
 /// A series of points over time, thinned while it is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ impl Bin {
 }
 
 impl Thinned {
-    /// For at most so many points, of at least `width` between two bins.
+    /// A series of at most `points_max` points, with bins at least `width` wide.
     pub(super) fn new(points_max: usize, width: f64) -> Self {
         Self {
             bins: Vec::new(),
@@ -39,7 +39,7 @@ impl Thinned {
         }
     }
 
-    /// A point; `x` does not go back by more than a bin.
+    /// Adds a point; `x` does not go back by more than a bin.
     pub(super) fn push(&mut self, x: f64, y: f64) {
         if !x.is_finite() || !y.is_finite() {
             return;

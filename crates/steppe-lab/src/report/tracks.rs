@@ -16,7 +16,7 @@ use super::thin::Thinned;
 /// All that was recorded of a variant.
 pub(super) struct VariantTracks<'a> {
     pub(super) name: &'a str,
-    /// In the order of their numbers.
+    /// Runs in the order of their numbers.
     pub(super) runs: Vec<RunTrack<'a>>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct RunTrack<'a> {
     pub(super) epochs: Vec<&'a Epoch>,
 }
 
-/// What the x axis of charts counts.
+/// The unit of the x axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Along {
     Epochs,
@@ -96,7 +96,7 @@ impl<'a> VariantTracks<'a> {
         self.runs.iter().flat_map(|run| run.epochs.iter().copied())
     }
 
-    /// All points of a value, warm-up included.
+    /// All points of a column, warm-up included.
     pub(super) fn points(&self, along: Along, of: Column) -> Vec<Place> {
         let points = self.epochs().filter_map(|epoch| {
             let value = of(epoch).filter(|value| value.is_finite())?;
@@ -126,7 +126,7 @@ impl<'a> VariantTracks<'a> {
     }
 }
 
-/// The memory before the first cycle: a point without load.
+/// True for the point before the first cycle: memory without load.
 pub(super) fn is_start(along: Along, epoch: &Epoch) -> bool {
     along == Along::Cycles && epoch.epoch == 0 && epoch.warmup && epoch.operations.unwrap_or(0) == 0
 }
@@ -139,7 +139,7 @@ pub(super) fn x_of(along: Along, epoch: &Epoch) -> f64 {
     }
 }
 
-/// How far the starts of epochs are apart, in milliseconds: the median, 1 at least.
+/// Time between the starts of epochs, in milliseconds: the median, 1 at least.
 pub(super) fn step_ms(tracks: &[VariantTracks<'_>]) -> u32 {
     let runs = tracks.iter().flat_map(|variant| &variant.runs);
     let mut steps: Vec<u64> = runs
@@ -151,7 +151,7 @@ pub(super) fn step_ms(tracks: &[VariantTracks<'_>]) -> u32 {
     u32::try_from(median.max(1)).unwrap_or(u32::MAX)
 }
 
-/// What the x axis spans over all variants, so that they can be compared.
+/// The range of the x axis over all variants, so that they can be compared.
 pub(super) fn x_domain(tracks: &[VariantTracks<'_>], along: Along) -> Option<Domain> {
     let epochs = tracks.iter().flat_map(VariantTracks::epochs);
     let domain = Domain::of(epochs.map(|epoch| x_of(along, epoch)))?;
@@ -219,7 +219,7 @@ impl Timelines {
     /// Reads samples once, in bounded memory a run.
     ///
     /// # Errors
-    /// The first row that can't be read ends it.
+    /// The first error of `samples`.
     pub fn collect<E>(samples: impl IntoIterator<Item = Result<Sample, E>>) -> Result<Self, E> {
         let mut timelines = Self::default();
         for sample in samples {
@@ -261,7 +261,7 @@ fn without_gaps(points: Vec<Place>) -> Segments {
         .map(|pair| pair[1].0 - pair[0].0)
         .collect();
     steps.sort_by(f64::total_cmp);
-    // Lowest and highest of a bin are close together: look at the wide steps.
+    // Lowest and highest of a bin are close together: take a wide step as usual.
     let usual = steps.get(steps.len() * 3 / 4).copied().unwrap_or(0.0);
     let mut segments: Segments = Vec::new();
     for point in points {

@@ -1,5 +1,5 @@
-//! What a run had measured that ended before it could be judged: each series from its first epoch to
-//! its last. Claims nothing about it, which is the verdict's.
+//! Series of a run that ended before it could be judged, each from its first epoch to its last.
+//! Makes no claim about them, which is the verdict's job.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub(super) struct SeriesView {
     highest: String,
 }
 
-/// Every series that was seen; none where the run has a verdict, which says more.
+/// Every series that was seen; none where the run has a verdict.
 pub(super) fn series(run: &LoadedRun) -> Vec<SeriesView> {
     if run.verdict.is_some() {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! A run as reports tell it: words and figures, ready to be put into a template.
+//! A run as words and figures, ready to be put into a template.
 //!
-//! Everything here is plain text; whoever renders escapes it. Findings come in the order that the
+//! Everything here is plain text; the templates escape it. Findings come in the order that the
 //! verdict has them.
 
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub(super) struct View {
     pub(super) answer: Answer,
     pub(super) headline: String,
     pub(super) exit_code: Option<u8>,
-    /// `incomplete`, `single run`: what weakens the answer.
+    /// Labels that weaken the answer: `incomplete`, `single run`.
     pub(super) labels: Vec<Label>,
     pub(super) problems: Vec<ProblemView>,
     pub(super) variants: Vec<VariantView>,
@@ -39,11 +39,11 @@ pub(super) struct View {
     pub(super) scenario_text: String,
     pub(super) started: String,
     pub(super) has_epochs: bool,
-    /// Of a run without a verdict.
+    /// Series of a run without a verdict.
     pub(super) series: Vec<SeriesView>,
 }
 
-/// A word, how good it is, and a sign for those who don't see colors.
+/// A word, its tone, and a sign for readers who don't see colors.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Answer {
     pub(super) word: String,
@@ -73,9 +73,9 @@ pub(super) struct VariantView {
     pub(super) expected: Option<Expected>,
     pub(super) runs: u32,
     pub(super) findings: Vec<FindingView>,
-    /// What is told in a line: see [`Finding::is_unremarkable`].
+    /// Findings that are told in one line: see [`Finding::is_unremarkable`].
     pub(super) unremarkable: Vec<FindingView>,
-    /// Of a run that goes on until it is decided, in words.
+    /// Looks of a run that goes on until it is decided, in words.
     pub(super) looks: Vec<String>,
     pub(super) leaks: Vec<LeakView>,
     /// Leaks beyond those that are listed.
@@ -84,7 +84,7 @@ pub(super) struct VariantView {
     pub(super) growing: Vec<GrowingView>,
 }
 
-/// What the scenario says of a variant, and whether it came so.
+/// The outcome that the scenario expects of a variant; `is_met` if it came.
 #[derive(Debug, Serialize)]
 pub(super) struct Expected {
     pub(super) word: String,
@@ -96,14 +96,14 @@ pub(super) struct FindingView {
     pub(super) metric: String,
     pub(super) label: String,
     pub(super) answer: Answer,
-    /// With its unit; `–` where nothing was measured.
+    /// Value with its unit; `–` where nothing was measured.
     pub(super) value: String,
     pub(super) range: Option<String>,
     pub(super) limit: Option<String>,
     pub(super) last_half: Option<String>,
     pub(super) text: String,
     pub(super) notes: Vec<String>,
-    /// What the interval rests on, in a few words.
+    /// Basis of the interval, in a few words.
     pub(super) basis: String,
 }
 
@@ -115,13 +115,13 @@ pub(super) struct LeakView {
     pub(super) stack: Vec<String>,
 }
 
-/// See [`GrowingSite`].
+/// A growing site as text; see [`GrowingSite`].
 #[derive(Debug, Serialize)]
 pub(super) struct GrowingView {
     pub(super) site: String,
-    /// Of bytes; `None`: not told.
+    /// Growth in bytes; `None`: not told.
     pub(super) size: Option<String>,
-    /// Such as `3,200 objects`.
+    /// Growth in objects, such as `3,200 objects`.
     pub(super) count: Option<String>,
 }
 
@@ -137,7 +137,7 @@ pub(super) struct CommandView {
     pub(super) line: String,
 }
 
-/// How often a variant's processes ended in the same way.
+/// Number of a variant's processes that ended in the same way.
 #[derive(Debug, Serialize)]
 pub(super) struct Ending {
     pub(super) variant: String,
@@ -182,7 +182,7 @@ impl View {
 }
 
 impl Answer {
-    /// A figure that nothing was asked of is no success.
+    /// The answer of a finding; a figure without a limit is no success.
     pub(super) fn of_finding(finding: &Finding) -> Self {
         if finding.is_judged() {
             Self::of(finding.outcome)
@@ -191,7 +191,7 @@ impl Answer {
         }
     }
 
-    /// Nor is a variant of which nothing was asked, as in a comparison.
+    /// The answer of a variant; one without judged findings, as in a comparison, is no success.
     fn of_variant(verdict: &VariantVerdict) -> Self {
         let is_judged = verdict.findings.iter().any(Finding::is_judged);
         if is_judged || verdict.outcome.exit_code() != 0 || !verdict.leaks.is_empty() {
@@ -328,7 +328,7 @@ impl VariantView {
     }
 }
 
-/// What a list of growing sites is headed by.
+/// Heading of a list of growing sites.
 pub(super) const GROWING: &str = "growth from the end of warm-up to the end of the run, by the \
                                   runtime's own profile";
 
@@ -346,7 +346,7 @@ impl GrowingView {
         }
     }
 
-    /// Both figures, as far as they are there.
+    /// Both figures, as far as they are known.
     pub(super) fn figures(&self) -> String {
         let figures: Vec<&str> = [&self.size, &self.count]
             .into_iter()
@@ -398,7 +398,7 @@ impl FindingView {
     }
 }
 
-/// What all figures of a finding are told in.
+/// The unit of all figures of a finding.
 pub(super) fn unit(finding: &Finding) -> figure::Unit {
     let intervals = finding.value.iter().chain(&finding.last_half);
     let figures =
@@ -406,7 +406,7 @@ pub(super) fn unit(finding: &Finding) -> figure::Unit {
     figure::Unit::of(&finding.unit, figures.chain(finding.limit))
 }
 
-/// What a figure rests on: `5 fresh processes of 48 points, 95 % interval`.
+/// The basis of a figure: `5 fresh processes of 48 points, 95 % interval`.
 pub(super) fn basis(finding: &Finding) -> String {
     let series = plural(finding.series, "series", "series");
     let points = plural(finding.points, "point", "points");
@@ -460,7 +460,7 @@ fn facts(run: &LoadedRun) -> Vec<Fact> {
     facts
 }
 
-/// What the epochs add up to; nothing where there are none.
+/// Totals over the epochs; nothing where there are none.
 fn measured(run: &LoadedRun) -> Vec<Fact> {
     let mut lengths: Vec<u64> = run.epochs.iter().map(|epoch| epoch.load_ms).collect();
     lengths.sort_unstable();
@@ -601,7 +601,7 @@ fn fact(label: &str, text: String) -> Fact {
     }
 }
 
-/// A command as a shell would take it.
+/// A command line in the syntax of a shell.
 fn command_line(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     words.join(" ")

@@ -1,14 +1,15 @@
-//! Forces a collection of garbage in the quiet moment, as the scenario says how.
+//! Forces a garbage collection in the quiet moment, in the scenario's way.
 //!
-//! What is left after it is what the target keeps. Leaves out whether memory went back to the system:
-//! that shows in the point that is taken then.
+//! The target keeps the memory that is left afterwards. Leaves out whether memory went back to the
+//! system: that shows in the point that is taken then.
 
 use super::environment::Target;
 use crate::limits::COLLECTION_PATIENCE;
 use crate::scenario::Collect;
 use crate::target::MetricClient;
 
-/// `Err` says why there was none, as far as can be told: a signal is not answered.
+/// Asks for a collection. `Err` is the reason why there was none, where it is known: a signal is not
+/// answered.
 pub(super) fn collect(how: &Collect, target: &Target, client: &MetricClient) -> Result<(), String> {
     match how {
         Collect::Url(url) => {
@@ -35,7 +36,7 @@ mod tests {
     use crate::scenario::{Program, Ready, Running};
     use crate::target::{Launch, Process, RunningTarget, wait_until_ready};
 
-    /// A shell that says when it is asked to collect, and its log's folder.
+    /// A shell that prints a line when it is asked to collect, and its log's folder.
     fn shell(name: &str, client: &MetricClient) -> (Process, std::path::PathBuf) {
         let script = "trap 'echo collected' USR2; echo up; while :; do sleep 0.02; done";
         let program = Program {
@@ -70,7 +71,7 @@ mod tests {
         collect(&Collect::Signal(Signal::USR2), &running, &client).unwrap();
         until(&mut process, "collected", &client);
         _ = process.stop(LONG, &|| false);
-        // There is nobody left to signal.
+        // No process is left to signal.
         let failed = collect(&Collect::Signal(Signal::USR2), &running, &client);
         assert!(failed.is_err());
         let failed = collect(
@@ -82,7 +83,8 @@ mod tests {
         _ = std::fs::remove_file(log);
     }
 
-    /// The request line that a server got that answers so.
+    /// The result of a collection against a server that answers with `status`, and the request that
+    /// it got.
     fn asked(status: &'static str, path: &str) -> (Result<(), String>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}{path}", listener.local_addr().unwrap());

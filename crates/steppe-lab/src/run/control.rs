@@ -1,8 +1,9 @@
-//! How fast the machine is while it is measured: a fixed piece of work, and what others stole.
+//! The machine's speed while it measures: a fixed piece of work, and stolen CPU time.
 //!
 //! CPU time and latency of a target change when the clock of the CPU does, or when a neighbor takes
-//! its time. The control does the same work all the time, so that whatever it shows is the machine's.
-//! It is timed by its own CPU time: a target that takes more of the CPU does not change it by that.
+//! its time. The control does the same work all the time, so that any change it shows is the
+//! machine's. The work is timed by its own CPU time: a target that takes more of the CPU does not
+//! change it by that.
 
 use std::fs;
 use std::hint::black_box;
@@ -10,7 +11,7 @@ use std::hint::black_box;
 use crate::limits::{CONTROL_STEPS, CONTROL_TIMINGS_MAX};
 use crate::observe::thread_cpu_time;
 
-/// What the machine was like between two looks.
+/// The machine between two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Machine {
     /// CPU time of the work, the median.
@@ -22,7 +23,7 @@ pub(super) struct Machine {
 #[derive(Debug, Default)]
 pub(super) struct Control {
     timings_ns: Vec<u64>,
-    /// Ticks that were stolen, and all, when the last stretch began.
+    /// Stolen and total ticks when the last stretch began.
     since: Option<(u64, u64)>,
 }
 
@@ -49,7 +50,7 @@ impl Control {
         self.timings_ns.push(took);
     }
 
-    /// What was seen since the stretch began.
+    /// The figures since the stretch began.
     pub(super) fn seen(&mut self) -> Machine {
         self.timings_ns.sort_unstable();
         let control_ns = self.timings_ns.get(self.timings_ns.len() / 2).copied();
@@ -72,7 +73,7 @@ fn parse(line: &str) -> Option<(u64, u64)> {
     let ticks: Option<Vec<u64>> = line
         .strip_prefix("cpu ")?
         .split_whitespace()
-        // What comes after steal is contained in user time.
+        // Fields after steal are contained in user time.
         .take(STEAL + 1)
         .map(|word| word.parse().ok())
         .collect();
@@ -83,7 +84,7 @@ fn parse(line: &str) -> Option<(u64, u64)> {
     Some((*ticks.get(STEAL)?, all))
 }
 
-/// user, nice, system, idle, iowait, irq, softirq, steal.
+/// Index of steal in: user, nice, system, idle, iowait, irq, softirq, steal.
 const STEAL: usize = 7;
 /// Knuth's, for linear congruential generators.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;

@@ -1,7 +1,7 @@
-//! What is shown on a terminal while a run goes on: memory, its slope, errors, the time that is left.
+//! The terminal's view of a run under way: memory, its slope, errors, the time that is left.
 //!
-//! It tells the slope and no verdict: that takes an interval, which is worth something at a look that
-//! was fixed beforehand, and costs CPU time that the target may want. Drawing is indicatif's.
+//! The dashboard has the slope and no verdict: a verdict takes an interval, which is valid at a look
+//! that was fixed beforehand, and costs CPU time that the target may want. Drawing is indicatif's.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -90,7 +90,7 @@ fn rows(so_far: &SoFar<'_>) -> [String; ROWS] {
     ]
 }
 
-/// What counts as memory at rest, in bytes; `NAN`: it was not seen.
+/// Memory at rest of an epoch, in bytes; `NAN`: it was not seen.
 fn at_rest(epoch: &Epoch) -> f64 {
     held(epoch).map_or(f64::NAN, units::as_f64)
 }
@@ -102,7 +102,7 @@ fn held(epoch: &Epoch) -> Option<u64> {
     Some(anonymous.saturating_add(beside))
 }
 
-/// `None`: too few points.
+/// The slope in MiB a day; `None`: too few points.
 fn mib_per_day(epochs: &[Epoch], points: &[f64]) -> Option<f64> {
     if points.len() < DASHBOARD_EPOCHS_MIN {
         return None;
@@ -151,7 +151,7 @@ fn bars(points: &[f64]) -> String {
     let groups: Vec<f64> = groups.collect();
     let low = groups.iter().copied().fold(f64::NAN, f64::min);
     let high = groups.iter().copied().fold(f64::NAN, f64::max);
-    // Noise of some pages is a flat line.
+    // Noise of a few pages is a flat line.
     let height = (high - low).max(FLAT_BYTES);
     let bar = |point: &f64| match point {
         point if point.is_nan() => ' ',
@@ -233,7 +233,7 @@ mod tests {
         for needle in [
             "memory   10.8 MiB at rest  \u{2581}",
             "highest 12.0 MiB",
-            // 20 KiB in 2 s.
+            // The slope is 20 KiB in 2 s.
             "slope    +844 MiB/day of 512 allowed, by 38 epochs",
             "errors   0 of 24000 operations; p99 2.3 ms; 200.0 \u{b5}s of CPU each",
             "so far   memory grows over its budget",

@@ -1,5 +1,5 @@
-//! What speaks against a measurement: a generator that set the pace, operations that failed, quiet
-//! moments that were none.
+//! Reasons against a measurement: a generator that set the pace, operations that failed, quiet moments
+//! with operations in flight.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::scenario::Budget;
 
 #[derive(Debug, Default)]
 pub(super) struct DataQuality {
-    /// Why the generator set the pace, an entry for each measured epoch in which it did.
+    /// Reasons why the generator set the pace, one for each measured epoch in which it did.
     saturated: Vec<String>,
-    /// Measured epochs that had something in flight in their quiet moment.
+    /// Number of measured epochs that had something in flight in their quiet moment.
     restless: u32,
     error_kinds: BTreeMap<String, u64>,
-    /// The last lines of a target's output that speak of an error.
+    /// The last lines of the target's output that speak of an error.
     complaints: Vec<String>,
-    /// Collections that were to be forced, and of those that failed the number and the first reason.
+    /// Collections that were to be forced; below, the number that failed and the first reason.
     collections: u32,
     uncollected: u32,
     why_uncollected: Option<String>,
 }
 
 impl DataQuality {
-    /// Takes note of what the loads say of an epoch.
+    /// Takes note of the loads' errors and saturation in an epoch.
     #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     pub(super) fn note(&mut self, epoch: &Epoch, loads: &[Interval], is_quiet: bool) {
         for load in loads {
@@ -47,7 +47,7 @@ impl DataQuality {
         }
     }
 
-    /// So many epochs are lost that the rest of `count` can't make up for them: a sentence.
+    /// A sentence if so many epochs are lost that the rest of `count` can't make up for them.
     pub(super) fn lost(&self, count: usize) -> Option<String> {
         let lost = self.saturated.len();
         (lost * 100 > count * SATURATED_SHARE_MAX).then(|| {
@@ -58,15 +58,15 @@ impl DataQuality {
         })
     }
 
-    /// Takes note of the errors in a target's output. They are told only where something went wrong: a
-    /// server that is well has such lines too.
+    /// Takes note of the errors in a target's output. They are reported only with other problems: a
+    /// healthy server has such lines too.
     pub(super) fn hear(&mut self, complaints: Vec<String>) {
         if !complaints.is_empty() {
             self.complaints = complaints;
         }
     }
 
-    /// Takes note of a collection that was to be forced, of warm-up as well.
+    /// Takes note of a collection that was to be forced, during warm-up as well.
     pub(super) fn note_collection(&mut self, done: Result<(), String>) {
         self.collections += 1;
         if let Err(why) = done {
@@ -75,7 +75,7 @@ impl DataQuality {
         }
     }
 
-    /// What they come to, over all measured rows.
+    /// The problems over all measured rows.
     pub(super) fn problems(self, epochs: &[Epoch], budget: &Budget) -> Vec<Problem> {
         let mut problems = Vec::new();
         let measured = epochs.iter().filter(|epoch| !epoch.warmup);
@@ -223,7 +223,7 @@ mod tests {
         assert!(!found[0].help.contains("raise `quiesce`"), "{found:?}");
         let slow = problems(&[], false);
         assert!(slow[0].help.contains("raise `quiesce`"), "{slow:?}");
-        // Nothing went wrong: its lines are its own.
+        // Without a problem, the output of the target is not reported.
         assert_eq!(problems(&["error: nothing much"], true), []);
     }
 

@@ -1,4 +1,4 @@
-//! Everything that runs beside the lab during a run: services, the target, its control group.
+//! The processes beside the lab during a run: services, the target; and the target's control group.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -15,7 +15,7 @@ use crate::target::{
     Launch, MetricClient, NotReady, Process, RunningTarget, is_taken, wait_until_ready,
 };
 
-/// A target that is up, with what it needs.
+/// A target that is up, with its services and its control group.
 pub(super) struct Environment {
     pub(super) target: Target,
     services: Vec<(Service, Process)>,
@@ -27,21 +27,21 @@ pub(super) struct Environment {
     collect: Option<Signal>,
 }
 
-/// Who is judged.
+/// The target that is judged.
 pub(super) enum Target {
     /// The lab started it.
     Started(Process),
-    /// It ran before, and goes on.
+    /// The target ran before, and goes on.
     Running(RunningTarget),
 }
 
-/// What may differ from run to run.
+/// The parts that may differ from run to run.
 pub(super) struct RunSpec<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) variant: &'a Variant,
-    /// Names this run's logs.
+    /// Prefix of the names of this run's logs.
     pub(super) label: &'a str,
-    /// Instead of the target's and the variant's own.
+    /// Program to run instead of the target's with the variant's changes.
     pub(super) program: Option<Program>,
     pub(super) with_group: bool,
     /// Added to the timeouts of the target: under valgrind everything takes longer.
@@ -109,7 +109,8 @@ impl Environment {
         self.target.roots().into_iter().chain(measured).collect()
     }
 
-    /// Of the target alone. With measured services beside it, it would be half of what is judged.
+    /// The control group of the target alone. With measured services beside it, the group would be only a
+    /// part of what is judged.
     pub(super) fn group_path(&self) -> Option<PathBuf> {
         if let Target::Running(target) = &self.target {
             return target.group().map(Path::to_owned);
@@ -121,7 +122,7 @@ impl Environment {
             .map(|group| group.path().to_owned())
     }
 
-    /// Who ended, if anybody did: nothing of the environment ends by itself.
+    /// The problem if a process has ended: none of the environment ends by itself.
     pub(super) fn ended_early(&mut self) -> Option<Problem> {
         if let Some(problem) = self.target.ended(self.collect) {
             return Some(problem);
@@ -158,7 +159,7 @@ impl Environment {
 }
 
 impl Target {
-    /// The processes that it begins with.
+    /// The root processes of the target.
     fn roots(&self) -> Vec<u32> {
         match self {
             Self::Started(process) => vec![process.id()],
@@ -166,7 +167,8 @@ impl Target {
         }
     }
 
-    /// That it ended, if it has: it never does by itself. `collect`: the signal that the lab sends it.
+    /// The problem if the target has ended: it never does by itself. `collect`: the signal that the lab
+    /// sends it.
     fn ended(&mut self, collect: Option<Signal>) -> Option<Problem> {
         match self {
             Self::Started(process) => {
@@ -196,7 +198,8 @@ impl Target {
         }
     }
 
-    /// The last lines of its output that speak of an error; that of a target that ran before is not seen.
+    /// The last lines of its output that speak of an error; the output of a target that ran before is not
+    /// seen.
     pub(super) fn complaints(&self) -> Vec<String> {
         match self {
             Self::Started(process) => process.complaints(),
@@ -305,7 +308,7 @@ fn wait(
     })
 }
 
-/// The target as the variant wants it.
+/// The target's program with the variant's changes.
 pub(super) fn program(target: &Program, variant: &Variant) -> Program {
     let mut program = target.clone();
     if let Some(cmd) = &variant.cmd {
@@ -323,7 +326,7 @@ fn not_started(error: &dyn std::fmt::Display, kind: ProblemKind) -> Problem {
     }
 }
 
-/// It was there when the command began.
+/// The problem of a running target that was there when the command began.
 fn lost(error: &dyn std::fmt::Display) -> Problem {
     Problem::new(ProblemKind::TargetFailed, error.to_string(), "")
 }
@@ -347,7 +350,7 @@ fn ended(process: &Process, status: &str, kind: ProblemKind) -> Problem {
     }
 }
 
-/// By the lab's own signal.
+/// The problem of a target that ended by the lab's own signal.
 fn unhandled(process: &Process, signal: Signal) -> Problem {
     Problem {
         kind: ProblemKind::TargetFailed,

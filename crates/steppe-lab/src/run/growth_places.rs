@@ -1,4 +1,4 @@
-//! Says of what grew where it grew: places of the first counted epoch against those of the last.
+//! Notes where a series grew: places of the first counted epoch against those of the last.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ struct Pair {
     late: Option<Places>,
 }
 
-/// By variant; of the last run that came to its end.
+/// Places by variant, of the last run that came to its end.
 #[derive(Debug, Default)]
 pub(super) struct GrowthPlaces {
     by_variant: BTreeMap<String, Pair>,
 }
 
 impl GrowthPlaces {
-    /// The first epoch of a run that counts.
+    /// Keeps the places of a run's first counted epoch.
     pub(super) fn early(&mut self, variant: &str, places: Places) {
         self.by_variant.entry(variant.to_owned()).or_default().early = Some(places);
     }
 
-    /// The last one.
+    /// Keeps the places of a run's last epoch.
     pub(super) fn late(&mut self, variant: &str, places: Places) {
         self.by_variant.entry(variant.to_owned()).or_default().late = Some(places);
     }
 
-    /// Adds a note to each finding of growth that is not kept.
+    /// Adds a note to each finding of growth that is not known to stay within its budget.
     pub(super) fn tell(&self, verdict: &mut VariantVerdict) {
         let Some(Pair {
             early: Some(early),

@@ -1,4 +1,4 @@
-//! Says of what grew which places of the program grew, by profiles of the target's runtime.
+//! Reports the sites of a program that grew, by profiles of the target's runtime.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::target::MetricClient;
 struct Pair {
     early: Option<Profile>,
     late: Option<Profile>,
-    /// Why there is one less.
+    /// The first reason why a profile is missing.
     failure: Option<String>,
 }
 
-/// When a profile is fetched.
+/// The moment at which a profile is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// After the last point that is not judged.
@@ -28,14 +28,15 @@ pub(super) enum Moment {
     Late,
 }
 
-/// By variant; of its last run.
+/// Profiles by variant, of its last run.
 #[derive(Debug, Default)]
 pub(super) struct GrowthProfiles {
     by_variant: BTreeMap<String, Pair>,
 }
 
 impl GrowthProfiles {
-    /// Adds to a program what its profiler needs. `None`: it can't be asked, which is noted.
+    /// Adds the needs of its profiler to a program. `None`: the runtime can't be profiled, which is
+    /// noted.
     pub(super) fn prepare(
         &mut self,
         variant: &str,
@@ -52,7 +53,7 @@ impl GrowthProfiles {
         }
     }
 
-    /// Once the target is ready.
+    /// Begins profiling, once the target is ready.
     pub(super) fn begin(&mut self, variant: &str, profiler: &mut Profiler, target: &Target) {
         if let Err(why) = profiler.begin(target) {
             self.fail(variant, why);
@@ -85,7 +86,8 @@ impl GrowthProfiles {
         pair.failure.get_or_insert(why);
     }
 
-    /// Adds what grew to a verdict where something grows that is not kept.
+    /// Adds the sites that grew, if the verdict has growth that is not known to stay within its
+    /// budget.
     pub(super) fn tell(&self, verdict: &mut VariantVerdict) {
         let Some(Pair {
             early: Some(early),
@@ -101,7 +103,7 @@ impl GrowthProfiles {
         }
     }
 
-    /// What could not be fetched, by name.
+    /// Notes on the profiles that could not be fetched, by variant.
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.by_variant.iter().filter_map(|(variant, pair)| {
             let why = pair.failure.as_ref()?;
@@ -114,7 +116,7 @@ impl GrowthProfiles {
     }
 }
 
-/// Files below the folder that the lab was started in are named from there.
+/// Makes paths below the folder that the lab was started in relative to it.
 fn shorten(growing: &mut [crate::record::GrowingSite]) {
     let Ok(folder) = std::env::current_dir() else {
         return;

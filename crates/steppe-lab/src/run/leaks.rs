@@ -1,7 +1,7 @@
-//! The target under a leak checker: loaded, ended cleanly, and asked what it lost.
+//! The target under a leak checker: loaded, ended cleanly, and its lost blocks read.
 //!
-//! A checker judges what nobody points to when the process ends, so a target that has to be killed
-//! has no verdict. It is never timed: under valgrind everything takes many times as long.
+//! A checker looks for unreachable blocks when the process ends, so a target that has to be killed
+//! has no verdict. Nothing is timed: under valgrind everything takes many times as long.
 
 mod managed;
 mod memcheck;
@@ -22,7 +22,7 @@ use crate::record::{
 use crate::scenario::{LeakChecker, LeaksPlan, Program, Variant};
 use crate::target::MetricClient;
 
-/// `command` is that of the scenario's target.
+/// Checks each variant; `command` is that of the scenario's target.
 pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict, RunError> {
     let plan = request.scenario.leaks.clone().unwrap_or_default();
     let names = request.scenario.variants.iter().enumerate();
@@ -87,7 +87,7 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
                 break;
             }
         }
-        // Variants may have it in common.
+        // Variants may have the same runtime.
         problems.extend(runtime.map(unseen).filter(|note| !problems.contains(note)));
     }
     request.progress.end();
@@ -100,17 +100,17 @@ pub(super) fn run(request: RunRequest<'_>, command: &Program) -> Result<Verdict,
     Ok(verdict)
 }
 
-/// What a checker said.
+/// The findings of a checker.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     sites: Vec<LeakSite>,
-    /// Bytes that nothing points to.
+    /// Bytes in unreachable blocks.
     lost_bytes: u64,
     operations: u64,
     errors: u64,
-    /// What manages the memory of one of the processes, where a checker can't see it.
+    /// The runtime that manages the memory of one of the processes, hidden from a checker.
     runtime: Option<&'static str>,
-    /// Something that is no leak: the checker ended the process over it.
+    /// A fault other than a leak, over which the checker ended the process.
     fault: Option<String>,
 }
 
@@ -123,7 +123,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// What manages the memory of the program that is to be checked, as far as its file tells.
+    /// The runtime that manages the memory of the program to check, as far as its file tells.
     fn runtime(&self, variant: &Variant) -> Option<&'static str> {
         let mut target = program(self.command, variant);
         if let Some(cmd) = &self.plan.command {
@@ -179,7 +179,7 @@ impl Check<'_> {
         Ok(found)
     }
 
-    /// Drives the target for as long as the plan says.
+    /// Drives the target for the length of the plan. Returns operations and errors.
     fn load(&self, environment: &mut Environment, name: &str) -> Result<(u64, u64), Failure> {
         let broken =
             |text: &str| Failure::Broken(Problem::new(ProblemKind::HelperFailed, text, ""));
@@ -222,7 +222,7 @@ impl Check<'_> {
     }
 }
 
-/// Of a runtime that manages memory itself.
+/// The note on a runtime that manages memory itself.
 fn unseen(runtime: &'static str) -> Problem {
     Problem::new(
         ProblemKind::Note,
@@ -263,7 +263,7 @@ fn faulty(fault: &str) -> Problem {
     )
 }
 
-/// A sanitizer that found nothing says nothing.
+/// The note on a sanitizer without a report, which proves nothing.
 fn unproven() -> Problem {
     Problem::new(
         ProblemKind::Note,
@@ -280,15 +280,15 @@ fn silent(error: &str) -> Problem {
     )
 }
 
-/// The target's surroundings with another command line.
+/// The target's program with another command line.
 fn with_command(target: Program, cmd: Vec<String>) -> Program {
     Program { cmd, ..target }
 }
 
-/// Every file that begins like `said`: a checker writes one a process.
+/// All files whose name begins like that of `said`: a checker writes one a process.
 fn reports(said: &Path) -> std::io::Result<Vec<PathBuf>> {
     let folder = said.parent().unwrap_or(said);
-    // `checker-leak` is no beginning of `checker-leak2.17`.
+    // The dot is part of the prefix: `checker-leak2.17` is no report of `checker-leak`.
     let prefix = said
         .file_name()
         .unwrap_or_default()
@@ -307,5 +307,5 @@ fn reports(said: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 const TICK: Duration = Duration::from_millis(100);
-/// Under a checker, what takes a second takes half a minute.
+/// Under a checker, a second of work takes half a minute.
 const CHECKER_PATIENCE: Duration = Duration::from_secs(120);

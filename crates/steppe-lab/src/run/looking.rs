@@ -1,8 +1,8 @@
-//! Looks at a run that goes on until it is decided: when one is due, and whether the run is over.
+//! Looks at a run that goes on until it is decided: when the next is due, and whether the run is over.
 //!
-//! Looks are fixed beforehand: of one process after `epochs.count` epochs, twice as many, and so on; of
+//! Looks are fixed beforehand: for one process after `epochs.count` epochs, twice as many, and so on; for
 //! several processes a variant after `epochs.runs` of them, twice as many, and so on; five at most. Leaves
-//! out what a look says (`judge::Looked`).
+//! out the outcome of a look (`judge::Looked`).
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::record::VariantVerdict;
 use crate::scenario::SoakPlan;
 use crate::stats::Look;
 
-/// After what a look is due.
+/// The interval between looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// So many steps of the one process.
+    /// A number of steps of the one process.
     Steps(usize),
-    /// So many processes of a variant.
+    /// A number of processes of a variant.
     Runs(u32),
 }
 
@@ -29,7 +29,7 @@ impl Due {
         Self::Steps(usize::try_from(plan.count).unwrap_or(usize::MAX))
     }
 
-    /// Steps of a process and processes of a variant, where nothing is decided before the last look.
+    /// The most steps of a process and processes of a variant, up to the last look.
     pub(super) fn most(self, plan: &SoakPlan) -> (u32, u32) {
         match self {
             Self::Steps(_) => (plan.count.saturating_mul(LOOKS_MAX), plan.runs),
@@ -47,13 +47,13 @@ pub(super) struct Looking {
 #[derive(Debug, Default)]
 struct Seen {
     looked: Looked,
-    /// What the last look said.
+    /// The outcome of the last look.
     verdict: Option<VariantVerdict>,
     decision: Option<Decision>,
 }
 
 impl Looking {
-    /// The look that comes next, and the last one where none does.
+    /// The next look; the last one if there is none left.
     pub(super) fn next(&self, variant: &str) -> Look {
         let over = self
             .by_variant
@@ -65,8 +65,8 @@ impl Looking {
         }
     }
 
-    /// Takes what `look` says of a variant after so many epochs; `judge` says what an earlier look would
-    /// say of it now. True: that was its last.
+    /// Takes the verdict on a variant at `look`, after `epochs` epochs; `judge` gives the verdict of an
+    /// earlier look by the data of now. True: that was the variant's last look.
     pub(super) fn take(
         &mut self,
         (look, epochs): (Look, u64),
@@ -79,7 +79,7 @@ impl Looking {
         look.is_last() || seen.decision != Some(Decision::Open)
     }
 
-    /// Nothing of this variant is to be run any more.
+    /// True if the variant needs no more runs.
     pub(super) fn is_over(&self, variant: &str) -> bool {
         self.by_variant.get(variant).is_some_and(|seen| {
             seen.looked.count() >= LOOKS_MAX
@@ -90,7 +90,7 @@ impl Looking {
         })
     }
 
-    /// What its last look said, where nothing was measured since.
+    /// The verdict of the last look, if nothing was measured since.
     pub(super) fn verdict(&self, variant: &str, epochs: u64) -> Option<VariantVerdict> {
         let verdict = self.by_variant.get(variant)?.verdict.as_ref()?;
         let is_all = verdict
@@ -100,7 +100,7 @@ impl Looking {
         is_all.then(|| verdict.clone())
     }
 
-    /// Why a variant ended before its last look, for those that something broke for good.
+    /// Sentences on variants that ended before their last look, because a limit is exceeded for good.
     pub(super) fn ended_early(&self) -> impl Iterator<Item = String> + '_ {
         self.by_variant.iter().filter_map(|(name, seen)| {
             let Some(Decision::Failed(metric)) = &seen.decision else {

@@ -1,4 +1,4 @@
-//! Writes down what is about to be run.
+//! Writes the manifest of a run, before it begins and at its end.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use crate::record::{Manifest, VariantEntry};
 use crate::scenario::Running;
 use crate::target::{RunningTarget, executable};
 
-/// Of the layout of files.
+/// Version of the layout of files.
 const FORMAT: u32 = 1;
 
 pub(super) fn begin(request: RunRequest<'_>, variants: &[(String, usize)]) -> Manifest {
@@ -50,7 +50,7 @@ pub(super) fn begin(request: RunRequest<'_>, variants: &[(String, usize)]) -> Ma
     }
 }
 
-/// The lab's own costs, and the time.
+/// Adds the lab's own costs, and the time of the end.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 pub(super) fn finish(manifest: &mut Manifest, sampler_cpu: std::time::Duration, complete: bool) {
     manifest.finished = Some(now());
@@ -88,7 +88,7 @@ fn entry(request: RunRequest<'_>, name: &str, index: usize) -> VariantEntry {
     }
 }
 
-/// As it was started by somebody else.
+/// The entry of a target that was not started by the lab.
 fn running_entry(running: &Running, name: &str) -> VariantEntry {
     let found = RunningTarget::find(running).ok();
     let (cmd, executable) = found.map_or_else(Default::default, |found| found.command());

@@ -1,7 +1,7 @@
-//! Takes secrets out of what a run leaves behind: reports are uploaded, and folders passed on.
+//! Hides secrets in the files of a run: reports are uploaded, and folders passed on.
 //!
-//! By name: the value of a key that is called like a secret, also within the query of a URL, and what
-//! stands before the `@` of a URL.
+//! By name: the value of a key that is named like a secret, also within the query of a URL, and the
+//! user information before the `@` of a URL.
 //! Left out: a secret under an innocent name, or within an argument; see `docs/lab/verdicts.md`.
 
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ pub(super) fn text(text: &str) -> String {
     urls(&VALUE.replace_all(text, "${key}\"(hidden)\""))
 }
 
-/// What is written of problems: their texts quote URLs, and the words of targets.
+/// Hides secrets in problems: their texts quote URLs, and the output of targets.
 pub(super) fn problems(problems: &mut [Problem]) {
     for problem in problems {
         problem.text = text(&problem.text);

@@ -1,4 +1,4 @@
-//! Reads the target's metrics in quiet moments, and says what came of them.
+//! Reads the target's metrics in quiet moments, and judges them at the end.
 
 use crate::judge;
 use crate::limits::{METRIC_CLOCKS_SHOWN, METRIC_SERIES_MAX, METRIC_VALUES_MAX, METRICS_PATIENCE};
@@ -12,12 +12,13 @@ pub(super) struct MetricReader {
     reads: u32,
     failures: u32,
     first_failure: Option<String>,
-    /// Of the last text, what was left out.
+    /// The last exposition without its readings: counts of what was left out.
     left_out: Exposition,
 }
 
 impl MetricReader {
-    /// Asks once; the rows for the folder. `epochs` is how many there will be in all.
+    /// Requests the metrics once, and returns the rows for the folder. `epochs`: number of epochs
+    /// in all.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub(super) fn read(
         &mut self,
@@ -46,7 +47,7 @@ impl MetricReader {
         }
     }
 
-    /// Adds what they show to the verdicts, and says what was looked at.
+    /// Adds findings on the series to the verdicts, and returns notes on what was looked at.
     pub(super) fn judge(
         self,
         variants: &mut [VariantVerdict],
@@ -114,7 +115,7 @@ impl MetricReader {
     }
 }
 
-/// What was taken for a clock: a leak that is called like one is seen by who reads it.
+/// Names the series that were taken for clocks, so that readers see a leak that is named like one.
 fn clocks(names: &[String]) -> String {
     let shown = names.len().min(METRIC_CLOCKS_SHOWN);
     let more = match names.len() - shown {

@@ -1,7 +1,7 @@
-//! Files that a scenario names and that are not there, before anything is started.
+//! Finds the files that a scenario names and that do not exist, before anything is started.
 //!
 //! Left out: files that a program finds by itself (its arguments), and libraries without a path, which
-//! are the loader's to find.
+//! the loader finds.
 
 use std::io;
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::target::{executable, preloadable};
 #[derive(Debug, thiserror::Error)]
 #[error("{key} names {file}: {source}")]
 pub struct Missing {
-    /// Of the scenario, in quotes, with the name of its table.
+    /// Key in the scenario, in quotes, with the name of its table.
     pub key: String,
-    /// As the scenario has it.
+    /// The file as the scenario has it.
     pub file: String,
-    /// What the system says.
+    /// The system's error.
     #[source]
     pub source: io::Error,
 }
 
-/// Everything that is missing, in the order of the scenario.
+/// All missing files, in the order of the scenario.
 pub fn missing(scenario: &Scenario) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut look = |key: String, file: String, found: io::Result<()>| {

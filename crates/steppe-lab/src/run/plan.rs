@@ -1,4 +1,4 @@
-//! What is done in which order: steps of a run, and runs of a scenario.
+//! The order of work: steps of a run, and runs of a scenario.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Step {
     pub(super) to_end: bool,
 }
 
-/// All of it.
+/// The steps, variants and runs of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
@@ -31,7 +31,8 @@ pub(super) struct Plan {
     /// Index into `variants`, and the run's number within it; in the order of execution.
     pub(super) runs: Vec<(usize, u32)>,
     pub(super) ab: Option<AbPlan>,
-    /// Where it goes on until it is decided; steps and runs are then the most that there may be.
+    /// Interval between looks, of a run that goes on until it is decided; steps and runs are then
+    /// the upper bound.
     pub(super) due: Option<Due>,
 }
 
@@ -103,7 +104,7 @@ impl Plan {
                 let plan = scenario.ab.clone().ok_or_else(|| missing("ab", "ab"))?;
                 Ok(Self::pairs(plan, all, scenario.seed))
             }
-            // Any scenario can be calibrated: what it would compare is what it says, or the default.
+            // Any scenario can be calibrated: by its own A/B plan, or the default.
             RunKind::Calibrate | RunKind::Leaks => {
                 let plan = scenario.ab.clone().unwrap_or_default();
                 let same = vec![("first".to_owned(), 0), ("second".to_owned(), 0)];

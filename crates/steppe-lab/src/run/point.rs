@@ -1,4 +1,5 @@
-//! One row: what the looks before and after a stretch of load, and the loads, say of an epoch.
+//! One row: an epoch's figures from the looks before and after a stretch of load, and from the
+//! loads.
 
 use hdrhistogram::Histogram;
 
@@ -10,7 +11,7 @@ use crate::record::{Epoch, total};
 /// The looks of one epoch.
 pub(super) struct Snapshots {
     pub(super) before: Look,
-    /// Load has just paused.
+    /// Look when the load has just paused.
     pub(super) after: Look,
     pub(super) quiet: Look,
     pub(super) live_bytes: Option<u64>,
@@ -35,7 +36,7 @@ fn merged(loads: &[Interval], of: impl Fn(&Interval) -> &Histogram<u64>) -> Opti
     let (first, rest) = loads.split_first()?;
     let mut merged = of(first).clone();
     for load in rest {
-        // They have the same bounds; what were beyond them is at them.
+        // All histograms have the same bounds; values beyond them were counted at the bounds.
         merged.add(of(load)).ok()?;
     }
     Some(merged)

@@ -1,12 +1,12 @@
 //! Fetches the profile of the target's runtime, by the runtime's own means.
 //!
-//! Two fetches a run, after the point of the last epoch of warm-up and after that of the last epoch: what
-//! they cost the target is in no point that is judged. A run that goes on until it is decided has one
-//! before each look, and its cost in the points that follow. What a runtime needs from its start on (Node.js a
-//! sampler, Python its tracer) is there during the whole run, warm-up included.
+//! Two fetches a run, after the point of the last epoch of warm-up and after that of the last epoch: no point
+//! that is judged has their cost. A run that goes on until it is decided has one before each look, and its
+//! cost in the points that follow. The needs of a runtime from its start on (Node.js a sampler, Python its
+//! tracer) are there during the whole run, warm-up included.
 //!
-//! Invariant: a fetch is bounded in bytes and time, and one that fails is a reason for people and nothing
-//! else. Leaves out the profiles of allocators.
+//! Invariant: a fetch is bounded in bytes and time, and a failed one is a note for people and nothing else.
+//! Leaves out the profiles of allocators.
 
 mod class_histogram;
 mod inspector;
@@ -23,7 +23,7 @@ use crate::profile::{Profile, go};
 use crate::scenario::{ProfileSource, Program};
 use crate::target::MetricClient;
 
-/// Of one run of a target.
+/// The profiler of one run of a target.
 pub(super) enum Profiler {
     Go { url: String },
     Node(Inspectors),
@@ -32,8 +32,8 @@ pub(super) enum Profiler {
 }
 
 impl Profiler {
-    /// Adds to a program's environment what its runtime needs to be asked. A target that runs already has
-    /// none; scenarios refuse runtimes that would need it.
+    /// Adds the settings for profiling to the environment of a program. A target that runs already can't get
+    /// any; scenarios refuse runtimes that would need them.
     pub(super) fn prepare(source: &ProfileSource, program: &mut Program) -> Result<Self, String> {
         Ok(match source {
             ProfileSource::Go { url } => Self::Go {
@@ -45,7 +45,7 @@ impl Profiler {
         })
     }
 
-    /// Once the target is ready.
+    /// Begins profiling, once the target is ready.
     pub(super) fn begin(&mut self, target: &Target) -> Result<(), String> {
         match self {
             Self::Node(inspectors) => {
@@ -55,7 +55,7 @@ impl Profiler {
         }
     }
 
-    /// What its heap holds now, after a collection. In a moment without load.
+    /// The profile of the target's heap now, after a collection. In a moment without load.
     pub(super) fn fetch(
         &mut self,
         target: &Target,
@@ -74,7 +74,7 @@ impl Profiler {
     }
 }
 
-/// Where its output is, which has the address of its inspector.
+/// The file of the target's output, which has the address of its inspector.
 fn log(target: &Target) -> Result<&Path, String> {
     match target {
         Target::Started(process) => Ok(process.log()),

@@ -1,4 +1,4 @@
-//! Tells whoever waits how far a run is.
+//! Reports the progress of a run.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 use crate::record::Epoch;
 use crate::report::escape;
 
-/// Who is told. Calls come several times a second.
+/// A receiver of progress. Calls come several times a second.
 pub trait Progress {
-    /// `done` of `total` points (a point may be half done), and what is under way.
+    /// Reports `done` of `total` points (a point may be half done), and the current work.
     fn at(&self, done: f64, total: u64, what: &str);
-    /// Another epoch is over.
+    /// Reports that another epoch is over.
     fn epoch(&self, _: &SoFar<'_>) {}
-    /// Nothing more comes.
+    /// Ends the reports.
     fn end(&self);
 }
 
-/// What is known of a process while it is soaked.
+/// A process's figures while it is soaked.
 #[derive(Debug, Clone, Copy)]
 pub struct SoFar<'a> {
-    /// Its epochs, warm-up included; at least one.
+    /// The epochs of the process, warm-up included; at least one.
     pub epochs: &'a [Epoch],
-    /// What memory at rest may grow by, in MiB a day.
+    /// Growth that the budget allows memory at rest, in MiB a day.
     pub allowed_mib_per_day: Option<f64>,
     /// Operations that may fail; `None`: no limit is set.
     pub errors_max: Option<u64>,
 }
 
-/// Tells nobody.
+/// Reports nothing.
 #[derive(Debug, Default)]
 pub struct Silent;
 

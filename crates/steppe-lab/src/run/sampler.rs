@@ -1,6 +1,6 @@
-//! The thread that looks: often and cheaply, once a second at the rest, and when it is told to.
+//! The sampling thread: cheap looks often, slow ones once a second, others on request.
 //!
-//! It owns the observer, so that nobody looks at the same time. It measures what it costs itself.
+//! The thread owns the observer, so that there is one look at a time. It measures its own cost.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -13,36 +13,36 @@ use crate::observe::{ObserveError, Observer, Places, Quiet, Slow, Wanted, thread
 use crate::record::{Capability, Sample};
 use crate::scenario::Sampling;
 
-/// What to look at.
+/// The target to look at.
 pub(super) struct Subject {
     pub(super) roots: Vec<u32>,
     pub(super) group: Option<PathBuf>,
     pub(super) variant: String,
     pub(super) run: u32,
-    /// What times count from.
+    /// Start of the clock of all times.
     pub(super) clock: Instant,
     pub(super) sampling: Sampling,
 }
 
-/// A look that was asked for.
+/// The answer to a request.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) slow: Slow,
-    /// Only of a quiet moment.
+    /// Figures of a quiet moment, for [`Sampler::quiet`] only.
     pub(super) quiet: Option<Quiet>,
-    /// Only where they were asked for.
+    /// Places of memory and files, for [`Sampler::places`] only.
     pub(super) places: Places,
-    /// Likewise.
+    /// Living processes, for [`Sampler::processes`] only.
     pub(super) processes: Vec<u32>,
-    /// Since the last look that began an epoch.
+    /// The machine since the last look that began an epoch.
     pub(super) machine: Machine,
-    /// Since the last look.
+    /// Samples since the last look.
     pub(super) samples: Vec<Sample>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
-    /// Resets the high-water marks first.
+    /// A look after the high-water marks were reset.
     Begin,
     Now,
     Quiet,
@@ -80,27 +80,27 @@ impl Sampler {
         })
     }
 
-    /// An epoch begins: high-water marks start again.
+    /// Begins an epoch: resets the high-water marks.
     pub(super) fn begin(&self) -> Look {
         self.ask(Ask::Begin)
     }
 
-    /// A look at everything that does not disturb.
+    /// Reads everything that does not disturb the target.
     pub(super) fn now(&self) -> Look {
         self.ask(Ask::Now)
     }
 
-    /// A look in a quiet moment.
+    /// Reads memory in a quiet moment.
     pub(super) fn quiet(&self) -> Look {
         self.ask(Ask::Quiet)
     }
 
-    /// Where memory and open files are, in a quiet moment.
+    /// The places of memory and open files, in a quiet moment.
     pub(super) fn places(&self) -> Places {
         self.ask(Ask::Places).places
     }
 
-    /// The processes that live now.
+    /// The processes that are alive now.
     pub(super) fn processes(&self) -> Vec<u32> {
         self.ask(Ask::Processes).processes
     }
@@ -117,7 +117,7 @@ impl Sampler {
         }
     }
 
-    /// Ends it; the CPU time that it took in all.
+    /// Ends the thread; returns its CPU time.
     pub(super) fn stop(mut self) -> Duration {
         self.asks = None;
         self.thread
@@ -180,7 +180,7 @@ impl Watch {
     fn look(&mut self, ask: Ask) -> Look {
         let mut look = Look::default();
         match ask {
-            // What does not change in a quiet moment was seen when the load paused.
+            // Figures that do not change in a quiet moment were read when the load paused.
             Ask::Quiet => {
                 let quiet = self.observer.quiet();
                 look.slow.cgroup = self.observer.charge();
@@ -189,7 +189,7 @@ impl Watch {
             }
             Ask::Places => {
                 look.places = self.observer.places();
-                // Samples wait for the look that takes them.
+                // Samples stay for the next look that takes them.
                 return look;
             }
             Ask::Processes => {
@@ -220,7 +220,7 @@ impl Watch {
         });
     }
 
-    /// Looks less often where looking costs too much of the time.
+    /// Takes a slow sample; doubles the interval where looks cost too much.
     fn sample_slow(&mut self) {
         let slow = self.observer.slow();
         if slow.is_dear(self.slow_apart) {
@@ -229,12 +229,13 @@ impl Watch {
         self.keep(|sample| slow.write_to(sample));
     }
 
-    /// A long epoch is seen at half the rate, from its beginning to its end.
+    /// Drops every second sample, so that a long epoch is seen at half the rate from its beginning
+    /// to its end.
     fn thin(&mut self) {
         let mut index = 0;
         self.samples.retain(|sample| {
             index += 1;
-            // Few have sockets, and none of them may be missed.
+            // Few samples have CLOSE-WAIT sockets, and none of these may be lost.
             sample.close_wait.is_some_and(|count| count > 0) || index % 2 == 0
         });
         self.samples.truncate(SAMPLES_HELD_MAX - 1);

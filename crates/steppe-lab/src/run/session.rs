@@ -67,9 +67,9 @@ struct Session<'a> {
     clock: Instant,
     client: MetricClient,
     epochs: Vec<Epoch>,
-    /// After warm-up, by variant.
+    /// Response times after warm-up, by variant.
     latency: BTreeMap<String, Histogram<u64>>,
-    /// The same by run: pairs are compared by it.
+    /// Response times by run, by which pairs are compared.
     run_latency: RunLatency,
     problems: Vec<Problem>,
     quality: DataQuality,
@@ -77,9 +77,10 @@ struct Session<'a> {
     places: GrowthPlaces,
     profiles: GrowthProfiles,
     looking: Looking,
-    /// Why nothing that follows could make it a measurement, where it goes on until it is decided.
+    /// The reason why no further epoch could make the run a measurement, where it goes on until it is
+    /// decided.
     lost: Option<String>,
-    /// Epochs one after the other whose operations did not end in time.
+    /// Successive epochs whose operations did not end in time.
     restless: u32,
     sampler_cpu: Duration,
     limit_bytes: Option<u64>,
@@ -87,7 +88,7 @@ struct Session<'a> {
     done: u64,
 }
 
-/// What runs during a run of a variant.
+/// The parts that are up during a run of a variant.
 struct Running {
     environment: Environment,
     driver: Driver,
@@ -97,7 +98,7 @@ struct Running {
     run: u32,
 }
 
-/// Why it ends before its plan does.
+/// The reason why a run ends before its plan.
 enum Stop {
     Failed(Failure),
     Folder(FolderError),
@@ -116,7 +117,7 @@ impl From<Problem> for Stop {
 }
 
 impl Session<'_> {
-    /// True: to the end of the plan.
+    /// Runs the plan. True: to its end.
     fn run_all(&mut self) -> Result<bool, RunError> {
         for (variant, run) in self.plan.runs.clone() {
             let is_over = self.looking.is_over(&self.plan.variants[variant].0);
@@ -150,7 +151,7 @@ impl Session<'_> {
         let command = scenario.target.command();
         let mut program = command.map(|it| program(it, &scenario.variants[index]));
         let source = scenario.target.profile.as_ref();
-        // Pairs are told apart by what they cost, which profiles would be part of.
+        // Pairs are compared by their costs, which profiles would add to.
         let source = source.filter(|_| self.plan.ab.is_none());
         let profiler = source.and_then(|it| {
             let program = program.get_or_insert_default();
@@ -199,7 +200,7 @@ impl Session<'_> {
         played
     }
 
-    /// The sampler and the loads for an environment that is up.
+    /// Starts the sampler and the loads for an environment that is up.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     fn start_load(
         &mut self,
@@ -221,7 +222,7 @@ impl Session<'_> {
             sampling: self.request.scenario.sampling,
         };
         let sampler = Sampler::start(subject).map_err(|error| {
-            // Whoever has just ended can't be looked at either.
+            // A process that has just ended can't be looked at either.
             environment.ended_early().unwrap_or_else(|| {
                 Problem::new(
                     ProblemKind::MissingCapability,
@@ -274,7 +275,7 @@ impl Session<'_> {
         }
         let is_quiet = running.driver.pause(self.pause_patience(step.quiet));
         self.restless = if is_quiet { 0 } else { self.restless + 1 };
-        // What was in flight is counted, so its time is.
+        // Operations in flight are counted, so their time is.
         epoch.load_ms = milliseconds(begun.elapsed());
         let after = running.sampler.now();
         self.wait(running, step.quiet)?;
@@ -300,8 +301,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// How long operations in flight have to end. Of a target that lets them hang, each epoch would
-    /// wait to no avail; a command load is always given the time to say what it measured.
+    /// Time that operations in flight have to end. If a target lets them hang, each epoch would wait in
+    /// vain; a command load always gets the time to report what it measured.
     fn pause_patience(&self, quiet: Duration) -> Duration {
         let has_command = self.request.scenario.loads.iter().any(Load::is_command);
         if self.restless >= RESTLESS_EPOCHS_MAX && !has_command {
@@ -311,7 +312,7 @@ impl Session<'_> {
         }
     }
 
-    /// What the target tells of itself, where the scenario says where.
+    /// Reads the target's metrics, where the scenario has their URL.
     fn read_metrics(&mut self, epoch: &Epoch) -> Result<(), FolderError> {
         let Some(url) = &self.request.scenario.target.metrics else {
             return Ok(());
@@ -322,7 +323,7 @@ impl Session<'_> {
         self.folder.write_metrics(&rows)
     }
 
-    /// Where memory and files are, at the first epoch that counts and at the last.
+    /// Notes the places of memory and files, at the first epoch that counts and at the last.
     fn note_places(&mut self, running: &Running, number: usize) {
         let steps = &self.plan.steps;
         if self.plan.ab.is_some() {
@@ -338,7 +339,7 @@ impl Session<'_> {
         }
     }
 
-    /// A process may have no step after this one.
+    /// True if the process may have no step after this one.
     fn may_end_after(&self, number: usize) -> bool {
         let is_look = match self.plan.due {
             Some(Due::Steps(every)) => (number + 1).is_multiple_of(every),
@@ -347,8 +348,8 @@ impl Session<'_> {
         is_look || number + 1 == self.plan.steps.len()
     }
 
-    /// What the target's runtime tells of its heap, once the last point that is not judged was taken, and
-    /// the last of all or before a look: a fetch costs the target memory and time.
+    /// Fetches the profile of the target's heap, after the last point that is not judged, and after the
+    /// last of all or before a look: a fetch costs the target memory and time.
     fn fetch_profile(&mut self, running: &mut Running, number: usize) {
         let is_last = self.may_end_after(number);
         let Some(profiler) = &mut running.profiler else {
@@ -373,8 +374,8 @@ impl Session<'_> {
         );
     }
 
-    /// Forces a collection where the scenario says how, and gives the target another quiet moment for
-    /// what it frees. How many there were.
+    /// Forces a collection where the scenario says how, and gives the target another quiet moment for the
+    /// memory that it frees. Returns the number of collections.
     fn collect(&mut self, running: &mut Running, quiet: Duration) -> Result<Option<u64>, Stop> {
         let scenario = self.request.scenario;
         let Some(how) = &scenario.target.collect else {
@@ -387,7 +388,7 @@ impl Session<'_> {
         Ok(Some(count))
     }
 
-    /// Until the time is over, or until command loads are.
+    /// Waits until the time is over, or until command loads have ended.
     #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
     fn wait_for_load(
         &self,
@@ -413,8 +414,8 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        // A program says at its end what came of it: it may take a moment to get there. Where there
-        // is nothing else to wait for, its end is the end.
+        // A program reports at its end, and may take a moment to get there. Where there is nothing else
+        // to wait for, its end is the end.
         let all_commands = self.request.scenario.loads.iter().all(Load::is_command);
         let end = Instant::now() + length;
         let overtime = end + COMMAND_OVERTIME;
@@ -436,7 +437,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Waits, and looks whether everybody is still there.
+    /// Waits, and checks that all processes are alive.
     fn wait(&self, running: &mut Running, time: Duration) -> Result<(), Stop> {
         let end = Instant::now() + time;
         loop {
@@ -477,7 +478,7 @@ impl Session<'_> {
                 self.run_latency.insert(run, response.clone());
             }
             match self.latency.get_mut(&epoch.variant) {
-                // The bounds are the same for all.
+                // All histograms have the same bounds.
                 Some(sum) => _ = sum.add(&response),
                 None => _ = self.latency.insert(epoch.variant.clone(), response),
             }
@@ -488,12 +489,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Takes it down, and notes how the target took it.
+    /// Takes the run down, and notes how the target ended.
     fn tear_down(&mut self, mut running: Running) -> Result<(), FolderError> {
         running.driver.stop();
-        // Node.js does not end while somebody is connected to its inspector.
+        // Node.js does not end while a client is connected to its inspector.
         running.profiler = None;
-        // Of a step that was cut short.
+        // Samples of a step that was cut short.
         let left = running.sampler.now();
         let written = left
             .samples
@@ -519,7 +520,7 @@ impl Session<'_> {
         written
     }
 
-    /// The process that is measured now has another epoch.
+    /// Reports the epochs so far of the process that is measured now.
     fn tell_so_far(&self) {
         let Some(last) = self.epochs.last() else {
             return;
@@ -576,10 +577,10 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How often everybody is looked after.
+/// Time between checks of all processes.
 const TICK: Duration = Duration::from_millis(100);
-/// How long operations in flight have to end, where the quiet moment is shorter: a command load that
-/// has to be killed takes two seconds.
+/// Time that operations in flight have to end, where the quiet moment is shorter: a command load that has
+/// to be killed takes two seconds.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
-/// How long a command load may take to end after its time.
+/// Time that a command load has to end after its load.
 const COMMAND_OVERTIME: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! Keys of a scenario, and the types that are built of them.
 //!
 //! Invariant: every key is a constant of a table below [`ROOT`]; a file is read by `steppe-config`, which reports every
-//! mistake at once. Left out: whether a command exists or a port is free, which the run finds out.
+//! mistake at once. Left out: checks that a command exists or a port is free, which the run makes.
 
 mod budget;
 mod forms;
@@ -154,10 +154,10 @@ static SLOW: Key<Duration> = key(
 .or(Absent::Text("1s"));
 
 impl Scenario {
-    /// Reads a file's text. `path` names it in reports, and the scenario where it has no name.
+    /// Reads a file's text. `path` is its name in reports, and that of a scenario without `name`.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with its place.
+    /// Every mistake in the file, each with its place.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Box<Report>> {
         let mut mistakes = Mistakes::default();
         let name = path.to_string_lossy();
@@ -211,7 +211,7 @@ fn variant(variant: &Fields) -> Option<Variant> {
     })
 }
 
-/// Finds the mistakes of what several keys say together.
+/// Finds the mistakes that several keys make together.
 fn check(file: &Fields, mistakes: &mut Mistakes) {
     let target = file.within(&TARGET);
     if let Some(target) = target {
@@ -250,7 +250,7 @@ fn is_empty(node: &Node) -> bool {
     matches!(&node.typed, Typed::List(items) if items.is_empty())
 }
 
-/// Refuses what a target that runs already can't be asked for.
+/// Refuses plans that a target that runs already can't serve, since they need fresh processes.
 fn refuse_fresh_processes(file: &Fields, mistakes: &mut Mistakes) {
     for key in [
         &SERVICES.spec,
@@ -314,7 +314,7 @@ mod tests {
     use super::super::DRIFTS;
     use super::*;
 
-    /// Every key below a table, as [`taken`] names it.
+    /// Collects every key below a table, as [`taken`] names it.
     fn keys_of(table: &'static Table, found: &mut BTreeSet<String>) {
         for key in table.keys {
             let Support::Served { kind, .. } = &key.support else {
@@ -333,7 +333,7 @@ mod tests {
         keys
     }
 
-    /// A key that is read and then used by nothing would be ignored without a word.
+    /// A key that is read and then not used would be ignored silently.
     #[test]
     fn every_key_is_taken() {
         let text = "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\ncollect = { signal = \"HUP\" }\n\
@@ -366,7 +366,7 @@ mod tests {
         let mut known: BTreeSet<String> = known.collect();
         known.insert("load.kind".to_owned());
         known.extend(DRIFTS.map(|(name, _)| format!("budget.drift.{name}")));
-        // A table has a section of its own.
+        // A table has a section of its own on the page.
         let is_section = |key: &String| {
             let start = format!("{key}.");
             ROOT.key(key)

@@ -1,25 +1,24 @@
-//! Does a series drift, held against a budget?
+//! Drift of a series against a budget.
 //!
-//! Significance alone would be the wrong question: with autocorrelated noise, a third of steady
-//! series have a "significant" slope, and a warm-up that ends nearly always has one. So an interval
-//! of the slope (per step, of Theil and Sen) is held against what growth is allowed.
+//! Significance alone would be the wrong question: with autocorrelated noise, a third of steady series have a
+//! "significant" slope, and a warm-up that ends nearly always has one. So an interval of the slope (per step,
+//! Theil–Sen) is compared with the growth budget.
 //!
-//! Intervals are two-sided, at 95 % where a run is looked at once ([`Hypothesis`]), so each of the claims
-//! "under the budget" and "over it" is wrong at most 2.5 % of the time where growth is exactly the budget. UNBOUNDED needs two intervals over
-//! the budget at once and is the rarer for it; nothing is corrected for that. Who judges many series
-//! at once corrects for their number by [`Drift::over_budget_p`].
+//! Intervals are two-sided, at 95 % where a run is looked at once ([`Hypothesis`]), so each of the claims "under the
+//! budget" and "over it" is wrong at most 2.5 % of the time where growth is exactly the budget. UNBOUNDED needs two
+//! intervals over the budget at once and is the rarer for it; nothing is corrected for that. A caller that judges many
+//! series at once corrects for their number by [`Drift::over_budget_p`].
 //!
-//! - **Five fresh processes or more**: t interval of the mean of their slopes. Processes are
-//!   independent of each other whatever the noise within one is like, so it holds without a model.
-//! - **One**: its points are redrawn ([`super::redraw`]). It holds as far as the noise of the
-//!   window shows how long noise lasts, and says nothing about the next process.
-//! - **Two to four**: each is judged by itself, and the interval is the hull of theirs: what is
-//!   claimed holds for every process that was seen. A t interval of so few is so wide that a
-//!   second run would say less than the first alone, and pooling their points would pretend that
-//!   processes can't differ.
+//! - **Five fresh processes or more**: t interval of the mean of their slopes. Processes are independent of each other
+//!   whatever the noise within one is like, so it holds without a model.
+//! - **One**: its points are redrawn ([`super::redraw`]). The interval holds as far as the noise in the window shows
+//!   its own autocorrelation, and says nothing about the next process.
+//! - **Two to four**: each is judged by itself, and the interval is the hull of theirs: a claim holds for every process
+//!   that was seen. A t interval of so few is so wide that a second run would say less than the first alone, and
+//!   pooling their points would pretend that processes can't differ.
 //!
-//! Leaves out the drift of a random walk (noise that never returns): nothing tells it from growth
-//! within one process.
+//! Leaves out the drift of a random walk (noise that never returns), which can't be told from growth within one
+//! process.
 
 mod floors;
 mod slopes;
@@ -33,7 +32,7 @@ use crate::record::{Interval, Method, Outcome};
 pub use floors::judge_memory;
 use slopes::{Slope, Slopes, between_processes, within_processes};
 
-/// What is said about the drift of one or several series. Slopes are per step.
+/// The drift of one or several series. Slopes are per step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
     /// `Stable`, `Growing`, `Unbounded` or `Inconclusive`.
@@ -44,38 +43,37 @@ pub struct Drift {
     pub whole: Interval,
     /// Slope of the last half of the window.
     pub last_half: Interval,
-    /// Of both intervals, 0 to 1.
+    /// Confidence of both intervals, 0 to 1.
     pub confidence: f64,
-    /// The lower bound is over 0, of the whole window and of its last half.
+    /// True if the lower bound is over 0, of the whole window and of its last half.
     pub significant: bool,
-    /// How likely slopes so far over the budget are where growth is exactly the budget (one-sided): of
-    /// the whole window or of its last half, whichever is the surer, corrected for there being two.
+    /// Probability of slopes so far over the budget if growth is exactly the budget (one-sided): the smaller one of the
+    /// whole window and of its last half, corrected for there being two.
     pub over_budget_p: f64,
     /// The least slope that four of five such measurements would tell from 0.
     pub detectable: f64,
-    /// Rise from the first quarter's median to the last quarter's, per step; the mean over the
-    /// series. It sees the one step that a median of slopes doesn't: nothing whose rise is over the
-    /// budget is called stable.
+    /// Rise from the first quarter's median to the last quarter's, per step; the mean over the series. It sees a single
+    /// step, which a median of slopes doesn't: a series whose rise is over the budget is never called stable.
     pub rise: f64,
-    /// Of the shortest series, without those that are missing.
+    /// Points of the shortest series, without missing ones.
     pub points: u32,
-    /// How many series were long enough to count.
+    /// Number of series that were long enough to count.
     pub series: u32,
-    /// What it grows by, where that is no straight line.
+    /// Form of the growth, where it is no straight line.
     pub shape: Shape,
 }
 
-/// What growth is held against, and how sure a claim has to be.
+/// The growth budget, and the risk of a false claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hypothesis {
-    /// What it may grow by, per step.
+    /// Growth allowed, per step.
     pub budget: f64,
     /// The chance that "under the budget" is false where growth is exactly the budget; as much for
     /// "over it". From 0 to 0.5, without them.
     pub alpha: f64,
 }
 
-/// A budget that growth is held against once.
+/// A budget that is tested once.
 impl From<f64> for Hypothesis {
     fn from(budget: f64) -> Self {
         Self {
@@ -85,16 +83,16 @@ impl From<f64> for Hypothesis {
     }
 }
 
-/// What growth looks like.
+/// The form of growth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// Like a line, or not at all.
+    /// A line, or no growth.
     Line,
-    /// It slows down, and ends at this level: the mean over the series.
+    /// Growth slows down, and ends at this level: the mean over the series.
     Settles(f64),
-    /// In jumps; those of the first series.
+    /// Growth in jumps; those of the first series.
     Stairs(Stairs),
-    /// It rises and is collected. Slopes are those of the floor where four collections or more were
+    /// A saw-tooth: memory rises and is collected. Slopes are those of the floor where four collections or more were
     /// seen in each series, else those of a line.
     Teeth(Teeth),
 }
@@ -106,10 +104,10 @@ pub enum Shape {
 ///
 /// - STABLE: the upper bound of the whole window's slope is not over the budget, and growth of the
 ///   budget's size would have been seen ([`Drift::detectable`]).
-/// - UNBOUNDED: the lower bound is over it, for the whole window and for its last half.
-/// - GROWING: for the whole window only.
-/// - INCONCLUSIVE: everything else; and growth that slows down and ends ([`Shape::Settles`]), unless
-///   what grows behind it is UNBOUNDED by itself.
+/// - UNBOUNDED: the lower bound is over the budget, for the whole window and for its last half.
+/// - GROWING: the lower bound is over the budget for the whole window only.
+/// - INCONCLUSIVE: everything else; and growth that slows down and ends ([`Shape::Settles`]), unless the series without
+///   that curve is UNBOUNDED by itself.
 #[must_use]
 pub fn judge_drift(
     series: &[Vec<f64>],
@@ -125,7 +123,7 @@ pub fn judge_drift(
     Some(settled.unwrap_or_else(|| climb(line, series, hypothesis)))
 }
 
-/// What remains where all series slow down and end somewhere.
+/// The drift of the rest, where all series slow down and end at a level.
 fn settle(line: &Drift, series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) -> Option<Drift> {
     let counted = long_enough(series, points_min(line.method));
     let settling: Option<Vec<_>> = counted
@@ -144,7 +142,7 @@ fn settle(line: &Drift, series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) 
             Outcome::Inconclusive
         },
         over_budget_p: rest.over_budget_p,
-        // What grows on behind it does not level off there.
+        // Growth that goes on behind the curve does not level off there.
         shape: if is_sick {
             Shape::Line
         } else {
@@ -154,7 +152,7 @@ fn settle(line: &Drift, series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) 
     })
 }
 
-/// The same growth by the corners of stairs, where all series have some.
+/// The drift by the corners of stairs, where all series have some.
 fn climb(line: Drift, series: &[Vec<f64>], Hypothesis { budget, alpha }: Hypothesis) -> Drift {
     let counted = long_enough(series, points_min(line.method));
     let corners: Option<Vec<_>> = counted.iter().map(|points| shape::stairs(points)).collect();
@@ -205,7 +203,7 @@ fn points_min(method: Method) -> usize {
     }
 }
 
-/// The series that are long enough, and what their interval can rest on.
+/// The series that are long enough, and the method of their interval.
 fn counted(series: &[Vec<f64>]) -> (Method, Vec<&[f64]>) {
     let fresh = long_enough(series, FRESH_POINTS_MIN);
     if fresh.len() >= FRESH_PROCESSES_MIN {
@@ -215,7 +213,7 @@ fn counted(series: &[Vec<f64>]) -> (Method, Vec<&[f64]>) {
     (Method::BlockBootstrap, lone)
 }
 
-/// As if growth were a line.
+/// The drift as if growth were a line.
 fn judge_line(series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) -> Option<Drift> {
     let (method, counted) = counted(series);
     let (whole, last_half) = match method {
@@ -231,11 +229,10 @@ fn judge_line(series: &[Vec<f64>], hypothesis: Hypothesis, seed: u64) -> Option<
     drift(&counted, method, (whole, last_half), hypothesis)
 }
 
-/// How many of a run's first points are warm-up, where the scenario leaves it to the lab: a sixth,
-/// rounded up.
+/// Number of a run's first points that are warm-up, where the scenario leaves it to the lab: a sixth, rounded up.
 ///
-/// Fixed by the count alone, so that nobody (and no look at the data) can choose it after the fact.
-/// What settles with a time constant of 15 epochs has 7 % of its way left after 40 of 240.
+/// Fixed by the count alone, so that no look at the data can choose it after the fact. A series that settles with a
+/// time constant of 15 epochs has 7 % of its way left after 40 of 240.
 #[must_use]
 pub fn auto_warmup(count: u32) -> u32 {
     count.div_ceil(6)
@@ -251,9 +248,9 @@ fn drift(
     let rise = mean(&rises?)?;
     let points = series.iter().map(|points| present(points)).min()?;
     let detectable = whole.detectable(alpha);
-    // An alarm needs both windows over the budget; how sure it is, either may say. Growth that speeds up,
-    // or a warm-up that was not over, makes the whole window look noisy and leaves the last half clear.
-    // Twice the smaller of two p values is one (Bonferroni).
+    // An alarm needs both windows over the budget; its p value is from either one. Growth that speeds up, or a warm-up
+    // that was not over, makes the whole window look noisy and leaves the last half clear. Twice the smaller of two p
+    // values is a p value (Bonferroni).
     let over_budget_p = (2.0 * whole.over(budget).min(last_half.over(budget))).min(1.0);
     let (whole, last_half) = (whole.interval(alpha), last_half.interval(alpha));
     let would_be_seen = detectable <= budget;
@@ -273,7 +270,7 @@ fn drift(
     })
 }
 
-/// `rise` is `None` where growth of the budget's size would have been missed.
+/// The outcome; `rise` is `None` where growth of the budget's size would have been missed.
 fn outcome(whole: Interval, last_half: Interval, rise: Option<f64>, budget: f64) -> Outcome {
     let rose_little = rise.is_some_and(|rise| rise <= budget);
     if whole.upper <= budget && rose_little {
@@ -287,7 +284,7 @@ fn outcome(whole: Interval, last_half: Interval, rise: Option<f64>, budget: f64)
     }
 }
 
-/// Rise per step between the medians of the first and the last quarter of what is present.
+/// Rise per step between the medians of the first and the last quarter of the points present.
 fn rise(points: &[f64]) -> Option<f64> {
     let known = known(points);
     let quarter = known.len().div_ceil(4);
@@ -300,7 +297,7 @@ fn rise(points: &[f64]) -> Option<f64> {
     (to > from).then(|| (last - first) / (to - from))
 }
 
-/// Those with so many points in the window, and half of them in its last half.
+/// Series with at least `points_min` points in the window, and half of them in its last half.
 fn long_enough(series: &[Vec<f64>], points_min: usize) -> Vec<&[f64]> {
     let is_long = |points: &&[f64]| {
         present(points) >= points_min && present(last_half(points)) >= points_min / 2
@@ -387,9 +384,9 @@ mod tests {
         let Shape::Settles(level) = drift.shape else {
             panic!("{drift:?}");
         };
-        // A kink is no curve: the end is off by some.
+        // A kink is no curve: the fitted end is off by some.
         assert!((130.0..160.0).contains(&level), "{level}");
-        // Too short to tell a curve from a line.
+        // A short series can't tell a curve from a line.
         let short: Vec<Vec<f64>> = series.iter().map(|all| all[35..58].to_vec()).collect();
         assert_eq!(judge(&short, 0.5).shape, Shape::Line);
     }
@@ -422,7 +419,7 @@ mod tests {
                 panic!("{leaking:?}");
             };
             assert!(teeth.collections >= 7, "{teeth:?}");
-            // As steep as the leak, and too few to claim anything.
+            // A floor as steep as the leak, with too few collections to claim anything.
             for slope in [0.0, 0.2] {
                 let few = judge(slope, 50);
                 assert_eq!(few.outcome, Outcome::Inconclusive, "{few:?}");
@@ -461,7 +458,7 @@ mod tests {
         assert_eq!(judge(&series, f64::NAN).outcome, Outcome::Inconclusive);
     }
 
-    /// Three quarters of pairs don't have the step between them, so the slope of Theil and Sen is 0.
+    /// Three quarters of pairs don't have the step between them, so the Theil–Sen slope is 0.
     #[test]
     fn one_late_step_over_the_budget_is_not_stable() {
         let mut stepped = vec![0.0; 80];

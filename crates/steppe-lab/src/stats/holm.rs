@@ -3,14 +3,14 @@
 /// A series that is over its budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alarm {
-    /// How likely it is by chance.
+    /// Probability of the alarm by chance.
     pub p_value: f64,
-    /// What share of the level is for it, as a part of [`holm`]'s `total_weight`.
+    /// Weight of its share of the level, as a part of [`holm`]'s `total_weight`.
     pub weight: f64,
 }
 
 impl Alarm {
-    /// One that has the same weight as each other series: 1.
+    /// An alarm with the same weight as every other series: 1.
     #[must_use]
     pub fn of_equals(p_value: f64) -> Self {
         Self {
@@ -20,7 +20,7 @@ impl Alarm {
     }
 }
 
-/// Which alarms count, of series that were judged at once and whose weights sum up to `total_weight`.
+/// Tells which alarms count, of series judged at once whose weights sum up to `total_weight`.
 ///
 /// Alarms are taken by p value over weight, the surest first; one counts where its p is at most α times its
 /// share of the weights that are left, and none after the first that does not (Holm 1979, with weights in
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(equal(&[0.0012], 20.0), [true]);
         assert_eq!(equal(&[0.0013], 20.0), [false]);
         assert_eq!(equal(&[0.0013, 0.0012], 20.0), [true, true]);
-        // What comes after the first that fails fails too.
+        // All after the first that fails fail too.
         assert_eq!(equal(&[0.0013, 0.0013], 20.0), [false, false]);
     }
 
@@ -81,7 +81,7 @@ mod tests {
         let other = Alarm::of_equals;
         assert_eq!(holm(&[memory(0.0124)], 26.0, ALPHA), [true]);
         assert_eq!(holm(&[memory(0.0126)], 26.0, ALPHA), [false]);
-        // α / 26 = 0.00096; with memory's share once memory is told, α / 13 = 0.0019.
+        // α / 26 = 0.00096; with memory's share once memory counts as an alarm, α / 13 = 0.0019.
         assert_eq!(holm(&[other(0.0009)], 26.0, ALPHA), [true]);
         assert_eq!(holm(&[other(0.0011)], 26.0, ALPHA), [false]);
         assert_eq!(

@@ -1,26 +1,26 @@
-//! Looks at a run while it goes on, and what each may cost.
+//! Looks at a run while it goes on, and the risk of each.
 //!
-//! Who looks again and again until something is over its budget will see it: five looks at 2.5 % each are
-//! wrong more often than 2.5 %. So the looks are fixed beforehand, and the chance of a false claim is
-//! spent on them little by little (Lan & DeMets 1983, "Discrete sequential boundaries for clinical
-//! trials"), by a spending function like Pocock's, α · ln(1 + (e − 1) · t), at the share t of the looks.
-//! What a look adds is the level at which everything is judged there, Holm's correction included.
+//! Repeated looks until something is over its budget will find it: five looks at 2.5 % each are wrong more
+//! often than 2.5 %. So the looks are fixed beforehand, and the chance of a false claim is spent on them
+//! little by little (Lan & DeMets 1983, "Discrete sequential boundaries for clinical trials"), by a
+//! spending function like Pocock's, α · ln(1 + (e − 1) · t), at the share t of the looks. Everything is
+//! judged at the level that a look adds, Holm's correction included.
 //!
 //! - The levels of all looks sum up to α, so no claim is false more often than that, whatever the looks
 //!   have in common (Bonferroni). The exact boundaries of Lan & DeMets are a little narrower; they rest on
 //!   normal increments, and a slope of one process has a t distribution of three to five degrees of
 //!   freedom.
 //! - Not like O'Brien & Fleming's, which leaves one in two million to the first look: with so few degrees
-//!   of freedom nothing would ever be decided there, and what is healthy is to be decided early.
+//!   of freedom nothing would ever be decided there, and healthy series should be decided early.
 //!
 //! Leaves out when a look is due (`run`), and which series are decided (`judge`).
 
-/// A look of several that were fixed beforehand.
+/// One of several looks that were fixed beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// From 1.
+    /// Number of the look from 1.
     pub number: u32,
-    /// How many there are at most.
+    /// The most looks that there may be.
     pub of: u32,
 }
 
@@ -28,13 +28,13 @@ impl Look {
     /// The only look at a run.
     pub const ONLY: Self = Self { number: 1, of: 1 };
 
-    /// Nothing is judged after it.
+    /// True if nothing is judged after this look.
     #[must_use]
     pub fn is_last(self) -> bool {
         self.number >= self.of
     }
 
-    /// The chance of a false claim that this look may add; `alpha` is that of all together.
+    /// The chance of a false claim that this look may add; `alpha` is that of all looks together.
     #[must_use]
     pub fn level(self, alpha: f64) -> f64 {
         let share = |number: u32| f64::from(number) / f64::from(self.of);
@@ -42,7 +42,7 @@ impl Look {
     }
 }
 
-/// How much of `alpha` may be spent when a share of the looks, 0 to 1, is over.
+/// The part of `alpha` that is spent after a share of the looks, 0 to 1.
 fn spent(share: f64, alpha: f64) -> f64 {
     alpha * (1.0 + (std::f64::consts::E - 1.0) * share).ln()
 }

@@ -1,8 +1,8 @@
-//! Is the second variant within a limit of the first?
+//! Ratios of two variants against limits.
 //!
-//! Variants run in pairs of fresh processes, close in time, so that what the machine does to one it
-//! does to the other. What is judged is the ratio of second to first: the mean of the pairs' log ratios
-//! (their geometric mean), since noise of times and bytes multiplies.
+//! Variants run in pairs of fresh processes, close in time, so that the machine affects both alike. The
+//! ratio of second to first is judged: the mean of the pairs' log ratios (their geometric mean), since
+//! noise of times and bytes multiplies.
 //!
 //! The interval is a symmetric studentized bootstrap over the pairs (bootstrap-t; DiCiccio & Efron
 //! 1996; symmetric: Hall 1988). At 10 pairs, where 5 % is nominal, percentile intervals miss the ratio
@@ -22,34 +22,34 @@ use super::{CONFIDENCE, deviation};
 use crate::limits::{BOOTSTRAP_PAIRS, PAIRS_MIN};
 use crate::record::{Interval, Outcome};
 
-/// What is said about one gate.
+/// The answer of one gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// `Go`, `NoGo` or `Inconclusive`.
     pub outcome: Outcome,
     /// Second over first.
     pub ratio: Interval,
-    /// Of the interval, 0 to 1: higher than 0.95 where several gates share the risk.
+    /// Confidence of the interval, 0 to 1: higher than 0.95 where several gates share the risk.
     pub confidence: f64,
-    /// How many pairs it rests on.
+    /// Number of pairs behind it.
     pub pairs: u32,
 }
 
-/// A metric of both variants, one pair an index, and how many times the first the second may be.
+/// A metric of both variants, one pair an index, and the limit of their ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GateInput<'a> {
-    /// The first variant's.
+    /// Values of the first variant.
     pub first: &'a [f64],
-    /// The second variant's.
+    /// Values of the second variant.
     pub second: &'a [f64],
-    /// Of the ratio of second to first.
+    /// Limit of the ratio of second to first.
     pub limit: f64,
 }
 
 /// Judges all gates of a comparison together; one answer a gate, in their order.
 ///
 /// GO: the upper bound of the ratio is under the limit. NO-GO: the lower one is over it. With fewer
-/// than 10 pairs a gate is INCONCLUSIVE whatever they say.
+/// than 10 pairs a gate is INCONCLUSIVE.
 ///
 /// `None`: fewer than two pairs, a value without a partner, or one that has no logarithm (missing,
 /// zero or negative).
@@ -63,7 +63,7 @@ pub fn judge_pairs(gates: &[GateInput<'_>], seed: u64) -> Vec<Option<Comparison>
         ))
     };
     let redrawn: Vec<Option<(f64, Redrawn)>> = gates.iter().enumerate().map(redrawn).collect();
-    // Gates that can say something share the risk; the others can't be wrong.
+    // Gates with enough pairs share the risk; the others make no claim that could be wrong.
     let mut order: Vec<usize> = (0..gates.len())
         .filter(|index| matches!(&redrawn[*index], Some((_, ratio)) if ratio.is_enough()))
         .collect();
@@ -100,11 +100,11 @@ pub fn judge_pairs(gates: &[GateInput<'_>], seed: u64) -> Vec<Option<Comparison>
     answers
 }
 
-/// The smallest true ratio, above 1, that so many pairs would tell from 1: with 80 % power at 95 %
-/// confidence, given the noise of these pairs.
+/// The smallest true ratio, above 1, that this number of pairs would tell from 1: with 80 % power at 95
+/// % confidence, given the noise of these pairs.
 ///
-/// As a paired t test has it (the sum of two t quantiles), but that what is redrawn from n pairs
-/// varies less than they do, by a factor of (n − 1)/n, and the interval is the wider for it. `None`
+/// The formula of a paired t test (the sum of two t quantiles), except that values redrawn from n pairs
+/// vary less than the pairs do, by a factor of (n − 1)/n, and the interval is the wider for it. `None`
 /// where the noise isn't known, or with fewer than two pairs.
 #[must_use]
 pub fn detectable_ratio(first: &[f64], second: &[f64], pairs: u32) -> Option<f64> {
@@ -137,7 +137,7 @@ fn log_ratios(first: &[f64], second: &[f64]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// Log ratios of pairs, and how far the mean of redrawn ones is from theirs.
+/// Log ratios of pairs, and the distances of redrawn means from their mean.
 struct Redrawn {
     pairs: usize,
     mean: f64,
@@ -178,7 +178,7 @@ impl Redrawn {
         self.pairs >= PAIRS_MIN as usize
     }
 
-    /// How likely a ratio of exactly the limit is to be as far off as this one, either side.
+    /// Two-sided p value of the pairs, if the true ratio is the limit.
     fn chance(&self, limit: f64) -> f64 {
         let off = (self.mean - limit).abs();
         if self.error == 0.0 {
@@ -190,7 +190,7 @@ impl Redrawn {
         (self.distances.len() - nearer) as f64 / self.distances.len() as f64
     }
 
-    /// The interval, and where it lies relative to the limit (a logarithm); without one, nowhere.
+    /// The interval, and its place relative to the limit (a logarithm); `None` leaves the gate open.
     fn compare(&self, limit: Option<f64>, confidence: f64) -> Comparison {
         let reach = self.quantile(confidence) * self.error;
         let (lower, upper) = (self.mean - reach, self.mean + reach);
@@ -211,8 +211,8 @@ impl Redrawn {
         }
     }
 
-    /// The distance that a share of redrawn means doesn't exceed. Too few pairs to redraw have that
-    /// of the t distribution, which is right for normal noise.
+    /// The distance that a share of redrawn means doesn't exceed. With too few pairs to redraw, that of
+    /// the t distribution, which is right for normal noise.
     fn quantile(&self, share: f64) -> f64 {
         if self.distances.is_empty() {
             let degrees = u32::try_from(self.pairs - 1).unwrap_or(u32::MAX);
@@ -240,11 +240,11 @@ fn distance(centered: &[f64], random: &mut Pcg64) -> f64 {
     (sum / count).abs() / deviation
 }
 
-/// Share of the pairs' deviation that redrawn ones have at least. One value drawn ten times has none,
-/// and its mean would be infinitely far off.
+/// Least deviation of redrawn values, as a share of the pairs'. One value drawn ten times has none, and
+/// its mean would be infinitely far off.
 const REDRAWN_DEVIATION_MIN: f64 = 0.3;
 
-/// How often an effect of the size that is called detectable is found.
+/// Probability of finding an effect of the size that is called detectable.
 const POWER: f64 = 0.8;
 
 #[cfg(test)]
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(same.ratio.lower, same.ratio.upper);
     }
 
-    /// A third of redrawn sets don't have the one that differs, and no deviation at all.
+    /// A third of redrawn sets don't have the one differing value, and no deviation at all.
     #[test]
     fn one_pair_that_differs_leaves_a_finite_interval() {
         let mut second = vec![1.0; 12];

@@ -1,19 +1,18 @@
 //! The standard error of one series' slope, from the series redrawn many times.
 //!
-//! Points of a series aren't independent: memory that is high stays high for a while. Redrawing
-//! points one by one would take that away and find slopes far too sure, so blocks of neighbors are
-//! redrawn (moving blocks; Künsch 1989). Blocks still cut memory at their ends, and a window has too
-//! few long ones, so what the last point explains of the next is taken out first and put back after
-//! (prewhitening; Davison & Hinkley 1997 §8.2.3). The error is used with the t quantile of as many
-//! degrees of freedom as there are blocks, less two for the line: few blocks know little about
-//! noise.
+//! Points of a series aren't independent: memory that is high stays high for a while. Redrawing points
+//! one by one would take that away and find slopes far too certain, so blocks of neighbors are redrawn
+//! (moving blocks; Künsch 1989). Blocks still cut this persistence at their ends, and a window has too
+//! few long ones, so the part of a point that the last one explains is taken out first and put back
+//! after (prewhitening; Davison & Hinkley 1997 §8.2.3). The error is used with the t quantile of as many
+//! degrees of freedom as there are blocks, less two for the line: few blocks know little about noise.
 //!
-//! Rule of the blocks, fixed by the count of points n alone: 2√n points, and at most a quarter of n.
+//! Length of a block, by the count of points n alone: 2√n points, and at most a quarter of n.
 //!
-//! How often a 95 % interval misses the slope (1,000 series of 100 or 200 points; the simulation draws
-//! fewer): 4 to 6 % with white, heavy-tailed or autocorrelated (up to 0.8) noise, 1 % with a sawtooth;
-//! 9 to 10 % where 0.95 of an epoch's noise is left in the next, 11 to 13 % where white noise hides such
-//! a memory from its estimate. Without prewhitening the same blocks miss 5 to 9 % and up to 25 %,
+//! Share of 95 % intervals that miss the slope (1,000 series of 100 or 200 points; the simulation draws
+//! fewer): 4 to 6 % with white, heavy-tailed or autocorrelated (up to 0.8) noise, 1 % with a sawtooth; 9
+//! to 10 % where 0.95 of an epoch's noise is left in the next, 11 to 13 % where white noise hides such
+//! persistence from its estimate. Without prewhitening the same blocks miss 5 to 9 % and up to 25 %,
 //! blocks of n^⅓ points up to 54 %.
 //!
 //! Invariant: a line that is added to the series does not change the error.
@@ -24,13 +23,13 @@ use rand_pcg::Pcg64;
 use super::{deviation, median, theil_sen};
 use crate::limits::{AUTOCORRELATION_MAX, BOOTSTRAP_POINTS_MAX, BOOTSTRAP_SERIES};
 
-/// How far off a slope may be.
+/// Standard errors of a slope, each with its degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct StandardError {
-    /// Of redrawn series, and its degrees of freedom: what intervals are made of.
+    /// Error by redrawn series, and its degrees of freedom: for intervals.
     pub(super) redrawn: (f64, u32),
-    /// Of noise that is what its model says, first-order autoregressive, likewise. So few blocks leave
-    /// so few degrees of freedom that nothing is ever certain; this says how likely a slope is.
+    /// Error by the model of first-order autoregressive noise, likewise: for p values. The few blocks of
+    /// `redrawn` leave too few degrees of freedom for small ones.
     pub(super) modeled: (f64, u32),
 }
 
@@ -54,14 +53,14 @@ pub(super) fn standard_error(points: &[f64], random: &mut Pcg64) -> Option<Stand
     })
 }
 
-/// What is left of a series when its line is taken out.
+/// A series without its line: residuals, and their autoregressive model.
 struct Noise {
     residuals: Vec<f64>,
-    /// What remains of a residual a step later, 0 to below 1.
+    /// Part of a residual that is left a step later, 0 to below 1.
     kept: f64,
-    /// What each residual has beside what is kept of the last one.
+    /// Each residual without the kept part of the last one.
     innovations: Vec<f64>,
-    /// Innovations that are drawn together.
+    /// Number of innovations that are drawn together.
     block: usize,
 }
 
@@ -92,7 +91,7 @@ impl Noise {
         })
     }
 
-    /// Replaces every point that is there by noise of the same kind.
+    /// Replaces every point that is not missing by noise of the same kind.
     fn redraw(&self, points: &mut [f64], random: &mut Pcg64) {
         let starts = self.innovations.len() - self.block + 1;
         let mut value = self.residuals[random.random_range(0..self.residuals.len())];
@@ -108,8 +107,8 @@ impl Noise {
         }
     }
 
-    /// The error of a slope where innovations are independent: that of the residuals' long-run
-    /// deviation, as if there were so many fewer of them.
+    /// The error of a slope where innovations are independent: by the residuals' long-run deviation,
+    /// with degrees of freedom for the number of independent points.
     fn modeled(&self) -> Option<(f64, u32)> {
         let count = self.residuals.len() as f64;
         let long_run = deviation(&self.innovations)? / (1.0 - self.kept);
@@ -134,7 +133,7 @@ fn block_len(points: usize) -> usize {
     (4 * points).isqrt().min(points / 4).max(2)
 }
 
-/// How much of a residual is left a step later. The plain estimate is too low by (2 + 4ρ)/n where a
+/// Part of a residual that is left a step later. The plain estimate is too low by (2 + 4ρ)/n where a
 /// level and a slope were taken out; that is put back.
 fn autocorrelation(residuals: &[f64]) -> f64 {
     let products = residuals.iter().zip(&residuals[1..]).map(|(a, b)| a * b);
@@ -152,7 +151,7 @@ fn center(values: &mut [f64]) {
     values.iter_mut().for_each(|value| *value -= mean);
 }
 
-/// One point for a group of neighbors: the median of those that are there.
+/// One point for a group of neighbors: the median of those that are not missing.
 fn fold(group: &[f64]) -> f64 {
     if let [point] = group {
         return *point;
@@ -192,7 +191,7 @@ mod tests {
         assert!(degrees > 120, "{degrees}");
     }
 
-    /// Looks random, and is the same every time.
+    /// A number that looks random, and is the same every time.
     fn scattered(count: usize) -> Vec<f64> {
         let mut random = Pcg64::seed_from_u64(1);
         (0..count)

@@ -1,35 +1,35 @@
-//! Growth that is no straight line: a plateau that still fills, and stairs.
+//! Growth that is no straight line: a plateau that is still approached, and stairs.
 //!
-//! A cache that fills looks like a leak for as long as it does; the curve tells that it slows down, and
+//! A cache that fills looks like a leak until it is full; the curve shows that growth slows down, and
 //! where it ends. Memory that grows by a block every so often is flat in between, which a median of
-//! slopes takes for noise; the corners of the stairs tell how fast it grows. Both are looked for by
-//! rules fixed beforehand, and claimed only where they explain what a line leaves open.
+//! slopes takes for noise; the corners of the stairs show its rate of growth. Both are looked for by
+//! rules fixed beforehand, and claimed only where they explain a large part of what a line leaves.
 
 use super::{known, median};
 
 /// A rise that slows down: `level − rise · e^(−t / time_constant)`, beside a straight line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settling {
-    /// In steps.
+    /// Time constant in steps.
     pub(super) time_constant: f64,
-    /// Where it ends, if there is nothing but the curve.
+    /// Level at which the series ends, if there is nothing but the curve.
     pub(super) level: f64,
-    /// The series without it.
+    /// The series without the curve.
     pub(super) rest: Vec<f64>,
 }
 
 /// A rise in jumps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stairs {
-    /// How high one is.
+    /// Height of a jump.
     pub size: f64,
-    /// Steps of the series from one to the next.
+    /// Steps of the series from one jump to the next.
     pub period: f64,
-    /// How many there were.
+    /// Number of jumps.
     pub count: u32,
 }
 
-/// Stairs, with the series of their corners: what is flat is left out.
+/// Stairs, with the series of their corners, without the flat parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Corners {
     pub(super) stairs: Stairs,
@@ -37,7 +37,7 @@ pub(super) struct Corners {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// The curve that explains `points` so much better than a line that it is no accident.
+/// The curve that explains `points` much better than a line; `None` if none does.
 pub(super) fn settling(points: &[f64]) -> Option<Settling> {
     let known = known(points);
     if known.len() < POINTS_MIN {
@@ -74,12 +74,12 @@ pub(super) fn settling(points: &[f64]) -> Option<Settling> {
     })
 }
 
-/// What is left of a rise after so many steps.
+/// Share of a rise that is left after a number of steps.
 fn decay(time_constant: f64) -> impl Fn(f64) -> f64 {
     move |step| (-step / time_constant).exp()
 }
 
-/// The stairs that most of a series' rise consists of.
+/// The stairs that make up most of a series' rise; `None` if there are none.
 pub(super) fn stairs(points: &[f64]) -> Option<Corners> {
     let known = known(points);
     let rises: Vec<f64> = known.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
@@ -93,7 +93,7 @@ pub(super) fn stairs(points: &[f64]) -> Option<Corners> {
     let count = u32::try_from(jumps.len()).ok()?;
     let jumped: f64 = jumps.iter().map(|index| rises[*index]).sum();
     let is_most = total > 0.0 && (JUMPED_MIN..=1.0 / JUMPED_MIN).contains(&(jumped / total));
-    // More than a point in four: no stairs, but a line with noise.
+    // More than one jump in four points is a line with noise.
     let are_apart = jumps.len() * 4 <= rises.len();
     if jumps.len() < JUMPS_MIN || !is_most || !are_apart {
         return None;
@@ -114,10 +114,10 @@ pub(super) fn stairs(points: &[f64]) -> Option<Corners> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     pub(super) slope: f64,
-    /// Standard error of the slope, by what the line leaves.
+    /// Standard error of the slope, by the residuals.
     pub(super) error: f64,
     pub(super) degrees: u32,
-    /// Squares of the places' distances from their middle.
+    /// Sum of squares of the places' distances from their mean.
     pub(super) spread: f64,
 }
 
@@ -158,11 +158,11 @@ fn level_of(known: &[(f64, f64)], basis: impl Fn(f64) -> f64) -> Option<f64> {
 /// `constant + line · t + curve · basis(t)` by least squares.
 struct Fit {
     curve: f64,
-    /// Of what is left.
+    /// Sum of squares of the residuals.
     squares: f64,
 }
 
-/// The basis of zeros leaves the curve out.
+/// Fits the curve; a basis of zeros leaves it out.
 fn fit(known: &[(f64, f64)], basis: impl Fn(f64) -> f64) -> Option<Fit> {
     let count = known.len() as f64;
     let scale = known.last()?.0.max(1.0);
@@ -203,14 +203,14 @@ fn fit(known: &[(f64, f64)], basis: impl Fn(f64) -> f64) -> Option<Fit> {
     })
 }
 
-/// A curve has four figures to be fitted by.
+/// A curve has four parameters to fit.
 const POINTS_MIN: usize = 24;
-/// Steps of the fastest curve that is tried, and how much slower each next one is.
+/// Time constant in steps of the fastest curve that is tried, and the ratio of each to the next.
 const FASTEST: f64 = 2.0;
 const TIME_CONSTANT_RATIO: f64 = 1.05;
-/// What a curve may leave of the squares that a line leaves.
+/// Share of a line's squares of residuals that a curve may leave.
 const UNEXPLAINED_MAX: f64 = 0.4;
-/// Jumps are so many times the typical change from point to point.
+/// Size of a jump, as a multiple of the typical change from point to point.
 const JUMP_NOISES: f64 = 6.0;
 /// Share of the rise that jumps make up.
 const JUMPED_MIN: f64 = 0.7;

@@ -4,10 +4,10 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// The value that a share of the distribution, from 0.5 to below 1, is under.
+/// The quantile of the distribution at `share`, from 0.5 to below 1.
 pub(super) fn t_quantile(share: f64, degrees: u32) -> f64 {
     let within = 2.0 * share - 1.0;
-    // Searched by the angle whose tangent it is: that has bounds.
+    // Bisects the angle whose tangent is the quantile: that has bounds.
     let (mut low, mut high) = (0.0, FRAC_PI_2);
     for _ in 0..HALVINGS {
         let angle = f64::midpoint(low, high);
@@ -20,14 +20,14 @@ pub(super) fn t_quantile(share: f64, degrees: u32) -> f64 {
     f64::midpoint(low, high).tan() * f64::from(degrees).sqrt()
 }
 
-/// How much of the distribution is over `value`.
+/// The share of the distribution above `value`.
 pub(super) fn upper_tail(value: f64, degrees: u32) -> f64 {
     let angle = (value.abs() / f64::from(degrees).sqrt()).atan();
     let beyond = (1.0 - share_within(angle, degrees)) / 2.0;
     if value >= 0.0 { beyond } else { 1.0 - beyond }
 }
 
-/// How much of the distribution is within ± `tan(angle) × √degrees`.
+/// The share of the distribution within ± `tan(angle) × √degrees`.
 fn share_within(angle: f64, degrees: u32) -> f64 {
     let (sine, cosine) = angle.sin_cos();
     let is_odd = degrees % 2 == 1;
@@ -46,14 +46,14 @@ fn share_within(angle: f64, degrees: u32) -> f64 {
     }
 }
 
-/// A right angle halved so often is below what the sums can tell apart.
+/// A right angle halved as often is below the precision of the sums.
 const HALVINGS: u32 = 60;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Two-sided 95 % and others, as every table has them.
+    /// Two-sided 95 % and other quantiles, as in every table.
     #[test]
     fn quantiles_are_those_of_the_tables() {
         let table = [

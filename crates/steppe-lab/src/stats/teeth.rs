@@ -1,24 +1,24 @@
 //! Saw-teeth: memory of a runtime that collects garbage, and the floor below them.
 //!
-//! Such memory rises at the rate of allocation until a collection, and falls at once. How it rises says
-//! nothing of what is kept; only what is left after collections does. So growth is judged through the
-//! troughs, the lower envelope of the series.
+//! Such memory rises at the rate of allocation until a collection, and falls at once. The rise says
+//! nothing about memory that is kept; only the memory that is left after collections does. So growth is
+//! judged through the troughs, the lower envelope of the series.
 //!
 //! A saw-tooth is claimed by a rule fixed beforehand: falls from one point to the next that are large
 //! beside the range and beside the typical change, few rises of that size, and between falls a climb of
-//! one slope that explains most of what a straight line leaves. Teeth of less than some six points are
-//! noise like any other, and teeth that are small beside the growth of the whole are not looked for.
+//! one slope that explains most of the residuals of a straight line. Teeth of less than some six points
+//! are noise like any other, and teeth that are small beside the growth of the whole are not looked for.
 //!
-//! Leaves out the climb to a first collection: before any fall, nothing tells it from a leak.
+//! Leaves out the climb to a first collection: before any fall, it can't be told from a leak.
 
 use super::{known, median};
 
 /// Collections that were seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Teeth {
-    /// Of the series that has the fewest.
+    /// Number of collections in the series that has the fewest.
     pub collections: u32,
-    /// Steps from one to the next.
+    /// Steps from one collection to the next.
     pub period: f64,
 }
 
@@ -28,14 +28,14 @@ pub(super) struct Floor {
     pub(super) teeth: Teeth,
     /// Place and value of the point after each collection.
     pub(super) troughs: Vec<(f64, f64)>,
-    /// Variance of a trough, as far as it is known without looking at troughs: what was allocated since
+    /// Variance of a trough, as far as it is known without looking at troughs: memory allocated since
     /// the collection, which may have been at any moment of the step, and the noise around the climbs.
     pub(super) variance: f64,
-    /// Of that variance.
+    /// Degrees of freedom of that variance.
     pub(super) degrees: u32,
 }
 
-/// The floor of `points`, where they are a saw-tooth. A missing point is `NAN`.
+/// The floor of `points`, if they are a saw-tooth. A missing point is `NAN`.
 pub(super) fn floor(points: &[f64]) -> Option<Floor> {
     let known = known(points);
     let changes: Vec<f64> = known.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
@@ -62,7 +62,7 @@ pub(super) fn floor(points: &[f64]) -> Option<Floor> {
     let collections = u32::try_from(troughs.len()).ok()?;
     let period = match troughs.as_slice() {
         [first, .., last] => (last.0 - first.0) / f64::from(collections - 1),
-        // One fall has no distance; so long it takes to climb back.
+        // One fall has no distance; take the time to climb back.
         _ => size / climbs.slope,
     };
     Some(Floor {
@@ -76,18 +76,18 @@ pub(super) fn floor(points: &[f64]) -> Option<Floor> {
     })
 }
 
-/// What lies between falls, as lines of one slope.
+/// The climbs between falls, as lines of one slope.
 struct Climbs {
     slope: f64,
-    /// Of what is left.
+    /// Sum of squares of the residuals.
     squares: f64,
     degrees: u32,
-    /// Steps of the longest.
+    /// Steps of the longest climb.
     longest: f64,
 }
 
 impl Climbs {
-    /// `None`: they don't climb, or there are too few points to tell.
+    /// `None`: the parts don't climb, or there are too few points to tell.
     fn of(known: &[(f64, f64)], falls: &[usize]) -> Option<Self> {
         let ends = falls.iter().map(|at| at + 1).chain([known.len()]);
         let mut start = 0;
@@ -115,7 +115,7 @@ impl Climbs {
 }
 
 /// Lines through parts that have levels of their own and one slope, by least squares: the slope, and the
-/// squares of what is left.
+/// squares of the residuals.
 fn fit<'a>(parts: impl Iterator<Item = &'a [(f64, f64)]>) -> (f64, f64) {
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
     for part in parts {
@@ -133,7 +133,7 @@ fn fit<'a>(parts: impl Iterator<Item = &'a [(f64, f64)]>) -> (f64, f64) {
     (slope, squares)
 }
 
-/// Where each fall ends. One that takes several steps ends once.
+/// The end of each fall. A fall that takes several steps ends once.
 fn troughs(known: &[(f64, f64)], falls: &[usize]) -> Vec<(f64, f64)> {
     let mut troughs: Vec<(f64, f64)> = Vec::new();
     let mut end = 0;
@@ -150,18 +150,18 @@ fn troughs(known: &[(f64, f64)], falls: &[usize]) -> Vec<(f64, f64)> {
     troughs
 }
 
-/// A fall is so many times the typical change from point to point.
+/// Size of a fall, as a multiple of the typical change from point to point.
 const FALL_NOISES: f64 = 5.0;
-/// And such a share of the range.
+/// Size of a fall, as a share of the range.
 const FALL_SHARE: f64 = 1.0 / 3.0;
-/// What climbs may leave of the squares that a line leaves.
+/// Share of a line's squares of residuals that climbs may leave.
 const UNEXPLAINED_MAX: f64 = 0.4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Rises by 3 a step for `period` steps, on a floor that rises by `leak` a step.
+    /// A series that rises by 3 a step for `period` steps, on a floor that rises by `leak` a step.
     fn teeth(points: u32, period: u32, leak: f64) -> Vec<f64> {
         let point = |step: u32| 100.0 + 3.0 * f64::from(step % period) + leak * f64::from(step);
         (0..points).map(point).collect()

@@ -1,8 +1,8 @@
 //! The Theil–Sen slope: the median of the slopes between all pairs of points.
 //!
-//! Exact, whatever the order of the pairs: no pair is left out and none is estimated. Memory is
-//! bounded ([`SLOPES_HELD_MAX`]) whatever the number of points; time grows with its square, 0.04 ms
-//! at 200 points and 0.1 s at 10,000.
+//! Exact, whatever the order of the pairs: no pair is left out and none is estimated. Memory is bounded
+//! ([`SLOPES_HELD_MAX`]) whatever the number of points; time grows with its square, 0.04 ms at 200
+//! points and 0.1 s at 10,000.
 //!
 //! Slopes aren't sorted. A sample of them brackets the median, one look at all pairs counts those
 //! below the bracket and holds those within, and the median is selected among the few that were held
@@ -44,7 +44,7 @@ struct Slopes<'a> {
     count: usize,
 }
 
-/// What one look at all slopes found about the bracket `low..=high`.
+/// Counts of all slopes relative to the bracket `low..=high`.
 struct Look {
     low: f64,
     high: f64,
@@ -52,7 +52,7 @@ struct Look {
     at_low: usize,
     between: usize,
     at_high: usize,
-    /// Of those strictly between: all, or every 2nd, 4th, … once they became too many.
+    /// Slopes strictly between: all, or every 2nd, 4th, … once they became too many.
     held: Vec<f64>,
 }
 
@@ -91,7 +91,7 @@ impl Slopes<'_> {
         }
     }
 
-    /// All slopes where they are few, else some, evenly over pairs near and far.
+    /// All slopes if they are few, else some of them, evenly over pairs near and far.
     fn sample(&self) -> Vec<f64> {
         let stride = if self.count <= SLOPES_SELECTED_DIRECTLY {
             1
@@ -121,9 +121,9 @@ impl Slopes<'_> {
             at_high: 0,
             held: Vec::new(),
         };
-        // Hot: 200 points have 19,900 slopes, and a standard error wants 200 times that. So what is
-        // surely outside is told by its difference alone, without the division, and nothing is
-        // branched on that is as likely as not.
+        // Hot: 200 points have 19,900 slopes, and a standard error needs 200 times that. So slopes that
+        // are surely outside are counted by their difference alone, without the division, and there is
+        // no branch on a condition that is as likely as not.
         let mut near_bracket = vec![0.0; self.points.len()];
         let mut stride = 1;
         for (steps, far) in self.by_distance() {
@@ -144,20 +144,20 @@ impl Slopes<'_> {
         look
     }
 
-    /// For each distance in steps: the points that have a partner so far back.
+    /// For each distance in steps: the points that have a partner at that distance before them.
     fn by_distance(&self) -> impl Iterator<Item = (f64, &[f64])> {
         (1..self.points.len()).map(|steps| (steps as f64, &self.points[steps..]))
     }
 }
 
-/// Where the wanted ranks lie relative to a bracket.
+/// The place of the wanted ranks relative to a bracket.
 enum Place {
-    /// At one of its ends.
+    /// The ranks are at one of its ends, of this value.
     Found(f64),
     Between,
     Below,
     Above,
-    /// They fall on two sides of one of its ends.
+    /// The ranks are on two sides of one of its ends.
     Apart,
 }
 
@@ -206,12 +206,12 @@ impl Look {
     }
 }
 
-/// More than a slope times steps can be off by, as opposed to a difference divided by them.
+/// Upper bound of the rounding error of a slope times steps, against a difference divided by them.
 fn rounding(difference: f64) -> f64 {
     4.0 * f64::EPSILON * difference.abs() + f64::MIN_POSITIVE
 }
 
-/// Two of the sample that have the wanted ranks of all `inside` between them, most likely: three
+/// Two values of the sample that most likely have the wanted ranks of all `inside` between them: three
 /// standard deviations of the rank of a median on either side.
 fn bracket(sample: &mut [f64], ranks: (usize, usize), inside: usize) -> (f64, f64) {
     let margin = (9 * sample.len() / 4).isqrt() + 1;
@@ -235,7 +235,7 @@ fn select(values: &mut [f64], first: usize, last: usize) -> (f64, f64) {
     (lower, upper)
 }
 
-/// Differences of points below this are finite. No memory is so large.
+/// Differences of points below this are finite. No memory is this large.
 const USABLE_MAX: f64 = 1e300;
 
 #[cfg(test)]

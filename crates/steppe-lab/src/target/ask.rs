@@ -1,4 +1,4 @@
-//! Small questions over HTTP: is it ready, how many bytes are live.
+//! Small requests over HTTP: for readiness, live bytes and metrics.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use super::Exposition;
 use crate::limits::ANSWER_BYTES_MAX;
 use crate::scenario::LiveBytes;
 
-/// Asks over HTTP/1.1, a connection a question: what it asks is counted as somebody else's.
+/// Sends requests over HTTP/1.1, each on its own connection; they don't count as operations of the
+/// load.
 pub struct MetricClient {
     runtime: Runtime,
 }
@@ -22,40 +23,40 @@ pub struct MetricClient {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// There is no host in it.
+    /// The URL has no host.
     #[error("{0} is not a URL of a server")]
     Url(String),
-    /// Not within the time given.
+    /// No answer within the time given.
     #[error("no response from {url} within {patience:?}")]
     Late {
-        /// Who was asked.
+        /// The requested URL.
         url: String,
-        /// How long.
+        /// Time given.
         patience: Duration,
     },
-    /// No connection, or none that lasted.
+    /// No connection, or one that did not last.
     #[error("{url}: {reason}")]
     Failed {
-        /// Who was asked.
+        /// The requested URL.
         url: String,
-        /// What happened.
+        /// Description of the failure.
         reason: String,
     },
-    /// The answer has no number where the pointer points.
+    /// The answer has no number at the JSON pointer.
     #[error("{url} has no number of bytes at {pointer}")]
     NoNumber {
-        /// Who was asked.
+        /// The requested URL.
         url: String,
-        /// What was looked for.
+        /// The pointer that was looked up.
         pointer: String,
     },
 }
 
 impl MetricClient {
-    /// Makes one; it starts no thread.
+    /// Makes a client; starts no thread.
     ///
     /// # Errors
-    /// Where the system has no more files for it.
+    /// Where the system has no more descriptors for it.
     pub fn new() -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -63,7 +64,7 @@ impl MetricClient {
         Ok(Self { runtime })
     }
 
-    /// Asks, and returns the status and the content.
+    /// Sends a GET, and returns the status and the content.
     ///
     /// # Errors
     /// Where there is no whole answer in time, or one that is too long.
@@ -71,7 +72,7 @@ impl MetricClient {
         self.get_up_to(url, patience, ANSWER_BYTES_MAX)
     }
 
-    /// The same, of content that has at most so many bytes.
+    /// Like [`MetricClient::get`], with another limit on the bytes of the content.
     ///
     /// # Errors
     /// Where there is no whole answer in time, or one that is too long.
@@ -119,7 +120,7 @@ impl MetricClient {
         Ok(found)
     }
 
-    /// Asks the target how many bytes are allocated and not freed.
+    /// Requests the number of bytes that are allocated and not freed.
     ///
     /// # Errors
     /// Where there is no answer, or no number in it.
@@ -141,7 +142,7 @@ impl MetricClient {
     }
 }
 
-/// A number of bytes; some write `1234567.0`.
+/// A whole number of bytes; some targets write `1234567.0`.
 fn whole(number: &serde_json::Value) -> Option<u64> {
     let float = || {
         number

@@ -1,7 +1,7 @@
 //! Prometheus's text exposition, as far as a soak needs it: series of gauges and counters.
 //!
-//! Bytes in, readings out; the text formats 0.0.4 of Prometheus and 1.0 of OpenMetrics. Invariant: what
-//! is kept is bounded in number and length, and what was left out is counted. Buckets of histograms,
+//! Bytes in, readings out; the text formats 0.0.4 of Prometheus and 1.0 of OpenMetrics. Invariant:
+//! readings are bounded in number and length, and omissions are counted. Buckets of histograms,
 //! quantiles of summaries, exemplars, timestamps and info series are left out: they are no resource.
 
 use std::collections::BTreeMap;
@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use crate::limits::METRIC_SERIES_LEN_MAX;
 use crate::record::{MetricKind, Reading};
 
-/// What a text has.
+/// The series of a text, and counts of what was left out.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Exposition {
-    /// In the order of the text.
+    /// Readings in the order of the text.
     pub readings: Vec<Reading>,
-    /// Series beyond the number that was asked for.
+    /// Series beyond the requested number.
     pub over: usize,
     /// Series with a name that is too long.
     pub long: usize,
-    /// Lines that are none of the format.
+    /// Lines that are not of the format.
     pub unreadable: usize,
 }
 
@@ -69,7 +69,7 @@ impl Exposition {
     }
 }
 
-/// The series, its name without labels, and its value; what follows that is a time or an exemplar.
+/// The series, its name without labels, and its value; a time or an exemplar may follow.
 fn split(line: &str) -> Option<(&str, &str, f64)> {
     let name_len = line.find(|c: char| !is_of_name(c)).unwrap_or(line.len());
     let name = line.get(..name_len).filter(|name| !name.is_empty())?;
@@ -85,7 +85,7 @@ fn split(line: &str) -> Option<(&str, &str, f64)> {
     Some((series, name, value))
 }
 
-/// Up to the brace that closes: one within quotes does not.
+/// Length of the labels up to the closing brace; one within quotes does not close them.
 fn labels_len(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (index, c) in text.char_indices() {
@@ -100,7 +100,7 @@ fn labels_len(text: &str) -> Option<usize> {
     None
 }
 
-/// `None`: a series that is not kept.
+/// The kind of a series; `None`: it is not kept.
 fn kind_of(name: &str, series: &str, kinds: &BTreeMap<&str, &str>) -> Option<MetricKind> {
     let ends = ["_bucket", "_sum", "_count", "_total", "_created", "_info"];
     let end = ends.into_iter().find(|end| name.ends_with(end));

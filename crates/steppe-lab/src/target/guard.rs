@@ -1,28 +1,29 @@
 //! Ends a process when the lab is killed.
 //!
-//! A lab that gets SIGKILL ends nothing itself. So a shell sits beside each process that it starts,
-//! and reads from a pipe whose other end the lab holds. The kernel closes that end when the lab is
-//! gone, however it went, and the shell then kills the whole process group, and everybody in the
+//! A lab that gets SIGKILL ends nothing itself. So a shell sits beside each process that it starts, and
+//! reads from a pipe whose other end the lab holds. The kernel closes that end when the lab is gone,
+//! however it ended, and the shell then kills the whole process group, and all processes in the
 //! target's control group: children too, and those that left the process group.
 //!
 //! A parent-death signal (`prctl(2)`) would reach the first process only, not its children, and has to
-//! be asked for between fork and exec, which no safe code can. Left out: what leaves the process group
-//! where there is no control group, and the moment between the start of a process and when its guard
-//! hears of it.
+//! be requested between fork and exec, which no safe code can. Left out: processes that leave the
+//! process group where there is no control group, and the moment between the start of a process and the
+//! line that names it to its guard.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Stands by for the end of the lab. Dropped, it does nothing any more.
+/// Waits for the end of the lab. A guard that is dropped does nothing.
 #[derive(Debug)]
 pub struct Guard {
     shell: Child,
 }
 
 impl Guard {
-    /// Begins to stand by. `procs` is the `cgroup.procs` of a control group that has nobody else in it.
+    /// Starts the guard. `procs` is the `cgroup.procs` of a control group that holds nothing but the
+    /// target.
     ///
     /// # Errors
     /// Where no shell can be started.
@@ -34,7 +35,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // What is sent to the lab's own group is not for it.
+            // A group of its own: signals to the lab's group must not reach the shell.
             .process_group(0)
             .spawn()?;
         Ok(Self { shell })
@@ -54,13 +55,13 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Before its pipe is closed, which would set it off.
+        // Kill before the pipe is closed, which would set the guard off.
         _ = self.shell.kill();
         _ = self.shell.wait();
     }
 }
 
-/// `$1` is the list of the control group, where there is one. Those who are killed leave it a moment
+/// `$1` is the process list of the control group, if there is one. Killed processes leave it a moment
 /// later, and may have started others meanwhile.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM PIPE
@@ -89,7 +90,7 @@ mod tests {
         let mut sleeper = sleeper();
         let mut guard = Guard::start(None).unwrap();
         guard.watch(sleeper.id()).unwrap();
-        // As the kernel does it when the lab is gone.
+        // The kernel does the same when the lab is gone.
         drop(guard.shell.stdin.take());
         assert!(guard.shell.wait().unwrap().code().is_some());
         assert!(!sleeper.wait().unwrap().success());

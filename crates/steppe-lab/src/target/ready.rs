@@ -11,22 +11,22 @@ use crate::scenario::Ready;
 /// Why a process is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReady {
-    /// It ended first.
+    /// The process ended first.
     #[error("{name} ended before it was ready: {status}")]
     Ended {
-        /// As the scenario calls it.
+        /// Name of the process in the scenario.
         name: String,
-        /// How it ended.
+        /// Exit status.
         status: String,
     },
-    /// It runs, and does not answer.
+    /// The process runs, and gives no sign of readiness.
     #[error("{name} was not ready within {patience:?}: {missing}")]
     Late {
-        /// As the scenario calls it.
+        /// Name of the process in the scenario.
         name: String,
-        /// How long it had.
+        /// Time given.
         patience: Duration,
-        /// What did not come.
+        /// The sign that did not come.
         missing: String,
     },
     /// The run was interrupted.
@@ -34,10 +34,10 @@ pub enum NotReady {
     Interrupted,
 }
 
-/// Returns when `process` is ready as `ready` says.
+/// Returns when `process` gives the sign of `ready`.
 ///
 /// # Errors
-/// When it ends, is late, or `is_over` says that nobody waits any more.
+/// When it ends, is late, or `is_over` returns true.
 #[expect(clippy::too_many_arguments, reason = "older than the limit")]
 pub fn wait_until_ready(
     process: &mut Process,
@@ -47,7 +47,7 @@ pub fn wait_until_ready(
     is_over: &dyn Fn() -> bool,
 ) -> Result<(), NotReady> {
     let start = Instant::now();
-    // A pattern of a scenario compiles; what does not matches nothing, and says so when it is late.
+    // A pattern of a scenario compiles; an invalid one would match nothing, and be reported as late.
     let pattern = match ready {
         Ready::Log(pattern) => Regex::new(pattern).ok(),
         _ => None,
@@ -86,12 +86,12 @@ pub fn wait_until_ready(
     }
 }
 
-/// Whether somebody answers there already: a server that was left from before would be taken for the
-/// one that is about to start.
+/// True if a server answers there already: one left from before would be taken for the one that is
+/// about to start.
 pub fn is_taken(ready: &Ready, client: &MetricClient) -> bool {
     match ready {
         Ready::Tcp(address) => TcpStream::connect_timeout(address, ANSWER).is_ok(),
-        // As readiness has it: what asks through a service may be answered 502 by it.
+        // The test of readiness: a port that answers 502 for a service that is down is not taken.
         Ready::Http(url) => is_success(client, url),
         Ready::Log(_) | Ready::After(_) => false,
     }
@@ -104,7 +104,7 @@ fn is_success(client: &MetricClient, url: &str) -> bool {
 }
 
 fn has_line(process: &Process, pattern: &Regex) -> bool {
-    // A process prints a few lines before it is ready: they are read again each time.
+    // A process prints few lines before it is ready: the file is read again each time.
     let text = std::fs::read_to_string(process.log()).unwrap_or_default();
     text.lines().any(|line| pattern.is_match(line))
 }
@@ -118,5 +118,5 @@ fn missing(ready: &Ready) -> String {
     }
 }
 
-/// How long one question may take.
+/// Time limit of one request.
 const ANSWER: Duration = Duration::from_secs(2);

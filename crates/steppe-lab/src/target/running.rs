@@ -1,8 +1,8 @@
-//! A target that runs already: found by its process id or its control group, looked at, and left alone.
+//! A target that runs already: found by its process id or its control group, and left running.
 //!
-//! Invariant: nothing of it is ended or started, and a process that gets the id of one that ended is
-//! not taken for it: the folder below `/proc` that is held open stays that of the first. Leaves out
-//! looking at it, which is `observe`'s.
+//! Invariant: none of its processes is ended or started, and a process that gets the id of one that ended is
+//! not taken for it: the folder below `/proc` that is held open stays that of the first. Leaves out looking
+//! at it, which `observe` does.
 
 use std::fmt;
 use std::fs;
@@ -24,61 +24,61 @@ pub struct RunningTarget {
     group: Option<PathBuf>,
 }
 
-/// Why it can't be judged.
+/// Why a running target can't be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum RunningError {
-    /// It ended, never was, or is hidden.
+    /// The process has ended, never existed, or is hidden.
     #[error("there is no process {0}; `pgrep -a NAME` finds one by its name")]
     NoProcess(u32),
-    /// A zombie.
+    /// The process is a zombie.
     #[error("process {0} has ended, and its parent has not waited for it")]
     Ended(u32),
-    /// A thread of the kernel.
+    /// The process is a thread of the kernel.
     #[error("process {0} is a thread of the kernel, which has no memory of its own")]
     Kernel(u32),
-    /// It is another user's.
+    /// The process is another user's.
     #[error(
         "process {pid} ({name}) belongs to user {uid}: no permission to observe it ({source}); run \
          the lab as that user, or as root"
     )]
     Refused {
-        /// Which one.
+        /// The process id.
         pid: u32,
-        /// Of its executable.
+        /// Name of its executable.
         name: String,
-        /// Whose it is.
+        /// User id of its owner.
         uid: u32,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// There is no such group, or none that says anything about memory.
+    /// There is no such group, or none that counts memory.
     #[error(transparent)]
     Group(#[from] FindError),
-    /// Nobody is in the group.
+    /// The group has no process.
     #[error("{0} holds no process that can be seen from here")]
     Empty(PathBuf),
-    /// The lab would judge itself, its load included.
+    /// The lab is in the group: it would judge itself, its load included.
     #[error("the lab itself runs in {0}: start it in another group, or name a group below")]
     Own(PathBuf),
-    /// The lab would judge itself, its load included.
+    /// The lab descends from the process: it would judge itself, its load included.
     #[error(
         "the lab itself descends from process {0}: start it elsewhere, or name a process below"
     )]
     Ancestor(u32),
-    /// The system said something else.
+    /// Another error of the system.
     #[error("process {pid} can't be observed: {source}")]
     Other {
-        /// Which one.
+        /// The process id.
         pid: u32,
-        /// What it said.
+        /// The error.
         #[source]
         source: ProcError,
     },
 }
 
 impl RunningTarget {
-    /// Finds it, and whether it may be looked at.
+    /// Finds the target, and checks that it may be looked at.
     ///
     /// # Errors
     /// Where there is no such process or group, or it may not be looked at.
@@ -109,7 +109,7 @@ impl RunningTarget {
         for pid in members {
             match find_process(pid) {
                 Ok(root) => roots.push(root),
-                // It ended meanwhile.
+                // The process has ended meanwhile.
                 Err(RunningError::NoProcess(_) | RunningError::Ended(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -124,23 +124,23 @@ impl RunningTarget {
         })
     }
 
-    /// What it is called in messages.
+    /// Name of the target in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The processes that were found.
+    /// Ids of the processes that were found.
     pub fn roots(&self) -> Vec<u32> {
         let ids = self.roots.iter().map(|root| root.pid.cast_unsigned());
         ids.collect()
     }
 
-    /// The folder of its control group, where it was named by that.
+    /// The folder of its control group, if it was named by its group.
     pub fn group(&self) -> Option<&Path> {
         self.group.as_deref()
     }
 
-    /// How it ended, if it has: of a group, when nobody is left in it.
+    /// The way it ended, if it has: of a group, when no process is left in it.
     pub fn ended(&self) -> Option<String> {
         let has_newcomers = || {
             let group = self.group.as_deref().map(cgroup::Place::at);
@@ -192,7 +192,7 @@ fn find_process(pid: u32) -> Result<Process, RunningError> {
     if stat.vsize == 0 {
         return Err(RunningError::Kernel(pid));
     }
-    // Who may not list its files may not see its memory either (proc_pid_fd(5)).
+    // A caller that may not list its files may not read its memory either (proc_pid_fd(5)).
     if let Err(source) = fs::read_dir(format!("/proc/{pid}/fd"))
         && lives(&process)
     {
@@ -206,7 +206,7 @@ fn find_process(pid: u32) -> Result<Process, RunningError> {
     Ok(process)
 }
 
-/// Whether a process is the lab, or one that the lab descends from.
+/// True if a process is the lab, or one that the lab descends from.
 fn is_above_lab(pid: u32) -> bool {
     let parent = |of: &Process| Process::new(of.stat().ok()?.ppid).ok();
     let mut line = std::iter::successors(Process::myself().ok(), parent);
@@ -218,13 +218,13 @@ fn lives(process: &Process) -> bool {
     stat.is_ok_and(|stat| !ENDED.contains(&stat.state))
 }
 
-/// The name that the kernel knows it by, without what a terminal would obey.
+/// The kernel's name of a process, without control characters.
 fn name_of(process: &Process) -> String {
     let name = process.stat().map(|stat| stat.comm).unwrap_or_default();
     name.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// States of a process that is over: zombie, dead.
+/// States of a process that has ended: zombie, dead.
 const ENDED: [char; 3] = ['Z', 'X', 'x'];
 
 #[cfg(test)]

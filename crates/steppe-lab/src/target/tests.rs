@@ -1,4 +1,4 @@
-//! Real processes: shells that say, ignore, leave and miss things.
+//! Tests with real processes: shells that print, ignore signals, leave children, and end early.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What was seen so far, in bounded memory, and what follows from it.
+//! Looks so far, in bounded memory, and rates and slopes over them.
 //!
-//! When it is full, every other look is dropped and from then on only every other one is kept, so
-//! that the window always reaches back to its start.
+//! When the history is full, every other look is dropped and from then on only every other one is
+//! kept, so that the window always reaches back to its start.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::observe::{Slow, TcpState};
 /// One look at the target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Look {
-    /// Since it was attached to.
+    /// Time since the process was attached to.
     pub(super) at: Duration,
     pub(super) slow: Slow,
-    /// Of the last time it was read.
+    /// PSS when it was last read.
     pub(super) pss_bytes: Option<u64>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Look {
 #[derive(Debug, Default)]
 pub(super) struct History {
     looks: Vec<Look>,
-    /// Before the newest: two in a row are needed for rates, whatever is dropped.
+    /// The look before the newest: two in a row are needed for rates, whatever is dropped.
     previous: Option<Look>,
     newest: Option<Look>,
-    /// The very first, whatever the window.
+    /// The very first look, whatever the window.
     first: Option<Look>,
     close_wait_max: Option<u64>,
-    /// Every so many looks are kept (as a power of two).
+    /// Power of two: one look in that many is kept.
     doublings: u32,
     seen: u64,
 }
@@ -79,12 +79,12 @@ impl History {
         self.close_wait_max
     }
 
-    /// How a counter grew a second, between the last two looks.
+    /// Growth of a counter a second, between the last two looks.
     pub(super) fn rate(&self, of: impl Fn(&Slow) -> Option<u64>) -> Option<f64> {
         rate(self.previous.as_ref()?, self.newest.as_ref()?, of)
     }
 
-    /// How a counter grew a second, since it was attached to.
+    /// Growth of a counter a second, since the process was attached to.
     pub(super) fn mean_rate(&self, of: impl Fn(&Slow) -> Option<u64>) -> Option<f64> {
         rate(self.first.as_ref()?, self.newest.as_ref()?, of)
     }

@@ -1,4 +1,4 @@
-//! What `watch` writes where nobody draws: text for people, JSON lines for programs.
+//! The output of `watch` without a terminal: text for people, JSON lines for programs.
 
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ pub(super) fn summary_text(watch: &Watch, end: End) -> String {
         return String::new();
     };
     let seconds = last.at.as_secs_f64();
-    // Of a target that has ended, the last figures are those before it did.
+    // Of a target that has ended, the last figures are those from before it ended.
     let final_look = |of: fn(&Slow) -> Option<u64>| {
         let seen = watch.history.looks().iter().rev();
         of(&last.slow).or_else(|| seen.filter_map(|look| of(&look.slow)).next())
@@ -153,7 +153,7 @@ pub(super) fn summary_json(watch: &Watch, end: End) -> String {
     .to_string()
 }
 
-/// Of a core, between the last two looks.
+/// Share of a core that the target used between the last two looks.
 pub(super) fn cpu_share(watch: &Watch) -> Option<f64> {
     watch.history.rate(|slow| slow.cpu_us).map(|us| us / 1e6)
 }

@@ -31,7 +31,7 @@ pub(super) struct State {
     pub(super) slope_kib_per_min: Option<f64>,
     pub(super) window_looks: usize,
     pub(super) cost_share: f64,
-    /// What is not seen, and why.
+    /// Figures that can't be seen, each with the reason.
     pub(super) missing: Vec<String>,
     pub(super) series: Vec<Series>,
 }
@@ -104,7 +104,7 @@ pub(super) fn draw(frame: &mut Frame, state: &State) {
     } else {
         figures.len()
     };
-    // The last figures make way for the chart.
+    // The chart goes before the last figures.
     let chart_rows = CHART_ROWS_MIN + missing_rows + 2;
     let room = area.height.saturating_sub(chart_rows).max(FIGURE_ROWS_MIN);
     let rows = u16::try_from(rows).unwrap_or(u16::MAX).min(room);
@@ -156,7 +156,7 @@ fn draw_chart(frame: &mut Frame, state: &State, area: Rect) {
     let (Some([start, end]), Some([low, high])) = (ends(|it| it.0), ends(|it| it.1)) else {
         return;
     };
-    // A steady target is a steady line: noise of some pages does not fill the chart.
+    // A steady target is a steady line: noise of a few pages does not fill the chart.
     let margin = ((high - low) * 0.1).max(MARGIN_MIB);
     let (low, high) = ((low - margin).max(0.0), high + margin);
     let datasets: Vec<Dataset> = state
@@ -191,7 +191,7 @@ fn draw_chart(frame: &mut Frame, state: &State, area: Rect) {
     frame.render_widget(chart, area);
 }
 
-/// From what matters most: a low terminal cuts the end.
+/// Figures, the most important first: a low terminal cuts the end.
 fn figures(state: &State) -> Vec<Line<'static>> {
     let slow = &state.slow;
     let mut lines = vec![
@@ -261,7 +261,8 @@ fn pair(left: &str, left_value: &str, right: &str, right_value: &str) -> Line<'s
     Line::from(format!("{left:<LEFT_COLUMNS$} {right} {right_value}"))
 }
 
-/// Sockets that wait for their owner to close them are what a leak of connections looks like.
+/// The CLOSE-WAIT count, highlighted above zero: sockets that their owner does not close are the
+/// sign of a connection leak.
 fn close_wait(slow: &Slow) -> Line<'static> {
     let stuck = slow.sockets.map(|it| it.count(TcpState::CloseWait));
     let text = format!("CLOSE-WAIT {}", count(stuck));
@@ -279,7 +280,7 @@ fn close_wait(slow: &Slow) -> Line<'static> {
     ])
 }
 
-/// The other states that have sockets.
+/// Counts of the other states that have sockets.
 fn sockets(state: &State) -> Vec<Line<'static>> {
     let Some(sockets) = state.slow.sockets else {
         return vec![Line::from("sockets -")];
@@ -295,7 +296,7 @@ fn sockets(state: &State) -> Vec<Line<'static>> {
         .collect()
 }
 
-/// How many lines there are for what is missing: none where they would take the chart's place.
+/// Number of lines for missing figures: one where more would take the chart's place.
 fn missing_rows(state: &State, area: Rect) -> u16 {
     let has_room = area.height >= TALL_ROWS && area.width >= WIDE_COLUMNS;
     match (state.missing.len(), has_room) {
@@ -327,7 +328,7 @@ fn draw_missing(frame: &mut Frame, state: &State, area: Rect) {
     frame.render_widget(text.style(Style::new().fg(Color::Magenta)), area);
 }
 
-/// Room for figures and sockets beside each other.
+/// Least width with room for figures and sockets beside each other.
 const WIDE_COLUMNS: u16 = 70;
 const TALL_ROWS: u16 = 22;
 const CHART_ROWS_MIN: u16 = 5;
@@ -358,7 +359,7 @@ mod tests {
         rows.map(text).collect()
     }
 
-    /// Of Braille dots.
+    /// True if the text has Braille dots, of which charts are made.
     fn has_chart(text: &str) -> bool {
         let dots = text
             .chars()

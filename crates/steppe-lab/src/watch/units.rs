@@ -1,6 +1,6 @@
-//! Figures as people read them; `-` for what can't be seen.
+//! Figures for people; `-` for those that can't be seen.
 
-/// `10.4 MiB`.
+/// Bytes, such as `10.4 MiB`.
 pub(crate) fn bytes(value: Option<u64>) -> String {
     let Some(value) = value else {
         return UNSEEN.to_owned();
@@ -21,12 +21,12 @@ pub(crate) fn bytes(value: Option<u64>) -> String {
     }
 }
 
-/// `12`.
+/// A count, such as `12`.
 pub(crate) fn count(value: Option<u64>) -> String {
     value.map_or_else(|| UNSEEN.to_owned(), |value| value.to_string())
 }
 
-/// `85.2k`.
+/// A rate, such as `85.2k`.
 pub(crate) fn rate(value: Option<f64>) -> String {
     match value {
         None => UNSEEN.to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn rate(value: Option<f64>) -> String {
     }
 }
 
-/// `3.1 %`.
+/// A share as percentage, such as `3.1 %`.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(
         || UNSEEN.to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn percent(share: Option<f64>) -> String {
     )
 }
 
-/// `+3.1 KiB/min`.
+/// A slope, such as `+3.1 KiB/min`.
 pub(crate) fn slope(kib_per_min: Option<f64>) -> String {
     match kib_per_min {
         None => UNSEEN.to_owned(),

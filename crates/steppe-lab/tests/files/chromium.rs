@@ -4,8 +4,8 @@
 //! zero byte), so that no port is taken and no WebSocket is needed. A shell puts the pipes where
 //! Chromium looks for them, descriptors 3 and 4.
 //!
-//! It keeps what a page complains of (console errors, exceptions, violations of its policy) and
-//! what it asked for.
+//! A page's complaints (console errors, exceptions, violations of its policy) and its requests are
+//! kept.
 //!
 //! <https://chromedevtools.github.io/devtools-protocol/>
 
@@ -32,7 +32,8 @@ pub struct Chromium {
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 impl Chromium {
-    /// Starts it with an empty page; `None`, and a line that says so, where it isn't installed.
+    /// Starts Chromium with an empty page; `None`, and a line that says so, where it isn't
+    /// installed.
     pub fn start(test: &str) -> Option<Self> {
         let Some(program) = PROGRAMS.into_iter().find_map(installed) else {
             skip(test, "no Chromium on this machine");
@@ -98,7 +99,7 @@ impl Chromium {
         }
     }
 
-    /// Goes to a file and waits until it is there with all that it asks for.
+    /// Goes to a file and waits until the page is loaded with all its requests.
     pub fn open(&mut self, path: &Path) {
         self.complaints.clear();
         self.requests.clear();
@@ -106,7 +107,7 @@ impl Chromium {
         let gone = self.call("Page.navigate", json!({ "url": url }));
         assert_eq!(gone["errorText"], Value::Null, "{url}");
         while !self.read_is_loaded() {}
-        // What it complained of on its way is told before this answer.
+        // Complaints during the load come before this answer.
         self.evaluate("1");
     }
 
@@ -116,7 +117,7 @@ impl Chromium {
         message["method"] == "Page.loadEventFired"
     }
 
-    /// Shows the page as a screen of this size would, a phone's if `width` is that of one.
+    /// Shows the page at this width, with a phone's settings if `width` is that of one.
     pub fn resize(&mut self, width: u32) {
         let size = json!({
             "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500,
@@ -124,7 +125,7 @@ impl Chromium {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// `light` or `dark`, as the system would prefer it.
+    /// Sets the preferred color scheme, `light` or `dark`.
     pub fn prefer(&mut self, scheme: &str) {
         let feature = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": feature }));
@@ -133,7 +134,7 @@ impl Chromium {
     /// The value of an expression on the page.
     ///
     /// # Panics
-    /// When it throws.
+    /// When the expression throws.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let wanted = json!({ "expression": expression, "returnByValue": true });
         let mut got = self.call("Runtime.evaluate", wanted);

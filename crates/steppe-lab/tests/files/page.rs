@@ -1,4 +1,4 @@
-//! The page in a real browser: what it shows, at both widths, light and dark.
+//! The page in a real browser: its content, at both widths, light and dark.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use steppe_lab::report;
 use crate::chromium::Chromium;
 use crate::runs;
 
-/// A page on the disk, gone with the test.
+/// A page on the disk, removed on drop.
 struct Page(PathBuf);
 
 impl Page {
@@ -111,7 +111,7 @@ fn the_page_says_the_verdict_and_draws_what_was_seen() {
     assert_eq!(bars, json!(16));
 }
 
-/// Its first variant grows as it was expected to: that is not what the verdict is about.
+/// The first variant grows as expected: the verdict is not about that.
 #[test]
 fn the_first_chart_is_of_the_variant_that_made_the_verdict() {
     let name = "the_first_chart_is_of_the_variant";

@@ -1,7 +1,7 @@
-//! Runs that look like real ones, made from a seed: what reports are tested with.
+//! Runs that look like real ones, made from a seed: data for the tests of reports.
 //!
-//! Figures of memory wander and jump by pages as those of a process do; verdicts say what the
-//! figures do, written by hand.
+//! Figures of memory wander and jump by pages as those of a process do; verdicts are written by
+//! hand, to match the figures.
 
 #![allow(dead_code, reason = "each test binary uses some of them")]
 
@@ -22,7 +22,7 @@ use rows::{
     Course, KIB, MIB, Noise, cycle_epoch, float, soak_epoch, soak_rows, start_epoch, whole,
 };
 
-/// A run and what was sampled in it.
+/// A run and its samples.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub run: LoadedRun,
@@ -35,7 +35,7 @@ impl Made {
         Timelines::collect(samples).expect("no row is damaged")
     }
 
-    /// Puts it into a folder, as a run does.
+    /// Writes the run into a folder, as a real run does.
     pub fn write(&self, path: &Path) -> PathBuf {
         let _ = fs::remove_dir_all(path);
         let mut folder = Folder::create(path).expect("a folder");
@@ -315,7 +315,7 @@ pub fn calibration() -> Made {
     run
 }
 
-/// What memcheck found.
+/// Findings of memcheck.
 pub fn leaks() -> Made {
     let stack = [
         "malloc (vg_replace_malloc.c:446)",
@@ -344,7 +344,7 @@ pub fn leaks() -> Made {
     )
 }
 
-/// Ended by Ctrl-C after 9 epochs, of a single run, with a generator that set the pace.
+/// A single run ended by Ctrl-C after 9 epochs, with a generator that set the pace.
 pub fn incomplete() -> Made {
     let course = Course {
         start_bytes: 31 * MIB,
@@ -384,7 +384,7 @@ pub fn incomplete() -> Made {
     made(manifest, epochs, samples, verdict)
 }
 
-/// Killed before anything was measured.
+/// A run killed before anything was measured.
 pub fn empty() -> Made {
     let mut manifest = manifest(RunKind::Soak, "killed", &["default"], 0);
     (manifest.complete, manifest.finished) = (false, None);
@@ -399,7 +399,7 @@ pub fn empty() -> Made {
     }
 }
 
-/// Many variants, one that never moves, one of a single epoch, and text that means harm.
+/// Many variants, one that never moves, one of a single epoch, and hostile text.
 pub fn hostile() -> Made {
     let harm = "<img src=x onerror=alert(1)>|`\u{1b}[31m\u{0}\"'&]]>{{ 7 * 7 }}\u{202e}";
     let mut noise = Noise::new(5);
@@ -496,7 +496,7 @@ pub fn long() -> Made {
     )
 }
 
-/// All of them by name.
+/// All runs by name.
 pub fn all() -> Vec<(&'static str, Made)> {
     vec![
         ("stable", stable()),

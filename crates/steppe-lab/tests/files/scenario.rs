@@ -1,4 +1,5 @@
-//! Scenario files: those that people copy are taken as they stand, and broken ones say why.
+//! Scenario files: the examples are accepted as they stand, and broken files get reports with
+//! reasons.
 
 use std::path::Path;
 use std::time::Duration;
@@ -42,7 +43,7 @@ fn a_soak_is_read() {
     assert_eq!(scenario.budget.require, ["rss"]);
 }
 
-/// A leak is expected of the first variant, and nothing of its healthy twin.
+/// The first variant is expected to leak; its healthy twin has no expectation.
 #[test]
 fn runtimes_have_a_leak_and_its_healthy_twin() {
     for name in ["node", "go", "python", "java", "ruby"] {
@@ -57,7 +58,7 @@ fn runtimes_have_a_leak_and_its_healthy_twin() {
     }
 }
 
-/// `[target]`, `[epochs]` and a budget.
+/// Reads a scenario of `[target]`, `[epochs]` and a budget.
 fn with_budget(budget: &str) -> Result<Scenario, String> {
     let text = format!(
         "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\n[[load]]\nkind = \"http\"\n\
@@ -83,7 +84,7 @@ fn drift_has_shares_of_its_own_and_an_off() {
     assert_eq!((day.rss_mib, day.cgroup_mib), (Some(2700.0), Some(1.0)));
 }
 
-/// A scenario whose target is collected so.
+/// Reads a scenario with this `collect` of its target.
 fn with_collect(collect: &str) -> Result<Scenario, String> {
     let text = format!(
         "[target]\ncmd = [\"x\"]\nready = \"after:1s\"\ncollect = {collect}\n[[load]]\n\
@@ -451,7 +452,7 @@ fn a_profile_names_its_runtime_and_go_its_url() {
     );
 }
 
-/// What is said of a target with these lines, which is nothing where they are right.
+/// The report on a target with these lines; empty where they are valid.
 fn said_of(target: &str) -> String {
     let text = format!("[target]\n{target}\n");
     let read = Scenario::parse(Path::new("it.toml"), &text);
@@ -469,7 +470,7 @@ fn metrics_are_named_only_of_a_target_that_tells_them() {
     );
     let metrics = "metrics = \"http://127.0.0.1:9100/metrics\"";
     assert_eq!(said_of(&format!("pid = 1\n{metrics}\n{budget}")), "");
-    // What is wrong is said once.
+    // A mistake is reported once.
     let said = said_of(&format!("pid = 1\nmetrics = \"h\"\n{budget}"));
     assert!(said.contains("1 error\n"), "{said}");
     let rises = "[budget.rises]\nhits_total = 1";

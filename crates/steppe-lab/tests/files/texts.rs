@@ -1,4 +1,4 @@
-//! What reports say of runs of every kind: Markdown, JUnit, the terminal, `explain`.
+//! Text reports of runs of every kind: Markdown, JUnit, the terminal, `explain`.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ fn a_folder_gets_all_its_reports() {
     for (name, made) in runs::all() {
         let path = made.write(&scratch(name));
         let written = report::write_all(&path).unwrap();
-        // What is read from the folder is what was put into it.
+        // The folder as it is read equals the run that was written.
         let html = std::fs::read_to_string(&written.html).unwrap();
         let expected = report::html(&made.run, &made.timelines()).unwrap();
         assert!(
@@ -458,7 +458,7 @@ fn number(node: &roxmltree::Node<'_, '_>, name: &str) -> usize {
     text.parse().expect("a number")
 }
 
-/// How many cases, failures and errors, as the file says and as they are.
+/// Numbers of cases, failures and errors by the file's attributes; equal to the elements in it.
 fn junit_counts(xml: &str) -> (usize, usize, usize) {
     let document = roxmltree::Document::parse(xml).expect("it is XML");
     let count = |name: &str| {
@@ -540,7 +540,7 @@ fn text_of_others_stays_text() {
         report::summary(&run).unwrap(),
     ] {
         assert!(text.contains("&lt;img src=x"), "{text}");
-        // A code block holds it as it is, behind a fence that is longer than any in it.
+        // A code block holds the text as it is, behind a fence that is longer than any in it.
         let mut is_code = false;
         for line in text.lines() {
             is_code ^= line.starts_with("```");

@@ -1,4 +1,4 @@
-//! What a terminal shows while a soak goes on; `script` (util-linux) lends the terminal.
+//! The dashboard on a terminal during a soak; `script` (util-linux) provides the terminal.
 
 use std::process::{Command, Stdio};
 

@@ -21,10 +21,11 @@ drift = "off"
 }
 
 const LOAD: &str = "connections = 4\nrate_per_s = 300";
-/// Of three an epoch, the last is due long before its end: it is not missed by who is late.
+/// Three requests an epoch: the last is due long before its end, so a late generator does not miss
+/// it.
 const SPARSE_LOAD: &str = "connections = 4\nrate_per_s = 12";
 
-/// That its load kept its rate is judged as well.
+/// The kept rate of the load is judged as well.
 #[test]
 fn measured_what_is_flat_is_decided_at_an_early_look() {
     let _alone = alone();
@@ -38,7 +39,7 @@ fn measured_what_is_flat_is_decided_at_an_early_look() {
     let last = looks.last().expect("a look");
     assert_eq!((&last["word"], &last["of"]), (&"STABLE".into(), &5.into()));
     assert_eq!(last["open"].as_array().map(Vec::len), Some(0), "{last:#}");
-    // It did not go on after that.
+    // No epoch followed the last look.
     let rows = lab.read("run/epochs.csv").lines().count() - 1;
     assert_eq!(rows, 24 * looks.len());
     said.says(&format!(

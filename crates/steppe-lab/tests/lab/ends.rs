@@ -1,4 +1,4 @@
-//! How runs end that do not end well: each with its own exit code, and with what to do.
+//! Runs that end badly: each with its own exit code, and with help.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ fn a_target_that_dies_is_named_with_its_last_words() {
         .says("target ended during the run: exit status: 7")
         .says("cruel world");
     assert_eq!(lab.verdict("run")["complete"], false);
-    // What it left behind is gone too.
+    // The process that it left behind is gone too.
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
 }
 
@@ -172,7 +172,7 @@ fn a_daemon_is_not_left_behind() {
         .write("soak.toml", &text)
         .run(&["soak", "soak.toml", "-o", "run"]);
     said.ended_with(4).says("target ended during the run");
-    // Found by its control group; where none may be made there is nothing to find it by.
+    // The daemon is found by its control group; without one it can't be found.
     let lives = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
     assert!(!(has_group(&lab) && lives), "the daemon lives");
 }
@@ -201,7 +201,7 @@ fn a_required_capability_that_is_missing_is_invalid() {
 fn a_saturated_generator_is_invalid_not_slow() {
     let _among = among_others();
     let lab = Lab::new("saturated");
-    // More than one thread can send, whoever answers.
+    // A rate above what one thread can send, whatever the target does.
     let load = "connections = 32\nrate_per_s = 5000000";
     lab.write("soak.toml", &scenario("steady", "", load, EPOCHS));
     let said = lab.run(&["soak", "soak.toml", "-o", "run"]);
@@ -245,12 +245,12 @@ fn ctrl_c_reports_what_it_has() {
     }
 }
 
-/// Whether a process runs: what was killed and not waited for has no files any more.
+/// True if a process runs: a zombie has no open files.
 fn runs(pid: &str) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/fd/0")).exists()
 }
 
-/// Returns once something is so. What is waited for comes in a moment, or never.
+/// Returns once the condition holds. It comes true in a moment, or never.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -297,7 +297,7 @@ fn a_lab_that_is_killed_takes_everybody_along_and_leaves_a_report() {
     for pid in [target, worker, service] {
         wait_until("somebody was left", || !runs(pid));
     }
-    // What left its process group is found by its control group only.
+    // A process that left its process group is found by its control group only.
     if has_group(&lab) {
         wait_until("the daemon was left", || !runs(daemon));
     } else {

@@ -13,7 +13,7 @@ pub struct Lab {
     pub folder: PathBuf,
 }
 
-/// What the command said.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -70,14 +70,14 @@ impl Lab {
         }
     }
 
-    /// Soaks as `scenario` says, into `run`: the exit code and the verdict, leaving out that its load was late.
+    /// Soaks by `scenario`, into `run`: the exit code and the verdict, without the effects of a late load.
     pub fn soak(&self, scenario: &str) -> (i32, Value) {
         self.write("soak.toml", scenario);
         let said = self.in_time("run", || self.run(&["soak", "soak.toml", "-o", "run"]));
         of_target(said.code, self.verdict("run"))
     }
 
-    /// What `soak` says, which writes the folder `run`: it has another chance where its load was late.
+    /// The result of `soak`, which writes the folder `run`: another try where its load was late.
     pub fn in_time<T>(&self, run: &str, mut soak: impl FnMut() -> T) -> T {
         for _ in 1..CHANCES {
             let said = soak();
@@ -122,13 +122,14 @@ pub fn alone() -> FileLock {
     FileLock::exclusive(Resource::Machine)
 }
 
-/// For a soak that is judged by memory, descriptors and processes, at a few hundred requests a second:
-/// most of its time it waits, and another of its kind changes nothing.
+/// Lets soaks run together that are judged by memory, descriptors and processes, at a few hundred requests a
+/// second: each waits most of its time, and another of its kind changes nothing.
 pub fn among_others() -> FileLock {
     FileLock::shared(Resource::Machine)
 }
 
-/// A program of `testdata/`. The runner builds them before the tests; `cargo test --test lab` alone does not.
+/// The path of a program of `testdata/`. The runner builds them before the tests; `cargo test --test lab` alone
+/// does not.
 pub fn program(name: &str) -> String {
     static BUILT: Once = Once::new();
     let lab = Path::new(env!("CARGO_BIN_EXE_steppe-lab"));
@@ -138,7 +139,7 @@ pub fn program(name: &str) -> String {
             return;
         }
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // With the features that `cargo test --workspace` builds them with: no crate twice.
+        // The features that `cargo test --workspace` builds them with: no crate is built twice.
         cargo.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder.ends_with("release") {
@@ -150,7 +151,7 @@ pub fn program(name: &str) -> String {
     program.display().to_string()
 }
 
-/// A free port, which nobody but this test gets, however long it waits for a lock.
+/// A free port, which is this test's alone, however long it waits for a lock.
 pub fn free_port() -> u16 {
     Port::free().keep().port()
 }
@@ -173,9 +174,10 @@ url = "http://127.0.0.1:{port}/"
     )
 }
 
-/// Whether a load began too few requests in time, or had to wait for a processor.
+/// True if a load began too few requests in time, or had to wait for a processor.
 ///
-/// Beside other tests it may: that breaks a limit or makes the run invalid, and says nothing of the target.
+/// Beside other tests a load may be late: that breaks a limit or makes the run invalid, and says nothing about
+/// the target.
 fn is_late(verdict: &Value) -> bool {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let is_missed =
@@ -187,7 +189,7 @@ fn is_late(verdict: &Value) -> bool {
             .any(|problem| problem["kind"] == "generator-saturated")
 }
 
-/// What is said of the target: the exit code and the verdict without what is said of the load.
+/// The result for the target: the exit code and the verdict without the findings on the load.
 fn of_target(code: i32, mut verdict: Value) -> (i32, Value) {
     let is_blamed = verdict["word"] != "NO-GO" && verdict["word"] != "INVALID";
     if is_blamed || verdict["complete"] != true || !is_late(&verdict) {
@@ -204,7 +206,7 @@ fn of_target(code: i32, mut verdict: Value) -> (i32, Value) {
     (code, verdict)
 }
 
-/// What findings may say, from good to bad, and how a run ends that says so.
+/// Words of findings, from good to bad, and the exit code of a run with each.
 const WORDS: [(&str, i32); 7] = [
     ("GO", 0),
     ("STABLE", 0),

@@ -23,7 +23,7 @@ fn the_doctor_says_what_can_be_seen() {
     assert!(list.len() > 8, "{list:?}");
 }
 
-/// That its load kept its rate is judged as well.
+/// The kept rate of the load is judged as well.
 #[test]
 fn measured_a_run_is_reported_and_explained() {
     let _alone = alone();
@@ -33,7 +33,8 @@ fn measured_a_run_is_reported_and_explained() {
                 cgroup_growth_mib_per_day = 100000\ndrift = \"off\"\n";
     lab.write(
         "soak.toml",
-        // Of two an epoch, the last is due long before its end: it is not missed by who is late.
+        // Two requests an epoch: the last is due long before its end, so a late generator does not miss
+        // it.
         &scenario("steady", "", "connections = 2\nrate_per_s = 10", rest),
     );
     let summary = lab.folder.join("github.md");
@@ -149,8 +150,8 @@ fn a_planted_leak_is_found_by_memcheck() {
     assert!(lab.read("run/report.html").contains("leaking.rs"));
 }
 
-/// What a collector's program leaks is reachable: that nothing is lost is no GO. A shell is between, whose
-/// child only the checker's report names.
+/// Leaked objects of a collector's program are reachable: no lost bytes are no GO. A shell is between,
+/// whose child only the checker's report names.
 #[test]
 fn a_managed_runtime_is_never_go_in_a_leak_check() {
     let has = |program| Command::new(program).arg("--version").output().is_ok();
@@ -180,7 +181,7 @@ fn a_managed_runtime_is_never_go_in_a_leak_check() {
     assert_eq!(verdict["word"], "INCONCLUSIVE", "{verdict:#}");
 }
 
-/// A C program that loses so many bytes, and ends as `end` says when it is told to.
+/// The scenario of a C program that loses 640 bytes, and ends by `end` on SIGTERM.
 fn sanitized(lab: &Lab, end: &str) -> String {
     lab.write(
         "leak.c",
@@ -205,7 +206,7 @@ fn sanitized(lab: &Lab, end: &str) -> String {
 fn a_planted_leak_is_found_by_a_sanitizer() {
     let lab = Lab::new("sanitizer");
     let scenario = sanitized(&lab, "return 0;");
-    // Where the lab's folder is, is not where the target's is.
+    // The lab's working folder differs from the target's.
     lab.write("leaks.toml", &scenario);
     let said = lab.run(&["leaks", "leaks.toml", "-o", "run"]);
     said.ended_with(1).says("is 640 bytes");

@@ -1,4 +1,4 @@
-//! The command, as a stranger calls it: every subcommand, on real processes.
+//! The `steppe-lab` command, from outside: every subcommand, on real processes.
 
 mod action;
 mod dashboard;
@@ -7,7 +7,7 @@ mod ends;
 mod harness;
 mod looks;
 mod measured {
-    //! What judges times: `cargo xtask test` runs it alone, last, and again where it fails.
+    //! Tests that judge times: `cargo xtask test` runs them alone, last, and again where they fail.
     mod compare;
     mod sickness;
 }

@@ -90,7 +90,7 @@ fn a_plateau_is_no_leak() {
         ["STABLE", "GROWING", "INCONCLUSIVE"].contains(&word),
         "{verdict:#}"
     );
-    // It did grow by two megabytes, and that was seen.
+    // The growth of two megabytes was measured.
     let rows = lab.read("run/epochs.csv");
     let column = rows
         .lines()
@@ -124,7 +124,8 @@ fn retention_is_not_called_a_leak() {
     assert!(notes.contains("retention, not a leak"), "{notes}");
 }
 
-/// A soak of a server that collects 24 MiB of garbage every 192 requests, at 20 an epoch.
+/// A soak of a server that collects 24 MiB of garbage every 192 requests, with 20 requests an
+/// epoch.
 fn collecting(lab: &Lab, leak: u32, collect: &str) -> (i32, serde_json::Value) {
     let (program, port) = (program("collecting"), free_port());
     let text = format!(
@@ -225,7 +226,7 @@ url = "http://127.0.0.1:{port}/"
     );
 }
 
-/// That its load kept its rate is judged as well.
+/// The kept rate of the load is judged as well.
 #[test]
 fn measured_the_worst_variant_is_the_verdict_unless_it_is_expected() {
     if is_left_to_long_tier("measured_the_worst_variant_is_the_verdict_unless_it_is_expected") {

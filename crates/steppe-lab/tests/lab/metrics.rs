@@ -1,4 +1,4 @@
-//! What a target tells of itself in Prometheus's text format is judged as well.
+//! A target's metrics in Prometheus's text format are judged as well.
 
 use super::harness::{Lab, Said, among_others, finding, free_port, program};
 
@@ -59,7 +59,7 @@ fn a_gauge_that_grows_without_end_is_found_and_others_are_no_noise() {
     lab.run(&["explain", "run", "sessions_growth"])
         .ended_with(0)
         .says("the target's sessions grows by");
-    // The counter is told by its rate.
+    // The counter is recorded with its rate.
     let text = lab.read("run/metrics.csv");
     let mut rows = csv::Reader::from_reader(text.as_bytes());
     let rows: Vec<csv::StringRecord> = rows.records().map(|row| row.expect("a row")).collect();

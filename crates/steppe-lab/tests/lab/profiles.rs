@@ -1,4 +1,4 @@
-//! The line or type that leaks, as the target's runtime tells it: the leaks of `examples/lab/`.
+//! The line or type that leaks, by the profile of the target's runtime: the leaks of `examples/lab/`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use steppe_testkit::skip;
 
 use super::harness::{Lab, Said, among_others, free_port};
 
-/// Any growth is over it.
+/// A plan whose budget any growth exceeds.
 const REST: &str = "[epochs]\nlength = \"200ms\"\nquiesce = \"40ms\"\ncount = 24\n\
                     [budget]\nrss_growth_mib_per_day = 1\ndrift = \"off\"\n";
 
@@ -68,7 +68,7 @@ fn soak(name: &str, command: &[&str], profile: &str) -> (Value, Said) {
     (verdict, said)
 }
 
-/// Sites of a kind, most first, with their bytes and counts.
+/// Growing sites of a kind, most first, with their bytes and counts.
 fn growing(verdict: &Value, kind: &str) -> Vec<(String, Option<u64>, Option<u64>)> {
     let sites = verdict["variants"][0]["growing"].as_array();
     let sites = sites.unwrap_or_else(|| panic!("nothing grows in {verdict:#}"));
@@ -90,7 +90,7 @@ fn node_names_the_function_that_leaks() {
     let (file, line) = example("node-leak.js", "function remember(");
     let (verdict, _) = soak("node", &["node", &file], "{ runtime = \"node\" }");
     let sites = growing(&verdict, "heap");
-    // A sampled profile: some hundred samples, and what is alive of the last requests is in it as well.
+    // The profile is sampled: a few hundred samples, live objects of the last requests among them.
     let mut first = sites.iter().take(3);
     let remember = first.find(|(site, _, _)| {
         site.starts_with("remember (") && site.ends_with(&format!("node-leak.js:{line})"))
@@ -100,7 +100,7 @@ fn node_names_the_function_that_leaks() {
         bytes.is_some_and(|bytes| bytes > 50_000) && count.is_none(),
         "{sites:?}"
     );
-    // Its inspector was let go of: it ended by itself.
+    // The inspector's session was closed: the target ended by itself.
     assert!(
         !verdict["problems"].to_string().contains("did not end"),
         "{verdict:#}"
@@ -163,7 +163,7 @@ fn java_names_the_type_that_leaks() {
     );
 }
 
-/// A target that can't be asked is judged all the same, and the reason has a name.
+/// A target whose profile can't be fetched is judged all the same, and the reason is noted.
 #[test]
 fn what_can_not_be_fetched_is_a_note() {
     if !has("python3", "--version") {

@@ -1,4 +1,4 @@
-//! A soak of what runs already: it is judged like what the lab starts, and not ended.
+//! Soaks of targets that run already: judged like targets that the lab starts, and not ended.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ impl Server {
         Self::by(Command::new(program(name)), arguments)
     }
 
-    /// `command` is the program, or what becomes it.
+    /// `command` is the program, or another one that execs it.
     fn by(mut command: Command, arguments: &[&str]) -> Self {
         command.arg("127.0.0.1:0").args(arguments);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("a server");
@@ -46,7 +46,7 @@ impl Drop for Server {
     }
 }
 
-/// Load that is nobody's business: requests one after the other, until it is dropped.
+/// A load that the lab does not drive: requests one after the other, until it is dropped.
 struct Driver(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
 impl Driver {
@@ -155,12 +155,12 @@ fn a_healthy_one_is_driven_by_url_and_stays() {
         "run",
     ];
     let said = lab.run(&arguments);
-    // Times may be too noisy to be judged where others use the machine.
+    // Times may be too noisy to be judged on a busy machine.
     assert!([0, 3].contains(&said.code), "{said:?}");
     assert!(server.lives(), "it was ended");
     let verdict = lab.verdict("run");
     assert_eq!(finding(&verdict, "rss_growth")["word"], "STABLE");
-    // In other units on its way here.
+    // The limit was converted to the unit of the finding.
     let limit = finding(&verdict, "rss_growth")["limit"].as_f64();
     assert!(
         limit.is_some_and(|limit| (limit - 5000.0).abs() < 1e-6),
@@ -229,7 +229,7 @@ fn wrong_calls_are_told_before_anything_is_written() {
     said.ended_with(2).says("names a target that runs already");
 }
 
-/// As a user who may not look at what root runs.
+/// The lab runs as a user who may not look at processes of root.
 #[test]
 fn a_process_of_another_user_is_refused_with_its_user() {
     let name = "a_process_of_another_user_is_refused_with_its_user";

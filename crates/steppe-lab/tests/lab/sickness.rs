@@ -1,6 +1,6 @@
 //! Slow sicknesses that are no leak of heap memory, each found by default.
 //!
-//! Left out: those that only times tell, and the healthy twin: `measured/sickness.rs`.
+//! Left out: sicknesses that show only in times, and the healthy twin: `measured/sickness.rs`.
 
 use super::harness::{Lab, among_others, finding, free_port, program};
 
@@ -28,7 +28,7 @@ count = {count}
     lab.soak(&text)
 }
 
-/// That it is found.
+/// Checks that growth of a metric is UNBOUNDED.
 #[track_caller]
 fn found((code, verdict): &(i32, serde_json::Value), metric: &str) {
     assert_eq!(*code, 1, "{verdict:#}");
@@ -50,7 +50,7 @@ fn descriptors_that_stay_open_are_found_and_when_they_run_out() {
     assert!(notes.contains("× /dev/null of lab-sick (pid "), "{notes}");
 }
 
-/// Every sixth epoch, as every fifteenth of a second in two minutes.
+/// A step every sixth epoch, as every fifteenth second in two minutes.
 #[test]
 fn memory_that_grows_in_stairs_is_found_and_named_so() {
     let _among = among_others();
@@ -66,7 +66,7 @@ fn zombies_are_found() {
     found(&soak("zombies", 11, ""), "zombies_growth");
 }
 
-/// What lies in memory and is in no process's own: seen where the target has a control group.
+/// Memory of no process's mappings: seen where the target has a control group.
 #[test]
 fn a_memfd_that_is_not_mapped_is_found() {
     let _among = among_others();

@@ -28,7 +28,7 @@ fn it_finds_the_port_and_judges() {
     assert_eq!(said.code, 1);
     let least = "default: the smallest growth that this run could detect is ";
     assert!(said.out.contains(least), "{said:?}");
-    // What was tried can be run again.
+    // The kept scenario can be run again.
     let checked = lab.run(&["check", "kept.toml"]);
     assert_eq!(checked.code, 0, "{checked:?}");
 }

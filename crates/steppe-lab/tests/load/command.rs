@@ -1,4 +1,4 @@
-//! Command loads: shells that say what a test wants, and wrk.
+//! Command loads: shells that print what a test needs, and wrk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,8 +34,9 @@ fn start(load: &Load, folder: &Path) -> Driver {
     Driver::start(std::slice::from_ref(load), 5, Instant::now(), log).unwrap()
 }
 
-/// As the lab itself does. A program inherits an ignored SIGINT, which a shell's `&` leaves behind,
-/// and a shell cannot trap it then; a signal that has a handler is back at its default.
+/// Installs the handler that the lab has. A program inherits an ignored SIGINT, which a shell's `&`
+/// leaves behind, and a shell cannot trap it then; a signal that has a handler is back at its
+/// default after exec.
 fn heed_interrupts() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -86,7 +87,7 @@ fn what_a_program_says_is_what_it_did() {
 
 #[test]
 fn measured_the_most_that_a_program_held_is_told() {
-    // What it holds it has for several looks, and gives back before its end.
+    // The memory is held for several looks, and released before the end.
     let holds = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.5; unset x; echo ops 1";
     let (interval, failures) = to_end(&shell(holds));
     assert_eq!(failures, []);
@@ -214,7 +215,7 @@ fn a_pause_interrupts_and_what_was_said_counts() {
     assert_eq!(driver.failures(), []);
 }
 
-/// Neither the program nor what it started outlives a pause, however deaf they are.
+/// A pause ends the program and all its children, even if they ignore SIGINT.
 #[test]
 fn a_pause_ends_the_whole_group() {
     let scratch = Scratch::new();
@@ -225,13 +226,13 @@ fn a_pause_ends_the_whole_group() {
     let log = scratch.path().join("it.log");
     wait_for(|| fs::read_to_string(&log).unwrap().ends_with('\n'));
     assert!(driver.pause(PATIENCE));
-    // The line that was cut off is no operation.
+    // A line that was cut off is no operation.
     assert_eq!(driver.take()[0].operations, 1);
     assert_eq!(driver.failures(), []);
     let text = fs::read_to_string(&log).unwrap();
     let gone = |pid: &str| {
         let stat = fs::read_to_string(PathBuf::from("/proc").join(pid).join("stat"));
-        // An orphan that nobody reaps yet is dead, too.
+        // A zombie is dead, too.
         stat.map_or(true, |stat| stat.contains(") Z "))
     };
     wait_for(|| text.split_whitespace().all(gone));
@@ -297,7 +298,7 @@ fn the_shell_of_the_documentation_tells_answers_from_failures() {
     let path = path.to_str().unwrap();
     let cases = [nginx.url("/"), format!("http://{}/", free_addr())];
     let [answered, refused] = cases.map(|url| {
-        // Two seconds: the script counts whole ones.
+        // Two seconds, since the script counts whole ones.
         let (interval, failures) = to_end(&command(&["sh", path, &url, "2"]));
         assert_eq!(failures, []);
         interval

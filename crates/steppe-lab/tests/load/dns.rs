@@ -52,7 +52,7 @@ impl NameServer {
     }
 }
 
-/// More than 512 bytes.
+/// A TXT record of more than 512 bytes.
 fn long_text() -> String {
     let part = "x".repeat(200);
     format!("--txt-record=long.test,{part},{part},{part}")
@@ -141,7 +141,8 @@ fn nobody_there_is_refused_over_both_transports() {
     }
 }
 
-/// A server that answers the question before, the one asked, and then the one asked again.
+/// A server that sends junk and answers to other questions before the right one, which it sends
+/// twice.
 #[test]
 fn answers_to_other_questions_are_not_taken() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -150,11 +151,11 @@ fn answers_to_other_questions_are_not_taken() {
         let mut buf = [0; 512];
         while let Ok((len, peer)) = socket.recv_from(&mut buf) {
             let mut answer = buf[..len].to_vec();
-            // It is a response.
+            // The QR bit marks a response.
             answer[2] |= 0x80;
             let mut forged = answer.clone();
             forged[0] ^= 1;
-            // Of a name that was not asked for; the code would be an error.
+            // An answer for another name, with a response code that would be an error.
             let mut other = answer.clone();
             other[13] ^= 1;
             other[3] |= 2;

@@ -41,8 +41,7 @@ fn an_open_loop_accounts_for_every_operation_that_it_owes() {
     }
 }
 
-/// The one case that a generator must not hide: everything that was due while the target stood
-/// still waited for it.
+/// A generator must not hide a stall: the time of every operation counts from when it was due.
 #[test]
 fn measured_a_stall_is_charged_to_every_operation_that_had_to_wait() {
     let server = Scripted::start({
@@ -65,10 +64,11 @@ fn measured_a_stall_is_charged_to_every_operation_that_had_to_wait() {
     let longer_than = |histogram: &hdrhistogram::Histogram<u64>, us: u64| {
         histogram.len() - histogram.count_between(0, us)
     };
-    // Due in the first nine tenths of the stall.
+    // Requests due in the first nine tenths of the stall.
     assert!(longer_than(&interval.response, 100_000) >= 85);
     assert!(longer_than(&interval.response, 500_000) >= 45);
-    // The request itself was slow once: what a generator says that waits for the target.
+    // Only one request was slow by service time, which a generator that waits for the target would
+    // report.
     assert!(longer_than(&interval.service, 500_000) < 10);
 }
 
@@ -153,7 +153,7 @@ fn measured_a_refused_connection_is_an_error_and_no_reason_to_spin() {
     let interval = run_until(&mut driver, 0, |sum| sum.errors >= 6);
     assert_eq!(interval.operations, 0);
     assert_eq!(errors_of(&interval, "refused"), interval.errors);
-    // Without a wait there would be thousands by the third look, 10 ms apart.
+    // Without a back-off there would be thousands by the third look, 10 ms apart.
     assert!(interval.errors < 100, "{}", interval.errors);
     assert_eq!(interval.saturated, None);
 }
@@ -198,8 +198,8 @@ fn a_response_that_takes_too_long_is_an_error() {
     assert_eq!(errors_of(&interval, "timeout"), interval.errors);
 }
 
-/// What a server with a short keep-alive does in every quiet moment. The end of the connection is in
-/// the segment of the response: it is there before the next request is due, however busy the machine.
+/// A server with a short keep-alive closes in every quiet moment. The FIN is in the segment of the
+/// response: it is there before the next request is due, however busy the machine.
 #[test]
 fn a_connection_that_was_closed_while_idle_is_opened_again() {
     let server = Scripted::start(|mut stream| {
@@ -226,12 +226,12 @@ fn a_request_carries_what_the_scenario_says() {
     assert_eq!(interval.errors, 0, "{:?}", interval.error_kinds);
 }
 
-/// As many threads as connections answer, and leave the generator nothing to wait for.
+/// The server has as many threads as connections, so the generator never waits.
 #[test]
 fn measured_a_generator_that_sets_the_pace_says_so() {
     let server = Scripted::start(|stream| answer(stream, OK, Duration::ZERO));
     let load = http1(&server.url(), 64, Pace::Closed);
-    // Where others have the CPUs for a while, the server is the slow one.
+    // On a busy machine, the server may be the slow one for a while.
     let said = (0..20).find_map(|_| run(&load, Duration::from_millis(500)).saturated);
     let said = said.expect("one thread, and a server of many");
     assert!(said.contains("threads = 2"), "{said}");

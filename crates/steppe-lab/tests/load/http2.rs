@@ -11,7 +11,7 @@ use crate::{errors_of, http, load, open, run_until, start};
 
 const TLS: &str = "ssl_certificate server.pem; ssl_certificate_key server.key;";
 
-/// RFC 7468: what is in a file of certificates or keys.
+/// Encodes a certificate or key as PEM (RFC 7468).
 fn pem(label: &str, der: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     // 48 bytes are a line of 64 characters.
@@ -22,7 +22,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// nginx with a certificate for 127.0.0.1 of an authority in `ca.pem`.
+/// nginx with a certificate for 127.0.0.1, issued by the authority in `ca.pem`.
 fn secured(listen: &str, server: &str) -> Nginx {
     let scratch = Scratch::new();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -76,7 +76,7 @@ fn streams_share_a_connection() {
     assert_eq!(interval.errors, 3, "{:?}", interval.error_kinds);
 }
 
-/// What nginx does after each thousand requests by itself.
+/// nginx sends GOAWAY after every thousand requests by default.
 #[test]
 fn a_connection_that_says_goodbye_is_followed_by_the_next() {
     let server = "keepalive_requests 50; location / { return 200; }";

@@ -1,4 +1,4 @@
-//! Loads against real servers, and against servers that misbehave as they are told.
+//! Loads against real servers, and against scripted servers that misbehave.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use steppe_lab::load::{Burst, Driver, Interval};
 use steppe_lab::scenario::{Expect, HttpLoad, Load, LoadKind, Pace};
 
-/// Longer than anything here takes, unless it hangs.
+/// Longer than any test takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn load(kind: LoadKind, pace: Pace) -> Load {
@@ -63,7 +63,7 @@ fn start(load: &Load) -> Driver {
     Driver::start(std::slice::from_ref(load), 1, Instant::now(), logs).unwrap()
 }
 
-/// One burst of so long, with nothing in flight at its end.
+/// One burst of this length, with nothing in flight at its end.
 fn run(load: &Load, length: Duration) -> Interval {
     let mut driver = start(load);
     driver.resume(burst(0));
@@ -74,7 +74,7 @@ fn run(load: &Load, length: Duration) -> Interval {
     interval
 }
 
-/// Lets load run until what has come of it is enough, and pauses.
+/// Runs the load until its result is enough, and pauses it.
 fn run_until(driver: &mut Driver, epoch: u32, is_enough: impl Fn(&Interval) -> bool) -> Interval {
     driver.resume(burst(epoch));
     let end = Instant::now() + PATIENCE;
@@ -115,7 +115,7 @@ fn add(sum: &mut Option<Interval>, next: Interval) {
     }
 }
 
-/// How many errors were of a kind.
+/// The number of errors of a kind.
 fn errors_of(interval: &Interval, kind: &str) -> u64 {
     let of_kind = interval.error_kinds.iter().find(|(name, _)| name == kind);
     of_kind.map_or(0, |(_, count)| *count)

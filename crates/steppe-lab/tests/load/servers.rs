@@ -1,4 +1,4 @@
-//! Servers for tests: nginx in a folder of its own, and a server that does as a script says.
+//! Servers for tests: nginx in a folder of its own, and a scripted server.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use steppe_testkit::Port;
 
 use crate::PATIENCE;
 
-/// A folder that is removed at the end.
+/// A folder that is removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -43,7 +43,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A process that is killed at the end.
+/// A process that is killed on drop.
 pub struct Process(pub Child);
 
 impl Drop for Process {
@@ -61,7 +61,7 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the body of one `server` block; `listen` options after the port.
+    /// Starts nginx with the body of one `server` block; `listen` has options after the port.
     pub fn start(listen: &str, server: &str) -> Self {
         Self::start_in(Scratch::new(), listen, server)
     }
@@ -96,7 +96,7 @@ impl Nginx {
     }
 }
 
-/// An address of loopback that nobody listens at.
+/// A loopback address that nothing listens on.
 pub fn free_addr() -> SocketAddr {
     Port::free().keep()
 }

@@ -1,11 +1,12 @@
 //! The simulation that backs the statistics: series and pairs whose truth is known, judged.
 //!
 //! `cargo test -p steppe-lab --test simulation -- --nocapture --test-threads=1` prints the tables,
-//! those too that little is asserted of. Seeds are fixed, so the same figures come out everywhere.
+//! including rows with few assertions. Seeds are fixed, so the same figures come out everywhere.
 //!
 //! Few draws of each truth are judged, unless the statistics changed (`STEPPE_STATS_CHANGED=1`, which
-//! `cargo xtask test` sets), in the long tier (`STEPPE_LONG=1`), or where `STEPPE_DRAWS` says how many. A
-//! bound is stated for all draws; of fewer, it allows what chance may make of as good statistics.
+//! `cargo xtask test` sets), in the long tier (`STEPPE_LONG=1`), or where `STEPPE_DRAWS` has the number.
+//! A bound is stated for all draws; for fewer, it allows the deviation that chance causes in equally good
+//! statistics.
 //!
 //! Slopes and noise of series are in units of the budget per epoch.
 
@@ -29,10 +30,10 @@ const BUDGET: f64 = 1.0;
 
 /// Draws where the statistics did not change.
 const FEW: u64 = 50;
-/// Draws of which the documentation tells.
+/// Draws behind the figures in the documentation.
 const MANY: u64 = 1_000;
 
-/// How many draws are judged where `all` are judged of statistics that changed.
+/// Number of draws to judge, of `all` that are judged when the statistics changed.
 fn draws(all: u64) -> u64 {
     let variable = |name: &str| std::env::var(name).ok();
     if let Some(said) = variable("STEPPE_DRAWS") {
@@ -46,7 +47,7 @@ fn draws(all: u64) -> u64 {
     }
 }
 
-/// What a series would be without noise.
+/// A series without noise.
 #[derive(Debug, Clone, Copy)]
 enum Truth {
     Leak,
@@ -54,7 +55,8 @@ enum Truth {
     Steady,
     /// Rises by 100 budgets and stops.
     Plateau,
-    /// Of 1,500 budgets, with a time constant of so many epochs: it still fills after the warm-up.
+    /// Rises by 1,500 budgets in all, with a time constant of this many epochs: still rises after the
+    /// warm-up.
     Filling(u32),
     /// 96 budgets every fifteen epochs.
     Stairs,
@@ -72,7 +74,7 @@ impl Truth {
         }
     }
 
-    /// In the long run.
+    /// Slope in the long run.
     fn slope(self) -> f64 {
         match self {
             Self::Leak => 2.0,
@@ -86,9 +88,9 @@ impl Truth {
 /// Noise with a standard deviation of 1.
 #[derive(Debug, Clone, Copy)]
 enum Noise {
-    /// First-order autoregressive: so much of an epoch's noise is left in the next.
+    /// First-order autoregressive: this part of an epoch's noise is left in the next.
     Kept(f64),
-    /// Half of the variance is noise of which 0.9 is kept, half is white.
+    /// Half of the variance is noise of which 0.9 is left in the next epoch, half is white.
     KeptUnderWhite,
     /// Student's t with two degrees of freedom (no variance at all), half of it kept.
     Heavy,
@@ -134,7 +136,7 @@ fn student(degrees: u32, random: &mut Pcg64) -> f64 {
     normal(random) / (squares / f64::from(degrees)).sqrt()
 }
 
-/// What one process shows, without its warm-up.
+/// The series of one process, without its warm-up.
 fn process(truth: Truth, noise: Noise, epochs: u32, random: &mut Pcg64) -> Vec<f64> {
     let noise = noise.series(epochs, random);
     let points = (0..epochs).zip(noise);
@@ -144,7 +146,7 @@ fn process(truth: Truth, noise: Noise, epochs: u32, random: &mut Pcg64) -> Vec<f
         .collect()
 }
 
-/// Verdicts on the same truth under so many seeds.
+/// Verdicts on the same truth, one a seed.
 fn drifts(truth: Truth, noise: Noise, (processes, epochs): (u32, u32), seeds: u64) -> Vec<Drift> {
     on_two_threads(seeds, |seed| {
         let mut random = Pcg64::seed_from_u64(seed);
@@ -171,7 +173,7 @@ fn percent<T>(all: &[T], is_so: impl Fn(&T) -> bool) -> f64 {
     Share::of(all, is_so).percent()
 }
 
-/// How many of the verdicts are what.
+/// Shares of the verdicts.
 struct Row {
     stable: Share,
     growing: Share,
@@ -230,7 +232,7 @@ fn five_processes_tell_a_leak_from_noise_and_from_a_plateau() {
     assert!(steady.stable.is_at_least(95.0, MANY));
     assert!(steady.alarms().is_at_most(2.0, MANY));
     assert!(plateau.unbounded.is_at_most(1.0, MANY));
-    // 2.5 % on either side, and what 1,000 seeds may be off by.
+    // 2.5 % on either side, and the deviation that 1,000 seeds may have.
     assert!(at_budget.stable.is_at_most(4.0, MANY));
     assert!(at_budget.alarms().is_at_most(4.0, MANY));
 }
@@ -258,7 +260,7 @@ fn three_processes_claim_no_more_than_each_does() {
     assert!(steady.alarms().is_at_most(2.0, ALL));
 }
 
-/// Two minutes of epochs of a second, as an exploration has them: noise of ten budgets.
+/// Two minutes of epochs of a second, like an exploration: noise of ten budgets.
 #[test]
 fn what_still_fills_is_no_leak_and_stairs_are() {
     const ALL: u64 = 300;
@@ -314,7 +316,7 @@ fn collected(truth: Truth, (period, spread): (f64, f64), random: &mut Pcg64) -> 
     for (epoch, noise) in (0..EPOCHS).zip(Noise::Kept(0.5).series(EPOCHS, random)) {
         garbage += HEIGHT / period;
         if garbage >= full {
-            // What was allocated since the collection is there.
+            // Memory that was allocated since the collection is there.
             garbage %= full;
             full = HEIGHT * (1.0 + spread * normal(random)).clamp(0.5, 1.5);
         }
@@ -323,7 +325,7 @@ fn collected(truth: Truth, (period, spread): (f64, f64), random: &mut Pcg64) -> 
     points.split_off(auto_warmup(EPOCHS) as usize)
 }
 
-/// Draws of each saw-tooth, and of noise that is none, where the statistics changed.
+/// Draws of each saw-tooth, and of other noise, where the statistics changed.
 const TEETH: u64 = 100;
 
 /// Verdicts on saw-teeth; prints a row.
@@ -349,7 +351,7 @@ fn of_teeth(truth: Truth, (period, spread): (f64, f64), processes: u32) -> Vec<D
     drifts
 }
 
-/// As many as were seen, where it is a saw-tooth.
+/// Number of collections that were seen, if the series is a saw-tooth.
 fn collections(drift: &Drift) -> Option<u32> {
     match drift.shape {
         Shape::Teeth(teeth) => Some(teeth.collections),
@@ -376,7 +378,7 @@ fn garbage_is_no_leak_and_a_leak_below_it_is() {
         let is_stable = |drift: &Drift| drift.outcome == Outcome::Stable;
         let stable = Share::of(&leaking, is_stable);
         assert!(stable.is_at_most(2.5, TEETH), "{period}: {stable:?}");
-        // Nothing is claimed of fewer than four, and a leak is found behind four.
+        // Fewer than four collections claim nothing, and a leak is found behind four.
         let is_short = |drift: &Drift| collections(drift).is_some_and(|seen| seen < 4);
         for drift in healthy.iter().chain(&leaking).filter(|it| is_short(it)) {
             assert_eq!(drift.outcome, Outcome::Inconclusive);
@@ -397,7 +399,7 @@ fn garbage_is_no_leak_and_a_leak_below_it_is() {
     }
 }
 
-/// What is not a collector's keeps the words of a line.
+/// Noise without a collector keeps the words of a line.
 #[test]
 fn noise_is_seldom_taken_for_teeth() {
     println!(
@@ -431,7 +433,7 @@ fn noise_is_seldom_taken_for_teeth() {
     }
 }
 
-/// Where the interval of one process holds, and where it doesn't.
+/// Checks where the interval of one process holds, and where it doesn't.
 #[test]
 fn redrawn_blocks_cover_the_slope_of_most_noise() {
     const ALL: u64 = 300;
@@ -464,7 +466,7 @@ fn redrawn_blocks_cover_the_slope_of_most_noise() {
 /// Runs of twenty series where the statistics changed.
 const TWENTY: u64 = 20;
 
-/// Runs of twenty series: each costs as much as twenty draws of one.
+/// Number of runs of twenty series: each costs as much as twenty draws of one.
 fn seeds_of_twenty() -> u64 {
     match draws(MANY) {
         FEW => TWENTY / 2,
@@ -473,7 +475,7 @@ fn seeds_of_twenty() -> u64 {
     }
 }
 
-/// What a whole run of many series comes to.
+/// The result of a run of many series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Run {
     all_stable: bool,
@@ -482,8 +484,8 @@ struct Run {
     looks: u32,
 }
 
-/// Twenty series at once, each with noise of ten budgets, of the first of which the truth is `first`:
-/// for each the points of its processes, warm-up left out.
+/// Twenty series at once, each with noise of ten budgets; the truth of the first is `first`, the others
+/// are steady. For each the points of its processes, warm-up left out.
 fn series_of_twenty(
     first: Truth,
     (processes, epochs, warmup): (u32, u32, u32),
@@ -505,12 +507,12 @@ fn series_of_twenty(
     (0..20).map(&mut runs).collect()
 }
 
-/// Which of the verdicts are alarms, of all that were judged at once.
+/// Indices of the verdicts that are alarms, of all that were judged at once.
 fn alarms(drifts: &[Drift], alpha: f64) -> Vec<usize> {
     let alarms: Vec<usize> = (0..drifts.len())
         .filter(|index| drifts[*index].outcome == Outcome::Unbounded)
         .collect();
-    // The first stands for memory at rest, which has half of the level.
+    // The first series stands for memory at rest, which has half of the level.
     let others = f64::from(u32::try_from(drifts.len() - 1).expect("twenty"));
     let weighed = |at: &usize| Alarm {
         p_value: drifts[*at].over_budget_p,
@@ -543,7 +545,7 @@ fn twenty(first: Truth, processes: u32, seed: u64) -> Run {
 }
 
 /// Twenty series of a run that goes on until each is decided, at five looks at most: one process after 48
-/// epochs, 96, and so on, or five processes of 48 epochs, ten, and so on. It ends at an alarm.
+/// epochs, 96, and so on, or five processes of 48 epochs, ten, and so on. An alarm ends the run.
 fn twenty_until_decided(first: Truth, processes: u32, seed: u64) -> Run {
     const FIRST_LOOK: u32 = EPOCHS / LOOKS;
     let is_one = processes == 1;
@@ -553,7 +555,7 @@ fn twenty_until_decided(first: Truth, processes: u32, seed: u64) -> Run {
         false => (processes * LOOKS, FIRST_LOOK, warmup),
     };
     let series = series_of_twenty(first, plan, seed);
-    // The look that found it STABLE.
+    // Number of the look that found each series STABLE.
     let mut stable: [Option<u32>; 20] = [None; 20];
     for number in 1..=LOOKS {
         let alpha = Look { number, of: LOOKS }.level(ALPHA);
@@ -573,8 +575,8 @@ fn twenty_until_decided(first: Truth, processes: u32, seed: u64) -> Run {
             drift.expect("long enough")
         };
         let drifts: Vec<Drift> = (0..20).map(|index| judge_at(index, alpha)).collect();
-        // As `judge::Looked` has it: what was decided stays so while its slopes are within the budget and
-        // it is STABLE at the level of the look that decided it.
+        // Like `judge::Looked`: a series that was decided stays so while its slopes are within the budget
+        // and it is STABLE at the level of the look that decided it.
         for (index, drift) in drifts.iter().enumerate() {
             let is_within = drift.outcome == Outcome::Inconclusive
                 && drift.whole.estimate.max(drift.last_half.estimate) <= BUDGET;
@@ -605,7 +607,7 @@ fn twenty_until_decided(first: Truth, processes: u32, seed: u64) -> Run {
     unreachable!("the last look returns")
 }
 
-/// At most.
+/// Most looks at a run.
 const LOOKS: u32 = 5;
 
 #[test]
@@ -646,7 +648,7 @@ fn five_looks_at_twenty_series_are_no_more_often_wrong_than_one() {
     }
 }
 
-/// What runs came to; a row.
+/// Checks the results of runs, and returns them as a row.
 fn row_of_twenty(runs: &[Run], first: Truth, processes: u32) -> String {
     let all = TWENTY.max(runs.len() as u64);
     let stable = Share::of(runs, |run| run.all_stable);
@@ -732,7 +734,7 @@ fn a_ratio_at_its_limit_is_seldom_told_from_it() {
     }
 }
 
-/// Three gates on the same program: the chance that any is told from its limit.
+/// Three gates on the same program: the chance that any of them is told from its limit.
 #[test]
 fn a_program_is_not_worse_than_itself() {
     let seeds = draws(MANY);

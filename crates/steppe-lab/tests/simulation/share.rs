@@ -1,9 +1,9 @@
 //! Shares of draws, and bounds on them.
 //!
-//! A bound is stated for as many draws as are judged when the statistics changed. Of fewer draws it
-//! allows what chance makes of statistics that keep the bound: a binomial distribution says how much.
+//! A bound is stated for as many draws as are judged when the statistics changed. For fewer draws it
+//! allows the deviation that chance causes in statistics that keep the bound, by a binomial distribution.
 
-/// How many of the draws came out in a certain way.
+/// A share of the draws.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
     pub hits: u64,
@@ -29,10 +29,10 @@ impl Share {
         }
     }
 
-    /// Whether at most `percent` of `all` draws are hits, or as few as chance allows of fewer draws.
+    /// True if at most `percent` of `all` draws are hits, or as few of fewer draws as chance allows.
     ///
-    /// The chance of a hit is taken to be the greatest one that breaks the bound in `all` draws with
-    /// the probability [`RARE`] at most. As many hits as there are, or more, must be less rare than that.
+    /// The chance of a hit is taken to be the greatest one that breaks the bound in `all` draws with the
+    /// probability [`RARE`] at most. The probability of at least this many hits must be above [`RARE`].
     pub fn is_at_most(self, percent: f64, all: u64) -> bool {
         let is_within = |hits: &u64| *hits as f64 * 100.0 <= percent * all as f64 + 1e-9;
         let most = (0..=all).take_while(is_within).last().unwrap_or(0);
@@ -46,7 +46,7 @@ impl Share {
 
 const RARE: f64 = 0.001;
 
-/// The greatest chance with which more than `most` of so many draws are rare.
+/// The greatest chance with which more than `most` hits in `draws` draws are rare.
 fn greatest_chance(most: u64, draws: u64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -60,7 +60,7 @@ fn greatest_chance(most: u64, draws: u64) -> f64 {
     low
 }
 
-/// The probability of so many hits or more, of the binomial distribution.
+/// The probability of at least `hits` hits, of the binomial distribution.
 fn tail(hits: u64, draws: u64, chance: f64) -> f64 {
     let log_factorial = |of: u64| (1..=of).map(|factor| (factor as f64).ln()).sum::<f64>();
     let Some(others) = draws.checked_sub(hits) else {

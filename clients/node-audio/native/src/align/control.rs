@@ -1,26 +1,26 @@
 //! The ratio of a resampler that keeps two clocks together: a control loop on the error of time.
 //!
 //! A proportional and integral controller of second order, as PipeWire and zita-ajbridge match rates: the
-//! integral learns how far the clocks are apart, the proportional part takes the error out. It is fast at
-//! first and after a large error, and slow once it has settled: the slower, the less jitter of times becomes
-//! jitter of the ratio.
+//! integral learns the drift between the clocks, the proportional part takes the error out. The loop is fast
+//! at first and after a large error, and slow once it has settled: the slower, the less jitter of times
+//! becomes jitter of the ratio.
 //! **Invariant:** only the ratio moves, within a limit: no frame is left out, and none is put in.
 
 use std::f64::consts::{SQRT_2, TAU};
 
 use crate::limits::{ALIGN_HZ, ALIGN_HZ_FIRST, ALIGN_LARGE, ALIGN_RATIO_MAX, ALIGN_SETTLING};
 
-/// See the module.
+/// The control loop; see the module.
 #[derive(Debug)]
 pub struct RateControl {
-    /// Distance of the clocks, as a part of the rate.
+    /// Drift between the clocks, as a part of the rate.
     drift: f64,
-    /// Time since it began, in s.
+    /// Time since the loop began, in s.
     elapsed: f64,
 }
 
 impl RateControl {
-    /// One that knows no drift.
+    /// A loop without a known drift.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -29,13 +29,13 @@ impl RateControl {
         }
     }
 
-    /// Begins anew, as after a gap; the drift that was found stays.
+    /// Begins anew, as after a gap; keeps the drift.
     pub fn restart(&mut self) {
         self.elapsed = 0.0;
     }
 
-    /// The ratio for the next `seconds`, where what comes next is `error` s later than it should be: more
-    /// frames are to come of as many.
+    /// The ratio for the next `seconds`, where the next frame is `error` s later than it should be: a ratio
+    /// above 1 makes more frames of the input.
     pub fn ratio(&mut self, error: f64, seconds: f64) -> f64 {
         if error.abs() > ALIGN_LARGE {
             self.restart();
@@ -49,7 +49,7 @@ impl RateControl {
         let omega = TAU * hertz;
         let wanted = self.drift + SQRT_2 * omega * error;
         let ratio = (1.0 + wanted).clamp(1.0 / ALIGN_RATIO_MAX, ALIGN_RATIO_MAX);
-        // An error that is taken out as fast as may be tells nothing of the drift.
+        // An error that is corrected at the limit tells nothing about the drift.
         let is_limited = ratio != 1.0 + wanted;
         if !is_limited {
             self.drift += omega * omega * error * seconds;
@@ -62,7 +62,7 @@ impl RateControl {
 mod tests {
     use super::*;
 
-    /// The error in s after so many seconds of clocks that are `ppm` apart, and the drift that was found.
+    /// The error in s after this many seconds of clocks that are `ppm` apart, and the drift that was found.
     fn after(seconds: u32, mut error: f64, ppm: f64) -> (f64, f64) {
         let mut control = RateControl::new();
         for _ in 0..seconds * 100 {

@@ -7,7 +7,7 @@ use super::*;
 const RATE: u32 = 8_000;
 const PACKET: u64 = 80;
 
-/// A device that samples a click at the start of every second, as its clock has it.
+/// A device that samples a click at the start of every second of its clock.
 struct Device {
     frame_ns: f64,
     start_ns: f64,
@@ -46,7 +46,7 @@ impl Device {
     }
 }
 
-/// Where clicks begin, as numbers of frames.
+/// Numbers of the frames at which clicks begin.
 fn clicks(samples: &[f32]) -> Vec<usize> {
     let rises = samples.windows(2).enumerate();
     let rises = rises.filter(|(_, pair)| pair[0] < 0.5 && pair[1] >= 0.5);
@@ -63,7 +63,7 @@ struct Run {
     filled: u64,
 }
 
-/// Captures for so many seconds of virtual time. `lost` tells of which source a step's packets are lost.
+/// Captures for `seconds` of virtual time. `lost` returns the source whose packets are lost in a step.
 fn run(seconds: u64, mut devices: [Device; 2], lost: impl Fn(u64) -> Option<usize>) -> Run {
     let mut aligner = aligner();
     let mut run = Run {
@@ -80,7 +80,7 @@ fn run(seconds: u64, mut devices: [Device; 2], lost: impl Fn(u64) -> Option<usiz
         } else {
             aligner.push_first(&samples, Time::of_device(time));
         }
-        // The second's packets come as its clock has them.
+        // The second's packets come at times of its own clock.
         while devices[1].time(devices[1].next + PACKET) <= devices[0].time(devices[0].next) {
             let (samples, time) = devices[1].packet();
             if lost(step) == Some(1) {
@@ -132,9 +132,9 @@ fn worst(run: &Run, from: usize) -> usize {
 fn two_devices_100_ppm_apart_stay_aligned_for_ten_minutes() {
     let devices = [Device::new(0.0, 5e9), Device::new(100.0, 5.037e9)];
     let run = run(600, devices, |_| None);
-    // Left alone they would be 480 frames apart at the end. A packet has 80.
+    // Without control they would be 480 frames apart at the end. A packet has 80.
     assert!(worst(&run, 0) <= 1, "{} frames apart", worst(&run, 0));
-    // The second began 37 ms later, of which the filter's start makes some.
+    // The second began 37 ms later, part of which is the start of the filter.
     assert!(
         (296 - 64..=296).contains(&run.filled),
         "{} frames",
@@ -153,7 +153,7 @@ fn a_second_that_began_first_or_runs_slow_is_aligned_too() {
 #[test]
 fn what_the_second_lost_is_silence_in_its_place() {
     let devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
-    // Half a second, from 10.2 s on: between two clicks.
+    // Half a second from 10.2 s on, between two clicks.
     let run = run(20, devices, |step| {
         (1_020..1_070).contains(&step).then_some(1)
     });
@@ -164,15 +164,15 @@ fn what_the_second_lost_is_silence_in_its_place() {
 #[test]
 fn what_the_second_has_beside_what_the_first_lost_goes_with_nothing() {
     let devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
-    // Half a second, that ends 0.3 s before a click.
+    // Half a second that ends 0.3 s before a click.
     let run = run(20, devices, |step| {
         (1_020..1_070).contains(&step).then_some(0)
     });
-    // Both are there, but for what is still in the filter and in a packet.
+    // Both have all frames, but for those still in the filter and in a packet.
     let short = (20 * 8_000 - 4_000) - run.first.len();
     assert!(short < 400, "{short} frames");
     assert!(worst(&run, 0) <= 1, "{} frames apart", worst(&run, 0));
-    // Silence for what the second had not given when the loss was told.
+    // Silence stands for frames that the second had not delivered when the loss was noted.
     assert!(run.filled <= 400, "{} frames", run.filled);
 }
 
@@ -182,7 +182,7 @@ fn a_first_source_that_stands_still_lets_nothing_grow() {
     let mut devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
     let room = aligner.second.ready.capacity();
     for step in 0..6_000 {
-        // The first is there for a second of the minute.
+        // The first delivers for a second of the minute.
         if step < 100 {
             let (samples, time) = devices[0].packet();
             aligner.push_first(&samples, Time::of_device(time));
@@ -193,14 +193,14 @@ fn a_first_source_that_stands_still_lets_nothing_grow() {
             .unwrap();
         aligner.pull(|_| Ok(())).unwrap();
     }
-    // A second and a packet.
+    // A second of frames and a packet.
     let waiting = aligner.second.ready_frames();
     assert!((8_000..=8_080).contains(&waiting), "{waiting} frames");
     assert_eq!(aligner.second.ready.capacity(), room);
 }
 
-/// Marks: `true` for each frame that goes out and is said to have an estimated time, where that of the first twenty
-/// packets of one source is.
+/// `true` for each frame that goes out with an estimated time, where the first twenty packets of the source `estimated`
+/// have estimated times.
 fn marks(estimated: usize) -> Vec<bool> {
     let mut aligner = aligner();
     let mut devices = [Device::new(0.0, 5e9), Device::new(0.0, 5e9)];
@@ -228,18 +228,18 @@ fn times_are_estimated_while_either_source_has_them_so() {
         let marks = marks(source);
         assert!(marks.is_sorted_by(|one, other| one >= other), "once");
         let count = marks.iter().filter(|&&is_estimated| is_estimated).count();
-        // What goes out at a time is marked as its first frame is.
+        // Frames that go out together are marked like the first of them.
         assert!((1_600..1_700).contains(&count), "{source}: {count} frames");
         assert!(marks.len() > 7_000);
     }
 }
 
-/// The tone that both devices hear, in Hz: its period tells errors of up to 5 ms apart.
+/// The tone that both devices hear, in Hz: its period makes errors of up to 5 ms unambiguous.
 const TONE: f64 = 100.0;
-/// Frames of its period.
+/// Frames of a period of the tone.
 const PERIOD: usize = 80;
 
-/// Errors of a packet's time as it is told: `jitter` ns off, by chance, and from `shifted` s on `shift` ns off as well.
+/// Errors of a packet's reported time: random jitter of `jitter` ns, and from `shifted` s on `shift` ns besides.
 #[derive(Clone, Copy, Default)]
 struct Telling {
     jitter: f64,
@@ -247,8 +247,8 @@ struct Telling {
     shift: f64,
 }
 
-/// By how many frames what the second heard beside the first is of before it, for each quarter of a period, of two devices that
-/// hear the tone for so many seconds.
+/// Offset of the second source against the first in frames, for each quarter of a period, of two devices that hear the
+/// tone for `seconds`.
 fn errors(seconds: u64, mut devices: [Device; 2], telling: Telling) -> Vec<f64> {
     let mut aligner = aligner();
     let mut run = Run {
@@ -296,7 +296,7 @@ fn told(ns: f64) -> Time {
     Time::of_device(ns as u64)
 }
 
-/// Numbers of -0.5 to 0.5 by chance, the same each time (the generator of Numerical Recipes).
+/// Random numbers of -0.5 to 0.5, the same each time (the generator of Numerical Recipes).
 struct Chance(u32);
 
 impl Chance {
@@ -306,7 +306,7 @@ impl Chance {
     }
 }
 
-/// Of the tone in one of its periods, in radians.
+/// Phase of the tone in one of its periods, in radians.
 fn phase(samples: &[f32]) -> f64 {
     let (mut sine, mut cosine) = (0.0, 0.0);
     for (index, &sample) in samples.iter().enumerate() {
@@ -318,7 +318,7 @@ fn phase(samples: &[f32]) -> f64 {
     cosine.atan2(sine)
 }
 
-/// The largest of these without a sign.
+/// The largest absolute value.
 fn largest(errors: impl IntoIterator<Item = f64>) -> f64 {
     errors.into_iter().map(f64::abs).fold(0.0, f64::max)
 }
@@ -342,7 +342,7 @@ fn drift_is_followed_by_fractions_of_a_frame() {
                 jitter,
                 ..Telling::default()
             };
-            // Without what the second began later than the first.
+            // Without the first two seconds, in which the second begins and is placed.
             let errors = &errors(60, devices, telling)[2 * SECOND..];
             let step = largest(steps(errors));
             assert!(
@@ -369,7 +369,7 @@ fn a_time_that_is_corrected_moves_the_second_without_a_step() {
     let errors = &errors(60, devices, telling)[2 * SECOND..];
     let step = largest(steps(errors));
     assert!(step < 0.2, "{step} frames at once");
-    // It is where its times say: 2 ms, which is 16 frames, from where it is in truth.
+    // The second is placed by its reported times: 2 ms, which is 16 frames, from its true place.
     let apart = errors[40 * SECOND..].iter().map(|error| error - 16.0);
     let error = largest(apart);
     assert!(error < TENTH_MS, "{error} frames apart");
@@ -389,7 +389,7 @@ fn a_second_that_stalled_is_beside_the_first_again_at_once() {
         let (samples, time) = devices[0].packet();
         aligner.push_first(&samples, Time::of_device(time));
         late.push(devices[1].packet());
-        // What it has of 0.52 s comes all at once: 20 ms more than the first waits for.
+        // Packets of 0.52 s arrive all at once: 20 ms more than the first waits for.
         if !(1_020..1_072).contains(&step) {
             for (samples, time) in late.drain(..) {
                 let time = Time::of_device(time);

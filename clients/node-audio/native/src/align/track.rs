@@ -1,17 +1,17 @@
-//! Frames of one of two sources that wait for the other's, and when they were captured.
+//! Frames of one of two sources that wait for the other's, with their capture times.
 
 use std::collections::VecDeque;
 
 use crate::limits::PAIR_SLOTS;
 use crate::packetizer::Time;
 
-/// See the module. Frames are numbered from the first that came, those that were lost among them.
+/// A track; see the module. Frames are numbered from the first that came, lost ones included.
 #[derive(Debug)]
 pub struct Track {
     pub(super) channels: usize,
     /// Length of a frame, in ns.
     frame_ns: f64,
-    /// The number of the frame that comes next.
+    /// The number of the next frame.
     pub(super) received: u64,
     /// The number after the last frame with an estimated time.
     pub(super) estimated: u64,
@@ -22,7 +22,7 @@ pub struct Track {
 }
 
 impl Track {
-    /// With room for so many frames that wait.
+    /// A track with room for `frames` waiting frames.
     pub(super) fn new(rate: u32, channels: u32, frames: usize) -> Self {
         Self {
             channels: channels as usize,
@@ -34,7 +34,7 @@ impl Track {
         }
     }
 
-    /// Takes note of frames that come, the first captured at this time.
+    /// Takes note of frames that arrive, the first captured at this time.
     pub(super) fn receive(&mut self, samples: usize, time: Time) {
         if self.marks.len() == self.marks.capacity() {
             self.marks.pop_front();
@@ -46,8 +46,8 @@ impl Track {
         }
     }
 
-    /// When the point of the source was captured that is so many frames after its start, in ns: by the time
-    /// of the packet that it is in. `None` before the first packet.
+    /// Capture time in ns of the point `position` frames after the source's start: by the time of the
+    /// packet that it is in. `None` before the first packet.
     #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 frames or ns")]
     pub(super) fn time_of(&self, position: f64) -> Option<f64> {
         let mut marks = self.marks.iter().rev();
@@ -56,7 +56,7 @@ impl Track {
         Some(*ns as f64 + (position - *frame as f64) * self.frame_ns)
     }
 
-    /// Forgets times of packets before the one that this frame is in.
+    /// Forgets the times of packets before the one with this frame.
     pub(super) fn forget_before(&mut self, frame: u64) {
         while self.marks.get(1).is_some_and(|(first, _)| *first <= frame) {
             self.marks.pop_front();
@@ -67,7 +67,7 @@ impl Track {
         self.ready.len() / self.channels
     }
 
-    /// Number of frames that may wait besides, where so many may in all.
+    /// Number of frames that may still be added, up to `frames` waiting ones.
     pub(super) fn room(&self, frames: usize) -> usize {
         frames.saturating_sub(self.ready_frames())
     }
@@ -77,7 +77,7 @@ impl Track {
         self.ready.extend(std::iter::repeat_n(0.0, samples));
     }
 
-    /// Leaves the next frames out, as many as there are of so many.
+    /// Leaves out the next `frames` waiting frames, or all if there are fewer.
     pub(super) fn skip(&mut self, frames: u64) {
         let ready = self.ready_frames();
         let frames = usize::try_from(frames).map_or(ready, |frames| frames.min(ready));

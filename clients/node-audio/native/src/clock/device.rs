@@ -1,55 +1,55 @@
-//! A device's clock against the monotonic one: which frame was captured when.
+//! A device's clock against the monotonic one: the capture time of each frame.
 //!
-//! What a sound system says of a frame's time jitters by some ms, and the device's rate is off by up to
-//! some hundred parts per million. A delay-locked loop of second order (F. Adriaensen, "Using a DLL to
-//! filter time", LAC 2005) follows both: it predicts a frame's time from the last one's and the length of
-//! a frame, and corrects both by a part of the error.
+//! A sound system's time of a frame jitters by some ms, and the device's rate is off by up to some hundred parts
+//! per million. A delay-locked loop of second order (F. Adriaensen, "Using a DLL to filter time", LAC 2005) follows
+//! both: it predicts a frame's time from the last one's and the length of a frame, and corrects both by a part of
+//! the error.
 
 use std::f64::consts::{SQRT_2, TAU};
 
 use crate::limits::{CLOCK_GAP_NS_MIN, CLOCK_JUMP_NS, CLOCK_PPM_MAX, SCATTER_SECONDS};
 
-/// Bandwidths of the loop, in Hz: the less, the less jitter passes.
+/// Bandwidths of the loop, in Hz: the lower, the less jitter passes.
 #[derive(Debug, Clone, Copy)]
 struct Bandwidth {
-    /// At first.
+    /// Bandwidth for the first [`SETTLING`] seconds.
     first: f64,
-    /// Once it has found the time.
+    /// Bandwidth after that.
     settled: f64,
 }
 
-/// It finds the time within some seconds, whatever the first one was.
+/// Finds the time within some seconds, however wrong the first one was.
 const QUICK: Bandwidth = Bandwidth {
     first: 1.0,
     settled: 0.05,
 };
-/// It has the time from the start, and learns the rate alone: what it extrapolates over a gap of many seconds is as
-/// good as its rate.
+/// Takes the time as right from the start, and learns the rate alone: extrapolation over a gap of many seconds is
+/// as good as the rate.
 const STEADY: Bandwidth = Bandwidth {
     first: 0.02,
     settled: 0.02,
 };
-/// How long the first bandwidth lasts, in s.
+/// Duration of the first bandwidth, in s.
 const SETTLING: f64 = 8.0;
 
-/// See the module.
+/// The clock of a device; see the module.
 #[derive(Debug, Clone)]
 pub struct DeviceClock {
     rate: u32,
     bandwidth: Bandwidth,
-    /// Length of a frame by the device's own account, in ns.
+    /// Length of a frame at the device's nominal rate, in ns.
     nominal_ns: f64,
     frame_ns: f64,
     /// A frame and its time; none before the first observation.
     anchor: Option<(u64, f64)>,
-    /// How much time was observed, in s.
+    /// Length of the observed stream, in s.
     observed: f64,
-    /// The largest error of late, in ns; at first what the first times may be off.
+    /// The largest recent error, in ns, decaying; at first the possible error of the first times.
     scatter_ns: f64,
 }
 
 impl DeviceClock {
-    /// A clock that nobody has looked at.
+    /// A clock without observations.
     #[must_use]
     pub fn new(rate: u32) -> Self {
         let nominal_ns = 1e9 / f64::from(rate);
@@ -73,13 +73,13 @@ impl DeviceClock {
         }
     }
 
-    /// Frames a second that it should have.
+    /// Nominal rate, in frames a second.
     #[must_use]
     pub fn rate(&self) -> u32 {
         self.rate
     }
 
-    /// Takes note that the frame of this number was captured at this time. Frames go up.
+    /// Takes note that the frame of this number was captured at this time. Frame numbers must not fall.
     pub fn observe(&mut self, frame: u64, ns: u64) {
         let ns = of_ns(ns);
         let Some(predicted) = self.exact_time_of_frame(frame) else {
@@ -94,19 +94,19 @@ impl DeviceClock {
         self.correct(frame, predicted, error);
     }
 
-    /// `true`: there was a first observation.
+    /// `true` after the first observation.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.anchor.is_some()
     }
 
-    /// Error of a time: what the frame of this number was captured later than predicted, in ns.
+    /// Error of a time: captured that much later than predicted, in ns.
     #[must_use]
     pub fn error_of(&self, frame: u64, ns: u64) -> Option<f64> {
         Some(of_ns(ns) - self.exact_time_of_frame(frame)?)
     }
 
-    /// Moves all times by so much; the rate that was found stays.
+    /// Moves all times by `ns`; keeps the rate.
     pub fn shift(&mut self, ns: f64) {
         if let Some((_, time)) = &mut self.anchor {
             *time += ns;
@@ -134,39 +134,39 @@ impl DeviceClock {
         }
     }
 
-    /// When the frame of this number was captured, in ns. `None` before the first observation.
+    /// Capture time of the frame of this number, in ns. `None` before the first observation.
     #[must_use]
     pub fn time_of(&self, frame: u64) -> Option<u64> {
         self.exact_time_of_frame(frame).map(whole)
     }
 
-    /// As [`time_of`](Self::time_of), as a fraction.
+    /// Like [`time_of`](Self::time_of), as a fraction.
     #[must_use]
     pub fn exact_time_of_frame(&self, frame: u64) -> Option<f64> {
         self.exact_time_of(of_ns(frame))
     }
 
-    /// When the point of the stream was captured that is so many frames after its start.
+    /// Capture time in ns of the point `position` frames after the start of the stream.
     #[must_use]
     pub fn exact_time_of(&self, position: f64) -> Option<f64> {
         let (anchor, ns) = self.anchor?;
         Some(ns + (position - of_ns(anchor)) * self.frame_ns)
     }
 
-    /// By how much the times that were told of late were off from what it predicted, at most: a bound of its
-    /// error, in ns.
+    /// The largest recent difference of an observed time from the predicted one: a bound of the clock's error, in
+    /// ns.
     #[must_use]
     pub fn scatter_ns(&self) -> u64 {
         whole(self.scatter_ns.ceil())
     }
 
-    /// How long a frame lasts over what it should, as a ratio.
+    /// Measured length of a frame over its nominal length.
     #[must_use]
     pub fn frame_ratio(&self) -> f64 {
         self.frame_ns / self.nominal_ns
     }
 
-    /// Forgets the time, as after a gap; the rate that was found stays.
+    /// Forgets the time, as after a gap; keeps the rate.
     pub fn interrupt(&mut self) {
         self.anchor = None;
     }
@@ -180,7 +180,7 @@ fn of_ns(ns: u64) -> f64 {
     ns as f64
 }
 
-/// Whole nanoseconds; 0 for less, which is what a time before the first one should be.
+/// Whole nanoseconds; 0 for negative values, since a time can't be before 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -194,8 +194,8 @@ pub(super) fn whole(ns: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A device that runs `ppm` fast, observed every `period` frames for so many seconds, with
-    /// `jitter` ns (a saw tooth). Gives the largest error of the last second in ns.
+    /// A device that runs `ppm` fast, observed every `period` frames for `seconds`, with `jitter` ns (a saw tooth).
+    /// Returns the largest error of the last second in ns.
     fn error_after(seconds: u64, ppm: f64, jitter: f64) -> (f64, f64) {
         let mut clock = DeviceClock::new(48_000);
         let frame_ns = 1e9 / (48_000.0 * (1.0 + ppm / 1e6));

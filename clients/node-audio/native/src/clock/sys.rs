@@ -3,7 +3,8 @@
 
 #[cfg(unix)]
 pub(super) fn monotonic_ns() -> u64 {
-    // As libuv: macOS counts what `mach_absolute_time` does, which stands while the machine sleeps.
+    // The same clock as libuv: on macOS that of `mach_absolute_time`, which stops while the machine
+    // sleeps.
     #[cfg(target_os = "macos")]
     let clock = libc::CLOCK_UPTIME_RAW;
     #[cfg(not(target_os = "macos"))]

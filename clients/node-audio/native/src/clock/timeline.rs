@@ -1,9 +1,9 @@
-//! Which frame of a stream was captured when, and whether frames are missing before it.
+//! Capture times of a stream's frames, and gaps before them.
 //!
 //! Every source gives its frames' numbers and times to a timeline, which decides: a time that its clock
 //! predicted within some ms is jitter, and one that stays late is a gap, whose length in frames is an
-//! estimate. What sound systems say is late at times and hardly ever early, so that the least late of
-//! several times counts. **Invariant:** the clock is never set anew without a verdict that says so.
+//! estimate. Times of sound systems are late at times and hardly ever early, so that the least late of several
+//! times counts. **Invariant:** the clock is never set anew without a verdict that reports it.
 
 use crate::clock::device::{DeviceClock, whole};
 use crate::format::Format;
@@ -12,39 +12,39 @@ use crate::limits::{
     CLOCK_PATIENCE_NS,
 };
 
-/// Judgement of a time: what it says of the frames before it.
+/// Verdict on a time, and on the frames before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are all there.
+    /// No frame is missing.
     Follows,
-    /// Not known yet: another time has to be looked at.
+    /// Undecided: another time has to be observed.
     Doubtful,
-    /// So many frames are missing. The clock goes on as before until [`Timeline::skip`].
+    /// This number of frames is missing. The clock goes on as before until [`Timeline::skip`].
     Gap(u64),
-    /// There are more than time has passed for: the source gave frames before their time, or twice.
+    /// More frames than time has passed for: the source gave frames early, or twice.
     Back,
 }
 
 /// Quality of a source's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// The device's own: one that is far off is a gap.
+    /// Times of the device itself: one that is far off is a gap.
     Stamped,
-    /// Told by a server that may be late: several have to agree.
+    /// Times of a server, which may be late: several have to agree.
     Told,
 }
 
-/// Times that were not as predicted.
+/// Times that were off from the predicted ones.
 #[derive(Debug, Clone, Copy)]
 struct Doubt {
     looks: u32,
     since_ns: u64,
-    /// The error that is nearest to none.
+    /// The smallest error.
     least_ns: f64,
 }
 
-/// The first times, by which the clock is set. The least late but one counts: a server that is about to render
-/// anew may say a time that is too early.
+/// The first times, by which the clock is set. The second smallest error counts: a server that is about to
+/// render anew may report a time that is too early.
 #[derive(Debug, Clone, Copy)]
 struct Settling {
     left: u32,
@@ -67,20 +67,21 @@ impl Settling {
     }
 }
 
-/// See the module.
+/// The timeline of a stream; see the module.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     format: Format,
     times: Times,
     clock: DeviceClock,
     settling: Option<Settling>,
-    /// A time after the first ones was as predicted: the clock is right, and a later one is not its error.
+    /// True once a time after the first ones was as predicted: the clock is right, and a later time is not its
+    /// error.
     is_confirmed: bool,
     doubt: Option<Doubt>,
 }
 
 impl Timeline {
-    /// One without a time.
+    /// A timeline without a time.
     #[must_use]
     pub fn new(format: Format, times: Times) -> Self {
         Self {
@@ -93,26 +94,26 @@ impl Timeline {
         }
     }
 
-    /// When the frame of this number was captured, in ns. `None` before the first time.
+    /// Capture time of the frame of this number, in ns. `None` before the first time.
     #[must_use]
     pub fn time_of(&self, frame: u64) -> Option<u64> {
         self.clock.time_of(frame)
     }
 
-    /// A bound of the error of its times, in ns.
+    /// A bound of the error of the times, in ns.
     #[must_use]
     pub fn scatter_ns(&self) -> u64 {
         let doubt_ns = self.doubt.map_or(0.0, |doubt| doubt.least_ns.abs());
         self.clock.scatter_ns().max(whole(doubt_ns))
     }
 
-    /// `true`: there are times enough for the first packet's.
+    /// `true` once there are enough times to set that of the first packet.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.clock.is_set() && self.settling.is_none()
     }
 
-    /// Takes note that the frame of this number was captured at this time, and judges.
+    /// Takes note that the frame of this number was captured at this time, and returns the verdict.
     pub fn observe(&mut self, frame: u64, ns: u64) -> Verdict {
         let Some(error_ns) = self.clock.error_of(frame, ns) else {
             self.settling = (self.times == Times::Told).then_some(Settling::BEGUN);
@@ -141,7 +142,7 @@ impl Timeline {
         }
     }
 
-    /// Sets the clock by the first times that there are: no more follow.
+    /// Sets the clock by the first times so far: no more follow.
     pub fn conclude(&mut self) {
         if let Some(Settling { least_ns, .. }) = self.settling.take() {
             let [first, second] = least_ns;
@@ -200,7 +201,7 @@ impl Timeline {
         self.observe(frame, ns)
     }
 
-    /// Moves what comes after a gap of so many frames, if the source does not count them itself.
+    /// Moves the times after a gap of this length, for sources that do not count missing frames themselves.
     #[expect(
         clippy::cast_precision_loss,
         reason = "exact to 2^53 ns, which is 104 days"
@@ -209,21 +210,21 @@ impl Timeline {
         self.clock.shift(self.format.duration_ns(frames) as f64);
     }
 
-    /// `true`: a time was not as predicted, and nothing is decided.
+    /// `true` while a time that was off is undecided.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         self.doubt.is_some()
     }
 
-    /// `true`: what is in doubt is more than jitter.
+    /// `true` if the undecided error is larger than jitter.
     #[must_use]
     pub fn doubts_much(&self) -> bool {
         self.doubt
             .is_some_and(|doubt| doubt.least_ns.abs() >= CLOCK_GAP_NS)
     }
 
-    /// Forgets the time: what follows is of another device, or of the same one after a pause. The rate
-    /// that was found stays.
+    /// Forgets the time: the next frames are of another device, or of the same one after a pause. Keeps the
+    /// rate.
     pub fn interrupt(&mut self) {
         self.clock.interrupt();
         self.doubt = None;
@@ -254,8 +255,8 @@ mod tests {
         (timeline, 48_000)
     }
 
-    /// Gives times that are so much later than they should be, until the timeline has decided, and says
-    /// after how many.
+    /// Observes times that are late by the given error until the timeline has decided; returns the number of
+    /// times and the verdict.
     fn decided(
         timeline: &mut Timeline,
         first: u64,
@@ -279,7 +280,7 @@ mod tests {
         let late_ms = |step| 2_500 + [7, 3, 0, 9][usize::try_from(step).unwrap() % 4];
         let (looks, verdict) = decided(&mut timeline, next, late_ms);
         assert_eq!((looks, verdict), (4, Verdict::Gap(120_000)));
-        // Frames before the gap are where they were, and those after it are not.
+        // Frames before the gap keep their times, and frames after it do not.
         assert_eq!(timeline.time_of(next), Some(2_000 * MS));
         timeline.skip(120_000);
         assert_eq!(timeline.time_of(next), Some(4_500 * MS));
@@ -327,7 +328,7 @@ mod tests {
     fn an_error_of_the_first_times_is_no_gap() {
         let mut timeline = Timeline::new(FORMAT, Times::Told);
         for step in 0..8 {
-            // Too early, all of them.
+            // All of these times are too early.
             timeline.observe(step * 480, (981 + step * 10) * MS);
         }
         let (_, verdict) = decided(&mut timeline, 8 * 480, |_| 0);

@@ -1,4 +1,4 @@
-//! The wall clock beside the monotonic one: what to add to a packet's time for the time of day.
+//! The wall clock beside the monotonic one: the offset from a packet's time to the time of day.
 //!
 //! Both clocks are read for each packet, the wall clock between two readings of the monotonic one, which bound
 //! the error. On Linux their difference changes only when the wall clock is set: a thread that was preempted
@@ -12,16 +12,16 @@ use crate::limits::{WALL_READINGS_MAX, WALL_STEP_NS, WALL_WIDTH_NS};
 /// The wall clock, read between two readings of the monotonic one; all in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// The monotonic clock before.
+    /// The monotonic clock before the wall clock.
     pub before: u64,
-    /// Since 1970.
+    /// Time since 1970.
     pub wall: i64,
-    /// The monotonic clock after.
+    /// The monotonic clock after the wall clock.
     pub after: u64,
 }
 
 impl Reading {
-    /// Reads both, again if the thread was preempted.
+    /// Reads both clocks, again if the thread was preempted.
     #[must_use]
     pub fn now() -> Self {
         let mut best = Self::once();
@@ -52,7 +52,7 @@ impl Reading {
         self.after.saturating_sub(self.before)
     }
 
-    /// The offset that is to be added to the monotonic clock.
+    /// The offset to add to the monotonic clock.
     fn offset(self) -> Offset {
         let middle = self.before + self.width() / 2;
         Offset {
@@ -64,7 +64,7 @@ impl Reading {
     }
 }
 
-/// Since 1970, in ns; negative before.
+/// Time since 1970, in ns; negative before.
 #[expect(
     clippy::disallowed_methods,
     reason = "the time of day is what is asked for"
@@ -80,13 +80,13 @@ fn wall_ns() -> i64 {
 /// Offset from the monotonic clock to the time of day, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset {
-    /// As it was measured.
+    /// Offset in ns.
     pub ns: i64,
     /// Bound of its error.
     pub error_ns: u64,
 }
 
-/// See the module.
+/// Follows the wall clock; see the module.
 #[derive(Debug, Default)]
 pub struct WallClock {
     offset: Option<Offset>,
@@ -94,7 +94,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Takes note of a reading, and gives the offset that holds: the former one where the reading agrees with it
+    /// Takes note of a reading, and returns the valid offset: the former one where the reading agrees with it
     /// and is less exact.
     pub fn observe(&mut self, reading: Reading) -> Offset {
         let measured = reading.offset();
@@ -113,7 +113,7 @@ impl WallClock {
         measured
     }
 
-    /// Times that the wall clock was set.
+    /// Number of times that the wall clock was set.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps

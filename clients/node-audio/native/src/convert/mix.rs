@@ -1,8 +1,8 @@
-//! Channels of a device mixed to those that were asked for, by their positions.
+//! Mixes the channels of a device to those of packets, by their positions.
 //!
 //! Gains are those of ITU-R BS.775-4, annex 4, table 2: a channel that has no loudspeaker of its own goes to its
-//! neighbors, the center and surrounds at −3 dB; BS.775 leaves out the LFE, and so does this. Positions that BS.775
-//! does not have (6.1, 7.1, heights) are folded in the same way, step by step.
+//! neighbors, the center and surrounds at −3 dB; the LFE is left out, as in BS.775. Positions that BS.775 does not
+//! have (6.1, 7.1, heights) are folded in the same way, step by step.
 //!
 //! # Deviations
 //! - All gains of a matrix are scaled by one factor where the sum of a row is above 1, so that full scale on all
@@ -18,21 +18,21 @@ use crate::format::Format;
 use crate::frames::{Data, Frames, span};
 use crate::limits::CHANNELS_MAX;
 
-/// Gain of each channel that comes in for each that goes out.
+/// Gain of each input channel for each output channel.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     from: Format,
     to: Format,
-    /// By the channel that goes out, then by the one that comes in.
+    /// Gains by output channel, then by input channel.
     gains: Vec<f32>,
-    /// Each channel is itself.
+    /// True if each output channel is the input channel of its number.
     is_identity: bool,
 }
 
-/// Loudspeakers that stand in for one that is not there, with gains.
+/// Loudspeakers that stand in for a missing one, with gains.
 type Fold = &'static [(Position, f32)];
 
-/// Ways to fold a position, the best first: the first one whose loudspeakers are all there is taken.
+/// Ways to fold a position, the best first: the first one whose loudspeakers all exist is taken.
 fn folds(position: Position) -> &'static [Fold] {
     use Position::{
         FrontCenter as Fc, FrontLeft as Fl, FrontRight as Fr, Mono, RearCenter as Rc,
@@ -118,7 +118,7 @@ fn folds(position: Position) -> &'static [Fold] {
     }
 }
 
-/// Gains by positions, by the channel that goes out, then by the one that comes in.
+/// Gains by positions: by output channel, then by input channel.
 fn positional(from: &[Position], to: &[Position]) -> Vec<f32> {
     let has = |position: &Position| to.contains(position);
     let way = |input: Position| -> Vec<(Position, f32)> {
@@ -144,8 +144,9 @@ fn positional(from: &[Position], to: &[Position]) -> Vec<f32> {
     rows.collect()
 }
 
-/// Gains by number, where either map has no position: one channel goes to all, all go to one by their mean;
-/// otherwise each goes to its own number. Those beyond are left out, and channels that get none are silent.
+/// Gains by number, where either map has no position: one input goes to all outputs, all inputs go to a single
+/// output by their mean; otherwise each goes to its own number. Inputs beyond are left out, and outputs beyond are
+/// silent.
 fn discrete(from: usize, to: usize) -> Vec<f32> {
     match (from, to) {
         (1, _) | (_, 1) => vec![1.0; from * to],
@@ -153,7 +154,7 @@ fn discrete(from: usize, to: usize) -> Vec<f32> {
     }
 }
 
-/// Each channel to its own number.
+/// Gains that map each channel to its own number.
 fn identity(from: usize, to: usize) -> Vec<f32> {
     let gain = |output: usize, input: usize| f32::from(u8::from(output == input));
     let rows = (0..to).flat_map(|output| (0..from).map(move |input| gain(output, input)));
@@ -165,7 +166,7 @@ fn is_discrete(map: &ChannelMap) -> bool {
     positions.all(|position| matches!(position, Position::Aux(_)))
 }
 
-/// Gains such that no row is above 1, in their proportions.
+/// Scales gains by one factor so that no row is above 1.
 fn scaled(mut gains: Vec<f32>, inputs: usize) -> Vec<f32> {
     let rows = gains.chunks_exact(inputs);
     let loudest = rows.map(|row| row.iter().sum()).fold(1.0, f32::max);
@@ -195,20 +196,20 @@ impl Matrix {
         }
     }
 
-    /// True if each channel goes out as it came in.
+    /// True if the channels stay as they are.
     #[must_use]
     pub fn is_identity(&self) -> bool {
         self.is_identity
     }
 
-    /// Gains for a channel that goes out, by the one that comes in.
+    /// Gains of an output channel, by input channel.
     #[must_use]
     pub fn row(&self, output: usize) -> &[f32] {
         let inputs = self.from.channels as usize;
         &self.gains[output * inputs..][..inputs]
     }
 
-    /// The frames, mixed and encoded as they are written.
+    /// The frames, mixed and encoded when they are written.
     #[must_use]
     pub fn mixed<'a>(&'a self, data: Data<'a>) -> Mixed<'a> {
         Mixed { matrix: self, data }
@@ -237,7 +238,7 @@ impl Matrix {
     }
 }
 
-/// See [`Matrix::mixed`].
+/// Frames of [`Matrix::mixed`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mixed<'a> {
     matrix: &'a Matrix,
@@ -305,7 +306,7 @@ mod tests {
         ChannelMap::parse(&names).unwrap()
     }
 
-    /// Each channel of a map, alone, in another one; in thousandths.
+    /// Gains of each channel of a map into another map, in thousandths.
     #[expect(clippy::cast_possible_truncation, reason = "at most 1,000")]
     fn gains(from: ChannelMap, to: ChannelMap) -> Vec<Vec<i32>> {
         let count = from.positions().len();
@@ -371,7 +372,7 @@ mod tests {
         let narrow = gains(standard(8), standard(6));
         assert_eq!(narrow[4], [0, 0, 0, 0, 586, 0]);
         assert_eq!(narrow[6], [0, 0, 0, 0, 414, 0]);
-        // Mixed up: what has no channel is silent.
+        // Upmixed: an output channel without an input is silent.
         assert_eq!(mixed(&[0.5], standard(1), standard(2)), [0.5, 0.5]);
         assert_eq!(
             mixed(&[0.5], standard(1), standard(6)),
@@ -401,7 +402,7 @@ mod tests {
         assert_eq!(mixed(&[0.5], standard(1), discrete(3)), [0.5, 0.5, 0.5]);
         let surround = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
         assert_eq!(mixed(&surround, standard(6), discrete(6)), surround);
-        // An extra channel beside known ones is left out of them.
+        // An extra channel beside those with positions is left out.
         let extra = map("front-left front-right aux0");
         assert_eq!(mixed(&[0.5, 0.25, 1.0], extra, standard(2)), [0.5, 0.25]);
     }

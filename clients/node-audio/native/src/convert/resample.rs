@@ -1,8 +1,8 @@
-//! Resampling: rubato's windowed sinc, whose delay is taken out of what is delivered.
+//! Resampling by rubato's windowed sinc, without the filter's delay.
 //!
-//! The first frame that goes out is the first that came in: what the filter puts before it is dropped,
-//! and what is still in it at the end is drawn out with zeros. So times stay true; what remains of the
-//! delay is that a frame goes out later, see [`Resampler::delay_frames`].
+//! The first frame that goes out is the first that came in: frames that the filter puts before it are dropped,
+//! and those still in the filter at the end are flushed with zeros. So times stay true; the delay that remains
+//! is that a frame goes out later, see [`Resampler::delay_frames`].
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Async, FixedAsync, Indexing, Resampler as _};
@@ -18,22 +18,22 @@ use crate::frames::{Data, Frames};
 use crate::limits::{CLOCK_PPM_MAX, RESAMPLE_CHUNKS_A_SECOND};
 use crate::packetizer::Time;
 
-/// See the module.
+/// Resamples and mixes a stream; see the module.
 pub struct Resampler {
     from: Format,
     to: Format,
     sinc: Sinc,
     inner: Async<f32>,
     matrix: Matrix,
-    /// Room for one chunk, interleaved, of which so many frames are there.
+    /// Room for one chunk, interleaved; its first `filled` frames are there.
     input: Vec<f32>,
     filled: usize,
     output: Vec<f32>,
     /// Frames of the filter's delay that were not dropped yet.
     delay_left: usize,
-    /// Which frame of the input the first one that goes out is from: within half a frame from its first.
+    /// Position in the input of the first frame that goes out: within half a frame of its first.
     offset: f64,
-    /// Frames in and out since it began.
+    /// Frames in and out since the start or the last flush.
     frames_in: u64,
     frames_out: u64,
     /// A frame that came in, and its time.
@@ -43,7 +43,7 @@ pub struct Resampler {
     scratch: Vec<u8>,
 }
 
-/// Frames that were resampled, encoded as they are written.
+/// Resampled frames, encoded when they are written.
 #[derive(Debug, Clone, Copy)]
 pub struct Resampled<'a> {
     samples: &'a [f32],
@@ -69,7 +69,7 @@ impl Resampler {
     /// A resampler from one format to another.
     ///
     /// # Errors
-    /// [`Error::Format`]: rubato can't do these rates.
+    /// [`Error::Format`]: rubato can't convert these rates.
     pub fn new(source: StreamFormat, target: StreamFormat) -> Result<Self> {
         let (from, to) = (source.format, target.format);
         let refused = |reason: String| Error::Format(format!("{from} to {to}: {reason}"));
@@ -111,8 +111,8 @@ impl Resampler {
         })
     }
 
-    /// How much later sound goes out than it came in, in frames of packets: the filter's delay, and up to
-    /// one chunk that has to be full.
+    /// Delay of sound from input to output, in frames of packets: the filter's delay, and up to one chunk that
+    /// has to be full.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "some thousand at most")]
     pub fn delay_frames(&self) -> f64 {
@@ -124,12 +124,12 @@ impl Resampler {
         f64::from(self.to.rate) / f64::from(self.from.rate)
     }
 
-    /// Frames that were copied since this was last asked.
+    /// Copied frames since the last call.
     pub fn take_copied(&mut self) -> u64 {
         std::mem::take(&mut self.copied)
     }
 
-    /// Takes frames, and gives what they make to `deliver`, with the time of the first.
+    /// Resamples frames, and gives the result to `deliver`, with the time of its first frame.
     ///
     /// # Errors
     /// Those of `deliver`.
@@ -155,7 +155,7 @@ impl Resampler {
         self.input.len() / self.to.channels as usize
     }
 
-    /// Decodes and mixes frames into the chunk, and says how many.
+    /// Decodes and mixes frames into the chunk, and returns their number.
     fn take(&mut self, data: Data<'_>, first: u64, left: u64) -> u64 {
         let room = self.chunk() - self.filled;
         let frames = usize::try_from(left).map_or(room, |left| left.min(room));
@@ -190,7 +190,7 @@ impl Resampler {
             .process_into_buffer(&input, &mut output, indexing.as_ref())
             .map_err(|error| Error::Format(error.to_string()))?;
         self.filled = 0;
-        // Decoded and mixed, then resampled.
+        // Each frame is copied twice: decoded and mixed, then resampled.
         self.copied += 2 * made.1 as u64;
         let skipped = self.delay_left.min(made.1);
         self.delay_left -= skipped;
@@ -216,7 +216,7 @@ impl Resampler {
         deliver(resampled, time)
     }
 
-    /// When the frame that goes out as this number was captured.
+    /// Capture time of the output frame of this number.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -232,7 +232,7 @@ impl Resampler {
         }
     }
 
-    /// Draws out what is in the filter, and begins anew.
+    /// Flushes the filter, and begins anew.
     ///
     /// # Errors
     /// Those of `deliver`.
@@ -260,14 +260,14 @@ impl Resampler {
         Ok(())
     }
 
-    /// Frames of packets that so many of the device make.
+    /// Frames of packets that a number of the device's frames makes.
     #[must_use]
     pub fn scaled(&self, frames: u64) -> u64 {
         scaled(frames, self.from.rate, self.to.rate)
     }
 }
 
-/// So many frames at one rate, at the other; rounded to the nearest.
+/// A number of frames at one rate, converted to the other; rounded to the nearest.
 fn scaled(frames: u64, from: u32, to: u32) -> u64 {
     let (frames, from, to) = (u128::from(frames), u128::from(from), u128::from(to));
     u64::try_from((frames * to + from / 2) / from).unwrap_or(u64::MAX)
@@ -299,7 +299,7 @@ mod tests {
         frames.collect()
     }
 
-    /// Resamples in fragments of 441 frames, and gives the bytes and the times of what came.
+    /// Resamples in fragments of 441 frames, and returns the bytes and times of the output.
     fn resampled(from: Format, to: Format, data: &[u8]) -> (Vec<u8>, Vec<(u64, u64)>) {
         let mut resampler = Resampler::new(from.into(), to.into()).unwrap();
         let (mut bytes, mut times, mut count) = (Vec::new(), Vec::new(), 0_u64);
@@ -343,7 +343,7 @@ mod tests {
                 shift.abs() <= 0.5e9 / f64::from(to_rate),
                 "{shift} ns from its place"
             );
-            // Apart from the ends, where the sine begins and stops all at once.
+            // Without the ends, where the sine begins and stops abruptly.
             for at in 300..to_rate - 300 {
                 let seconds = f64::from(at) / f64::from(to_rate) + shift / 1e9;
                 let expected = 0.5 * (TAU * 1_000.0 * seconds).sin();
@@ -385,7 +385,7 @@ mod tests {
             .chunks_exact(4)
             .map(|bytes| f64::from(decode_f32(bytes)))
             .collect();
-        // Without the ends, where the sine begins and stops all at once.
+        // Without the ends, where the sine begins and stops abruptly.
         let samples = &samples[100..samples.len() - 100];
         let power = samples.iter().map(|sample| sample * sample).sum::<f64>();
         10.0 * (power / samples.len() as f64 / 0.125).log10()
@@ -407,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Signal to noise of a sine in dB: what is left where amplitude and phase of the best sine are taken out.
+    /// Signal-to-noise ratio of a sine in dB: the rest after subtracting the best sine of this frequency.
     #[expect(clippy::cast_precision_loss, reason = "a second of frames")]
     fn snr(from: Format, to: Format, hertz: f64) -> f64 {
         let (bytes, _) = resampled(from, to, &sine(from, hertz, from.rate));

@@ -1,30 +1,30 @@
-//! The filter of rubato's asynchronous resampler: its length, and where in the input each frame of its
-//! output is from.
+//! The filter of rubato's asynchronous resampler: its length, and the position in the input of each frame of its
+//! output.
 //!
-//! rubato tells the delay in whole frames of its output. Here it is exact: frame `k` of the output is from
-//! the input's frame `(k + 1)·t − N/2 + 1/F`, where `t` is the length of an output frame in input frames, `N`
-//! the length of the filter and `F` its points a frame (rubato 5.1, `make_sincs` and `init_last_index`).
+//! rubato rounds the delay to whole frames of its output. Here it is exact: frame `k` of the output is from the
+//! input's frame `(k + 1)·t − N/2 + 1/F`, where `t` is the length of an output frame in input frames, `N` the
+//! length of the filter and `F` its points a frame (rubato 5.1, `make_sincs` and `init_last_index`).
 
 use rubato::{SincInterpolationParameters, WindowFunction};
 
 /// Points of the filter for each of its frames: rubato's default.
 const OVERSAMPLING: f64 = 128.0;
 
-/// A filter of so many frames of the input, a multiple of 8.
+/// A filter of `len` frames of the input, a multiple of 8.
 #[derive(Debug, Clone, Copy)]
 pub struct Sinc {
     len: u32,
 }
 
-/// Fewest frames of a filter that converts rates: the longer, the closer to half the rate it passes what is there.
+/// Fewest frames of a filter that converts rates: the longer, the wider its passband up to half the rate.
 const CONVERT_LEN_MIN: u32 = 256;
-/// Most frames of one, for rates that are 32 times apart. Beyond that it falls off earlier.
+/// Most frames of such a filter, for rates that are 32 times apart. Beyond that ratio the passband ends earlier.
 const CONVERT_LEN_MAX: u32 = 2_048;
-/// Frames of a filter for each frame of a lower rate. It passes up to 0.9 of half that rate within 1 dB, and has
-/// 60 dB from 1.13 times half that rate on: 3.6 and 4.5 kHz for telephony.
+/// Frames of a filter for each frame of a lower rate. The passband is up to 0.9 of half that rate within 1 dB, and
+/// attenuation is 60 dB from 1.13 times half that rate on: 3.6 and 4.5 kHz for telephony.
 const CONVERT_LEN_A_FRAME: u32 = 64;
 
-/// What follows drift, where nothing is near half the rate that must not be.
+/// The filter that follows drift: both rates are the same, so it need not cut off near half of them.
 pub const ALIGN: Sinc = Sinc { len: 128 };
 
 impl Sinc {
@@ -39,20 +39,20 @@ impl Sinc {
         }
     }
 
-    /// As rubato takes it.
+    /// Parameters of rubato.
     #[must_use]
     pub fn parameters(self) -> SincInterpolationParameters {
         SincInterpolationParameters::new(self.len as usize, WindowFunction::BlackmanHarris2)
     }
 
-    /// Which frame of the input the first frame of the output is from; most often one before the first.
+    /// Position in the input of the output's first frame; most often negative.
     #[must_use]
     pub fn first_position(self, ratio: f64) -> f64 {
         1.0 / ratio - f64::from(self.len) / 2.0 + 1.0 / OVERSAMPLING
     }
 
-    /// How many frames of the output are from before the input, and where the next one is from: within half
-    /// a frame of the output from the input's first.
+    /// Number of output frames that are from before the input, and the position of the next one: within half an
+    /// output frame of the input's first.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

@@ -15,13 +15,14 @@ use napi::{Env, Status, sys};
 use crate::session;
 use uv::{Doorbell, Ringer};
 
-/// A share in the doorbell: the object in JavaScript has one, and outlives the thread that has the other.
+/// A share in the doorbell: the object in JavaScript has one, and outlives the capture's thread, which has
+/// the other.
 pub enum Bell {
-    /// The object's, with libuv.
+    /// The object's share, with libuv.
     Kept(Doorbell),
-    /// The thread's.
+    /// The thread's share, with libuv.
     Lent(Ringer),
-    /// Either's, without libuv.
+    /// Either share, without libuv.
     Queued(Queued),
 }
 
@@ -36,7 +37,7 @@ impl Bell {
         Ok((Self::Queued(kept), Self::Queued(lent)))
     }
 
-    /// Has it keep the event loop alive.
+    /// Makes the doorbell keep the event loop alive.
     pub fn reference(&self, env: &Env) {
         match self {
             Self::Kept(doorbell) => doorbell.reference(),
@@ -45,7 +46,7 @@ impl Bell {
         }
     }
 
-    /// Lets the event loop end without it.
+    /// Lets the event loop end without the doorbell.
     pub fn unreference(&self, env: &Env) {
         match self {
             Self::Kept(doorbell) => doorbell.unreference(),
@@ -65,7 +66,7 @@ impl session::Bell for Bell {
     }
 }
 
-/// A share in a thread-safe function; the last one that goes takes it along.
+/// A share in a thread-safe function, which is released with the last one.
 pub struct Queued {
     function: sys::napi_threadsafe_function,
     /// Node.js has taken this share back.
@@ -125,7 +126,7 @@ impl Queued {
         // SAFETY: this share keeps the function.
         let status =
             unsafe { sys::napi_call_threadsafe_function(self.function, ptr::null_mut(), mode) };
-        // A full queue has the wake that this one asks for.
+        // A full queue has a pending wake already, which serves for this one.
         if status == sys::Status::napi_closing {
             self.is_closing.store(true, Relaxed);
         }

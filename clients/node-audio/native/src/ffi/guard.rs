@@ -1,14 +1,15 @@
-//! What has to end before its environment does.
+//! Values that have to be dropped before their environment ends.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use napi::{CleanupEnvHook, Env};
 
-/// What both sides may drop.
+/// A value that the object and the cleanup hook share; either may drop it.
 type Shared<T> = Rc<RefCell<Option<T>>>;
 
-/// A value that is dropped when it is closed, collected, or its environment goes: whatever is first.
+/// A value that is dropped when it is closed or collected, or its environment ends: whatever is
+/// first.
 pub struct Guard<T: 'static> {
     value: Shared<T>,
     hook: Cell<Option<CleanupEnvHook<Shared<T>>>>,
@@ -23,7 +24,7 @@ impl<T: 'static> Guard<T> {
         Ok(Self { value, hook })
     }
 
-    /// What `act` says of the value. `None`: it is gone.
+    /// The result of `act` on the value. `None`: it was dropped.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.value.borrow_mut().as_mut().map(act)
     }
@@ -32,7 +33,7 @@ impl<T: 'static> Guard<T> {
     pub fn close(&self, env: &Env) {
         drop(self.value.take());
         if let Some(hook) = self.hook.take() {
-            // It fails only once the environment has run it.
+            // This fails only once the environment has run the hook.
             let _ = env.remove_env_cleanup_hook(hook);
         }
     }
@@ -40,7 +41,7 @@ impl<T: 'static> Guard<T> {
 
 impl<T: 'static> Drop for Guard<T> {
     fn drop(&mut self) {
-        // The hook, which has the value too, finds nothing.
+        // The hook, which shares the value, finds nothing.
         drop(self.value.take());
     }
 }

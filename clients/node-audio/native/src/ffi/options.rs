@@ -1,4 +1,4 @@
-//! Options as JavaScript writes them, made into types that can't be wrong.
+//! Options of JavaScript, parsed into valid types.
 
 use std::time::Duration;
 
@@ -16,94 +16,94 @@ use crate::source::pair::{Combine, Pair};
 use crate::source::synthetic::{self, Pace, Synthetic, Wave};
 use crate::source::{Source, System};
 
-/// What a capture is to be.
+/// Options of a capture.
 #[napi(object)]
 pub struct Options {
-    /// Where sound comes from; a second source is put on the clock of the first.
+    /// Sources of sound; a second source is put on the clock of the first.
     pub sources: Vec<SourceOptions>,
-    /// Of two sources: `side-by-side` (the default) or `mix`.
+    /// Combination of two sources: `side-by-side` (the default) or `mix`.
     pub combine: Option<String>,
-    /// In Hz.
+    /// Sample rate in Hz.
     pub sample_rate: u32,
-    /// Samples of a frame of each source: packets of two side by side have twice as many.
+    /// Channels of each source: packets of two side by side have twice as many.
     pub channels: u32,
     /// Positions of the channels of each source; the standard ones by default.
     pub channel_map: Option<Vec<String>>,
-    /// `s16`, `f32` or `mulaw`.
+    /// Sample format: `s16`, `f32` or `mulaw`.
     pub sample: String,
     /// Frames of a full packet.
     pub packet_frames: u32,
     /// Slots of the ring.
     pub slots: u32,
-    /// Frames between wakes of the event loop: packets that come in between are delivered together. A packet, unless
-    /// more is asked for.
+    /// Frames between wakes of the event loop: packets that come in between are delivered together. One packet by
+    /// default.
     pub wake_frames: Option<u32>,
     /// Bytes that a packet may have.
     pub slot_bytes: u32,
-    /// `drop-oldest`, `drop-newest` or `error`.
+    /// Overrun policy: `drop-oldest`, `drop-newest` or `error`.
     pub overrun: String,
-    /// `emit` or `skip`.
+    /// Packets of silence: `emit` or `skip`.
     pub silence: String,
-    /// `allow` (the default) or `refuse`: what happens when the device gives another format.
+    /// Policy when the device gives another format: `allow` (the default) or `refuse`.
     pub convert: Option<String>,
     /// The gate; none by default.
     pub gate: Option<GateOptions>,
 }
 
-/// Where sound comes from, and of `synthetic` what it is: what is left out there is as the capture has it,
-/// or does not apply.
+/// A source of sound. A `synthetic` source has more settings; by default, they are those of the capture or do not
+/// apply.
 #[napi(object)]
 pub struct SourceOptions {
-    /// `input`, `loopback`, `process` or `synthetic`.
+    /// Kind of source: `input`, `loopback`, `process` or `synthetic`.
     pub kind: String,
-    /// Of `input` and `loopback`: which; the default one if none is named.
+    /// For `input` and `loopback`: the device; the default one if none is named.
     pub device_id: Option<String>,
-    /// Of `process`: which.
+    /// For `process`: process ID.
     pub pid: Option<u32>,
-    /// Of `process`: when the process started, in ms since the machine did.
+    /// For `process`: start time of the process, in ms since the machine started.
     pub start_time_ms: Option<f64>,
-    /// Of `process`, in place of `pid`: name or executable of the program.
+    /// For `process`, in place of `pid`: name or executable of the program.
     pub program: Option<String>,
-    /// Of `process`: `restart`, `children` or `none`.
+    /// For `process`: `restart`, `children` or `none`.
     pub follow: Option<String>,
-    /// `tone` (the default), `silence`, `speech` or `probe`.
+    /// Signal of `synthetic`: `tone` (the default), `silence`, `speech` or `probe`.
     pub signal: Option<String>,
-    /// Of a tone, in Hz; 440 by default.
+    /// Frequency of a tone, in Hz; 440 by default.
     pub frequency_hz: Option<u32>,
-    /// Parts per million by which its clock runs fast.
+    /// Drift of the clock in parts per million: positive runs fast.
     pub drift_ppm: Option<f64>,
     /// `realtime` (the default), or `burst`: as fast as slots are free.
     pub pace: Option<String>,
-    /// Of `realtime`: multiple of real time; 1 by default.
+    /// For `realtime`: multiple of real time; 1 by default.
     pub speed: Option<f64>,
-    /// Packets after which it ends; 0 by default: never.
+    /// Packets after which the source ends; 0 by default: never.
     pub packets: Option<u32>,
-    /// What the device gives, in Hz.
+    /// Sample rate of the device, in Hz.
     pub sample_rate: Option<u32>,
-    /// What the device gives.
+    /// Channels of the device.
     pub channels: Option<u32>,
     /// Positions of the device's channels; the standard ones by default.
     pub channel_map: Option<Vec<String>>,
-    /// What the device gives.
+    /// Sample format of the device.
     pub sample: Option<String>,
 }
 
-/// When the gate opens and closes.
+/// Options of the gate.
 #[napi(object)]
 pub struct GateOptions {
     /// Root mean square in dB below full scale at which it opens, at most 0.
     pub threshold_db: f64,
-    /// How long it stays open after that.
+    /// Time that the gate stays open after that, in ms.
     pub hangover_ms: u32,
-    /// What is let pass of the sound before.
+    /// Length of the sound before the opening that passes too, in ms.
     pub preroll_ms: u32,
 }
 
-/// How loud a tone is: 6 dB below full scale.
+/// Amplitude of a tone: 6 dB below full scale.
 const TONE_AMPLITUDE: f32 = 0.5;
 
 impl Options {
-    /// How packets are made.
+    /// Settings of packets.
     pub fn settings(&self) -> Result<Settings> {
         let sample = Sample::parse(&self.sample)?;
         if !(1..=PACKET_FRAMES_MAX).contains(&self.packet_frames) {
@@ -133,7 +133,7 @@ impl Options {
         })
     }
 
-    /// Whether the device's format may be converted.
+    /// Policy on the conversion of the device's format.
     pub fn policy(&self) -> Result<Policy> {
         match self.convert.as_deref() {
             None | Some("allow") => Ok(Policy::Allow),
@@ -144,7 +144,7 @@ impl Options {
         }
     }
 
-    /// The source, or both, not opened yet.
+    /// The source, or both combined, not opened yet.
     pub fn source(&self, settings: Settings) -> Result<Box<dyn Source>> {
         match self.sources.as_slice() {
             [source] => source.source(settings, self.fragment(settings)),
@@ -170,8 +170,8 @@ impl Options {
         }
     }
 
-    /// Length that a source gives at a time: a packet, or those that wake the event loop together, as far as half of
-    /// the ring has room for them.
+    /// Length that a source delivers at a time: a packet, or those that wake the event loop together, up to half of
+    /// the ring.
     fn fragment(&self, settings: Settings) -> Duration {
         let half = self.packet_frames.saturating_mul(self.slots / 2);
         let wake = self.wake_frames.unwrap_or(0).min(half);
@@ -216,7 +216,7 @@ impl SourceOptions {
         Ok(Box::new(System::new(wanted, fragment)))
     }
 
-    /// The program of the kind `process`.
+    /// The program of a source of kind `process`.
     fn target(&self) -> Result<Target> {
         let refused = |reason: &str| Err(Error::Options(reason.to_owned()));
         let which = match (self.pid, &self.program) {
@@ -309,7 +309,7 @@ impl SourceOptions {
     }
 }
 
-/// The positions of so many channels.
+/// The channel map by these names, for this number of channels.
 fn map_of(names: Option<&[String]>, channels: u32) -> Result<ChannelMap> {
     let Some(names) = names else {
         return Ok(ChannelMap::standard(channels));
@@ -356,7 +356,7 @@ impl GateOptions {
                 self.threshold_db
             )));
         }
-        // Whole packets, so that no less passes than was asked for.
+        // Whole packets, so that the gate is open no shorter than requested.
         let packets = |ms: u32| {
             let packets = (u64::from(ms) * 1_000_000).div_ceil(packet_ns.max(1));
             u32::try_from(packets).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! What native code says to JavaScript, as plain objects.
+//! Reports to JavaScript, as plain objects.
 
 use napi_derive::napi;
 
@@ -32,16 +32,16 @@ impl From<Layout> for LayoutReport {
     }
 }
 
-/// What frames are made of.
+/// Format of a stream.
 #[napi(object)]
 pub struct FormatReport {
-    /// In Hz.
+    /// Sample rate in Hz.
     pub sample_rate: u32,
-    /// Samples of a frame.
+    /// Channels of a frame.
     pub channels: u32,
     /// Positions of the channels.
     pub channel_map: Vec<String>,
-    /// `s16`, `f32` or `mulaw`.
+    /// Sample format: `s16`, `f32` or `mulaw`.
     pub sample: String,
 }
 
@@ -56,24 +56,24 @@ impl From<StreamFormat> for FormatReport {
     }
 }
 
-/// An event of a capture. `kind` says which of the others are there.
+/// An event of a capture. `kind` determines which of the other fields are set.
 #[napi(object)]
 #[derive(Default)]
 pub struct EventReport {
-    /// `open`, `moved`, `suspended`, `resumed`, `reconnecting`, `reconnected`,
+    /// Kind of event: `open`, `moved`, `suspended`, `resumed`, `reconnecting`, `reconnected`,
     /// `permission-suspected`, `failed` or `ended`.
     pub kind: String,
-    /// Of `open` and `moved`: the device's id.
+    /// For `open` and `moved`: the device's id.
     pub device: Option<String>,
-    /// Of `open`, `moved` and `reconnected`: what the device gives.
+    /// For `open`, `moved` and `reconnected`: format of the device.
     pub format: Option<FormatReport>,
-    /// Of `open` and `moved`: what resampling delays samples by, in frames of the packets.
+    /// For `open` and `moved`: delay by resampling, in frames of the packets.
     pub delay_frames: Option<f64>,
-    /// Of `reconnected`: frames lost in between.
+    /// For `reconnected`: frames lost in between.
     pub lost_frames: Option<f64>,
-    /// Of `failed`: the error's code.
+    /// For `failed`: the error's code.
     pub code: Option<String>,
-    /// Of `failed` and `reconnecting`: what is wrong, and what to do.
+    /// For `failed` and `reconnecting`: the error, with a remedy.
     pub message: Option<String>,
 }
 
@@ -129,15 +129,15 @@ impl From<Event> for EventReport {
 /// A device.
 #[napi(object)]
 pub struct DeviceReport {
-    /// What names it.
+    /// Identifier of the device.
     pub id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
     /// `input` or `loopback`.
     pub kind: String,
-    /// Whether it is taken when none is named.
+    /// True if it is used when no device is named.
     pub is_default: bool,
-    /// What it gives.
+    /// Format of the device.
     pub format: FormatReport,
     /// `pulse`, `alsa`, `wasapi` or `coreaudio`.
     pub backend: String,
@@ -160,15 +160,15 @@ impl From<Device> for DeviceReport {
     }
 }
 
-/// Devices; or none, and why.
+/// The list of devices, or an error.
 #[napi(object)]
 #[derive(Default)]
 pub struct DevicesReport {
-    /// Those that there are.
+    /// Devices; empty on an error.
     pub devices: Vec<DeviceReport>,
-    /// Of an error: its code.
+    /// Code of the error.
     pub code: Option<String>,
-    /// Of an error: what is wrong, and what to do.
+    /// Message of the error, with a remedy.
     pub message: Option<String>,
 }
 
@@ -191,11 +191,11 @@ impl From<Result<Vec<Device>>> for DevicesReport {
 /// A program that plays sound.
 #[napi(object)]
 pub struct ProgramReport {
-    /// Its process.
+    /// Process ID.
     pub pid: u32,
-    /// When the process started, in ms since the machine did, if the system tells.
+    /// Start time of the process, in ms since the machine started, if the system tells.
     pub start_time_ms: Option<f64>,
-    /// For people.
+    /// Name for people.
     pub name: String,
 }
 
@@ -210,15 +210,15 @@ impl From<Program> for ProgramReport {
     }
 }
 
-/// Programs; or none, and why.
+/// The list of programs, or an error.
 #[napi(object)]
 #[derive(Default)]
 pub struct ProgramsReport {
-    /// Those that play sound.
+    /// Programs that play sound; empty on an error.
     pub programs: Vec<ProgramReport>,
-    /// Of an error: its code.
+    /// Code of the error.
     pub code: Option<String>,
-    /// Of an error: what is wrong, and what to do.
+    /// Message of the error, with a remedy.
     pub message: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Lists of devices and programs, and whether they have changed.
+//! Lists of devices and programs, and notice of their changes.
 
 use napi::bindgen_prelude::{AsyncTask, Function};
 use napi::{Env, Task};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::source;
 use crate::watch::Watch;
 
-/// Asks for devices beside the event loop: a sound server may take its time.
+/// Lists devices on a thread of the pool: a sound server may take its time.
 pub struct DevicesTask;
 
 impl Task for DevicesTask {
@@ -29,13 +29,13 @@ impl Task for DevicesTask {
     }
 }
 
-/// The devices that there are, or why they can't be told.
+/// The devices, or the error that prevents the list.
 #[napi]
 pub fn devices() -> AsyncTask<DevicesTask> {
     AsyncTask::new(DevicesTask)
 }
 
-/// As [`DevicesTask`], of programs.
+/// Lists programs, like [`DevicesTask`].
 pub struct ProgramsTask;
 
 impl Task for ProgramsTask {
@@ -51,17 +51,16 @@ impl Task for ProgramsTask {
     }
 }
 
-/// The programs that play sound, or why they can't be told.
+/// The programs that play sound, or the error that prevents the list.
 #[napi]
 pub fn processes() -> AsyncTask<ProgramsTask> {
     AsyncTask::new(ProgramsTask)
 }
 
-/// Calls back when devices came or went, or the defaults are others. It does not keep the event loop
-/// alive.
+/// Calls back when devices come or go, or a default changes. Does not keep the event loop alive.
 #[napi]
 pub struct Watcher {
-    /// The thread ends before the doorbell goes.
+    /// The thread, which is dropped before the doorbell.
     watch: Guard<(Watch, Bell)>,
 }
 
@@ -77,7 +76,7 @@ impl Watcher {
         Ok(Self { watch })
     }
 
-    /// Ends it.
+    /// Ends the watcher.
     #[napi]
     pub fn close(&self, env: Env) {
         self.watch.close(&env);

@@ -1,4 +1,4 @@
-//! Packets of what is pushed, in a ring of memory without JavaScript.
+//! Packets made of pushed frames, in a ring of memory without JavaScript.
 
 use super::*;
 use crate::format::Sample;
@@ -66,7 +66,7 @@ fn chunks_of_any_size_become_packets_of_one_size() {
             (taken.packet.sequence, taken.packet.position),
             (index, index * 4)
         );
-        // A packet's time is its first frame's.
+        // A packet's time is that of its first frame.
         assert!(taken.packet.time_ns.abs_diff(index * 83_333) <= 1);
         assert_eq!(taken.packet.flags, 0);
     }
@@ -164,7 +164,7 @@ fn an_overrun_drops_no_estimate_with_its_packet() {
     packetizer.lose(Loss::estimated(100));
     push(&mut packetizer, &ramp(1, 4), 0).unwrap();
     packetizer.lose(Loss::exact(10));
-    // The first packet gives way to the third.
+    // The first packet is dropped for the third.
     push(&mut packetizer, &ramp(5, 8), 0).unwrap();
     packetizer.lose(Loss::estimated(1));
     let mut gaps = Gaps::default();
@@ -175,7 +175,7 @@ fn an_overrun_drops_no_estimate_with_its_packet() {
     );
     let losses = gaps.before(&first);
     assert_eq!(losses, [Loss::exact(14), Loss::estimated(100)]);
-    // What is lost later is not told by a packet that waits.
+    // A later loss is not in the record of a packet that waits.
     let second = consumer.take().unwrap().packet;
     assert_eq!(gaps.before(&second), [Loss::exact(0), Loss::estimated(0)]);
 }

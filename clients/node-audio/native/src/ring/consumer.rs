@@ -1,6 +1,7 @@
-//! A consumer of a ring, which does by words alone what JavaScript does.
+//! A consumer of a ring for native code, by the same atomic words as JavaScript's.
 //!
-//! Pairs of sources have one for each (`source/pair.rs`), and tests. **Invariant:** it allocates nothing.
+//! Each of a pair of sources has one (`source/pair.rs`), and tests have. **Invariant:** a consumer
+//! allocates nothing.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -12,9 +13,9 @@ use crate::layout::{Counter, Layout, QUEUE_OFFSET, RECORD_BYTES, record, word};
 /// A packet that is held.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Taken {
-    /// Its slot.
+    /// Slot of the packet.
     pub slot: u32,
-    /// What is said of it.
+    /// Record of the packet.
     pub packet: Record,
 }
 
@@ -26,7 +27,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// A consumer of this ring. The ring's memory outlives it: who makes it sees to that.
+    /// A consumer of this ring. The caller keeps the ring's memory for longer than the consumer.
     #[must_use]
     pub fn of(ring: &Ring) -> Self {
         Self {
@@ -35,7 +36,7 @@ impl Consumer {
         }
     }
 
-    /// The oldest packet, which is held from now on.
+    /// Takes the oldest packet, which is held from now on.
     #[must_use]
     pub fn take(&self) -> Option<Taken> {
         let (tail, head) = (
@@ -57,7 +58,7 @@ impl Consumer {
         }
     }
 
-    /// Lets a packet go.
+    /// Releases a packet.
     pub fn release(&self, taken: &Taken) {
         let before = self.field(taken.slot, record::STATE).fetch_sub(1, SeqCst);
         debug_assert_eq!(before, 1, "a packet was released twice");
@@ -85,7 +86,8 @@ impl Consumer {
         self.memory.u64(offset).load(Relaxed)
     }
 
-    /// Its data by the word, little-endian; the last one may have bytes that are not the packet's.
+    /// Data of the packet by 32-bit words, little-endian; the last one may have bytes beyond the
+    /// packet's.
     pub fn words(&self, taken: &Taken) -> impl Iterator<Item = u32> {
         let offset = self.layout.data + taken.slot * self.layout.stride;
         let words = 0..taken.packet.bytes.div_ceil(4);

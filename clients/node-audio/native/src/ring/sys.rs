@@ -1,14 +1,13 @@
 //! The shared memory as atomics and bytes: every access is checked against its length.
 //!
-//! JavaScript may write anything into it at any time. So nothing that is read here is trusted as an
-//! offset: indices are checked, and the geometry is the [`Layout`](crate::layout::Layout)'s, not the
-//! control block's.
+//! JavaScript may write anything into it at any time. So no value that is read here is trusted as an offset: indices
+//! are checked, and the geometry is the [`Layout`](crate::layout::Layout)'s, not the control block's.
 #![expect(unsafe_code, reason = "memory that JavaScript gave is a pointer")]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A span of memory that others see too.
+/// A span of memory that JavaScript and other threads share.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
     base: NonNull<u8>,
@@ -32,13 +31,13 @@ impl Memory {
             .then_some(Self { base, len })
     }
 
-    /// Bytes of it.
+    /// Length in bytes.
     #[must_use]
     pub fn len(self) -> u32 {
         self.len
     }
 
-    /// Whether it has none.
+    /// True if the length is 0.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len == 0
@@ -91,27 +90,27 @@ impl Memory {
     }
 }
 
-/// A span that one owner writes: the data of the slots, in the hands of the one producer.
+/// The part of the memory that one owner writes: the data of the slots, for the only producer.
 #[derive(Debug)]
 pub struct Owned(Memory);
 
 impl Owned {
-    /// The producer's way to the memory.
+    /// The producer's access to the memory.
     ///
     /// # Safety
-    /// It is the only one of this memory.
+    /// No other `Owned` exists for this memory.
     #[must_use]
     pub unsafe fn new(memory: Memory) -> Self {
         Self(memory)
     }
 
-    /// The words of it, which are atomic.
+    /// The same memory as atomic words.
     #[must_use]
     pub fn shared(&self) -> &Memory {
         &self.0
     }
 
-    /// The bytes of this span, which has none of the words.
+    /// The bytes of this span, which must not include any of the atomic words.
     ///
     /// # Panics
     /// The span lies outside.
@@ -123,7 +122,7 @@ impl Owned {
     }
 }
 
-/// Memory of our own, for a ring that JavaScript does not see.
+/// Memory of native code, for a ring that JavaScript does not see.
 #[derive(Debug)]
 pub struct Heap {
     lines: NonNull<[Line]>,
@@ -137,7 +136,7 @@ type Line = [u64; 8];
 unsafe impl Send for Heap {}
 
 impl Heap {
-    /// So many bytes, all zero.
+    /// Allocates `bytes` bytes, all zero.
     #[must_use]
     pub fn new(bytes: u32) -> Self {
         let lines = vec![Line::default(); bytes.div_ceil(64) as usize].into_boxed_slice();
@@ -147,8 +146,8 @@ impl Heap {
         }
     }
 
-    /// The producer's way to it, of which there is one. Neither it nor a copy of its memory may be used
-    /// once this is dropped: the owner drops them first.
+    /// The producer's access to the memory, to be taken once. Neither it nor a copy of its memory may be used once this
+    /// is dropped: the owner drops them first.
     #[must_use]
     pub fn producer(&self) -> Owned {
         // SAFETY: allocated with at least so many bytes, and aligned to 8; the owner of this keeps it for

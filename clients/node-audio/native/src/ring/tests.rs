@@ -1,4 +1,4 @@
-//! A ring with a consumer as JavaScript is one.
+//! A ring with a consumer like JavaScript's.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -25,7 +25,7 @@ pub struct Taken {
     held: consumer::Taken,
 }
 
-/// A consumer that gives data as well.
+/// A consumer that reads data as well.
 #[derive(Debug, Clone, Copy)]
 pub struct Consumer(consumer::Consumer);
 
@@ -42,7 +42,7 @@ impl Consumer {
         self.0.release(&taken.held);
     }
 
-    /// What is in the slot of this packet now.
+    /// The current contents of the slot of this packet.
     fn read_again(&self, taken: &Taken) -> Taken {
         self.with_data(self.0.read(taken.held.slot))
     }
@@ -108,7 +108,7 @@ fn the_oldest_filled_slot_is_reclaimed_and_a_held_one_never() {
     let consumer = Consumer::of(&ring);
     (0..3).for_each(|n| assert!(put(&mut ring, n)));
     let held = consumer.take().unwrap();
-    // 1 is the oldest in the queue now.
+    // Packet 1 is the oldest in the queue now.
     assert!(put(&mut ring, 3));
     let (second, third) = (consumer.take().unwrap(), consumer.take().unwrap());
     assert_eq!((value(&second), value(&third)), (2, 3));

@@ -1,4 +1,4 @@
-//! A session of one channel, whose packets have 10 ms, for tests of sources.
+//! A session of one channel with packets of 10 ms, for tests of sources.
 
 use super::*;
 use crate::channel_map::ChannelMap;
@@ -7,22 +7,22 @@ use crate::packetizer::{Overrun, Settings, Silence};
 use crate::ring::Ring;
 use crate::ring::tests::ring;
 
-/// The format of its source and of its packets.
+/// Format of the source and of the packets.
 pub const FORMAT: Format = Format {
     rate: 48_000,
     channels: 1,
     sample: Sample::S16,
 };
 
-/// Bytes of its packets.
+/// Bytes of a packet.
 pub const PACKET_BYTES: u32 = 960;
 
-/// A session with packets in this ring, and the events that it tells.
+/// A session with packets in this ring, and the receiver of its events.
 pub fn session(ring: Ring) -> (Session, Receiver<Event>) {
     session_of(ring, Policy::Refuse)
 }
 
-/// As [`session`], with this policy of conversion.
+/// Like [`session`], with this policy of conversion.
 pub fn session_of(ring: Ring, policy: Policy) -> (Session, Receiver<Event>) {
     let settings = Settings {
         format: FORMAT,
@@ -37,7 +37,7 @@ pub fn session_of(ring: Ring, policy: Policy) -> (Session, Receiver<Event>) {
     Session::new(packetizer, policy, control, Box::new(|| {}))
 }
 
-/// Pushes so many packets, lets the reader take what it was woken for, and says whether it was.
+/// Pushes packets, and returns whether readers were woken for them; clears the wake.
 fn is_woken(session: &mut Session, packets: usize) -> bool {
     let data = vec![1; packets * PACKET_BYTES as usize];
     session
@@ -67,7 +67,7 @@ fn packets_wait_for_each_other_but_not_for_long() {
     assert!(is_woken(&mut session, 1));
     assert_eq!(session.turn_max(longest, since_ns), longest);
     assert!(is_woken(&mut session, 3));
-    // No other follows.
+    // The packet has no other to wait for.
     assert!(!is_woken(&mut session, 1));
     let since_ns = session.group.since_ns.unwrap();
     session.wake_if_due(since_ns + 19_999_999);

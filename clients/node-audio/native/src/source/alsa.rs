@@ -1,8 +1,8 @@
 //! ALSA, through libasound: microphones and line inputs where there is no sound server.
 //!
-//! It has no monitors of outputs and tells no programs apart. Frames of hardware (`hw:…`) are taken from
-//! where it writes them; those of other PCMs, which libasound makes of others, are copied once more, which
-//! is counted. Packets wake the event loop in groups, as those of sound servers do.
+//! ALSA has no monitors of outputs and no programs. Frames of hardware (`hw:…`) are taken from where the
+//! device writes them; those of other PCMs, which libasound derives from others, are copied once more, which
+//! is counted. Packets wake the event loop in groups, like those of sound servers.
 
 mod sys;
 
@@ -25,10 +25,10 @@ use crate::source::outage::Outage;
 use crate::source::periods::{Period, Periods};
 use sys::{Fault, Pcm, Request, Span};
 
-/// The device that is taken when none is named, as ALSA's configuration has it.
+/// The device that is used when none is named, by ALSA's configuration.
 const DEFAULT: &str = "default";
 
-/// See the module.
+/// A capture from a PCM; see the module.
 #[derive(Debug)]
 pub struct Alsa {
     device: String,
@@ -69,7 +69,7 @@ impl Source for Alsa {
             period: self.fragment,
         };
         let pcm = Pcm::open(&self.device, &request).map_err(|fault| match fault.code {
-            // What it says when the configuration's default leads to a card that is not there.
+            // libasound's error if the configuration's default leads to a missing card.
             libc::ENOENT | libc::ENODEV if self.device == DEFAULT => {
                 Error::NoDevice("the default input of ALSA: no sound card found".to_owned())
             }
@@ -109,15 +109,15 @@ impl From<Error> for Failure {
     }
 }
 
-/// A PCM as a stream of periods has it.
+/// The interface of a PCM that a stream of periods needs.
 trait Periodic {
     /// Waits for a period; `false`: none came in this time.
     fn wait(&self, timeout: Duration) -> std::result::Result<bool, Fault>;
 
-    /// Gives frames to `deliver` that are there, if there are any.
+    /// Gives the available frames to `deliver`, if there are any.
     fn read(&mut self, deliver: impl FnOnce(Span<'_>) -> Outcome) -> Outcome;
 
-    /// Has it go on after an interruption.
+    /// Recovers after an interruption.
     fn recover(&self, fault: &Fault) -> std::result::Result<(), Fault>;
 }
 
@@ -143,9 +143,9 @@ struct Stream<P> {
     pcm: P,
     format: Format,
     periods: Periods,
-    /// None: a PCM that goes away is not opened again.
+    /// Never begins: a PCM that goes away is not opened again.
     outage: Outage,
-    /// It was recovered, and has given nothing since.
+    /// True after a recovery, until the next frame.
     is_recovered: bool,
 }
 
@@ -160,7 +160,7 @@ impl<P: Periodic> Stream<P> {
         }
     }
 
-    /// Waits for a period and delivers what is there; for less long where packets wait for others.
+    /// Waits for a period and delivers its frames; for less long if packets wait for their group.
     fn turn(&mut self, session: &mut Session) -> Outcome {
         match self.read(session) {
             Err(Failure::Device(fault)) if fault.is_interruption() => {
@@ -198,10 +198,10 @@ impl<P: Periodic> Stream<P> {
     }
 }
 
-/// The PCMs that capture.
+/// The PCMs that can capture.
 ///
 /// # Errors
-/// There is no libasound.
+/// libasound is missing.
 pub fn devices() -> Result<Vec<Device>> {
     let named = sys::captures().map_err(|reason| Error::NoServer(reason.to_owned()))?;
     let device = |(id, name): (String, String)| Device {
@@ -227,10 +227,10 @@ mod tests {
     use crate::ring::tests::ring;
     use crate::session::tests::{FORMAT, PACKET_BYTES, session};
 
-    /// A PCM with periods of a packet, of which so many are there.
+    /// A PCM with periods of a packet, the first `periods` of which are there at once.
     struct Scripted {
         periods: RefCell<u32>,
-        /// Times that it was to wait for at most, where nothing came.
+        /// Time limits of the waits that found nothing.
         waited: RefCell<Vec<Duration>>,
     }
 
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn packets_wait_for_each_other_but_not_for_long() {
         let group = Duration::from_millis(20);
-        // Periods that come at once, and wakes after them and after the next wait.
+        // Number of periods that come at once, and wakes after them and after the next wait.
         for (periods, wakes) in [(1, [0, 1]), (2, [1, 1]), (3, [1, 2])] {
-            // A thread that is stopped between two periods wakes for the first alone: such a run says nothing.
+            // A thread that is preempted between two periods wakes for the first alone: repeat such a run.
             let (seen, waited) = loop {
                 let began = Instant::now();
                 let (seen, waited, took) = wakes_after(periods, group, began);
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Wakes after so many periods and after the next wait, the waits, and the time that the periods took.
+    /// Wakes after a number of periods and after the next wait, the waits, and the time that the periods took.
     fn wakes_after(
         periods: u32,
         group: Duration,

@@ -1,4 +1,4 @@
-//! Channel layouts of CoreAudio (`AudioChannelLayout`), as the 32-bit words that a property has.
+//! Channel layouts of CoreAudio (`AudioChannelLayout`), as the 32-bit words of a property.
 //!
 //! A layout is a tag, a mask, and a list of descriptions of five words: a label, flags and three coordinates. Only
 //! masks, lists, and the tags of mono and stereo are read; other tags stand for hundreds of fixed layouts.
@@ -14,7 +14,7 @@ const MONO: u32 = 100 << 16 | 1;
 /// `kAudioChannelLayoutTag_Stereo`.
 const STEREO: u32 = 101 << 16 | 2;
 
-/// The map of a layout for so many channels. `None`: it has none that is read here.
+/// The map of a layout for this number of channels. `None`: a layout that is not read here.
 pub fn map_of(words: &[u32], channels: u32) -> Option<ChannelMap> {
     let [tag, mask, count, descriptions @ ..] = words else {
         return None;
@@ -79,7 +79,7 @@ mod tests {
         }
         let names = map_of(&words, 3).unwrap().names();
         assert_eq!(names, ["front-left", "front-right", "aux2"]);
-        // A list that is cut, another number of channels, a fixed layout, nothing.
+        // A list that is cut, another number of channels, a fixed layout, and no words.
         assert_eq!(map_of(&words[..14], 3), None);
         assert_eq!(map_of(&words, 2), None);
         assert_eq!(map_of(&[121 << 16 | 6, 0, 0], 6), None);

@@ -1,21 +1,22 @@
-//! A loopback that delivers nothing while nothing plays: what silence stands for it.
+//! Silence for a loopback that delivers nothing while nothing plays.
 //!
-//! WASAPI gives no packet then. Whoever listens wants time to go on, so silence is put in: what is missing
-//! before a packet by its time, and what is overdue while none comes. Pure: times go in, frames come out.
+//! WASAPI gives no packets then. A capture's time has to go on, so silence is put in: frames missing
+//! before a packet by its time, and overdue frames while none comes. Pure: times go in, numbers of frames
+//! come out.
 
 use crate::format::Format;
 use crate::limits::{IDLE_AFTER_NS, IDLE_MARGIN_NS};
 
-/// See the module.
+/// The position of a loopback in time; see the module.
 #[derive(Debug)]
 pub struct Idle {
     format: Format,
-    /// When the frame after the last one is captured, in ns.
+    /// Capture time of the frame after the last one, in ns.
     end_ns: Option<u64>,
 }
 
 impl Idle {
-    /// Nothing was captured yet.
+    /// A loopback without frames yet.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
@@ -24,13 +25,13 @@ impl Idle {
         }
     }
 
-    /// When the next frame is due.
+    /// Capture time of the next frame, in ns.
     #[must_use]
     pub fn end_ns(&self) -> Option<u64> {
         self.end_ns
     }
 
-    /// Frames of silence that are due since no packet has come.
+    /// Frames of silence that are overdue, as no packet has come.
     pub fn overdue(&mut self, now_ns: u64) -> u64 {
         let end_ns = *self.end_ns.get_or_insert(now_ns);
         let late = now_ns.saturating_sub(end_ns);
@@ -40,7 +41,7 @@ impl Idle {
         self.pass(late - IDLE_MARGIN_NS)
     }
 
-    /// Frames of silence before a packet of this time; less than the margin is jitter.
+    /// Frames of silence before a packet of this time; a gap below the margin is jitter.
     pub fn before(&mut self, time_ns: u64) -> u64 {
         let end_ns = *self.end_ns.get_or_insert(time_ns);
         let missing = time_ns.saturating_sub(end_ns);
@@ -56,7 +57,7 @@ impl Idle {
         frames
     }
 
-    /// Takes note of frames that came.
+    /// Takes note of captured frames.
     pub fn captured(&mut self, frames: u64) {
         if let Some(end_ns) = &mut self.end_ns {
             *end_ns += self.format.duration_ns(frames);
@@ -88,12 +89,12 @@ mod tests {
         for now_ms in (1_010..3_010).step_by(10) {
             frames += idle.overdue(now_ms * MS);
         }
-        // Two seconds, but for what may still come.
+        // Two seconds, less the margin for frames that may still come.
         assert!(
             (480 + 96_000 - 48 * 100..=480 + 96_000).contains(&frames),
             "{frames}"
         );
-        // A packet at 3.1 s is where it belongs.
+        // A packet at 3.1 s is placed at its time.
         frames += idle.before(3_100 * MS);
         assert!(frames.abs_diff(480 * 210) <= 1, "{frames}");
         let end_ns = idle.end_ns().unwrap();

@@ -1,4 +1,4 @@
-//! Linux: the sound server where there is one, else ALSA.
+//! Linux: the sound server if there is one, else ALSA.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::source::Source;
 use crate::source::alsa::{self, Alsa};
 use crate::source::pulse::{self, Pulse};
 
-/// What captures from this system's devices.
+/// A capture by the sound systems of Linux.
 pub struct System {
     wanted: Wanted,
     fragment: Duration,
@@ -41,7 +41,7 @@ impl Source for System {
     }
 }
 
-/// There is no server, and ALSA has nothing either.
+/// The error if there is no server, and no device of ALSA.
 fn neither(server: &str, alsa: &Error) -> Error {
     match alsa {
         Error::NoServer(_) | Error::NoDevice(_) | Error::Backend { .. } => {
@@ -51,10 +51,10 @@ fn neither(server: &str, alsa: &Error) -> Error {
     }
 }
 
-/// The devices that there are.
+/// Lists the devices.
 ///
 /// # Errors
-/// There is neither a server nor libasound.
+/// Neither a server nor libasound is there.
 pub fn devices() -> Result<Vec<Device>> {
     let by_server = pulse::devices();
     let Err(Error::NoServer(reason)) = &by_server else {
@@ -67,15 +67,15 @@ pub fn devices() -> Result<Vec<Device>> {
     Ok(by_alsa)
 }
 
-/// The programs that play sound.
+/// Lists the programs that play sound.
 ///
 /// # Errors
-/// There is no server: ALSA can't tell.
+/// There is no server: ALSA does not know programs.
 pub fn programs() -> Result<Vec<Program>> {
     pulse::programs()
 }
 
-/// Calls `on_change` whenever devices have changed, until it is stopped.
+/// Calls `on_change` whenever devices have changed, until `control` stops it.
 ///
 /// # Errors
 /// There is no server, or it went away.

@@ -1,5 +1,5 @@
-//! macOS: CoreAudio's HAL. Microphones by their device; what plays, and what one process plays, by a
-//! process tap (macOS 14.2 and later) in an aggregate device of our own.
+//! macOS: CoreAudio's HAL. Microphones by their device; outputs and processes by a process tap (macOS
+//! 14.2 and later) in an aggregate device of our own.
 //!
 //! The device's thread puts samples into a queue without waiting; the capture's thread takes them out,
 //! which is one copy more than elsewhere, and counted. Type-checked, untested.
@@ -26,7 +26,7 @@ use crate::source::polled;
 use crate::source::suspicion::Suspicion;
 use sys::{Recording, Status, Tap};
 
-/// What captures from this system's devices.
+/// A capture by CoreAudio.
 pub struct System {
     wanted: Wanted,
     /// Length of a packet.
@@ -41,7 +41,7 @@ impl System {
     }
 
     fn capture(&self, session: &mut Session, outage: &mut Outage) -> Result<()> {
-        // The tap outlives the recording of the device that it is in.
+        // Drop order: the tap outlives the recording of its aggregate device.
         let (tap, device, name) = self.open()?;
         let recording = Recording::start(device).map_err(|status| error(status, &name))?;
         outage.over(session, &name, recording.format())?;
@@ -79,7 +79,7 @@ impl System {
     }
 }
 
-/// The process to capture: one, without its children.
+/// The CoreAudio object of the process to capture, without its children.
 fn process(target: &Target) -> Result<u32> {
     match (&target.which, target.follow) {
         (_, Some(Follow::Restart | Follow::Children)) => Err(Error::Unsupported(
@@ -98,7 +98,7 @@ fn process(target: &Target) -> Result<u32> {
     }
 }
 
-/// The id of what all outputs play.
+/// Id of the tap of all outputs.
 const LOOPBACK: &str = "loopback";
 
 fn tapped(process: Option<u32>, name: String) -> Result<(Option<Tap>, u32, String)> {
@@ -169,13 +169,13 @@ impl Stream {
                 self.periods.lose(session, lost)?;
             }
             while self.deliver(session, outage)? {}
-            // The device's thread must not wake anybody: it is asked twice a packet.
+            // The device's thread must not wake another one: poll twice a packet.
             thread::park_timeout(packet / 2);
         }
         Ok(())
     }
 
-    /// Delivers one period of the device; `false`: there is none.
+    /// Delivers one period of the device; `false`: none has come.
     fn deliver(&mut self, session: &mut Session, outage: &mut Outage) -> Result<bool> {
         let (bytes, suspicion) = (&mut self.bytes, &mut self.suspicion);
         let mut is_suspect = false;
@@ -198,7 +198,7 @@ impl Stream {
     }
 }
 
-/// The devices that there are.
+/// Lists the devices.
 ///
 /// # Errors
 /// CoreAudio does not answer.
@@ -227,14 +227,14 @@ pub fn devices() -> Result<Vec<Device>> {
     Ok(found)
 }
 
-/// What a tap is mixed down to; its rate is that of the output, most often this.
+/// Format of a tap's mix; its rate is that of the output, most often this one.
 const TAP_FORMAT: Format = Format {
     rate: 48_000,
     channels: 2,
     sample: crate::format::Sample::F32,
 };
 
-/// The programs that play sound.
+/// Lists the programs that play sound.
 ///
 /// # Errors
 /// [`Error::Unsupported`] before macOS 14.2.
@@ -248,7 +248,7 @@ pub fn programs() -> Result<Vec<Program>> {
     Ok(playing.into_iter().map(program).collect())
 }
 
-/// Calls `on_change` whenever devices have changed, until it is stopped.
+/// Calls `on_change` whenever devices have changed, until `control` stops it.
 ///
 /// # Errors
 /// CoreAudio does not answer.

@@ -1,11 +1,11 @@
 //! Streams that come and go, mixed on one timeline.
 //!
-//! A stream has a place on the timeline by the time of its first frame, and its frames follow each other from there
-//! on. Frames go out as far as every stream that plays has come; a stream that stays behind the others does not hold
-//! them up, and goes on later. While none plays, silence goes out by the clock. **Invariants:** no frame of a stream is
-//! left out. Frames that a stream lost count as lost if no other stream has sound then; else they are silence, counted
-//! as filled. Frames of a stream that was behind, whose time had gone out when they were found to be lost, are filled
-//! as well, unless that time went out as lost.
+//! A stream has a place on the timeline by the time of its first frame, and its frames follow each other from there on.
+//! Frames go out as far as every playing stream has delivered; a stream that stays behind the others does not hold them
+//! up, and goes on later. While none plays, silence goes out by the clock. **Invariants:** no frame of a stream is left
+//! out. Frames that a stream lost count as lost if no other stream has sound then; else they are silence, counted as
+//! filled. Frames of a stream that was behind, whose time had gone out when they were found to be lost, are filled as
+//! well, unless that time went out as lost.
 
 use std::collections::VecDeque;
 
@@ -13,32 +13,32 @@ use crate::format::Format;
 use crate::limits::{MIX_AHEAD_NS, MIX_IDLE_MARGIN_NS, MIX_LAG_NS};
 use crate::packetizer::{Loss, Time};
 
-/// Frames of a stream in a row.
+/// Consecutive frames of a stream.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     kind: Kind,
     frames: u64,
-    /// Of the first frame.
+    /// Time of the first frame.
     time: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Sound,
-    /// They were lost, counted or estimated.
+    /// Frames that were lost, counted or estimated.
     Hole(Loss),
-    /// The stream did not play.
+    /// Time in which the stream did not play.
     Pause,
 }
 
 /// State of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// It plays: more frames come.
+    /// The stream plays: more frames come.
     Playing,
-    /// It is paused.
+    /// The stream is paused.
     Paused,
-    /// No frame follows.
+    /// The stream has ended: no frame follows.
     Ended,
 }
 
@@ -46,15 +46,15 @@ pub enum Activity {
 struct Lane {
     id: u32,
     activity: Activity,
-    /// Since when it plays, in ns.
+    /// Time since which its activity holds, in ns.
     since_ns: u64,
-    /// A frame of it has come.
+    /// True once a frame of it has come.
     is_heard: bool,
-    /// The next frame is placed by its timestamp: it is the first one, or the first after a pause.
+    /// True if the next frame is placed by its timestamp: it is the first one, or the first after a pause.
     is_free: bool,
-    /// It was paused, so that what it calls lost may be the pause.
+    /// True once it was paused, so that a reported loss may be the pause.
     was_paused: bool,
-    /// Place of the first span.
+    /// Place of the first span on the timeline.
     start: u64,
     spans: VecDeque<Span>,
     /// Samples of the spans of sound.
@@ -73,8 +73,8 @@ impl Lane {
         }
     }
 
-    /// Leaves out what is before the next frame that goes out, and says how many frames of it were lost that are not
-    /// told yet.
+    /// Drops the part of the spans before the next frame that goes out, and returns the number of its lost frames that
+    /// were not reported yet.
     fn catch_up(&mut self, next: u64, told: &Told) -> u64 {
         let mut lost = 0;
         while self.start < next
@@ -94,7 +94,7 @@ impl Lane {
         lost
     }
 
-    /// The losses of an account: what a paused stream did not play is not lost.
+    /// The losses to count: frames that a paused stream did not play are not lost.
     fn losses(&self, account: [Loss; 2]) -> [Loss; 2] {
         let is_pause = self.is_free && self.was_paused;
         account.map(|lost| Loss {
@@ -103,7 +103,7 @@ impl Lane {
         })
     }
 
-    /// The first span, and the place where it ends.
+    /// The first span, and the place at which it ends.
     fn first(&self) -> (Option<Span>, u64) {
         match self.spans.front() {
             Some(span) => (Some(*span), self.start + span.frames),
@@ -111,7 +111,7 @@ impl Lane {
         }
     }
 
-    /// Takes so many frames off its first span.
+    /// Removes the first `frames` frames of the first span.
     fn advance(&mut self, frames: u64, format: Format) {
         let Some(span) = self.spans.front_mut() else {
             return;
@@ -125,11 +125,11 @@ impl Lane {
     }
 }
 
-/// Places that went out as lost: the last ones.
+/// The last ranges of places that went out as lost.
 #[derive(Debug, Default)]
 struct Told(VecDeque<(u64, u64)>);
 
-/// Ranges of places that are remembered: a stream that is behind has lost its frames in one of the last.
+/// Ranges that are remembered: a stream that is behind has lost its frames in one of the last.
 const TOLD_RANGES_MAX: usize = 64;
 
 impl Told {
@@ -152,47 +152,47 @@ impl Told {
     }
 }
 
-/// Account of samples that have come.
+/// Times and losses of samples that have come.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
-    /// Frames that were lost before them: counted ones and estimated ones.
+    /// Frames lost before the samples: counted ones and estimated ones.
     pub lost: [Loss; 2],
-    /// Time of the first of them.
+    /// Time of the first sample.
     pub time: Time,
 }
 
-/// Frames that go out.
+/// Output of the mixer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed<'a> {
-    /// Interleaved samples; whether a stream had lost some of its part.
+    /// Interleaved samples, their time, and whether a stream had lost some of its part.
     Sound(&'a [f32], Time, bool),
-    /// Nothing plays.
+    /// Silence while no stream plays, with its time.
     Silence(u64, Time),
-    /// Frames that every stream has lost, and when the first of them would have been captured.
+    /// Frames that every stream has lost, with the time of the first of them.
     Lost(Loss, Time),
-    /// Frames that one stream has lost, and whose time has gone out already.
+    /// Frames that one stream has lost, and whose time had gone out already.
     Filled(u64),
 }
 
-/// See the module.
+/// Mixes streams; see the module.
 #[derive(Debug)]
 pub struct Mixer {
     format: Format,
     lanes: Vec<Lane>,
-    /// Frames that went out.
+    /// Number of frames that went out.
     next: u64,
-    /// A place, and its time in ns.
+    /// A place on the timeline, and its time in ns.
     anchor: (u64, u64),
-    /// The stream that gives times.
+    /// The stream that gives the times.
     master: Option<u32>,
     mix: Vec<f32>,
-    /// Frames that streams have lost, whose time had gone out, and that were not told yet.
+    /// Lost frames of streams whose time had gone out, and that were not reported yet.
     late: u64,
-    /// Frames that were told as lost.
+    /// Places that were reported as lost.
     told: Told,
     /// Time of the first frame that came or went out, in ns.
     began_ns: Option<u64>,
-    /// Frames that streams may have played at most before their first frame, or after their last one.
+    /// Most frames that streams may have played before their first frame, or after their last one.
     unheard: u64,
 }
 
@@ -214,7 +214,7 @@ impl Mixer {
         }
     }
 
-    /// Notes the state that a stream, which may be a new one, has at this time.
+    /// Sets the activity of a stream, which may be a new one, at this time.
     pub fn set(&mut self, id: u32, activity: Activity, now_ns: u64) {
         if activity == Activity::Ended {
             self.note_heard(id, now_ns);
@@ -243,17 +243,17 @@ impl Mixer {
         }
     }
 
-    /// Takes note of frames that a stream may have played at most, and that never came.
+    /// Adds to the most frames that a stream may have played and that never came.
     pub fn miss(&mut self, frames: u64) {
         self.unheard += frames;
     }
 
-    /// Frames that may be missing of streams since this was last asked.
+    /// Frames that may be missing of streams since the last call.
     pub fn take_unheard(&mut self) -> u64 {
         std::mem::take(&mut self.unheard)
     }
 
-    /// Takes note that a stream has its first frame at this time, or never had one: it may have played since the server
+    /// Notes the time of a stream's first frame, or of its end without one: it may have played since the server
     /// announced it, or since the mix began.
     fn note_heard(&mut self, id: u32, ns: u64) {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
@@ -268,7 +268,7 @@ impl Mixer {
         }
     }
 
-    /// Takes note of frames that a stream has lost and that no samples follow.
+    /// Takes note of lost frames of a stream that no samples follow.
     pub fn lose(&mut self, id: u32, lost: [Loss; 2]) {
         if lost.iter().all(|lost| lost.frames == 0) {
             return;
@@ -284,7 +284,7 @@ impl Mixer {
         self.late += lane.catch_up(next, &self.told);
     }
 
-    /// Takes samples of a stream.
+    /// Takes samples of a stream, with their times and losses.
     pub fn push(&mut self, id: u32, samples: impl Iterator<Item = f32>, stamp: Stamp) {
         let Stamp { lost, time } = stamp;
         let lost_frames: u64 = lost.iter().map(|lost| lost.frames).sum();
@@ -316,7 +316,7 @@ impl Mixer {
         lane.append(Kind::Sound, frames as u64, time);
     }
 
-    /// The place of a frame of this time; not before what went out, nor far after it.
+    /// The place of a frame of this time; not before frames that went out, nor far after them.
     fn place_of(&self, ns: u64) -> u64 {
         let (place, anchor_ns) = self.anchor;
         let limit = self.next + self.format.frames_in(MIX_AHEAD_NS);
@@ -336,7 +336,7 @@ impl Mixer {
         !self.lanes.iter().any(plays)
     }
 
-    /// Gives out what is due.
+    /// Delivers the frames that are due.
     ///
     /// # Errors
     /// Those of `deliver`.
@@ -362,7 +362,7 @@ impl Mixer {
         self.silence(due, &mut deliver)
     }
 
-    /// Up to where frames go out.
+    /// The place up to which frames go out.
     fn limit(&self, now_ns: u64) -> u64 {
         let furthest = self.lanes.iter().map(Lane::end).max().unwrap_or(0);
         let lag = self.format.frames_in(MIX_LAG_NS);
@@ -370,7 +370,7 @@ impl Mixer {
         let ends = self.lanes.iter().filter(plays).filter_map(|lane| {
             let is_new = lane.is_free && lane.spans.is_empty();
             if is_new {
-                // Its first frames are late, and belong beside what the others have now.
+                // The first frames of a new stream are late, and belong beside the next ones of the others.
                 let is_due = now_ns.saturating_sub(lane.since_ns) < MIX_LAG_NS;
                 return is_due.then_some(self.next);
             }
@@ -379,7 +379,7 @@ impl Mixer {
         ends.min().unwrap_or(furthest)
     }
 
-    /// Gives out frames up to where some stream changes.
+    /// Delivers frames up to the next place at which a stream changes.
     fn deliver_piece<E>(
         &mut self,
         limit: u64,
@@ -410,7 +410,7 @@ impl Mixer {
         deliver(Mixed::Sound(&self.mix, time, hole.is_some()))
     }
 
-    /// Time of the next frame, by the stream that gives the times: another one is some ms apart.
+    /// Time of the next frame, by the stream that gives the times: those of others differ by some ms.
     fn sound_time(&mut self) -> Time {
         let has_sound = |lane: &&Lane| {
             let (span, _) = lane.first();
@@ -429,7 +429,7 @@ impl Mixer {
         self.silent_time()
     }
 
-    /// Time of the next frame where no stream gives one.
+    /// Time of the next frame if no stream gives one.
     fn silent_time(&self) -> Time {
         Time {
             ns: self.time_of(self.next),
@@ -437,7 +437,7 @@ impl Mixer {
         }
     }
 
-    /// Adds the samples of the streams that have sound.
+    /// Mixes the samples of the streams that have sound.
     fn mix_frames(&mut self, frames: u64) {
         let count = usize::try_from(frames).unwrap_or(0) * self.format.channels as usize;
         self.mix.clear();

@@ -1,4 +1,4 @@
-//! A stream that went away, until it is back: whether to wait for it, and what is missing.
+//! Recovery of a stream that went away: whether to wait for it, and the length of the gap.
 
 use std::ops::ControlFlow;
 use std::thread;
@@ -12,11 +12,11 @@ use crate::limits::{RETURN_EVERY_MS, RETURN_MS_MAX};
 use crate::packetizer::Loss;
 use crate::session::Session;
 
-/// Captures one stream after the other until the capture is to end: another one at once where a stream
-/// ends without an error, after a while where it failed.
+/// Captures one stream after the other until the capture is to end: the next one at once if a stream ends without an
+/// error, after a while if it failed.
 ///
 /// # Errors
-/// There was no stream yet, or it has been gone for too long, or nothing would change it.
+/// No stream was open yet, or the last has been gone for too long, or waiting can't help.
 pub fn outlast_all(
     session: &mut Session,
     mut capture: impl FnMut(&mut Session, &mut Outage) -> Result<()>,
@@ -26,7 +26,7 @@ pub fn outlast_all(
     })
 }
 
-/// As [`outlast_all`], until a stream breaks with its end.
+/// Like [`outlast_all`], until a stream returns `Break`.
 ///
 /// # Errors
 /// As for [`outlast_all`].
@@ -48,26 +48,26 @@ pub fn outlast_until(
     }
 }
 
-/// What is known of the stream before the current one.
+/// State of the stream before the current one.
 #[derive(Debug, Default)]
 pub struct Outage {
-    /// Its device; none if there was no stream yet.
+    /// Device of that stream; none if no stream was open yet.
     device: Option<String>,
-    /// When the frame after the last delivered one would have been captured, in ns.
+    /// Capture time of the frame after the last delivered one, in ns.
     end_ns: Option<u64>,
-    /// Since when there is none.
+    /// Begin of the outage.
     since: Option<Instant>,
-    /// Its return was not told yet: no frame has come since.
+    /// True while an outage was reported and its end was not: no frame has come since.
     is_told: bool,
-    /// What frames are counted in.
+    /// Format in which frames are counted.
     format: Option<Format>,
 }
 
 impl Outage {
-    /// A stream is open, the first or another one.
+    /// Notes that a stream is open, the first or another one.
     ///
     /// # Errors
-    /// Its format can't be converted.
+    /// The format can't be converted.
     pub fn over(
         &mut self,
         session: &mut Session,
@@ -89,8 +89,8 @@ impl Outage {
         Ok(())
     }
 
-    /// The stream has ended; the frame after its last would be of this time. `None`: no frame of it was delivered or
-    /// told as lost, and the gap before it goes on. Else [`close_gap`](Self::close_gap) has told that one.
+    /// Notes that the stream has ended, with the time of the frame after its last. `None`: no frame of it was delivered
+    /// or reported as lost, and the gap before it goes on. Else [`close_gap`](Self::close_gap) has reported that one.
     ///
     /// # Errors
     /// Those of [`Session::push`].
@@ -99,15 +99,15 @@ impl Outage {
         session.interrupt()
     }
 
-    /// Tells what is missing before the first frame of the new stream, captured at this time: once it is there, or is to
-    /// be told as lost.
+    /// Reports the gap before the first frame of the new stream, captured at this time: once that frame is there, or is
+    /// to be reported as lost.
     ///
     /// # Errors
     /// Those of [`Session::push`].
     pub fn close_gap(&mut self, session: &mut Session, ns: u64) -> Result<()> {
         let missing = match (self.end_ns.take(), self.format) {
             (Some(end_ns), Some(format)) => format.frames_in(ns.saturating_sub(end_ns)),
-            // Frames count from the first one.
+            // The first stream has no gap before it.
             _ => 0,
         };
         let lost_frames = match missing {
@@ -123,7 +123,7 @@ impl Outage {
     /// Waits a while before the next attempt.
     ///
     /// # Errors
-    /// There was no stream yet, or it has been gone for too long, or nothing would change it.
+    /// No stream was open yet, or the last has been gone for too long, or waiting can't help.
     fn outlast(&mut self, session: &mut Session, error: Error) -> Result<()> {
         let is_passing = matches!(
             error,
@@ -173,7 +173,7 @@ mod tests {
         outage.outlast(&mut session, gone()).unwrap();
         assert!(outage.since.is_some());
         outage.over(&mut session, "zc", FORMAT).unwrap();
-        // The next one has all its time.
+        // The next outage has its full time.
         assert!(outage.since.is_none());
         outage.close_gap(&mut session, 1_000_000_000).unwrap();
         outage.close_gap(&mut session, 1_010_000_000).unwrap();
@@ -233,7 +233,7 @@ mod tests {
         outage.close_gap(&mut session, 1_000_000_000).unwrap();
         outage.began(&mut session, Some(2_000_000_000)).unwrap();
         outage.outlast(&mut session, gone()).unwrap();
-        // A stream that has gone again before its first frame.
+        // A stream that went away again before its first frame.
         outage.over(&mut session, "zc", FORMAT).unwrap();
         outage.began(&mut session, None).unwrap();
         outage.outlast(&mut session, gone()).unwrap();

@@ -1,8 +1,8 @@
 //! Two sources as one: mixed, or side by side.
 //!
-//! Each is a capture of its own with a ring that JavaScript does not see; this thread takes packets out of
-//! both, aligns them, and delivers. The capture is over when the first source is. **Invariant:** nothing is
-//! allocated for a packet.
+//! Each is a capture of its own with a ring that JavaScript does not see; this thread takes packets out of both,
+//! aligns them, and delivers. The capture is over when the first source is. **Invariant:** nothing is allocated for a
+//! packet.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -26,17 +26,17 @@ use crate::ring::sys::Heap;
 use crate::session::Session;
 use crate::source::Source;
 
-/// How two sources become one.
+/// Combination of two sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Combine {
-    /// Their samples are added, and clipped.
+    /// Samples of both are added, and clipped.
     Mix,
-    /// The first's channels, then the second's.
+    /// The channels of the first, then those of the second.
     SideBySide,
 }
 
 impl Combine {
-    /// What each source gives for a capture of this format.
+    /// Format of each source for a capture of this format.
     #[must_use]
     pub fn each(self, format: Format) -> Format {
         let channels = match self {
@@ -61,11 +61,11 @@ impl Combine {
     }
 }
 
-/// See the module.
+/// Two sources as one; see the module.
 pub struct Pair {
     sources: Option<[Box<dyn Source>; 2]>,
     combine: Combine,
-    /// What each source gives: floats.
+    /// Format of each source: floats.
     each: Format,
     /// Channel map of the capture.
     map: ChannelMap,
@@ -74,7 +74,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two sources for a capture of these settings.
+    /// Combines two sources for a capture of these settings.
     #[must_use]
     pub fn new(
         sources: [Box<dyn Source>; 2],
@@ -119,7 +119,7 @@ impl Pair {
     }
 }
 
-/// One of the two. The capture ends before its memory goes.
+/// One of the two sources. Field order: the capture is dropped before its memory.
 struct Track {
     capture: Capture,
     consumer: Consumer,
@@ -128,15 +128,15 @@ struct Track {
     _heap: Heap,
 }
 
-/// What is said of a packet whose samples were taken.
+/// Losses and time of a packet whose samples were taken.
 struct Told {
-    /// Frames that were lost before it: counted ones and estimated ones.
+    /// Frames lost before it: counted ones and estimated ones.
     lost: [Loss; 2],
     time: Time,
 }
 
 impl Track {
-    /// The next packet, its samples in place of the last one's.
+    /// Takes the next packet; its samples replace the last one's.
     fn take(&mut self) -> Option<Told> {
         let taken = self.consumer.take()?;
         let packet = taken.packet;
@@ -156,7 +156,7 @@ impl Track {
         self.consumer.word(word::CLOSED).load(SeqCst) != closed::OPEN
     }
 
-    /// Has the next packet wake the thread.
+    /// Makes the next packet wake the thread.
     fn listen(&self) {
         self.consumer.word(word::DOORBELL).store(0, SeqCst);
     }
@@ -196,7 +196,7 @@ impl Source for Pair {
     }
 }
 
-/// Both, while they run.
+/// Both sources, while they run.
 struct Joined {
     first: Track,
     second: Track,
@@ -204,7 +204,7 @@ struct Joined {
     combine: Combine,
     each: Format,
     map: ChannelMap,
-    /// Room for a packet of both.
+    /// Room for a packet of both sources.
     bytes: Vec<u8>,
 }
 
@@ -220,7 +220,7 @@ impl Joined {
         }
     }
 
-    /// Waits until both are open.
+    /// Waits until both sources are open.
     fn begin(&mut self, session: &mut Session) -> Result<()> {
         let mut devices = Vec::new();
         for track in [&self.first, &self.second] {
@@ -246,10 +246,10 @@ impl Joined {
         session.begin(&devices.join(" + "), format)
     }
 
-    /// Gives out what both have.
+    /// Delivers the frames that both sources have.
     fn turn(&mut self, session: &mut Session) -> Result<()> {
         while !session.is_stopped() {
-            // One of each at a time, so that none waits for all that the other's ring has.
+            // One packet of each at a time, so that neither waits for all packets in the other's ring.
             let has_first = self.take_first(session)?;
             let has_second = self.take_second(session)?;
             if !has_first && !has_second {
@@ -260,8 +260,8 @@ impl Joined {
         Ok(())
     }
 
-    /// Gives out what is left of the first once one of them has ended, without waiting for the second, and tells what
-    /// is missing after it.
+    /// Delivers the rest of the first source once one of them has ended, without waiting for the second, and reports
+    /// frames missing after it.
     fn finish(&mut self, session: &mut Session) -> Result<()> {
         self.turn(session)?;
         self.aligner.hurry();
@@ -276,7 +276,7 @@ impl Joined {
         Ok(())
     }
 
-    /// Hands the first's next packet to the aligner, and says whether there was one.
+    /// Hands the next packet of the first source to the aligner. False if there was none.
     fn take_first(&mut self, session: &mut Session) -> Result<bool> {
         let Some(Told { lost, time }) = self.first.take() else {
             return Ok(false);
@@ -291,7 +291,7 @@ impl Joined {
         Ok(true)
     }
 
-    /// As [`take_first`](Self::take_first), of the second.
+    /// Like [`take_first`](Self::take_first), for the second source.
     fn take_second(&mut self, session: &mut Session) -> Result<bool> {
         let Some(Told { lost, time }) = self.second.take() else {
             return Ok(false);
@@ -305,7 +305,7 @@ impl Joined {
         Ok(true)
     }
 
-    /// Passes events on; the second's failure is the pair's.
+    /// Passes on events; a failure of the second source fails the pair.
     fn tell(&self, session: &mut Session) -> Result<()> {
         for track in [&self.first, &self.second] {
             while let Some(event) = track.capture.event() {
@@ -333,7 +333,7 @@ impl Joined {
             session.push(Data::Bytes(bytes), aligned.time)
         })?;
         session.count(Counter::FilledFrames, self.aligner.take_filled());
-        // Packets' times are the first's.
+        // Times of packets are those of the first source.
         session.note_time_error(self.first.consumer.counter(Counter::TimeErrorNs));
         Ok(())
     }
@@ -381,7 +381,7 @@ mod tests {
     };
     const PACKET: u32 = 48;
 
-    /// A source of a constant, whose times are estimated for so many of its packets.
+    /// A source of a constant, whose times are estimated for its first packets.
     struct Stamped {
         sample: f32,
         packets: u64,
@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    /// A capture of two sources, the reader of its ring, and the memory of that.
+    /// A capture of two sources, the reader of its ring, and that ring's memory.
     fn pair(sources: [Box<dyn Source>; 2], combine: Combine) -> (Capture, Consumer, Memory) {
         let channels = match combine {
             Combine::Mix => 1,
@@ -461,7 +461,7 @@ mod tests {
             let packets = captured(sources, Combine::Mix);
             let is_marked = |taken: &Taken| taken.packet.flags & flag::TIME_ESTIMATED != 0;
             assert!(packets[..10].iter().all(is_marked), "{estimated:?}");
-            // The second is resampled by the chunk, of 120 frames.
+            // The second is resampled by chunks of 120 frames.
             assert!(!packets[13..].iter().any(is_marked), "{estimated:?}");
         }
     }
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn frames_after_the_last_packet_of_the_first_are_told_and_those_before_it_go_out() {
         for error in [None, Some(Error::Unplugged("'first'".to_owned()))] {
-            // The second has given less than the first, which has waited for it.
+            // The second has delivered less than the first, which has waited for it.
             let second = Stamped {
                 sample: 0.25,
                 packets: 3,
@@ -525,7 +525,7 @@ mod tests {
                 estimated: 0,
             })
         };
-        // Where the filter of the second has begun to give the constant.
+        // A packet after the filter of the second has settled at the constant.
         let mixed = &captured(sources(), Combine::Mix)[20];
         assert_eq!((mixed.packet.frames, mixed.packet.position), (48, 960));
         for sample in samples(mixed) {

@@ -1,7 +1,7 @@
-//! Periods that a device gives with their times: what ALSA, WASAPI's microphones and CoreAudio have in common.
+//! Periods of a device with their times: the common part of ALSA, WASAPI's microphones and CoreAudio.
 //!
 //! The [timeline](crate::clock::timeline) judges each period's time before the period is delivered, so that the packet
-//! after a gap tells it. What a device counts itself is exact.
+//! after a gap reports it. Losses that a device counts itself are exact.
 
 use crate::clock::timeline::{Timeline, Times, Verdict};
 use crate::error::Result;
@@ -14,25 +14,25 @@ use crate::source::outage::Outage;
 /// Frames that a device gives at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Period<'a> {
-    /// Its frames.
+    /// Frames of the period.
     pub data: Data<'a>,
-    /// When the first of them was captured.
+    /// Capture time of the first frame.
     pub time: Time,
 }
 
-/// See the module.
+/// The periods of a device; see the module.
 #[derive(Debug)]
 pub struct Periods {
     format: Format,
     timeline: Timeline,
     /// Number of the next frame.
     next: u64,
-    /// The device said that frames are missing before the next period, and not how many.
+    /// True if the device reported a gap before the next period without its length.
     is_broken: bool,
 }
 
 impl Periods {
-    /// None has come yet.
+    /// A device without periods yet.
     #[must_use]
     pub fn new(format: Format, times: Times) -> Self {
         Self {
@@ -43,19 +43,19 @@ impl Periods {
         }
     }
 
-    /// When the frame after the last one was captured, in ns. `None`: none has come.
+    /// Capture time of the frame after the last one, in ns. `None`: none has come.
     #[must_use]
     pub fn end_ns(&self) -> Option<u64> {
         self.timeline.time_of(self.next)
     }
 
-    /// Takes note that frames are missing; the time of the next period tells how many.
+    /// Notes a gap of unknown length; the time of the next period gives it.
     #[cfg(any(not(target_os = "macos"), test))]
     pub fn break_off(&mut self) {
         self.is_broken = true;
     }
 
-    /// Reports frames that the device counted and did not give.
+    /// Reports lost frames that the device has counted.
     ///
     /// # Errors
     /// As for [`Session::push`].
@@ -98,7 +98,7 @@ impl Periods {
         if std::mem::take(&mut self.is_broken) {
             return self.timeline.resume(self.next, time.ns);
         }
-        // A time that the device did not give is that of a thread which may have waited for its turn.
+        // An estimated time is that of this thread, which may have waited for its turn.
         if time.is_estimated && self.end_ns().is_some() {
             return Verdict::Follows;
         }
@@ -116,7 +116,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Periods of 10 ms, one packet each, and what becomes of them.
+    /// Periods of 10 ms, one packet each, and the packets made of them.
     struct Device {
         periods: Periods,
         session: Session,
@@ -139,7 +139,7 @@ mod tests {
             }
         }
 
-        /// Gives a period of this time, and what its packet tells: frames lost before it, counted and estimated, and flags.
+        /// Delivers a period of this time. Returns its packet's losses, counted and estimated, and flags.
         fn give(&mut self, ms: u64) -> ([u64; 2], u32) {
             self.give_at(Time::of_device(ms * MS))
         }

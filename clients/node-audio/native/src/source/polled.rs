@@ -1,4 +1,4 @@
-//! Hot-plug where devices are listed again and again rather than announced.
+//! Hot-plug notification by polling a list of devices.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::limits::WATCH_EVERY_MS;
 use crate::session::Control;
 
-/// Calls `on_change` whenever a list is another one, until it is stopped.
+/// Calls `on_change` whenever the list has changed, until `control` stops it.
 ///
 /// # Errors
 /// Those of `list`.
@@ -19,7 +19,7 @@ pub fn watch(
     list: impl Fn() -> Result<Vec<Device>>,
 ) -> Result<()> {
     let mut last = list()?;
-    // What changed before this was told to nobody.
+    // Changes before the first list were not reported.
     on_change();
     while !control.is_stopped() {
         thread::park_timeout(Duration::from_millis(WATCH_EVERY_MS));

@@ -1,9 +1,9 @@
 //! PulseAudio, and PipeWire by its PulseAudio interface, through libpulse.
 //!
-//! The stream is opened in the device's own format, so that what converts it, and how long that takes,
-//! is known here. A source is always named, and a monitor may not be moved: the server would put a stream
-//! whose monitor went away on the microphone. **Invariant:** a stream that was lost is opened again, and
-//! what is missing in between is told by the clock.
+//! The stream is opened in the device's own format, so that conversion and its delay are known here. A
+//! source is always named, and a monitor may not be moved: the server would put a stream whose monitor
+//! went away on the microphone. **Invariant:** a stream that was lost is opened again, and the gap in
+//! between is reported by the clock.
 
 mod connected;
 mod follow;
@@ -29,11 +29,11 @@ use program::Program;
 use stream::Stream;
 use sys::{Connection, Fault, Recording};
 
-/// See the module.
+/// A capture from a sound server; see the module.
 #[derive(Debug)]
 pub struct Pulse {
     wanted: Wanted,
-    /// Length that comes at a time, and between wakes of the event loop.
+    /// Length of fragments, and between wakes of the event loop.
     fragment: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Source for Pulse {
     }
 }
 
-/// The devices that there are.
+/// Lists the devices.
 ///
 /// # Errors
 /// There is no server, or it does not answer.
@@ -109,7 +109,7 @@ pub fn devices() -> Result<Vec<Device>> {
         .collect())
 }
 
-/// The programs that play sound, once each.
+/// Lists the programs that play sound, once each.
 ///
 /// # Errors
 /// There is no server, or it does not answer.
@@ -131,7 +131,7 @@ pub fn programs() -> Result<Vec<device::Program>> {
     Ok(programs)
 }
 
-/// Calls `on_change` whenever devices or defaults have changed, until it is stopped.
+/// Calls `on_change` whenever devices or defaults have changed, until `control` stops it.
 ///
 /// # Errors
 /// There is no server, or it went away.
@@ -139,7 +139,7 @@ pub fn watch(control: &Arc<Control>, on_change: &dyn Fn()) -> Result<()> {
     let connected = Connected::open(control)?;
     let connection = &connected.connection;
     connection.subscribe();
-    // What changed before this was told to nobody.
+    // Changes before the subscription were not reported.
     on_change();
     while !control.is_stopped() {
         let turned = connection.turn(Duration::from_millis(TURN_MS));

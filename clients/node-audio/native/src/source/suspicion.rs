@@ -1,20 +1,20 @@
-//! Silence that is really a denied permission.
+//! Suspicion that silence is a denied permission.
 //!
-//! macOS lets a program capture that may not, and gives it zeros. A microphone never gives zeros for long,
-//! and a tap gives them only while nothing plays: so it is a suspicion, told once.
+//! macOS delivers zeros to a program without permission to capture. A microphone never gives zeros for
+//! long, and a tap gives them only while nothing plays: so it is a suspicion, reported once.
 
 use crate::format::Format;
 use crate::limits::SUSPICIOUS_SILENCE_NS;
 
-/// See the module.
+/// Watches for zeros from the start; see the module.
 #[derive(Debug)]
 pub struct Suspicion {
-    /// Zero frames that are left until it is told; none once a sample was heard or it was told.
+    /// Zero frames left until the suspicion is reported; none once a sample was heard or it was reported.
     left: Option<u64>,
 }
 
 impl Suspicion {
-    /// Nothing was heard yet.
+    /// A stream without samples yet.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Suspicion {
         }
     }
 
-    /// Takes note of samples; `true`: it is to be told now.
+    /// Takes note of samples; `true` if the suspicion is to be reported now.
     pub fn is_raised_by(&mut self, samples: &[f32], frames: u64) -> bool {
         let Some(left) = self.left else { return false };
         if samples.iter().any(|&sample| sample != 0.0) {

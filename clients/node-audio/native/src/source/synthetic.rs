@@ -1,7 +1,7 @@
-//! A device that is made up: a sine, silence, or a ramp whose samples tell their frame's number.
+//! Synthetic device: a sine, silence, or a ramp whose samples encode their frame's number.
 //!
-//! Its clock is the monotonic one, with an offset in parts per million and a factor; or none, and
-//! packets come as fast as slots are free, which is what benchmarks measure with.
+//! Its clock is the monotonic one, with an offset in parts per million and a factor; or none, so that
+//! packets come as fast as slots are free, for benchmarks.
 
 use std::f64::consts::TAU;
 use std::thread;
@@ -17,71 +17,71 @@ use crate::packetizer::Time;
 use crate::session::Session;
 use crate::source::Source;
 
-/// What the samples are.
+/// Signal of a synthetic device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Wave {
     /// A sine of a whole number of Hz on every channel.
     Sine {
-        /// In Hz.
+        /// Frequency in Hz.
         frequency: u32,
-        /// 1 at full scale.
+        /// Amplitude, 1 at full scale.
         amplitude: f32,
     },
     /// Zeros.
     Silence,
-    /// A second of noise, a second of zeros, and so on: what a gate tells apart.
+    /// A second of noise, a second of zeros, and so on: for tests of the gate.
     Speech,
-    /// The number of the frame, see [`ramp`].
+    /// A ramp of the frame's number, see [`ramp`].
     Ramp,
 }
 
-/// When frames come.
+/// Pace of the frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// By the monotonic clock.
+    /// Frames come by the monotonic clock.
     Clock {
-        /// Parts per million by which its clock runs fast.
+        /// Drift of the clock in parts per million: positive runs fast.
         ppm: f64,
-        /// As a multiple of real time.
+        /// Speed, as a multiple of real time.
         speed: f64,
     },
-    /// Whenever a slot is free.
+    /// Frames come whenever a slot is free.
     Burst,
 }
 
-/// What a synthetic device is.
+/// Settings of a synthetic device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// What it gives.
+    /// Format of its frames.
     pub format: Format,
     /// Positions of its channels.
     pub map: ChannelMap,
-    /// See [`Wave`].
+    /// Signal of the device.
     pub wave: Wave,
-    /// See [`Pace`].
+    /// Pace of the frames.
     pub pace: Pace,
-    /// Frames of a period: what it delivers at a time.
+    /// Frames of a period, which are delivered at a time.
     pub period: u32,
-    /// Frames after which it ends.
+    /// Number of frames after which the device ends.
     pub frames: Option<u64>,
 }
 
-/// See the module.
+/// A synthetic device; see the module.
 #[derive(Debug)]
 pub struct Synthetic {
     settings: Settings,
     wave: Generator,
     ticks: Ticks,
-    /// One period, where the wave has it nowhere.
+    /// Room for one period, for waves without a table.
     buffer: Vec<u8>,
     next: u64,
 }
 
 impl Synthetic {
-    /// One that has not begun.
+    /// A device that has not begun.
     ///
     /// # Errors
-    /// [`Error::Options`] for a clock or a period that it can't have.
+    /// [`Error::Options`] for an invalid clock or period.
     pub fn new(settings: Settings) -> Result<Self> {
         if settings.period == 0 {
             return Err(Error::Options(
@@ -98,7 +98,7 @@ impl Synthetic {
         })
     }
 
-    /// The next period, shorter at the end. `None`: it is over.
+    /// Frames of the next period, fewer at the end. `None`: the device has ended.
     fn period(&mut self) -> Option<u32> {
         let left = (self.settings.frames).map_or(u64::MAX, |frames| frames - self.next);
         let frames =
@@ -157,11 +157,11 @@ impl Source for Synthetic {
     }
 }
 
-/// When each frame is captured.
+/// Capture times of frames.
 #[derive(Debug, Clone, Copy)]
 struct Ticks {
     start_ns: u64,
-    /// Of a frame, by the monotonic clock.
+    /// Length of a frame, by the monotonic clock.
     frame_ns: f64,
 }
 
@@ -191,7 +191,7 @@ impl Ticks {
         })
     }
 
-    /// When the frame of this number begins.
+    /// Capture time of the frame of this number.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -203,10 +203,10 @@ impl Ticks {
     }
 }
 
-/// The samples.
+/// Generator of samples.
 #[derive(Debug)]
 enum Generator {
-    /// These frames, over and over.
+    /// A table of frames that repeats.
     Table {
         bytes: Vec<u8>,
         format: Format,
@@ -247,8 +247,8 @@ impl Generator {
         }
     }
 
-    /// Frames from this one on, as many as the buffer takes: in the table as a device's in its own memory,
-    /// or in the buffer.
+    /// Frames from number `first` on, as many as fit into the buffer: in the table, like those in a
+    /// device's own memory, or else written to the buffer.
     fn read<'a>(&'a self, first: u64, buffer: &'a mut [u8]) -> &'a [u8] {
         match self {
             Self::Silence(byte) => buffer.fill(*byte),
@@ -278,14 +278,14 @@ fn noise(rate: u32) -> impl FnMut(u32) -> f64 {
     }
 }
 
-/// Where a table has the frame of this number.
+/// Offset in a table of the frame of this number.
 fn offset_of(table: &[u8], first: u64, format: Format) -> usize {
     let frame_bytes = u64::from(format.frame_bytes());
     let frames = table.len() as u64 / frame_bytes;
     usize::try_from(first % frames * frame_bytes).unwrap_or(0)
 }
 
-/// Writes a table from this byte on, and from its start after its end.
+/// Writes a table from byte `at` on, and from its start after its end.
 fn write_around(table: &[u8], mut at: usize, target: &mut [u8]) {
     let mut rest = target;
     while !rest.is_empty() {
@@ -378,7 +378,8 @@ mod tests {
         let mut buffers = [[0; 48 * 4]; 2];
         let [one, other] = &mut buffers;
         let (first, target) = (generator.read(0, one), generator.read(47_976, other));
-        // A thousand periods a second: half a period before the end is as half a one in.
+        // The table has a thousand periods: half a period before its end equals half a period after its
+        // start.
         assert_eq!(target[24 * 4..], first[..24 * 4]);
         assert_eq!(i16::from_le_bytes([first[48], first[49]]), 16_384);
     }

@@ -1,6 +1,6 @@
 //! Libraries of sound systems, loaded when they are first needed.
 
-/// Declares the functions of a library as a struct of pointers, and how to load it.
+/// Declares the functions of a library as a struct of pointers, with a loader.
 macro_rules! library {
     ($(#[$doc:meta])* $name:ident = $file:literal { $(fn $symbol:ident($($argument:ty),*) $(-> $result:ty)?;)* }) => {
         $(#[$doc])*
@@ -9,8 +9,8 @@ macro_rules! library {
         }
 
         impl $name {
-            /// The library, loaded once and never unloaded: it keeps thread-local state. `Err` says what is
-            /// missing.
+            /// The library, loaded once and never unloaded: it keeps thread-local state. `Err` is the
+            /// reason why it can't be loaded.
             pub fn get() -> Result<&'static Self, &'static str> {
                 static LOADED: std::sync::OnceLock<Result<$name, String>> = std::sync::OnceLock::new();
                 let loaded = LOADED.get_or_init(|| Self::load().map_err(|error| error.to_string()));

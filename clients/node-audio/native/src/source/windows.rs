@@ -1,8 +1,8 @@
 //! Windows: WASAPI in shared mode, through the crate `wasapi`.
 //!
-//! Microphones, what an output plays (loopback; silence where nothing plays), and what one process plays
-//! with its children (Windows 10 2004 and later), whose times are estimated since Windows gives none.
-//! Frames are read into a buffer, which is one copy more than elsewhere, and counted.
+//! Captures microphones, outputs (loopback; silence while nothing plays), and one process with its
+//! children (Windows 10 2004 and later), whose times are estimated since Windows gives none. Frames are
+//! read into a buffer, which is one copy more than elsewhere, and counted.
 //! Type-checked, untested.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::source::outage::{Outage, outlast_all};
 use crate::source::periods::{Period, Periods};
 use crate::source::polled;
 
-/// What captures from this system's devices.
+/// A capture by WASAPI.
 pub struct System {
     wanted: Wanted,
 }
@@ -62,7 +62,7 @@ impl System {
         };
         opened.client.start_stream().map_err(error)?;
         let ended = stream.run(session, outage);
-        // The device may be gone.
+        // This fails if the device is gone.
         let _ = opened.client.stop_stream();
         if !session.is_stopped() {
             outage.began(session, stream.flow.end_ns())?;
@@ -72,7 +72,7 @@ impl System {
 
     fn open(&self, asked: Format) -> Result<Opened> {
         if let Wanted::Process(target) = &self.wanted {
-            // Such a client has no format of its own: Windows converts.
+            // A client of a process has no format of its own: Windows converts.
             let format = in_floats(asked).into();
             let (pid, includes_children) = process(target)?;
             let client = AudioClient::new_application_loopback_client(pid, includes_children);
@@ -105,7 +105,7 @@ impl Source for System {
     }
 }
 
-/// The process to capture, and whether with its children, which is the default.
+/// The process to capture, and whether with its children (the default).
 fn process(target: &Target) -> Result<(u32, bool)> {
     match (&target.which, target.follow) {
         (_, Some(Follow::Restart)) => Err(Error::Unsupported("source.follow 'restart'".to_owned())),
@@ -122,7 +122,7 @@ fn process(target: &Target) -> Result<(u32, bool)> {
     }
 }
 
-/// Has this thread use COM; it fails where the thread does already.
+/// Initializes COM on this thread; fails if it is initialized already.
 fn initialize() {
     let _ = wasapi::initialize_mta();
 }
@@ -141,10 +141,10 @@ fn initialized(mut client: AudioClient, device: String, format: StreamFormat) ->
     };
     let Format { rate, channels, .. } = format.format;
     let (rate, channels) = (rate as usize, channels as usize);
-    // The mask of the device's mix format comes back as it was given: the engine mixes nothing.
+    // With the mask of the device's own mix format, the engine mixes nothing.
     let mask = Some(format.map.mask());
     let wave = WaveFormat::new(32, 32, &SampleType::Float, rate, channels, mask);
-    // Of an output, `Capture` is its loopback.
+    // For an output, `Capture` is its loopback.
     let capture = Direction::Capture;
     client
         .initialize_client(&wave, &capture, &mode)
@@ -162,7 +162,7 @@ struct Stream {
     ready: Handle,
     buffer: Vec<u8>,
     flow: Flow,
-    /// Windows gives no times.
+    /// True if Windows gives no times.
     is_estimated: bool,
     format: Format,
 }
@@ -184,7 +184,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads one packet of the engine's; `false`: there is none.
+    /// Reads one packet of the engine; `false`: none is there.
     fn read(&mut self, session: &mut Session, outage: &mut Outage) -> Result<bool> {
         let next = self.client.get_next_packet_size().map_err(error)?;
         let Some(frames @ 1..) = next else {
@@ -236,7 +236,7 @@ impl Stream {
         }
     }
 
-    /// When a packet's first frame was captured: by Windows, in units of 100 ns of the clock that
+    /// Capture time of a packet's first frame: by Windows, in units of 100 ns of the clock that
     /// `process.hrtime` reads; else as if its last frame were captured now.
     fn time_of(&self, frames: u32, info: &BufferInfo) -> Time {
         if self.is_estimated || info.flags.timestamp_error || info.timestamp == 0 {
@@ -250,11 +250,11 @@ impl Stream {
     }
 }
 
-/// The way in which frames follow each other.
+/// Continuity of a stream's frames.
 enum Flow {
-    /// They always come.
+    /// Frames always come.
     Steady(Periods),
-    /// They come while something plays, and silence stands for the rest.
+    /// Frames come while something plays, and silence stands for the rest.
     Loopback(Idle),
 }
 
@@ -322,7 +322,7 @@ fn error(failure: WasapiError) -> Error {
     }
 }
 
-/// The devices that there are.
+/// Lists the devices.
 ///
 /// # Errors
 /// Windows has no audio service.
@@ -362,7 +362,7 @@ fn list(
     Ok(())
 }
 
-/// The programs that play sound by the default output.
+/// Lists the programs that play sound by the default output.
 ///
 /// # Errors
 /// There is no output.
@@ -394,7 +394,7 @@ fn playing() -> std::result::Result<Vec<Program>, WasapiError> {
     Ok(programs)
 }
 
-/// Calls `on_change` whenever devices have changed, until it is stopped.
+/// Calls `on_change` whenever devices have changed, until `control` stops it.
 ///
 /// # Errors
 /// Windows has no audio service.

@@ -1,4 +1,4 @@
-//! Sleeping on a word: a futex where there is one, else short sleeps.
+//! Sleeping on a word: a futex on Linux, else short sleeps.
 #![cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "libc has no safe futex")
@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps until somebody wakes the word, or the time has passed; not at all if it is not `seen`.
+/// Sleeps until the word is woken, or the time has passed; not at all if it is not `seen`.
 #[cfg(target_os = "linux")]
 pub(super) fn sleep_while_equal(word: &AtomicU32, seen: u32, timeout: Duration) {
     let timeout = libc::timespec {
@@ -28,7 +28,7 @@ pub(super) fn sleep_while_equal(word: &AtomicU32, seen: u32, timeout: Duration) 
     };
 }
 
-/// Wakes everybody who sleeps on the word.
+/// Wakes all threads that sleep on the word.
 #[cfg(target_os = "linux")]
 pub(super) fn wake_all(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
@@ -36,7 +36,7 @@ pub(super) fn wake_all(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, i32::MAX) };
 }
 
-/// How long a reader sleeps where no system call waits for a word.
+/// Length of a reader's sleep on systems without a futex.
 #[cfg(not(target_os = "linux"))]
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -51,6 +51,6 @@ pub(super) fn sleep_while_equal(word: &AtomicU32, seen: u32, timeout: Duration) 
     }
 }
 
-/// Nobody sleeps longer than a slice.
+/// Does nothing: no reader sleeps longer than a slice.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn wake_all(_word: &AtomicU32) {}

@@ -1,4 +1,4 @@
-//! The system's allocator, with a count of what was asked of it.
+//! The system's allocator, with a count of allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::AtomicU64;

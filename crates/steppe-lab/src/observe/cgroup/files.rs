@@ -1,21 +1,21 @@
-//! The files by which a process's control group is found, and what a group says of memory.
+//! The files that name a process's control group, and those with a group's memory figures.
 //!
 //! Pure functions on text, for version 1 and version 2 (the kernel's
 //! `Documentation/admin-guide/cgroup-v1/memory.rst` and `cgroup-v2.rst`).
 
 use std::path::{Path, PathBuf};
 
-/// Where hierarchies are mounted.
+/// Mount points of the hierarchies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Mounts {
     pub(crate) v1_memory: Option<Mount>,
     pub(crate) v2: Option<Mount>,
 }
 
-/// One of them.
+/// A mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// What of the hierarchy is mounted: `/`, but in a container often a part.
+    /// The part of the hierarchy that is mounted: `/`, but often less in a container.
     root: PathBuf,
     pub(crate) point: PathBuf,
 }
@@ -94,7 +94,7 @@ pub(crate) fn entry(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// The sum of those that are there; `None`: none is.
+/// The sum of the entries that exist; `None` if none does.
 pub(crate) fn sum_of_entries(text: &str, keys: &[&str]) -> Option<u64> {
     let found = keys.iter().filter_map(|key| entry(text, key));
     found.reduce(u64::saturating_add)
@@ -105,8 +105,8 @@ pub(crate) fn v1_limit(stat: &str) -> Option<u64> {
     entry(stat, "hierarchical_memory_limit").filter(|limit| *limit < V1_NO_LIMIT)
 }
 
-/// What version 1 says of TCP buffers, which it counts only in a group that had a limit set: a zero
-/// without one is no figure.
+/// Bytes of TCP buffers in version 1, which counts them only in a group that had a limit set: zero
+/// without a limit is no figure.
 pub(crate) fn v1_sock_bytes(usage: Option<u64>, limit: Option<u64>) -> Option<u64> {
     let usage = usage?;
     let is_counted = usage > 0 || limit? < V1_NO_LIMIT;

@@ -1,7 +1,7 @@
 //! Sockets by netlink (`sock_diag(7)`), of the network namespace that the lab is in.
 //!
 //! One request lists both families: the older `TCPDIAG_GETSOCK`, since `SOCK_DIAG_BY_FAMILY` would
-//! walk the kernel's table twice. Whatever is unexpected is an error, and `/proc` is read instead.
+//! walk the kernel's table twice. An unexpected reply is an error, and `/proc` is read instead.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::limits::SOCKET_CHUNK_BYTES;
 #[derive(Debug)]
 pub(super) struct Diag {
     socket: OwnedFd,
-    /// Of the last request: what answers another one is not looked at.
+    /// Number of the last request; answers to another one are skipped.
     sequence: u32,
 }
 
@@ -41,8 +41,8 @@ impl Diag {
         sendto(&self.socket, &request, SendFlags::empty(), &kernel)?;
         buf.resize(SOCKET_CHUNK_BYTES, 0);
         loop {
-            // The kernel has the next part ready before it hands out this one: to wait would be to
-            // wait for ever.
+            // The kernel has the next part ready before it hands out this one: a blocking receive
+            // could block for ever.
             let (len, _) = match recv(&self.socket, &mut buf[..], RecvFlags::DONTWAIT) {
                 Ok(received) => received,
                 Err(rustix::io::Errno::INTR) => continue,
@@ -67,7 +67,7 @@ fn request(sequence: u32) -> [u8; REQUEST_BYTES] {
     request
 }
 
-/// Whether the last message of an answer was among them.
+/// Reads the messages of one datagram; true if the answer's last message was among them.
 fn read_messages(mut rest: &[u8], sequence: u32, each: &mut impl FnMut(Row)) -> io::Result<bool> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     while !rest.is_empty() {

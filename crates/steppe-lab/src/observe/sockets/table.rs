@@ -1,4 +1,4 @@
-//! `/proc/PID/net/tcp` and `tcp6`: a line a socket, of any network namespace.
+//! `/proc/PID/net/tcp` and `tcp6`: one socket a line, of any network namespace.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::super::proc_file::{number, words};
 use super::{Endpoint, Row, TcpState};
 use crate::limits::SOCKET_CHUNK_BYTES;
 
-/// Hands each row to `each`. `buf` is used again, and holds a chunk at a time.
+/// Hands each row to `each`. `buf` is reused, and holds a chunk at a time.
 pub(super) fn read(
     mut file: impl io::Read,
     buf: &mut Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) fn read(
 }
 
 impl Row {
-    /// `None` for the heading, and what is no row.
+    /// Parses a line; `None` for the heading, and for a line that is no row.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut words = words(line).skip(1);
         let local = Endpoint::parse(words.next()?)?;
@@ -87,7 +87,7 @@ mod tests {
         )
     }
 
-    /// Hands out a little at a time.
+    /// A reader that hands out a few bytes at a time.
     struct Dribble<'a>(&'a [u8]);
 
     impl io::Read for Dribble<'_> {

@@ -1,4 +1,4 @@
-//! RSS after each cycle as bars from zero, with what there was before the first.
+//! RSS after each cycle as bars from zero, with a bar for RSS before the first one.
 
 use super::super::escape;
 use super::super::figure;
@@ -8,7 +8,7 @@ use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{VariantTracks, is_start, x_of};
 use super::{Chart, ChartInput, Group, KeyEntry, median};
 
-/// What a bar is of.
+/// The kind of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BarKind {
     Start,

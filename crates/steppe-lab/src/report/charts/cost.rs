@@ -1,4 +1,4 @@
-//! Small charts of what an operation costs and what the target holds on to.
+//! Small charts of the costs of an operation and of the handles that the target holds.
 
 use super::super::metric::Metric;
 use super::super::plot::{Axis, Frame, Plot};

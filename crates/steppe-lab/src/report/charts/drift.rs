@@ -1,4 +1,4 @@
-//! What is judged for growth: points, the slope with its interval, and the budget.
+//! Charts of the series that are judged for growth: points, slope with its interval, and budget.
 //!
 //! The line of the slope, its interval and the budget start at the same place, the level of the
 //! first epoch that counts: the verdict is STABLE when the band stays under the budget's line.
@@ -13,7 +13,7 @@ use super::super::scale::{Domain, Quantity};
 use super::super::tracks::{VariantTracks, is_start, x_of};
 use super::{Chart, ChartInput, Group, KeyEntry, describe, median};
 
-/// What a budget of growth is about.
+/// A series with a growth budget.
 struct Judged<'a> {
     metric: &'a str,
     title: &'a str,
@@ -49,7 +49,7 @@ fn judged(input: &ChartInput<'_>) -> [Judged<'static>; 3] {
     ]
 }
 
-/// Dots of a run are drawn one by one up to so many, else only their line.
+/// Most dots of a run that are drawn one by one; above, only their line is drawn.
 const DOTS_MAX: usize = 120;
 
 pub(super) fn groups(input: &ChartInput<'_>) -> Vec<Group> {
@@ -58,7 +58,7 @@ pub(super) fn groups(input: &ChartInput<'_>) -> Vec<Group> {
     with_values.map(|judged| group(input, &judged)).collect()
 }
 
-/// The series of one finding, as large as it needs to be; `None`: it is not a series of epochs.
+/// The chart of one finding's series; `None`: the finding is not about a series of epochs.
 pub(super) fn of_finding(
     input: &ChartInput<'_>,
     variant: &VariantTracks<'_>,
@@ -86,7 +86,8 @@ pub(super) fn of_finding(
 fn group(input: &ChartInput<'_>, judged: &Judged<'_>) -> Group {
     let with_values = || input.tracks.iter().filter(|variant| variant.has(judged.of));
     let needed = with_values().filter_map(|variant| domain(input, judged, variant));
-    // The same bytes from bottom to top in every chart: then slopes compare, whatever the level.
+    // The same number of bytes from bottom to top in every chart: then slopes compare, whatever the
+    // level.
     let span = needed
         .map(|domain| domain.high - domain.low)
         .fold(0.0, f64::max);
@@ -103,7 +104,7 @@ fn group(input: &ChartInput<'_>, judged: &Judged<'_>) -> Group {
     }
 }
 
-/// What has to fit on the axis: the points that count, and the budget's line. Warm-up does while
+/// The range of the y axis: the points that count, and the budget's line. Warm-up is included while
 /// it takes less room than they do; else it would press them flat, and is cut.
 fn domain(
     input: &ChartInput<'_>,
@@ -119,7 +120,7 @@ fn domain(
     let trend = Trend::of(input, judged, variant);
     let budget_end = trend.as_ref().and_then(Trend::budget_end);
     let counted = budget_end.map_or(counted, |end| counted.with(end));
-    // A band that is much wider than what it is about is cut as well.
+    // An interval that is much wider than the points is cut as well.
     let span = counted.high - counted.low;
     let ends = trend.as_ref().map(Trend::band_ends).unwrap_or_default();
     let near = |end: &f64| (counted.low - span..counted.high + span).contains(end);
@@ -179,7 +180,7 @@ pub(super) fn shade_warmup(plot: &mut Plot, input: &ChartInput<'_>, variant: &Va
     } else {
         "warm-up"
     };
-    // `None`: all of it was warm-up.
+    // `None`: every epoch was warm-up.
     let first = variant.first_counted();
     let end = first.map_or(input.x.high, |first| f64::from(first) - 0.5);
     plot.shade_until(end, name);
@@ -256,7 +257,7 @@ fn key(
 /// The lines of a verdict on growth, in bytes an epoch.
 struct Trend<'a> {
     finding: Option<&'a Finding>,
-    /// Where they start.
+    /// The x at which the lines start.
     first_x: f64,
     last_x: f64,
     level: f64,

@@ -1,7 +1,7 @@
 //! The chart that a reader should see first: the series that the verdict is about.
 //!
-//! Of the variant that counts as the worst the worst finding, and of those the first: memory, where
-//! all is well. A leak that was expected counts as kept, and leads only where nothing else went wrong.
+//! The worst variant's worst finding leads; among equals the first one, which is memory. A leak that
+//! was expected counts as kept, and leads only where nothing else went wrong.
 
 use crate::record::{Finding, Outcome, VariantVerdict};
 
@@ -38,7 +38,7 @@ pub(super) fn chart(input: &ChartInput<'_>) -> Option<Chart> {
     })
 }
 
-/// Kept limits are all alike.
+/// The rank of an outcome: all kept limits are equal.
 fn weight(outcome: Outcome) -> Outcome {
     outcome.max(Outcome::Stable)
 }

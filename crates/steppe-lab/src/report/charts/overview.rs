@@ -1,6 +1,6 @@
 //! All kinds of memory on one axis from zero, by epoch, and RSS as it was sampled over time.
 //!
-//! Live heap beside RSS is what tells a leak from retention.
+//! Live heap beside RSS tells a leak from retention.
 
 use super::super::figure;
 use super::super::metric::{self, Column};
@@ -16,7 +16,7 @@ struct Kind {
     of: Column,
 }
 
-/// What is drawn later lies above.
+/// Kinds of memory, in drawing order: later ones cover earlier ones.
 const KINDS: [Kind; 4] = [
     Kind {
         class: "peak",
@@ -50,7 +50,7 @@ pub(super) fn group(input: &ChartInput<'_>) -> Option<Group> {
         .tracks
         .iter()
         .flat_map(|variant| limits(input, variant));
-    // A limit far above what is used would press everything else to the ground.
+    // A limit far above the measured values would press them to the ground.
     let near = limits.filter(|limit| *limit <= domain.high * 2.0);
     let domain = near.fold(domain, Domain::with).with_zero();
     let charts = input

@@ -1,4 +1,4 @@
-//! What was asked of the target and how it answered: throughput, errors, latency.
+//! Charts of the load and the target's responses: throughput, errors, latency.
 //!
 //! Percentiles of each run are drawn as they are, never averaged.
 
@@ -102,7 +102,7 @@ fn refused(variant: &VariantTracks<'_>) -> u64 {
     total(variant.epochs().filter_map(|epoch| epoch.refused))
 }
 
-/// Only where there are any: else the throughput's note says that there are none.
+/// The chart of errors, if there were any: else the throughput's note says that there were none.
 fn errors(input: &ChartInput<'_>) -> Option<Group> {
     let metric = Metric::find("errors")?;
     let domain = input.domain(metric.of).filter(|domain| domain.high > 0.0)?;

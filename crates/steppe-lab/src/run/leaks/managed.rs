@@ -1,8 +1,8 @@
-//! Which programs a runtime of their own manages the memory of: a leak checker does not see their leaks.
+//! Programs whose runtime manages memory: a leak checker does not see their leaks.
 //!
-//! A checker counts blocks of `malloc` that nothing points to. A collector has taken what nothing points to,
-//! and what a program keeps by mistake is pointed to; nor are its objects blocks of `malloc`. Leaves out
-//! runtimes that are linked into a program under another name.
+//! A checker counts unreachable blocks of `malloc`. A collector has freed unreachable objects, and an object
+//! that a program keeps by mistake is reachable; nor are its objects blocks of `malloc`. Leaves out runtimes
+//! that are linked into a program under another name.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::limits::PROGRAM_HEAD_BYTES;
 use crate::scenario::Program;
 use crate::target::executable;
 
-/// The runtime of a command line, if it has one: that of its program, or of the script that this is.
+/// The runtime of a command line, if it has one: that of its program, or of its script's interpreter.
 pub(super) fn of_command(program: &Program) -> Option<&'static str> {
     let named = program.cmd.first().and_then(|name| of_name(name));
     named.or_else(|| of_file(&executable(program).ok()?))
@@ -30,7 +30,7 @@ pub(super) fn of_file(path: &Path) -> Option<&'static str> {
     })
 }
 
-/// By the name of a program, whichever version: `/usr/bin/python3.11`.
+/// The runtime with the name of a program, whichever version: `/usr/bin/python3.11`.
 fn of_name(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let name = name.trim_end_matches(|end: char| end.is_ascii_digit() || ".-".contains(end));
@@ -38,7 +38,7 @@ fn of_name(path: &str) -> Option<&'static str> {
     found.map(|(_, runtime)| *runtime)
 }
 
-/// By what a file begins with: `#!/usr/bin/env node`, or the note that Go's linker leaves.
+/// The runtime by the head of a file: `#!/usr/bin/env node`, or the note that Go's linker leaves.
 fn of_head(head: &[u8]) -> Option<&'static str> {
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|byte| *byte == b'\n').next().unwrap_or(line);
@@ -52,7 +52,7 @@ fn of_head(head: &[u8]) -> Option<&'static str> {
     (head.starts_with(b"\x7fELF") && is_go).then_some("Go")
 }
 
-/// Programs, without version, and what people call the runtime.
+/// Programs, without version, and the usual name of the runtime.
 const RUNTIMES: [(&str, &str); 20] = [
     ("node", "Node.js"),
     ("nodejs", "Node.js"),

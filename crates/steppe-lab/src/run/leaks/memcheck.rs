@@ -39,8 +39,8 @@ pub(super) fn read(said: &Path) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Valgrind manual, "XML output" (protocol 4): an `error` of a kind `Leak_…` is a block, or several
-/// from one place.
+/// Parses the XML. Valgrind manual, "XML output" (protocol 4): an `error` of a kind `Leak_…` is a
+/// block, or several from one place.
 fn parse(text: &str, found: &mut Found) -> Result<(), String> {
     let document = Document::parse(text).map_err(|error| error.to_string())?;
     let root = document.root_element();
@@ -55,7 +55,7 @@ fn parse(text: &str, found: &mut Found) -> Result<(), String> {
     if !is_finished {
         return Err("the process did not end cleanly".to_owned());
     }
-    // Also of processes that the target started: `sh -c "node …"`.
+    // The report may be that of a process that the target started: `sh -c "node …"`.
     let exe = root.descendants().find(|node| node.has_tag_name("argv"));
     let exe = exe.and_then(|argv| child_text(argv, "exe"));
     found.runtime = found

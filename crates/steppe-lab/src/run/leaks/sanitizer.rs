@@ -1,4 +1,4 @@
-//! LeakSanitizer, alone or within AddressSanitizer, by the text that it prints.
+//! LeakSanitizer, alone or within AddressSanitizer: its printed report.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::record::LeakSite;
 use crate::scenario::{LeaksPlan, Program};
 use crate::target::executable;
 
-/// The sanitizer build, told to write a file a process and to end like the program does.
+/// The sanitizer build, set up to write a file a process and to exit with code 23 on leaks.
 pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program {
     let cmd = plan.command.clone().unwrap_or_else(|| target.cmd.clone());
     let mut program = with_command(target, cmd);
@@ -24,7 +24,7 @@ pub(super) fn program(plan: &LeaksPlan, target: Program, said: &Path) -> Program
     program
 }
 
-/// Whether the program, or a library that it asks for, is the runtime of such a sanitizer.
+/// True if the program, or a library that it asks for, is the runtime of such a sanitizer.
 pub(super) fn is_built_in(program: &Program) -> bool {
     let path = executable(program);
     let Ok(bytes) = path.and_then(std::fs::read) else {
@@ -34,8 +34,8 @@ pub(super) fn is_built_in(program: &Program) -> bool {
     RUNTIMES.iter().any(|text| is_there(text))
 }
 
-/// A clean process writes nothing: that no file is there is the good answer, of a build that has a
-/// sanitizer ([`is_built_in`]).
+/// Reads the reports. A clean process writes none: no file is the good answer, of a build that has
+/// a sanitizer ([`is_built_in`]).
 pub(super) fn read(said: &Path) -> Result<Found, String> {
     let mut found = Found::default();
     for file in reports(said).map_err(|error| error.to_string())? {
@@ -49,7 +49,7 @@ pub(super) fn read(said: &Path) -> Result<Found, String> {
     Ok(found)
 }
 
-/// `Direct leak of 640 byte(s) in 10 object(s) allocated from:` and frames below it.
+/// Parses `Direct leak of 640 byte(s) in 10 object(s) allocated from:` and the frames below it.
 fn parse(text: &str, found: &mut Found) {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -58,7 +58,7 @@ fn parse(text: &str, found: &mut Found) {
         };
         let mut stack = Vec::new();
         while let Some(frame) = lines.next_if(|line| line.trim_start().starts_with('#')) {
-            // `#1 0x55d in main a.c:7`: what follows `in`.
+            // `#1 0x55d in main a.c:7`: the place follows `in`.
             let shown = frame
                 .split_once(" in ")
                 .map_or(frame.trim(), |(_, place)| place);
@@ -80,7 +80,7 @@ fn parse(text: &str, found: &mut Found) {
     found.sites.truncate(LEAK_SITES_MAX);
 }
 
-/// What is no leak: a use after free, an overrun, a checker that could not do its work.
+/// The first error that is no leak: a use after free, an overrun, a checker that could not work.
 fn other_fault(text: &str) -> Option<&str> {
     let is_fault = |line: &&str| {
         let is_error = line.contains("ERROR: ") || line.contains("fatal error");
@@ -100,7 +100,7 @@ fn leak_line(line: &str) -> Option<(&'static str, u64, u64)> {
     Some((kind, bytes.parse().ok()?, blocks.parse().ok()?))
 }
 
-/// What the runtime prints, where it is linked in; else the library that it is in.
+/// Text that the runtime prints, if it is linked in; else the library that it is in.
 const RUNTIMES: [&str; 4] = [
     "LeakSanitizer",
     "libasan.so",

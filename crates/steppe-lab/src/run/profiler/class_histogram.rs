@@ -1,6 +1,6 @@
-//! Asks Java virtual machines for their class histogram, by the `jcmd` that stands beside their `java`.
+//! Asks Java virtual machines for their class histogram, by the `jcmd` beside their `java`.
 //!
-//! `jcmd` asks by SIGQUIT, which ends a process that does not handle it: only machines that do are asked.
+//! `jcmd` asks by SIGQUIT, which ends a process without a handler: only machines with a handler are asked.
 
 use std::fs;
 use std::io::Read;
@@ -41,7 +41,7 @@ fn is_machine(pid: u32) -> bool {
     program.ends_with("java") && catches_quit(&status)
 }
 
-/// Whether SIGQUIT (3) has a handler; `SigCgt` is a mask whose lowest bit is signal 1.
+/// True if SIGQUIT (3) has a handler; `SigCgt` is a mask whose lowest bit is signal 1.
 fn catches_quit(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -55,18 +55,18 @@ fn histogram(pid: u32, deadline: Instant) -> Result<String, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // It is killed with everybody that it started.
+        // A process group of its own, so that all its children are killed with it.
         .process_group(0)
         .spawn()
         .map_err(|error| format!("{}: {error}; it comes with a JDK", jcmd.display()))?;
     answer(child, deadline).map_err(|why| format!("jcmd {pid}: {why}"))
 }
 
-/// What a child says until `deadline`. The child leads a process group, which is killed.
+/// The output of a child until `deadline`. The child leads a process group, which is killed.
 fn answer(mut child: Child, deadline: Instant) -> Result<String, String> {
     let (send, receive) = sync_channel(1);
     if let Some(out) = child.stdout.take() {
-        // Nobody joins the thread: who has left the group may keep the other end open for as long as it likes.
+        // The thread is not joined: a process that left the group may keep the other end open for any time.
         std::thread::spawn(move || {
             let mut text = Vec::new();
             let read = out.take(PROFILE_BYTES_MAX as u64).read_to_end(&mut text);
@@ -74,7 +74,7 @@ fn answer(mut child: Child, deadline: Instant) -> Result<String, String> {
         });
     }
     let answer = receive.recv_timeout(deadline.saturating_duration_since(Instant::now()));
-    // It has said everything, or is too late, or says too much.
+    // The output is complete, late or too long.
     _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     _ = child.wait();
     match answer {
@@ -84,8 +84,8 @@ fn answer(mut child: Child, deadline: Instant) -> Result<String, String> {
     }
 }
 
-/// The one of the same JDK where only root or the lab's user can have put it there, else whichever is in
-/// `PATH`: the target chose where its `java` is, and what is found there runs as the lab's user.
+/// The `jcmd` of the same JDK where only root or the lab's user can have put it there, else the one in `PATH`:
+/// the target chose the place of its `java`, and its `jcmd` runs as the lab's user.
 fn jcmd(pid: u32) -> PathBuf {
     let space = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
     let own_space = space("self");
@@ -98,7 +98,7 @@ fn jcmd(pid: u32) -> PathBuf {
     beside.unwrap_or_else(|| PathBuf::from("jcmd"))
 }
 
-/// Whether nobody but root and the lab's user can change or replace a file, whose path has no links.
+/// True if only root and the lab's user can change or replace a file, whose path has no links.
 fn is_trusted(file: &Path) -> bool {
     file.ancestors().enumerate().all(|(steps, path)| {
         let Ok(found) = fs::symlink_metadata(path) else {
@@ -171,7 +171,7 @@ mod tests {
         };
         let failed = answer(child, Instant::now());
         assert_eq!(failed.unwrap_err(), "no answer in time");
-        // It fails when the keeper is gone: it was waited for.
+        // This fails if the keeper has ended, which means that `answer` waited for it.
         kill_process(keeper, Signal::KILL).unwrap();
         fs::remove_file(&note).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Asks Node.js for sampling heap profiles, over the WebSocket of its inspector.
 //!
-//! The target listens on a port of its own choice and prints the address. Only addresses of this very
-//! machine are believed. A session lasts as long as the run: V8 ends the sampling with it.
+//! The target listens on a port of its own choice and prints the address. Only loopback addresses are
+//! believed. A session lasts as long as the run: V8 ends the sampling with it.
 //!
 //! Source: Chrome DevTools Protocol.
 
@@ -21,7 +21,7 @@ use crate::limits::{PROFILE_BYTES_MAX, PROFILE_LOG_BYTES_MAX, PROFILE_PROCESSES_
 use crate::profile::{Profile, node};
 use crate::scenario::Program;
 
-/// Those of all processes of a target, by address.
+/// The inspectors of all processes of a target, by address.
 #[derive(Default)]
 pub(in crate::run) struct Inspectors {
     known: Vec<String>,
@@ -30,7 +30,7 @@ pub(in crate::run) struct Inspectors {
 
 struct Session {
     socket: WebSocket<Bounded>,
-    /// Of the last command.
+    /// Number of the last command.
     id: u64,
 }
 
@@ -40,14 +40,14 @@ struct Bounded {
     deadline: Instant,
 }
 
-/// What an answer begins with.
+/// The head of an answer.
 #[derive(Deserialize)]
 struct Head {
     id: Option<u64>,
     error: Option<IgnoredAny>,
 }
 
-/// What is left of an expression.
+/// The result of an evaluated expression.
 #[derive(Deserialize)]
 struct Evaluated {
     result: Completion,
@@ -86,7 +86,7 @@ impl Inspectors {
                 break;
             }
             self.known.push(url.to_owned());
-            // A process that has ended since then.
+            // The process has ended since then.
             let Ok(mut session) = Session::open(url, deadline) else {
                 continue;
             };
@@ -139,7 +139,8 @@ impl Session {
     }
 
     fn begin(&mut self, deadline: Instant) -> Result<(), String> {
-        // V8 tells what an inlined function allocates as its caller's. A refusal costs no more than that.
+        // V8 counts the allocations of an inlined function as its caller's. A refusal costs no more than
+        // that.
         self.evaluate(NO_INLINING, deadline)?;
         self.call("HeapProfiler.enable", json!({}), deadline)?;
         let params = json!({ "samplingInterval": SAMPLING_INTERVAL });
@@ -158,7 +159,7 @@ impl Session {
             .map_err(|error| format!("the inspector of Node.js: {error}"))
     }
 
-    /// Runs an expression with `require` at hand; false: it threw.
+    /// Runs an expression with `require` at hand; false: the expression threw.
     fn evaluate(&mut self, expression: &str, deadline: Instant) -> Result<bool, String> {
         let params = json!({ "expression": expression, "includeCommandLineAPI": true });
         let answer = self.call("Runtime.evaluate", params, deadline)?;
@@ -166,7 +167,7 @@ impl Session {
         Ok(answer.is_ok_and(|answer| answer.result.exception_details.is_none()))
     }
 
-    /// Sends a command and waits for its answer; events in between are none.
+    /// Sends a command and waits for its answer; skips events in between.
     fn call(&mut self, method: &str, params: Value, deadline: Instant) -> Result<Bytes, String> {
         let failed =
             |why: &dyn std::fmt::Display| format!("the inspector of Node.js: {method}: {why}");
@@ -192,7 +193,7 @@ impl Session {
 }
 
 impl Bounded {
-    /// Never zero, which would mean forever.
+    /// Time until the deadline. Never zero, which would mean forever.
     fn left(&self) -> io::Result<Duration> {
         let left = self.deadline.checked_duration_since(Instant::now());
         left.filter(|left| !left.is_zero()).ok_or_else(late)
@@ -217,7 +218,7 @@ impl Write for Bounded {
     }
 }
 
-/// A socket whose time is over says that it would have to wait.
+/// Names the error of a socket past its deadline, which is `WouldBlock`.
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock => late(),
@@ -236,17 +237,17 @@ fn addresses(printed: &str) -> impl Iterator<Item = &str> {
     urls.filter(|url| address(url).is_some())
 }
 
-/// Where `ws://ADDRESS:PORT/…` is, if that is this machine: a target may print whatever it likes.
+/// The address in `ws://ADDRESS:PORT/…`, if it is a loopback one: a target may print anything.
 fn address(url: &str) -> Option<SocketAddr> {
     let (authority, _) = url.strip_prefix("ws://")?.split_once('/')?;
     let address: SocketAddr = authority.parse().ok()?;
     address.ip().is_loopback().then_some(address)
 }
 
-/// Mean bytes between two samples: half of V8's default, at some 200 bytes a sample that lives.
+/// Mean bytes between two samples: half of V8's default, at some 200 bytes a live sample.
 const SAMPLING_INTERVAL: u32 = 16 << 10;
 const NO_INLINING: &str = "require('v8').setFlagsFromString('--no-turbo-inlining')";
-/// A full collection, as `node --expose-gc` has it.
+/// Forces a full collection, as `node --expose-gc` has it.
 const COLLECT: &str = "require('v8').setFlagsFromString('--expose-gc'); \
                        require('vm').runInNewContext('gc')()";
 
@@ -270,7 +271,7 @@ mod tests {
         );
     }
 
-    /// Its peer sends a byte of a frame whenever it likes, and the frame is long.
+    /// The peer sends a long frame byte by byte.
     #[test]
     fn a_peer_that_trickles_is_given_up_at_the_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");

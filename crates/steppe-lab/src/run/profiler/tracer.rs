@@ -1,7 +1,7 @@
 //! Has Python trace its memory, by a `sitecustomize.py` that the target finds in its `PYTHONPATH`.
 //!
-//! A process is asked by SIGURG, which whoever has no handler ignores, and writes its answer into a folder
-//! that only the lab's user can read. Which processes have the handler is seen in their mappings: the script
+//! A process is asked by SIGURG, which is ignored without a handler, and writes its answer into a folder
+//! that only the lab's user can read. Processes with the handler are known by their mappings: the script
 //! maps itself, a forked child has the mapping as it has the handler, and `exec` and the end take both away.
 
 use std::fs::{self, DirBuilder};
@@ -18,7 +18,7 @@ use crate::limits::{PROFILE_BYTES_MAX, PROFILE_PROCESSES_MAX};
 use crate::profile::{Profile, python};
 use crate::scenario::Program;
 
-/// Its folder, which is removed when it is dropped.
+/// The folder of the script and the answers; removed on drop.
 pub(in crate::run) struct Tracer {
     folder: PathBuf,
 }
@@ -34,7 +34,7 @@ impl Tracer {
             .mode(0o700)
             .create(&folder)
             .map_err(failed)?;
-        // As it is in the list of a process's mappings.
+        // The canonical path, as it stands in a process's mappings.
         let folder = folder.canonicalize().map_err(failed)?;
         let tracer = Self {
             folder: folder.clone(),
@@ -92,7 +92,7 @@ impl Tracer {
         python::traced(&json, profile).map_err(|error| format!("Python (pid {pid}): {error}"))
     }
 
-    /// Whether a process has the script's handler. One that has ended, as a zombie too, has it no more.
+    /// True if a process has the script's handler. A process that has ended, also a zombie, has it no more.
     fn traces(&self, pid: u32) -> bool {
         let Ok(mappings) = fs::File::open(format!("/proc/{pid}/maps")) else {
             return false;
@@ -113,7 +113,7 @@ impl Drop for Tracer {
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let file = fs::symlink_metadata(path)?;
-    // A pipe would be waited for.
+    // Opening a pipe would block.
     if !file.is_file() || file.len() > PROFILE_BYTES_MAX as u64 {
         let text = format!("not a file of at most {PROFILE_BYTES_MAX} bytes");
         return Err(std::io::Error::other(text));
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(names, [SCRIPT_NAME]);
         let pid = Pid::from_raw(i32::try_from(child).expect("small")).expect("not 0");
         kill_process(pid, Signal::KILL).expect("is there");
-        // Its parent does not wait for it: it stays as a zombie.
+        // Its parent does not wait for the child: it stays as a zombie.
         while tracer.traces(child) {
             std::thread::sleep(POLL);
         }

@@ -1,4 +1,4 @@
-//! What a session can see of its target, and what a scenario demands to be seen.
+//! Capabilities of a session, and those that its scenario requires.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use super::{Session, Stop};
 use crate::record::{Capability, Problem, ProblemKind};
 use crate::run::sampler::Sampler;
 
-/// Until the target tells its live bytes.
+/// Time until the target must tell its live bytes.
 const LIVE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Session<'_> {
-    /// What can be seen of the first target can be seen of all.
+    /// Takes the capabilities of the first target, which hold for all.
     pub(super) fn take_capabilities(&mut self, sampler: &Sampler) -> Result<(), Stop> {
         self.limit_bytes = self.limit(sampler);
         let mut capabilities = sampler.capabilities.clone();
@@ -46,7 +46,7 @@ impl Session<'_> {
         }
     }
 
-    /// A scenario that names them wants them.
+    /// Notes missing live bytes, if the scenario names a source of them.
     fn note_live_bytes(&mut self) {
         let live = self
             .manifest
@@ -92,8 +92,8 @@ impl Session<'_> {
         }
     }
 
-    /// Where the target would be killed: as the scenario says, else its group's limit, else the
-    /// machine's memory.
+    /// The memory limit at which the target would be killed: the scenario's, else its group's, else
+    /// the machine's memory.
     fn limit(&self, sampler: &Sampler) -> Option<u64> {
         if let Some(mib) = self.request.scenario.budget.limit_mib {
             #[expect(
@@ -113,7 +113,7 @@ impl Session<'_> {
             .filter(|bytes| *bytes > 0)
     }
 
-    /// The target's live bytes now, where it tells them.
+    /// The target's live bytes now, if it tells them.
     pub(super) fn live_bytes(&self) -> Option<u64> {
         let live = self.request.scenario.target.live_bytes.as_ref()?;
         self.client.live_bytes(live, LIVE_PATIENCE).ok()

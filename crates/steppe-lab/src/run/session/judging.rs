@@ -1,4 +1,4 @@
-//! What a session says: at the looks of a run that goes on until it is decided, and at its end.
+//! Verdicts of a session: at the looks of a run that goes on until it is decided, and at its end.
 
 use super::Session;
 use crate::judge::{self, Evidence};
@@ -8,7 +8,7 @@ use crate::run::{RunError, manifest, mask};
 use crate::stats::Look;
 
 impl Session<'_> {
-    /// Whether a process has no step to go, after so many of them.
+    /// True if a process has no more steps after `steps` of them.
     pub(super) fn is_over_after(&mut self, variant: &str, steps: usize) -> bool {
         let Some(due) = self.plan.due else {
             return false;
@@ -22,7 +22,7 @@ impl Session<'_> {
         }
     }
 
-    /// Looks at what was measured of a variant. True: it is decided, or was looked at for the last time.
+    /// Looks at the measurements of a variant. True: it is decided, or this was its last look.
     pub(super) fn look(&mut self, variant: &str) -> bool {
         let look = self.looking.next(variant);
         let epochs = self.counted(variant);
@@ -41,7 +41,7 @@ impl Session<'_> {
         self.epochs.iter().filter(of).count() as u64
     }
 
-    /// What is to be said of a variant by all that was measured of it.
+    /// The verdict on a variant by all its measurements.
     fn judged(&self, variant: &str, look: Look) -> Option<VariantVerdict> {
         let scenario = self.request.scenario;
         let variant = scenario.variants.iter().find(|it| it.name == variant)?;
@@ -62,7 +62,7 @@ impl Session<'_> {
         }
     }
 
-    /// By its last look, or by what was seen since.
+    /// The verdict of the last look, or of a new one if there were epochs since.
     fn decided(&mut self, variant: &str) -> Option<VariantVerdict> {
         let epochs = self.counted(variant);
         if self.looking.verdict(variant, epochs).is_none() {
@@ -94,7 +94,7 @@ impl Session<'_> {
                 let found = judge::comparisons(evidence, names, &self.run_latency, plan, kind);
                 let budget = &self.request.scenario.budget;
                 let limits = match kind {
-                    // A machine is tried, not the program.
+                    // Calibration tries the machine, not the program.
                     RunKind::Calibrate => Vec::new(),
                     _ => judge::limits(evidence, [names.0, names.1], budget),
                 };

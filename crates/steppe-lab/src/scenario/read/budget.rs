@@ -1,4 +1,4 @@
-//! `[budget]`: what is allowed, and what has to be seen.
+//! `[budget]`: limits, and required capabilities.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::super::{Budget, DayBudget, DriftBudget, GrowthBudget};
 use super::forms::{DRIFT, LIMIT_WITHIN};
 use super::target::has_metrics;
 
-/// Names that `require` takes: measurements of which the observer can tell whether it makes them.
+/// Names that `require` takes: measurements that the observer reports as available or missing.
 pub const CAPABILITIES: [&str; 10] = [
     "rss",
     "smaps",
@@ -216,9 +216,9 @@ pub fn budget(budget: &Fields) -> Option<Budget> {
     })
 }
 
-/// Finds the mistakes of what the budget's keys say together, and beside the target.
+/// Finds the mistakes that the budget's keys make together, and with the target.
 pub fn check(budget: &Fields, target: Option<&Fields>, mistakes: &mut Mistakes) {
-    // A limit on one growth in two units would leave open which one counts.
+    // A limit on one growth in two units would be ambiguous.
     for of in ["rss", "hwm", "live"] {
         let units = ["kib_per_epoch", "mib_per_day"].map(|unit| format!("{of}_growth_{unit}"));
         if let [Some(epoch), Some(day)] = units

@@ -14,7 +14,7 @@ use crate::limits::{DURATION_MAX, LIMIT_WITHIN_MAX, SAMPLING_MIN};
 /// A length of time of at least a millisecond.
 pub static TIME: Form<Duration> = Form::new(A_TIME, within::<1, { DURATION_MAX.as_secs() }>);
 
-/// A length of time, which may be none.
+/// A length of time, which may be zero.
 pub static TIME_OR_NONE: Form<Duration> =
     Form::new(A_TIME, within::<0, { DURATION_MAX.as_secs() }>);
 
@@ -36,7 +36,7 @@ pub static PATH: Form<PathBuf> = Form::new("a path", |text, _| {
         .ok_or_else(refusal)
 });
 
-/// A URL without TLS, for questions of the lab's own.
+/// A URL without TLS, for requests of the lab's own.
 pub static HTTP_URL: Form<String> = Form::new("a URL: \"http://HOST:PORT/PATH\"", |text, _| {
     Some(text.to_owned())
         .filter(|text| is_http(text))

@@ -1,4 +1,4 @@
-//! `[[load]]`: what drives the target.
+//! `[[load]]`: the load on the target.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -243,7 +243,7 @@ fn load(node: &Node, number: u64) -> Option<Load> {
         seed: fields.get(&SEED)?.unwrap_or(number),
         ramp: Duration::ZERO,
         threads: 1,
-        // That of a command is `cycles.timeout`.
+        // A command's timeout is `cycles.timeout`.
         timeout: Duration::MAX,
         kind: match kind {
             Kind::Http1 => LoadKind::Http1(http(fields)?),
@@ -291,7 +291,7 @@ fn dns(load: &Fields) -> Option<DnsLoad> {
     })
 }
 
-/// Finds the mistakes of what the keys of loads say together.
+/// Finds the mistakes that the keys of loads make together.
 pub fn check(loads: &[Node], mistakes: &mut Mistakes) {
     for (kind, load) in loads.iter().filter_map(Node::variant::<Kind>) {
         let streams = load.place_of(&STREAMS).filter(|_| kind == Kind::Http1);

@@ -1,4 +1,4 @@
-//! `[epochs]`, `[cycles]`, `[ab]` and `[leaks]`: what a command does with the target.
+//! `[epochs]`, `[cycles]`, `[ab]` and `[leaks]`: the plans of the commands.
 
 use std::time::Duration;
 
@@ -257,7 +257,7 @@ pub fn leaks(leaks: &Fields) -> Option<LeaksPlan> {
     })
 }
 
-/// Finds the mistakes of what the keys of `[epochs]` say together.
+/// Finds the mistakes that the keys of `[epochs]` make together.
 pub fn check_soak(epochs: &Fields, mistakes: &mut Mistakes) {
     check_warmup(epochs, epochs.get(&EPOCH_COUNT), mistakes);
     let times = epochs.get(&EPOCH_QUIESCE).zip(epochs.get(&EPOCH_LENGTH));
@@ -273,7 +273,7 @@ pub fn check_soak(epochs: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// Finds the mistakes of what the keys of `[cycles]` say together.
+/// Finds the mistakes that the keys of `[cycles]` make together.
 pub fn check_cycle(cycles: &Fields, mistakes: &mut Mistakes) {
     check_warmup(cycles, cycles.get(&CYCLE_COUNT), mistakes);
 }
@@ -294,7 +294,7 @@ fn check_warmup(table: &Fields, count: Option<u32>, mistakes: &mut Mistakes) {
     }
 }
 
-/// Finds the mistakes of what the keys of `[ab]` say together.
+/// Finds the mistakes that the keys of `[ab]` make together.
 pub fn check_ab(ab: &Fields, mistakes: &mut Mistakes) {
     if let Some(at) = ab
         .place_of(&LIMIT)

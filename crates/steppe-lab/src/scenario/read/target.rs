@@ -277,7 +277,7 @@ pub fn service(table: &Fields) -> Option<Service> {
     })
 }
 
-/// `cmd`, `env` and `cwd`, which services and command loads have.
+/// The program of `cmd`, `env` and `cwd`, the keys of services and command loads.
 pub fn program(table: &Fields) -> Option<Program> {
     Some(Program {
         cmd: table.get(&CMD)?,
@@ -286,7 +286,7 @@ pub fn program(table: &Fields) -> Option<Program> {
     })
 }
 
-/// Finds the mistakes of what the target's keys say together.
+/// Finds the mistakes that the target's keys make together.
 pub fn check(table: &Fields, mistakes: &mut Mistakes) {
     check_command(table, &TARGET_CMD, mistakes);
     let is_unsure = is_two(table, mistakes);

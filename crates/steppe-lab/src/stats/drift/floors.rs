@@ -1,6 +1,6 @@
-//! Drift of memory that is collected: growth of what collections leave.
+//! Drift of garbage-collected memory: growth of the floor that collections leave.
 //!
-//! Invariant: fewer than four collections, seen or forced, claim nothing.
+//! Invariant: fewer than four collections, seen or forced, support no claim about a saw-tooth.
 
 use super::slopes::{Slope, Slopes, between, through_troughs};
 use super::{Drift, Hypothesis, Shape, counted, drift, judge_drift, judge_line};
@@ -8,12 +8,13 @@ use crate::limits::COLLECTIONS_MIN;
 use crate::record::{Method, Outcome};
 use crate::stats::teeth::{self, Floor, Teeth};
 
-/// As [`judge_drift`], of memory that may be a garbage collector's: a saw-tooth is judged through its
+/// Like [`judge_drift`], for memory that may be garbage-collected: a saw-tooth is judged through its
 /// troughs ([`Shape::Teeth`]).
 ///
-/// `forced` is how many collections were forced in each series, where that was asked for; a point is
-/// then what is left after one, so four of them make any series one without teeth. With fewer seen and
-/// fewer forced, nothing is claimed: INCONCLUSIVE.
+/// `forced` is the number of collections that were forced in each series, where the scenario asks for
+/// them; a point is then the memory after one, so with four of them any series has no teeth. With
+/// fewer seen and fewer forced, a saw-tooth is INCONCLUSIVE, and so is a STABLE line for which too few
+/// were forced.
 #[must_use]
 pub fn judge_memory(
     series: &[Vec<f64>],
@@ -62,13 +63,13 @@ pub fn judge_memory(
     })
 }
 
-/// Of the troughs of a series, those that count.
+/// Selects the troughs of a series that count.
 type Part = fn(&[(f64, f64)]) -> &[(f64, f64)];
 
-/// Growth of what collections leave.
+/// Growth of the floor.
 ///
-/// UNBOUNDED asks of the last half of the troughs only that it climbs by more than the budget as well:
-/// so few have no interval to speak of.
+/// UNBOUNDED requires of the last half of the troughs only that its slope is over the budget as well:
+/// so few have no useful interval.
 fn judge_floors(
     floors: &[&Floor],
     (method, counted): (Method, &[&[f64]]),

@@ -1,4 +1,4 @@
-//! Slopes with their errors: one that stands for all processes, or one of each.
+//! Slopes with their standard errors: one for all processes, or one each.
 //!
 //! Leaves out budgets and words.
 
@@ -13,7 +13,7 @@ use crate::stats::student::{t_quantile, upper_tail};
 use crate::stats::teeth::Floor;
 use crate::stats::{deviation, theil_sen};
 
-/// Slopes with their standard errors: one that stands for all processes, or one each.
+/// Slopes with their standard errors: one for all processes, or one each.
 pub(super) struct Slopes(pub(super) Vec<Slope>);
 
 /// An estimate whose error has a t distribution.
@@ -22,8 +22,8 @@ pub(super) struct Slope {
     pub(super) estimate: f64,
     pub(super) error: f64,
     pub(super) degrees: u32,
-    /// Another error and its degrees of freedom; see [`crate::stats::redraw::StandardError`]. Chances are told
-    /// by whichever is the surer.
+    /// Another error and its degrees of freedom; see [`crate::stats::redraw::StandardError`]. P values are the
+    /// smaller of those by either error.
     pub(super) modeled: (f64, u32),
 }
 
@@ -41,13 +41,13 @@ impl Slopes {
         }
     }
 
-    /// What is claimed holds for each, so the least sure one counts.
+    /// One-sided p value against the budget. A claim holds for each slope, so the largest p value counts.
     pub(super) fn over(&self, budget: f64) -> f64 {
         let each = self.0.iter().map(|slope| slope.over(budget));
         each.fold(0.0, f64::max)
     }
 
-    /// What four of five would tell from 0 at such a level.
+    /// The least slope that four of five measurements would tell from 0 at this level.
     pub(super) fn detectable(&self, alpha: f64) -> f64 {
         let share = 1.0 - alpha;
         let each = self.0.iter();
@@ -64,7 +64,7 @@ impl Slope {
     fn over(&self, budget: f64) -> f64 {
         let distance = self.estimate - budget;
         let chance = |(error, degrees): (f64, u32)| match error {
-            // Without noise there is no doubt.
+            // Without noise the answer is certain.
             0.0 if distance > 0.0 => 0.0,
             0.0 => 1.0,
             _ => upper_tail(distance / error, degrees),
@@ -95,10 +95,10 @@ pub(super) fn between(slopes: &[f64]) -> Option<Slopes> {
     }]))
 }
 
-/// The line through some troughs of a process.
+/// The line through the troughs of a process.
 ///
-/// Its error is that of least squares. A handful of troughs know little of their own noise, so chances
-/// are told with what all points know of it, where that is no less.
+/// Its error is that of least squares. A handful of troughs know little of their own noise, so p values use
+/// the variance of all points where that is no less.
 pub(super) fn through_troughs(floor: &Floor, troughs: &[(f64, f64)]) -> Option<Slope> {
     let line = shape::line_through(troughs)?;
     let known = (floor.variance / line.spread).sqrt();
@@ -110,7 +110,7 @@ pub(super) fn through_troughs(floor: &Floor, troughs: &[(f64, f64)]) -> Option<S
     })
 }
 
-/// What each process by itself says.
+/// The slope of each process by itself.
 pub(super) fn within_processes(
     series: &[&[f64]],
     window: fn(&[f64]) -> &[f64],
@@ -134,5 +134,5 @@ pub(super) fn within_processes(
     each.filter(|each| !each.is_empty()).map(Slopes)
 }
 
-/// How often growth that is called detectable is found.
+/// Probability of finding an effect of the size that is called detectable.
 const POWER: f64 = 0.8;

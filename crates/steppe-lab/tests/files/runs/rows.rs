@@ -5,7 +5,7 @@ use steppe_lab::record::{Epoch, Sample};
 pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
 
-/// xorshift64*: enough for noise, the same everywhere.
+/// Generator of noise, xorshift64*: the same sequence everywhere.
 pub struct Noise(u64);
 
 impl Noise {
@@ -13,7 +13,7 @@ impl Noise {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// From 0 to 1.
+    /// A random share from 0 to 1.
     pub fn share(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -23,13 +23,13 @@ impl Noise {
         f64::from(bits) / f64::from(u32::MAX)
     }
 
-    /// About normal, of deviation 1.
+    /// An about normal number, of deviation 1.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0
     }
 }
 
-/// How the memory of a made run moves.
+/// The course of a made run's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Course {
     pub start_bytes: u64,

@@ -6,7 +6,7 @@ use steppe_testkit::is_left_to_long_tier;
 
 use crate::harness::{Lab, alone, free_port, program};
 
-/// Two variants of the steady program: work a request, and as much again by `percent`.
+/// Two variants of the steady program: one with fixed work a request, one with `percent` more.
 fn pairs(percent: u32, extra: &str) -> String {
     let (program, port) = (program("steady"), free_port());
     let work = 200_000;
@@ -37,7 +37,7 @@ cmd = ["{program}", "127.0.0.1:{port}", "{more}"]
     )
 }
 
-/// Half as much again in short runs, which any machine can tell, and ten per cent in long ones.
+/// Fifty per cent more in short runs, which any machine can tell, and ten per cent in long ones.
 #[test]
 fn more_cpu_a_request_is_no_go() {
     if is_left_to_long_tier("more_cpu_a_request_is_no_go") {
@@ -66,7 +66,7 @@ fn more_is_no_go(text: &str, pairs: usize, ratios: Range<f64>) {
     assert!(ratios.contains(&ratio), "{gate:#}");
 }
 
-/// Twenty times (eight minutes).
+/// Twenty calibrations (eight minutes).
 #[test]
 fn a_program_against_itself_is_never_no_go() {
     if is_left_to_long_tier("a_program_against_itself_is_never_no_go") {

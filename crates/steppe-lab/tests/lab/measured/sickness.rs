@@ -1,12 +1,12 @@
-//! Slow sicknesses that times tell, and the healthy twin of all, whose times are judged as well.
+//! Slow sicknesses that show in times, and the healthy twin of all, whose times are judged as well.
 
 use steppe_testkit::is_left_to_long_tier;
 
 use crate::harness::{Lab, alone, finding, free_port, program};
 use crate::sickness::soak;
 
-/// A time that grows: seen over the whole run. A busy machine may leave its last half open, or take the
-/// blame.
+/// Checks that a time's growth is found over the whole run. A busy machine may leave its last half
+/// open, or take the blame.
 #[track_caller]
 fn found_in_time((code, verdict): &(i32, serde_json::Value), metric: &str) {
     assert_ne!(*code, 0, "{verdict:#}");
@@ -32,7 +32,7 @@ fn latency_that_doubles_is_found() {
     found_in_time(&soak("latency", 250, ""), "p50_growth");
 }
 
-/// Times may be too noisy to be judged where others use the machine; nothing is an alarm.
+/// Times may be too noisy to be judged on a busy machine; none is an alarm.
 #[test]
 fn their_healthy_twin_is_stable() {
     let _alone = alone();

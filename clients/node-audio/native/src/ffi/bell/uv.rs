@@ -1,9 +1,9 @@
 //! A wake of the event loop by libuv itself: `uv_async_t`, which writes to an eventfd and nothing else.
 //!
-//! Node-API's thread-safe function does the same under a lock: the thread that it wakes waits for that lock
-//! when both are on one processor, which costs two more switches. libuv's functions are those of the program
-//! that loaded the addon. **Invariant:** the handle's memory is freed by libuv's close callback alone, and the
-//! environment waits for that: its asynchronous cleanup hook is removed there.
+//! Node-API's thread-safe function does the same under a lock: the woken thread waits for that lock when both are on
+//! one processor, which costs two more switches. libuv's functions are those of the program that loaded the addon.
+//! **Invariant:** the handle's memory is freed by libuv's close callback alone, and the environment waits for that:
+//! its asynchronous cleanup hook is removed there.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use napi::bindgen_prelude::{Function, JsObjectValue, JsValue};
 use napi::{Env, sys};
 
-/// `uv_async_t`, whose size libuv tells.
+/// `uv_async_t`, whose size is known to libuv only.
 #[repr(C)]
 struct Handle {
     _opaque: [u8; 0],
@@ -20,7 +20,7 @@ struct Handle {
 
 /// `uv_handle_type` of `uv_async_t`: the first of libuv 1.
 const UV_ASYNC: c_uint = 1;
-/// More than any version's `uv_async_t`: 128 bytes on Linux.
+/// Upper bound of the size of any version's `uv_async_t`: 128 bytes on Linux.
 const HANDLE_BYTES_MAX: usize = 1_024;
 
 type OnHandle = unsafe extern "C" fn(*mut Handle);
@@ -38,7 +38,7 @@ struct Uv {
 }
 
 impl Uv {
-    /// Those of the program. `None`: it has no libuv.
+    /// The functions of the program's libuv. `None`: it has none.
     fn get() -> Option<&'static Self> {
         static UV: OnceLock<Option<Uv>> = OnceLock::new();
         UV.get_or_init(Self::load).as_ref()
@@ -83,7 +83,7 @@ struct State {
     is_closing: bool,
 }
 
-/// A way to ring from any thread, while the [`Doorbell`] is there.
+/// Rings from any thread, while the [`Doorbell`] exists.
 #[derive(Clone, Copy)]
 pub struct Ringer {
     uv: &'static Uv,
@@ -94,14 +94,14 @@ pub struct Ringer {
 unsafe impl Send for Ringer {}
 
 impl Ringer {
-    /// Has the callback called, once for any number of calls before it.
+    /// Makes libuv call the callback, once for any number of rings before it.
     pub fn ring(self) {
         // SAFETY: the doorbell is there: its owner ends the thread that rings first.
         unsafe { (self.uv.async_send)(self.handle) };
     }
 }
 
-/// See the module. It is of the thread of its environment.
+/// The doorbell; see the module. Belongs to the thread of its environment.
 pub struct Doorbell {
     state: NonNull<State>,
 }
@@ -110,7 +110,7 @@ pub struct Doorbell {
 unsafe impl Send for Doorbell {}
 
 impl Doorbell {
-    /// A doorbell that calls back without arguments. `None`: the program has no libuv that can be used.
+    /// A doorbell that calls back without arguments. `None`: the program has no usable libuv.
     pub fn new(env: &Env, callback: &Function<(), ()>) -> Option<Self> {
         let uv = Uv::get().filter(|_| !is_bun(env))?;
         let event_loop = event_loop(env)?;
@@ -140,7 +140,7 @@ impl Doorbell {
         Some(doorbell)
     }
 
-    /// Has the environment wait for the close callback when it ends.
+    /// Makes the environment wait for the close callback when it ends.
     fn hook(&self, env: &Env) -> Option<()> {
         let mut cleanup = ptr::null_mut();
         let data = self.state.as_ptr().cast();
@@ -153,7 +153,7 @@ impl Doorbell {
         (status == sys::Status::napi_ok).then_some(())
     }
 
-    /// A way to ring it.
+    /// A ringer for this doorbell.
     pub fn ringer(&self) -> Ringer {
         // SAFETY: the state is there until this is dropped.
         let uv = unsafe { self.state.as_ref() }.uv;
@@ -163,14 +163,14 @@ impl Doorbell {
         }
     }
 
-    /// Has it keep the event loop alive.
+    /// Makes the doorbell keep the event loop alive.
     pub fn reference(&self) {
         let Ringer { uv, handle } = self.ringer();
         // SAFETY: the handle is open.
         unsafe { (uv.reference)(handle) };
     }
 
-    /// Lets the event loop end without it.
+    /// Lets the event loop end without the doorbell.
     pub fn unreference(&self) {
         let Ringer { uv, handle } = self.ringer();
         // SAFETY: the handle is open.
@@ -185,7 +185,7 @@ impl Drop for Doorbell {
 }
 
 impl State {
-    /// Gives back what is Node-API's.
+    /// Releases the objects of Node-API.
     fn forget(&self) {
         // SAFETY: both were made in this environment, and are given back once.
         unsafe { sys::napi_delete_reference(self.env, self.callback) };
@@ -199,7 +199,7 @@ fn handle_of(state: NonNull<State>) -> *mut Handle {
     state.as_ptr().cast()
 }
 
-/// Closes the handle, unless that is under way.
+/// Closes the handle, unless it is closing already.
 fn close(state: NonNull<State>) {
     // SAFETY: the state lives until the close callback, and this thread is its own.
     let fields = unsafe { &mut *state.as_ptr() };
@@ -244,7 +244,8 @@ unsafe extern "C" fn on_ring(handle: *mut Handle) {
     unsafe { sys::napi_close_handle_scope(env, scope) };
 }
 
-/// Calls back as Node.js does from its loop: with the asynchronous context, and what is queued afterwards.
+/// Calls back as Node.js does from its loop: with the asynchronous context, and with queued callbacks run
+/// afterwards.
 fn call(env: sys::napi_env, context: sys::napi_async_context, callback: sys::napi_ref) {
     let mut function = ptr::null_mut();
     // SAFETY: the reference is of this environment, and a handle scope is open.
@@ -273,7 +274,7 @@ fn call(env: sys::napi_env, context: sys::napi_async_context, callback: sys::nap
     }
 }
 
-/// Bun has libuv's functions by name only.
+/// True in Bun, which has libuv's functions by name only.
 fn is_bun(env: &Env) -> bool {
     let global = env.get_global();
     global.is_ok_and(|global| global.has_named_property("Bun").unwrap_or(false))

@@ -1,4 +1,4 @@
-//! libasound, loaded at run time: what capture needs of its PCM interface.
+//! libasound, loaded at run time: the part of its PCM interface that capture needs.
 //!
 //! Declarations follow alsa-lib's headers of version 1.2.
 #![expect(unsafe_code, reason = "libasound is C")]
@@ -27,13 +27,13 @@ const RW_INTERLEAVED: c_int = 3;
 const S16_LE: c_int = 2;
 /// `SND_PCM_FORMAT_FLOAT_LE`.
 const FLOAT_LE: c_int = 14;
-/// `SND_PCM_TYPE_HW`, `_FILE` and `_NULL`: the PCMs that are mapped. Those that convert what others give
-/// may be mapped too, and some then give nothing: `plug` over PulseAudio's plugin (alsa-lib 1.2.8).
+/// `SND_PCM_TYPE_HW`, `_FILE` and `_NULL`: the PCMs that are mapped. PCMs that convert frames of others
+/// may be mapped too, and some then give none: `plug` over PulseAudio's plugin (alsa-lib 1.2.8).
 const MAPPED: [c_int; 3] = [0, 3, 4];
-/// Periods of the device's buffer: what it keeps while this thread does not run.
+/// Periods of the device's buffer, which keeps them while this thread does not run.
 const PERIODS: c_ulong = 16;
 
-/// What a PCM is listed with: it is asked only when it is opened.
+/// Format with which a PCM is listed: its own is known only when it is opened.
 pub const ASSUMED: Format = Format {
     rate: 48_000,
     channels: 2,
@@ -73,28 +73,28 @@ library! {
     }
 }
 
-/// What is asked of a PCM; it gives what is nearest.
+/// Requested parameters of a PCM, which sets the nearest that it has.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Rate, channels and samples.
     pub format: Format,
-    /// How long a period lasts.
+    /// Length of a period.
     pub period: Duration,
 }
 
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The function.
+    /// The function that failed.
     pub call: &'static str,
-    /// A code of `errno`; 0 when there is no library.
+    /// A code of `errno`; 0 if the library is missing.
     pub code: c_int,
-    /// What it says.
+    /// libasound's description.
     pub text: String,
 }
 
 impl Fault {
-    /// Whether the PCM goes on once it has recovered: it overran, or the machine slept.
+    /// True if the PCM goes on after a recovery: it overran, or the machine slept.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
         matches!(self.code, libc::EPIPE | libc::ESTRPIPE | libc::EINTR)
@@ -109,25 +109,25 @@ pub struct Area {
     step: c_uint,
 }
 
-/// How frames are read.
+/// Way to read frames.
 enum Access {
-    /// Where the device writes them.
+    /// In place, where the device writes them.
     Shared,
-    /// Into a buffer of one period, where the other is not to be had.
+    /// Through a buffer of one period, if the PCM can't be mapped.
     Copied(Vec<u8>),
 }
 
-/// Frames that were captured, and not given back yet.
+/// Captured frames that were not given back yet.
 pub struct Span<'a> {
     /// Whole frames.
     pub bytes: &'a [u8],
-    /// Frames that were captured since the first of them was, itself among them.
+    /// Number of frames captured since the first one of the span, including it.
     pub behind: u64,
-    /// Whether they were copied to where they are.
+    /// True if the frames were copied.
     pub is_copy: bool,
 }
 
-/// A PCM that captures. It stays on the thread that opened it.
+/// A PCM that captures. Stays on the thread that opened it.
 pub struct Pcm {
     library: &'static Library,
     pcm: NonNull<c_void>,
@@ -138,10 +138,10 @@ pub struct Pcm {
 }
 
 impl Pcm {
-    /// Opens and starts one.
+    /// Opens and starts a PCM.
     ///
     /// # Errors
-    /// There is no libasound, no such PCM, or it is busy.
+    /// libasound is missing, there is no such PCM, or it is busy.
     pub fn open(device: &str, request: &Request) -> Result<Self, Fault> {
         let library = Library::get().map_err(|reason| Fault {
             call: "dlopen",
@@ -181,7 +181,7 @@ impl Pcm {
         configured
     }
 
-    /// Has frames be seen where the device writes them, or else copies them.
+    /// Maps the PCM's buffer, or else allocates one to copy into.
     fn configure_by(&mut self, parameters: *mut c_void, request: &Request) -> Result<(), Fault> {
         // SAFETY: the PCM is there.
         let kind = unsafe { (self.library.snd_pcm_type)(self.pcm.as_ptr()) };
@@ -195,7 +195,7 @@ impl Pcm {
         Ok(())
     }
 
-    /// Asks for all that is needed, with this access.
+    /// Sets all parameters, with this access.
     fn set(
         &mut self,
         parameters: *mut c_void,
@@ -219,7 +219,7 @@ impl Pcm {
         checked(library, status, "snd_pcm_hw_params")
     }
 
-    /// The samples that were asked for, or the others.
+    /// Sets the requested sample format, or else the other one.
     fn set_sample(&mut self, parameters: *mut c_void, wanted: Sample) -> Result<(), Fault> {
         let both = match wanted {
             Sample::F32 => [(Sample::F32, FLOAT_LE), (Sample::S16, S16_LE)],
@@ -281,13 +281,13 @@ impl Pcm {
         Ok(())
     }
 
-    /// What it gives.
+    /// Format that the PCM gives.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Positions of its channels, if the driver tells them.
+    /// Positions of its channels, if the driver reports them.
     #[must_use]
     pub fn channel_map(&self) -> ChannelMap {
         // SAFETY: the PCM is there, and configured.
@@ -304,7 +304,7 @@ impl Pcm {
     /// # Errors
     /// See [`Fault::is_interruption`].
     pub fn wait(&self, timeout: Duration) -> Result<bool, Fault> {
-        // Rounded up: what is due after it is due then.
+        // Rounded up, so that whatever is due at the end of the wait is due then.
         let ms = timeout.as_micros().div_ceil(1_000);
         let ms = c_int::try_from(ms).unwrap_or(c_int::MAX);
         // SAFETY: the PCM is there.
@@ -313,7 +313,7 @@ impl Pcm {
         Ok(status > 0)
     }
 
-    /// Gives frames to `deliver` that are there, if there are any.
+    /// Gives the available frames to `deliver`, if there are any.
     ///
     /// # Errors
     /// See [`Fault::is_interruption`], and those of `deliver`.
@@ -362,7 +362,7 @@ impl Pcm {
         Ok(())
     }
 
-    /// The frames of a mapped PCM.
+    /// The frames in a mapped PCM's buffer.
     ///
     /// # Safety
     /// Areas, offset and frames are those that `snd_pcm_mmap_begin` gave, and the frames are not committed
@@ -411,7 +411,7 @@ impl Pcm {
         })
     }
 
-    /// Frames that were captured and not read yet.
+    /// Number of frames that were captured and not read yet.
     fn delay(&self) -> u64 {
         let mut frames: c_long = 0;
         // SAFETY: the PCM is there, and the number lives through the call.
@@ -422,16 +422,16 @@ impl Pcm {
         u64::try_from(frames).unwrap_or(0)
     }
 
-    /// Has it go on after an interruption.
+    /// Recovers after an interruption.
     ///
     /// # Errors
-    /// It can't.
+    /// The recovery failed.
     pub fn recover(&self, fault: &Fault) -> Result<(), Fault> {
         let (library, pcm) = (self.library, self.pcm.as_ptr());
         // SAFETY: the PCM is there; 1: nothing is printed.
         let status = unsafe { (library.snd_pcm_recover)(pcm, -fault.code, 1) };
         checked(library, status, "snd_pcm_recover")?;
-        // SAFETY: the PCM is there. It fails where recovering has started it.
+        // SAFETY: the PCM is there. The call fails if the recovery has started the PCM.
         unsafe { (library.snd_pcm_start)(pcm) };
         Ok(())
     }
@@ -451,14 +451,14 @@ fn checked(library: &Library, status: c_int, call: &'static str) -> Result<(), F
     Ok(())
 }
 
-/// A number of frames, or a status.
+/// Converts a result that is a number of frames, or a negative status.
 fn counted(library: &Library, result: c_long, call: &'static str) -> Result<c_ulong, Fault> {
     let status = c_int::try_from(result.min(0)).unwrap_or(c_int::MIN);
     checked(library, status, call)?;
     Ok(c_ulong::try_from(result).unwrap_or(0))
 }
 
-/// With what libasound said first, if it said anything.
+/// A fault with libasound's first message, if there was one.
 fn fault(library: &Library, status: c_int, call: &'static str) -> Fault {
     // SAFETY: any number is accepted, and the text is static.
     let mut text = unsafe { text((library.snd_strerror)(status)) };
@@ -486,7 +486,7 @@ unsafe fn text(pointer: *const c_char) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(NAME_BYTES_MAX)]).into_owned()
 }
 
-/// Names and descriptions of the PCMs that capture. `Err` says what is missing.
+/// Names and descriptions of the PCMs that capture. `Err`: the reason why libasound can't be loaded.
 pub fn captures() -> Result<Vec<(String, String)>, &'static str> {
     let library = Library::get()?;
     let _words = Words::keep(library);

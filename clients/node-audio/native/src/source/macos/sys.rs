@@ -13,7 +13,7 @@ pub use tap::{Tap, has_taps};
 pub const BAD_OBJECT: i32 = 0x216f_626a;
 /// `kAudioHardwareBadDeviceError`, "!dev".
 pub const BAD_DEVICE: i32 = 0x2164_6576;
-/// `kAudioDevicePermissionsError`, "!hog", which a denied microphone may give.
+/// `kAudioDevicePermissionsError`, "!hog", a possible error of a denied microphone.
 pub const NOT_PERMITTED: i32 = 0x2168_6f67;
 
 /// Why a call failed.

@@ -1,4 +1,4 @@
-//! Streams of constants, and what goes out of them as text.
+//! Streams of constant samples, and the mixer's output as text.
 
 use super::*;
 use crate::format::Sample;
@@ -10,7 +10,7 @@ const FORMAT: Format = Format {
 };
 const MS: u64 = 1_000_000;
 
-/// The frames that went out, as text.
+/// The mixer's output, as text.
 fn pulled(mixer: &mut Mixer, now_ms: u64) -> String {
     let mut told: Vec<String> = Vec::new();
     let outcome = mixer.pull(now_ms * MS, |mixed| {
@@ -34,7 +34,7 @@ fn pulled(mixer: &mut Mixer, now_ms: u64) -> String {
     told.join(", ")
 }
 
-/// A stamp of so many lost frames and this time.
+/// A stamp with `lost` lost frames and this time.
 fn stamp(lost: u64, ms: u64) -> Stamp {
     Stamp {
         lost: [Loss::exact(lost), Loss::estimated(0)],
@@ -60,7 +60,7 @@ fn one_stream_goes_out_as_it_came() {
     assert_eq!(pulled(&mut mixer, 1_010), "10x0.5@1000");
     mixer.push(1, frames(0.25, 10), stamp(30, 1_040));
     assert_eq!(pulled(&mut mixer, 1_050), "30 lost@1010, 10x0.25@1040");
-    // The server stands still: nothing is put in its place.
+    // The server stands still: no silence stands for its frames.
     assert_eq!(pulled(&mut mixer, 9_000), "");
 }
 
@@ -72,13 +72,13 @@ fn streams_are_added_as_far_as_all_have_come() {
     assert_eq!(pulled(&mut mixer, 1_020), "10x0.75@1000");
     mixer.push(2, frames(0.125, 10), stamp(0, 1_010));
     assert_eq!(pulled(&mut mixer, 1_020), "10x0.625@1010");
-    // A third begins 5 ms later than what is next.
+    // A third stream begins 5 ms after the next frame.
     mixer.set(3, Activity::Playing, 1_020 * MS);
     mixer.push(3, frames(0.0625, 5), stamp(0, 1_025));
     mixer.push(1, frames(0.5, 10), stamp(0, 1_020));
     mixer.push(2, frames(0.25, 10), stamp(0, 1_020));
     assert_eq!(pulled(&mut mixer, 1_030), "5x0.75@1020, 5x0.8125@1025");
-    // One that has ended gives out what it has, and holds up nothing.
+    // A stream that has ended delivers the rest of its frames, and holds up nothing.
     mixer.push(3, frames(0.0625, 5), stamp(0, 1_030));
     mixer.set(3, Activity::Ended, 1_010 * MS);
     mixer.push(1, frames(0.5, 10), stamp(0, 1_030));
@@ -111,12 +111,12 @@ fn times_are_those_of_one_stream() {
     mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
     mixer.push(2, frames(0.25, 10), stamp(0, 1_003));
     assert_eq!(pulled(&mut mixer, 1_010), "3x0.5@1000, 7x0.75@1003");
-    // The clock of the second is 2 ms late now.
+    // The clock of the second is 2 ms late from here on.
     mixer.push(1, frames(0.5, 10), stamp(10, 1_020));
     mixer.push(2, frames(0.25, 20), stamp(0, 1_015));
     let told = "3x0.25?@1010, 7x0.25?@1013, 10x0.75@1020";
     assert_eq!(pulled(&mut mixer, 1_030), told);
-    // Without the first, the second's.
+    // Without the first stream, times are the second's.
     mixer.set(1, Activity::Ended, 1_030 * MS);
     mixer.push(2, frames(0.25, 10), stamp(0, 1_035));
     assert_eq!(pulled(&mut mixer, 1_045), "3x0.25@1032, 10x0.25@1035");
@@ -168,7 +168,7 @@ fn what_a_stream_has_lost_at_its_end_is_told() {
     assert_eq!(pulled(&mut mixer, 1_020), told);
     mixer.lose(1, [Loss::exact(2), Loss::estimated(3)]);
     mixer.set(1, Activity::Ended, 1_020 * MS);
-    // One that never had a frame.
+    // A stream that never had a frame.
     mixer.set(3, Activity::Playing, 1_020 * MS);
     mixer.lose(3, [Loss::exact(0), Loss::estimated(7)]);
     mixer.set(3, Activity::Ended, 1_020 * MS);
@@ -185,12 +185,12 @@ fn what_a_stream_has_lost_over_time_that_went_out_is_told() {
     mixer.push(1, frames(0.5, 10), stamp(0, 1_000));
     mixer.push(2, frames(0.25, 10), stamp(0, 1_000));
     let mut told = pulled(&mut mixer, 1_010);
-    // The second stands still for longer than it is waited for.
+    // The second stands still for longer than the mixer waits for it.
     let lag = usize::try_from(MIX_LAG_NS / MS).unwrap() + 10;
     mixer.push(1, frames(0.5, lag), stamp(0, 1_010));
     told += &pulled(&mut mixer, 1_250);
     assert_eq!(told, format!("10x0.75@1000{lag}x0.5@1010"));
-    // It has lost all of it, and some frames that are to come.
+    // The second has lost all of that, and some frames that have not gone out yet.
     mixer.lose(2, [Loss::exact(5), Loss::estimated(215)]);
     mixer.set(2, Activity::Ended, 1_250 * MS);
     mixer.push(1, frames(0.5, 20), stamp(0, 1_220));
@@ -207,13 +207,13 @@ fn what_a_new_stream_has_lost_before_its_first_frame_is_told() {
     assert_eq!(pulled(&mut mixer, 1_010), told);
     mixer.push(1, frames(0.5, 10), stamp(0, 1_010));
     mixer.push(2, frames(0.25, 10), stamp(0, 1_010));
-    // It lost frames before it was known.
+    // The third lost frames before it was known.
     mixer.set(3, Activity::Playing, 1_010 * MS);
     mixer.push(3, frames(0.125, 10), stamp(7, 1_010));
     assert_eq!(pulled(&mut mixer, 1_020), "7 filled, 10x0.875@1010");
 }
 
-/// Streams stand still together, and their accounts come one after the other.
+/// Streams stand still together, and their losses are reported one after the other.
 #[test]
 fn what_all_have_lost_is_told_once_however_late_it_is_found() {
     let mut mixer = mixer(2);
@@ -221,7 +221,7 @@ fn what_all_have_lost_is_told_once_however_late_it_is_found() {
         mixer.push(id, frames(0.5, 10), stamp(0, 1_000));
     }
     assert_eq!(pulled(&mut mixer, 1_010), "10x1@1000");
-    // Too far ahead for the other one to be waited for.
+    // The first is too far ahead to wait for the second.
     mixer.push(1, frames(0.5, 10), stamp(300, 1_310));
     let told = pulled(&mut mixer, 1_320);
     assert!(told.contains("300 lost"), "{told}");
@@ -233,7 +233,7 @@ fn what_all_have_lost_is_told_once_however_late_it_is_found() {
 #[test]
 fn what_the_server_may_have_played_before_a_first_frame_is_bounded() {
     let mut mixer = mixer(2);
-    // The capture begins with the first frame of any.
+    // The capture begins with the first frame of any stream.
     mixer.push(1, frames(0.5, 10), stamp(0, 1_020));
     assert_eq!(mixer.take_unheard(), 0);
     mixer.push(2, frames(0.25, 10), stamp(0, 1_025));
@@ -247,7 +247,7 @@ fn what_the_server_may_have_played_before_a_first_frame_is_bounded() {
     mixer.set(5, Activity::Ended, 1_090 * MS);
     mixer.set(5, Activity::Ended, 1_100 * MS);
     assert_eq!(mixer.take_unheard(), 50);
-    // One that was paused has played nothing.
+    // A stream that was paused has played nothing.
     mixer.set(6, Activity::Paused, 1_040 * MS);
     mixer.set(6, Activity::Ended, 1_100 * MS);
     mixer.miss(7);
@@ -265,12 +265,12 @@ fn silence_goes_out_while_no_stream_plays_and_a_pause_is_not_lost() {
         "10x0.5@1000, 100 silent@1010"
     );
     mixer.set(1, Activity::Playing, 1_010 * MS);
-    // Its account of the pause is what it calls lost.
+    // The reported loss is the pause.
     mixer.push(1, frames(0.25, 10), stamp(150, 1_160));
     assert_eq!(pulled(&mut mixer, 1_170), "50 silent@1110, 10x0.25@1160");
     mixer.set(1, Activity::Ended, 1_010 * MS);
     assert_eq!(pulled(&mut mixer, 1_180 + margin), "10 silent@1170");
-    // A stream whose first frame is older than what went out begins at once.
+    // A stream whose first frame is older than the last frame that went out begins at once.
     mixer.set(2, Activity::Playing, 1_010 * MS);
     mixer.push(2, frames(0.5, 10), stamp(0, 1_150));
     assert_eq!(pulled(&mut mixer, 1_180), "10x0.5@1150");

@@ -1,4 +1,4 @@
-//! A connection for a capture, whose owner wakes its loop.
+//! A connection of a capture, whose owner can wake its loop.
 
 use std::sync::Arc;
 use std::thread::{self, Thread};
@@ -15,7 +15,7 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Connects, and has the owner's waker wake the loop.
+    /// Connects, and makes the owner's waker wake the loop.
     ///
     /// # Errors
     /// Those of [`Connection::open`].
@@ -36,7 +36,7 @@ impl Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        // The loop goes with the connection: nobody may wake it any more.
+        // The loop is freed with the connection: the waker must not use it any more.
         self.control.set_waker(Some(unparking(thread::current())));
     }
 }

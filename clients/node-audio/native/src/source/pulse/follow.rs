@@ -1,24 +1,24 @@
 //! Selection of the streams of one program.
 //!
-//! **Invariant:** a process is known by ID and start time: another one that has the same ID later is not taken for it.
+//! **Invariant:** a process is known by ID and start time: a later one with the same ID is not taken for it.
 
 use super::sys::Playing;
 use crate::device::{Follow, Target, Which};
 use crate::limits::{ANCESTORS_MAX, PROCESSES_MAX};
 use crate::process::{Identity, Processes};
 
-/// See the module.
+/// Selects the streams of a program; see the module.
 pub struct Tracker<P> {
     which: Which,
     follow: Follow,
     processes: P,
-    /// Processes that are captured, dead ones too.
+    /// Processes that are captured, also those that have ended.
     known: Vec<Identity>,
-    /// Executable and name of the process that was asked for.
+    /// Executable and name of the requested process.
     program: Option<(String, String)>,
-    /// Streams were looked at.
+    /// True once a stream was selected.
     has_begun: bool,
-    /// When a known process was alive last, in ms since the machine started.
+    /// Time at which a known process was last alive, in ms since the machine started.
     alive_ms: u64,
 }
 
@@ -50,12 +50,12 @@ impl<P: Processes> Tracker<P> {
         }
     }
 
-    /// The program that it tracks.
+    /// The tracked program.
     pub fn which(&self) -> &Which {
         &self.which
     }
 
-    /// Those streams that the program plays.
+    /// Selects the streams that the program plays.
     pub fn select(&mut self, playing: Vec<Playing>) -> Vec<Playing> {
         self.is_alive();
         let mut taken = Vec::new();
@@ -70,7 +70,7 @@ impl<P: Processes> Tracker<P> {
 
     fn takes(&mut self, stream: &Playing) -> bool {
         if stream.pid == UNKNOWN_PID {
-            // Only its name tells such a stream from others.
+            // Only the name tells such a stream from others.
             return matches!(&self.which, Which::Name(name) if is_named(stream, name));
         }
         let identity = self.processes.identity(stream.pid);
@@ -109,7 +109,7 @@ impl<P: Processes> Tracker<P> {
         }
     }
 
-    /// True if a known process is above it.
+    /// True if an ancestor of the process is known.
     fn is_descendant(&self, pid: u32) -> bool {
         let parents = std::iter::successors(Some(pid), |&pid| self.processes.parent(pid));
         let is_process = |&pid: &u32| pid != UNKNOWN_PID;
@@ -117,7 +117,7 @@ impl<P: Processes> Tracker<P> {
         parents.any(|pid| self.known.contains(&self.processes.identity(pid)))
     }
 
-    /// True for the same program, started after the process that was captured was last alive.
+    /// True for a process of the same program that started after the captured one was last alive.
     fn is_restart(&mut self, stream: &Playing) -> bool {
         let Some((binary, name)) = &self.program else {
             return false;
@@ -131,7 +131,7 @@ impl<P: Processes> Tracker<P> {
         is_same && !self.is_alive() && start_ms.is_some_and(|start_ms| start_ms >= self.alive_ms)
     }
 
-    /// True while one of the processes exists. Processes of another machine do not.
+    /// True while one of the known processes exists. Processes of another machine do not.
     pub fn is_alive(&mut self) -> bool {
         let processes = &self.processes;
         let is_there = |known: &Identity| {
@@ -144,16 +144,16 @@ impl<P: Processes> Tracker<P> {
         is_alive
     }
 
-    /// True if the capture waits for a program that has ended.
+    /// True if the capture waits for the restart of a program that has ended.
     pub fn awaits_restart(&self) -> bool {
         self.follow == Follow::Restart
     }
 }
 
-/// The process ID of a stream whose client told none, and of the parent of the first process.
+/// Process ID of a stream whose client reported none, and of the parent of the first process.
 const UNKNOWN_PID: u32 = 0;
 
-/// True if a program's name or executable is this, in whatever case.
+/// True if `name` is the program's name or executable, in whatever case.
 fn is_named(stream: &Playing, name: &str) -> bool {
     [&stream.name, &stream.binary]
         .iter()
@@ -183,7 +183,7 @@ mod tests {
         fn end(&self, pid: u32) {
             *self.now_ms.borrow_mut() += 1_000;
             self.rows.borrow_mut().retain(|row| row.0 != pid);
-            // Orphans are the first process's.
+            // Orphans become children of the first process.
             for row in self.rows.borrow_mut().iter_mut() {
                 row.2 = if row.2 == pid { 1 } else { row.2 };
             }
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Process IDs of those streams that are taken.
+    /// Process IDs of the selected streams.
     fn taken(tracker: &mut Tracker<Table>, streams: &[(u32, &str)]) -> Vec<u32> {
         let playing = streams.iter().map(|&(pid, binary)| stream(pid, binary));
         let taken = tracker.select(playing.collect());
@@ -248,7 +248,7 @@ mod tests {
         table.start(10, 1);
         assert_eq!(taken(&mut tracker, &[(10, "a")]), [0; 0]);
         assert!(!tracker.is_alive());
-        // A start time that was told is that of one process only.
+        // A given start time is that of one process only.
         let old = Which::Process {
             pid: 10,
             start_ms: Some(1_000),
@@ -271,7 +271,7 @@ mod tests {
             taken(&mut Tracker::new(&alone, table.clone()), &streams),
             [10]
         );
-        // A descendant that was seen stays one when its parents have ended.
+        // A known descendant stays known when its parents have ended.
         table.end(10);
         table.end(20);
         assert_eq!(taken(&mut tree, &streams), [30]);
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(taken(&mut tracker, &both), [10]);
         table.start(12, 1);
         table.start(99, 1);
-        // Another instance, and one that began while the first was alive.
+        // Another instance, and one that started while the first was alive.
         assert_eq!(taken(&mut tracker, &[(10, "player"), (12, "player")]), [10]);
         table.end(10);
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
             let mut tracker = Tracker::new(&target, table.clone());
             let both = [(0, "player"), (0, "other")];
             assert_eq!(taken(&mut tracker, &both), [0], "{follow:?}");
-            // No process descends from a stream without one.
+            // A stream without a process is no ancestor.
             assert_eq!(taken(&mut tracker, &[(10, "other")]), [0; 0], "{follow:?}");
         }
         let mut process = Tracker::new(&target(process(10), None), table);
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(taken(&mut all, &streams), [10, 12]);
         assert_eq!(taken(&mut named("player's name", None), &streams), [10, 12]);
         assert_eq!(taken(&mut all, &[(13, "player")]), [13]);
-        // Without a restart, those that were there at first.
+        // Without a restart, the processes that were there at first.
         let mut first = named("player", Some(Follow::Nothing));
         assert_eq!(taken(&mut first, &streams), [10, 12]);
         assert_eq!(taken(&mut first, &[(12, "player"), (13, "player")]), [12]);

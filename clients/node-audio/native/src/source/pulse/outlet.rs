@@ -1,7 +1,7 @@
-//! Passage from the mix of a program's streams to the capture: samples are encoded, and what is missing is told.
+//! From the mix of a program's streams to the capture: encodes samples and reports losses.
 //!
-//! **Invariant:** the time of the next frame is known as long as the mix goes on, also after frames that were lost: an
-//! outage counts from there.
+//! **Invariant:** the time of the next frame is known as long as the mix goes on, also after lost frames: an outage
+//! counts from there.
 
 use crate::convert::sample::encode;
 use crate::error::Result;
@@ -14,21 +14,21 @@ use crate::session::Session;
 use crate::source::mixer::Mixed;
 use crate::source::outage::Outage;
 
-/// Copies of a frame before it goes out: out of libpulse, into the ring of its stream, out of it, mixed, encoded.
+/// Copies of a frame: out of libpulse, into the ring of its stream, out of it, mixed, encoded.
 const LANE_COPIES: u64 = 5;
 
-/// See the module.
+/// Passes a mix to the capture; see the module.
 #[derive(Debug)]
 pub struct Outlet {
     format: Format,
-    /// Room for what goes out.
+    /// Room for encoded samples.
     encoded: Vec<u8>,
-    /// When the next frame that goes out was captured, if it follows on the last one.
+    /// Capture time of the next frame, if it follows on the last one.
     end_ns: Option<u64>,
 }
 
 impl Outlet {
-    /// One that nothing went through.
+    /// An outlet without frames yet.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
@@ -38,13 +38,13 @@ impl Outlet {
         }
     }
 
-    /// When the frame after the last one is captured that was delivered or told as lost, in ns. `None`: none was.
+    /// Capture time of the frame after the last one that was delivered or reported as lost, in ns. `None`: none was.
     #[must_use]
     pub fn end_ns(&self) -> Option<u64> {
         self.end_ns
     }
 
-    /// Gives what is mixed to the capture.
+    /// Passes the mixer's output to the capture.
     ///
     /// # Errors
     /// Those of [`Session::push`].
@@ -84,7 +84,7 @@ impl Outlet {
         }
     }
 
-    /// Says where so many frames, the first of this time, don't follow on the last ones.
+    /// Marks a discontinuity if frames, the first of this time, don't follow on the last ones.
     fn follow(&mut self, session: &mut Session, frames: u64, time: Time) -> Result<()> {
         let jump_ns = self.end_ns.map_or(0, |end_ns| end_ns.abs_diff(time.ns));
         self.end_ns = Some(time.ns + self.format.duration_ns(frames));
@@ -117,7 +117,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const PACKET: [f32; 480] = [0.5; 480];
 
-    /// A capture of a program, and who reads it.
+    /// A capture of a program, and its reader.
     struct Program {
         session: Session,
         outage: Outage,
@@ -142,7 +142,7 @@ mod tests {
             program
         }
 
-        /// Goes on with another connection.
+        /// Opens another connection.
         fn connect(&mut self) {
             let end_ns = self.outlet.end_ns();
             self.outage.began(&mut self.session, end_ns).unwrap();
@@ -160,7 +160,7 @@ mod tests {
             self.give(Mixed::Lost(Loss::exact(frames), Time::of_device(ms * MS)));
         }
 
-        /// Gives a packet of this time, and what it tells: frames lost before it, counted and estimated, and flags.
+        /// Plays a packet of this time. Returns its losses, counted and estimated, and flags.
         fn play(&mut self, ms: u64) -> ([u64; 2], u32) {
             let time = Time::of_device(ms * MS);
             self.give(Mixed::Sound(&PACKET, time, false));
@@ -181,7 +181,7 @@ mod tests {
             program.play(3_030),
             ([960, 2_000 * 48], flag::DISCONTINUITY)
         );
-        // Frames that are lost after it, and before another one.
+        // Frames that are lost after it, and before the next one.
         program.connect();
         program.lose(480, 4_040);
         program.connect();
@@ -189,7 +189,7 @@ mod tests {
             program.play(5_050),
             ([480, 2_000 * 48], flag::DISCONTINUITY)
         );
-        // None between two of them.
+        // No frames between two connections.
         program.connect();
         program.connect();
         assert_eq!(program.play(6_060), ([0, 1_000 * 48], flag::DISCONTINUITY));

@@ -1,8 +1,8 @@
 //! All streams of one program, mixed.
 //!
 //! Each stream that the program plays is recorded by itself, into a ring that JavaScript does not see, and the
-//! [mixer](crate::source::mixer) makes one stream of them. Streams that come later join; the capture goes on while
-//! there is none, and ends with the program. **Invariant:** a frame that one stream lost is counted, see the mixer.
+//! [mixer](crate::source::mixer) makes one stream of them. Later streams join; the capture goes on while there is
+//! none, and ends with the program. **Invariant:** a frame that one stream lost is counted, see the mixer.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -33,14 +33,14 @@ use crate::session::{Control, Session};
 use crate::source::mixer::{Activity, Mixer, Stamp};
 use crate::source::outage::Outage;
 
-/// See the module.
+/// A capture of all streams of a program; see the module.
 pub struct Program {
     tracker: Tracker<ProcFs>,
     /// Length of a fragment.
     fragment: Duration,
-    /// That of the first stream's sink, once there was one.
+    /// Format of the first stream's sink, once there was one.
     format: Option<StreamFormat>,
-    /// It has ended, and is waited for.
+    /// True while the program has ended and its restart is awaited.
     is_gone: bool,
 }
 
@@ -58,7 +58,7 @@ impl Program {
     /// Captures until the program or the capture ends.
     ///
     /// # Errors
-    /// [`Error::NoProcess`]: it plays nothing; or the server went away.
+    /// [`Error::NoProcess`]: the program plays nothing; or the server went away.
     pub fn capture(
         &mut self,
         session: &mut Session,
@@ -106,7 +106,8 @@ impl Program {
         let mut read_ns = clock::now_ns();
         while !session.is_stopped() {
             is_stale |= connection.changes().is_of_streams();
-            // What is new was announced after the server was last read from, however late this thread has its turn.
+            // New streams were announced after the last read from the server, however late this thread has its
+            // turn.
             streams.announced_ns = std::mem::replace(&mut read_ns, clock::now_ns());
             if is_stale {
                 let playing = self.playing(connection)?;
@@ -139,7 +140,7 @@ impl Program {
         Ok(self.tracker.select(playing))
     }
 
-    /// True once the program has ended for good. Tells when it has ended and when it is back.
+    /// True once the program has ended for good. Reports its end and its return.
     fn is_over(&mut self, session: &mut Session, streams: &Streams<'_>) -> bool {
         let is_there = self.tracker.is_alive() || !streams.lanes.is_empty();
         if !self.tracker.awaits_restart() {
@@ -173,22 +174,22 @@ fn format_of(connection: &Connection, playing: &[Playing]) -> Result<StreamForma
     }
 }
 
-/// Streams that are recorded.
+/// The recorded streams of the program.
 struct Streams<'c> {
     connection: &'c Connection,
     format: StreamFormat,
     fragment: Duration,
     lanes: Vec<Lane<'c>>,
-    /// Streams that were opened.
+    /// Number of streams that were opened.
     opened: u32,
-    /// When the server had not announced the streams that are new, in ns.
+    /// Time before which the server had not announced the new streams, in ns.
     announced_ns: u64,
     mixer: Mixer,
     outlet: Outlet,
 }
 
 impl<'c> Streams<'c> {
-    /// Opens and closes streams, so that those are recorded that the program plays.
+    /// Opens and closes streams, to record those that the program plays.
     fn refresh(&mut self, playing: &[Playing]) -> Result<()> {
         self.close_ended(playing)?;
         let is_wanted = |one: &&Playing| {
@@ -222,7 +223,7 @@ impl<'c> Streams<'c> {
         Ok(())
     }
 
-    /// Takes the last frames of streams that the program plays no more.
+    /// Takes the last frames of streams that the program no longer plays.
     fn close_ended(&mut self, playing: &[Playing]) -> Result<()> {
         let is_over = |lane: &Lane<'_>| !playing.iter().any(|one| one.index == lane.index);
         for mut lane in self.lanes.extract_if(.., |lane| is_over(lane)) {
@@ -233,10 +234,10 @@ impl<'c> Streams<'c> {
         Ok(())
     }
 
-    /// Starts to record a stream. `None`: it has ended meanwhile.
+    /// Starts to record a stream. `None`: the stream has ended meanwhile.
     fn open(&self, resolved: Resolved) -> Option<Stream<'c>> {
         let mut resolved = resolved;
-        // The server converts a stream of another sink.
+        // The server converts a stream that plays to another sink.
         resolved.format = self.lane_format();
         let request = resolved.request(self.fragment);
         let recording = Rc::new(Recording::start(self.connection, &request).ok()?);
@@ -252,8 +253,8 @@ impl<'c> Streams<'c> {
         }
     }
 
-    /// Gives a stream that was opened to its lane: where the server has moved it, to the one that it had, which
-    /// counts what is missing in between.
+    /// Gives an opened stream to its lane: a stream that the server has moved keeps its lane, which counts the
+    /// frames missing in between.
     fn record(&mut self, index: u32, stream: Option<Stream<'c>>) -> Result<()> {
         let format = self.lane_format();
         let at = self.lanes.iter().position(|lane| lane.index == index);
@@ -272,7 +273,8 @@ impl<'c> Streams<'c> {
         Ok(())
     }
 
-    /// Takes what the streams have; true: the server has ended one, by itself or since it was moved.
+    /// Takes the available frames of the streams. True: the server has ended a stream, by itself or since it was
+    /// moved.
     fn step(&mut self) -> Result<bool> {
         let mut has_ended = false;
         for lane in &mut self.lanes {
@@ -288,7 +290,7 @@ impl<'c> Streams<'c> {
         Ok(has_ended)
     }
 
-    /// Gives out what is mixed.
+    /// Delivers the mix.
     fn deliver(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         let errors = self
             .lanes
@@ -304,15 +306,16 @@ impl<'c> Streams<'c> {
     }
 }
 
-/// A stream that is recorded into a ring of its own. The session and the consumer go before the memory.
+/// A stream that is recorded into a ring of its own. Field order: session and consumer are dropped before the
+/// memory.
 struct Lane<'c> {
     /// Index of the stream at the server.
     index: u32,
-    /// Number of the stream in the mixer: an index may be recorded again.
+    /// Number of the stream in the mixer: the server may reuse an index.
     id: u32,
-    /// `None`: the server has ended it.
+    /// `None`: the server has ended the stream.
     stream: Option<Stream<'c>>,
-    /// The server has ended it, and may have had a fragment that was not full.
+    /// True if the server ended the stream, and may have had a fragment that was not full.
     was_cut: bool,
     session: Session,
     outage: Outage,
@@ -359,7 +362,7 @@ impl<'c> Lane<'c> {
         Ok(())
     }
 
-    /// Frames that the server may have recorded last and did not send.
+    /// Most frames that the server may have recorded at the end and not sent.
     fn unsent(&self, fragment: Duration) -> u64 {
         let ns = u64::try_from(fragment.as_nanos()).unwrap_or(u64::MAX);
         if self.was_cut {
@@ -380,7 +383,7 @@ impl<'c> Lane<'c> {
         }
     }
 
-    /// Takes the last frames of its stream, and notes when they ended: another one may follow.
+    /// Takes the last frames of the stream, and notes its end: another one may follow.
     fn end_stream(&mut self, mixer: &mut Mixer) -> Result<()> {
         if let Some(mut stream) = self.stream.take() {
             while !stream.finish(&mut self.session, &mut self.outage)? {
@@ -391,14 +394,14 @@ impl<'c> Lane<'c> {
         Ok(())
     }
 
-    /// Hands the rest to the mixer: no stream follows.
+    /// Hands the rest to the mixer, and closes the lane.
     fn close(mut self, mixer: &mut Mixer, fragment: Duration) {
         mixer.miss(self.unsent(fragment));
         self.take(mixer);
         mixer.set(self.id, Activity::Ended, clock::now_ns());
     }
 
-    /// Hands what has come to the mixer, and what is lost after it.
+    /// Hands new packets to the mixer, and the losses after them.
     fn take(&mut self, mixer: &mut Mixer) {
         self.session.flush();
         while let Some(taken) = self.consumer.take() {

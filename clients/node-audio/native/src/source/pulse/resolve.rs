@@ -1,4 +1,4 @@
-//! Which source of the server is meant.
+//! Finds the server's source for a requested device.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 /// A source that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// Its name.
+    /// Name of the source.
     pub source: String,
-    /// What it gives.
+    /// Format of the source.
     pub format: StreamFormat,
-    /// The one stream of its sink that is recorded; all of it if `None`.
+    /// The only stream of its sink to record; the whole sink if `None`.
     pub of_stream: Option<u32>,
-    /// Whether the server may put the stream on another source.
+    /// True if the server may move the stream to another source.
     may_move: bool,
 }
 
@@ -30,7 +30,7 @@ impl Resolved {
         }
     }
 
-    /// One stream of those that play to a sink; `None`: the sink has gone.
+    /// The source of one stream that plays to a sink; `None`: the sink has gone.
     pub fn stream(sources: &[SourceEntry], playing: &Playing) -> Option<Self> {
         let is_monitor = |source: &&SourceEntry| matches!(source.monitor_of, Some((sink, _)) if sink == playing.sink);
         Some(Self {
@@ -39,7 +39,7 @@ impl Resolved {
         })
     }
 
-    /// Request to record it, in fragments of this length.
+    /// Request to record the source, in fragments of this length.
     #[must_use]
     pub fn request(&self, fragment: Duration) -> Request {
         let ns = u64::try_from(fragment.as_nanos()).unwrap_or(u64::MAX);
@@ -55,7 +55,7 @@ impl Resolved {
     }
 }
 
-/// Asks the server.
+/// Asks the server for the source of a request.
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::NoProcess`], or the server does not answer.
@@ -94,7 +94,7 @@ fn named<'a>(sources: &'a [SourceEntry], id: &str) -> Result<&'a SourceEntry> {
     found.ok_or_else(|| Error::NoDevice(format!("'{id}'")))
 }
 
-/// The monitor of this name, or of the sink of this name.
+/// The monitor of this name, or that of the sink of this name.
 fn monitor<'a>(sources: &'a [SourceEntry], id: &str) -> Result<&'a SourceEntry> {
     let is_it = |source: &&SourceEntry| match &source.monitor_of {
         Some((_, sink)) => sink == id || source.name == id,
@@ -107,7 +107,7 @@ fn monitor<'a>(sources: &'a [SourceEntry], id: &str) -> Result<&'a SourceEntry> 
     })
 }
 
-/// The server's default source, unless that is what an output plays; then the first that is none.
+/// The server's default source, unless it is a monitor; then the first source that is none.
 pub fn default_input<'a>(
     sources: &'a [SourceEntry],
     defaults: &ServerDefaults,

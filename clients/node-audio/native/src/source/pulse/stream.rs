@@ -1,10 +1,9 @@
-//! A stream of the server's that is open: its frames go to the session, and what is missing is told.
+//! An open stream of the server: passes its frames to the session, and reports losses.
 //!
-//! Frames carry the server's numbers: what it says that it has sent, less what has come, was skipped by it,
-//! to the frame. What it did not even record shows in time: it is asked for its timing report every
-//! now and then, and whenever nothing came for a while. What comes next then stays in libpulse's queue,
-//! or in the one of [`Recording`] for a stream of a program, until the reports agree, so that the first packet after a
-//! gap tells it.
+//! Frames have the server's numbers: the frames that it counts as sent and that did not arrive were skipped, exactly.
+//! Frames that it did not even record show in time: the stream requests a timing report every now and then, and
+//! whenever nothing came for a while. The next frames then stay in libpulse's queue, or in that of [`Recording`] for a
+//! stream of a program, until the reports agree, so that the first packet after a gap reports it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,9 +30,9 @@ use crate::source::outage::Outage;
 struct Report {
     /// Number of the frame that is read next here.
     read: u64,
-    /// Number of the frame that it records next.
+    /// Number of the frame that the server records next.
     written: u64,
-    /// When that one was or will be captured.
+    /// Capture time of that frame.
     ns: u64,
 }
 
@@ -50,23 +49,23 @@ impl Report {
     }
 }
 
-/// Frames that are missing before the one of this number.
+/// Frames missing before the frame of number `at`.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     at: u64,
     loss: Loss,
 }
 
-/// Frames that wait for the server's report.
+/// Frames that wait for the server's reports.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hold {
-    /// Since when frames wait, in ns. `None`: there are none.
+    /// Time since which frames wait, in ns. `None`: there are none.
     since_ns: Option<u64>,
-    /// Reports that came.
+    /// Number of reports that came.
     looks: u32,
 }
 
-/// See the module.
+/// A stream of the server; see the module.
 pub struct Stream<'c> {
     resolved: Resolved,
     connection: &'c Connection,
@@ -74,28 +73,28 @@ pub struct Stream<'c> {
     timeline: Timeline,
     /// Number of the next frame.
     next: u64,
-    /// The number after the last frame that the server had recorded when it was asked last.
+    /// The number after the last frame that the server had recorded by its last report.
     written: u64,
-    /// The number after the last frame that the server had sent when it was asked last.
+    /// The number after the last frame that the server had sent by its last report.
     sent: u64,
     gap: Option<Gap>,
     hold: Option<Hold>,
-    /// Bytes that were there when it was looked last.
+    /// Readable bytes at the last look.
     readable: usize,
-    /// When frames came last, in ns.
+    /// Time at which frames last came, in ns.
     arrived_ns: u64,
     asked_ns: u64,
-    /// When the stream had no frame yet.
+    /// Time at which the stream had no frame yet.
     opened_ns: Option<u64>,
     is_suspended: bool,
-    /// No report told the time of the first frame.
+    /// True if no report had the time of the first frame.
     is_time_estimated: bool,
-    /// A frame was delivered or told as lost: what is missing before the first one is told too.
+    /// True once a frame was delivered or reported as lost: the gap before the first one was reported too.
     has_account: bool,
 }
 
 impl<'c> Stream<'c> {
-    /// A stream of which nothing was read.
+    /// A stream without frames read.
     pub fn new(
         connection: &'c Connection,
         recording: Rc<Recording<'c>>,
@@ -121,7 +120,8 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// Asks when the stream began. Before anything else, so that a process that is stopped from then on has a time.
+    /// Asks for the time at which the stream began. Called before anything else, so that the time is known even if
+    /// this process is stopped from then on.
     ///
     /// # Errors
     /// The server does not answer, or the stream has ended.
@@ -133,15 +133,16 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Asks for a last report of a stream whose sound has ended: what the server sends before it has come then.
+    /// Asks for a last report of a stream whose sound has ended: frames that the server sends before it have come
+    /// then.
     ///
     /// # Errors
-    /// Those of [`Session::push`]. A server that does not answer tells nothing more.
+    /// Those of [`Session::push`]. A server that does not answer is no error.
     pub fn ask_end(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if !self.recording.is_ready() {
             return Ok(());
         }
-        // The answer to an earlier question is older than the end.
+        // The answer to an earlier request is older than the end.
         for _ in 0..2 {
             if let Ok(Some(timing)) = self.recording.timing() {
                 self.compare(session, outage, timing)?;
@@ -150,7 +151,7 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Notes when it began, by a report without frames; the least late one counts.
+    /// Notes the time at which the stream began, by a report without frames; the earliest one counts.
     fn begin(&mut self, timing: Option<Timing>) {
         let report = timing.map(|timing| Report::of(timing, self.resolved.format.format));
         let empty = report.filter(|report| report.written == 0);
@@ -161,7 +162,7 @@ impl<'c> Stream<'c> {
         };
     }
 
-    /// When the frame after the last one is captured that was delivered or told as lost, in ns. `None`: none was.
+    /// Capture time of the frame after the last one that was delivered or reported as lost, in ns. `None`: none was.
     pub fn end_ns(&self) -> Option<u64> {
         self.has_account.then(|| self.next_ns()).flatten()
     }
@@ -206,7 +207,7 @@ impl<'c> Stream<'c> {
         Duration::from_millis(TURN_MS)
     }
 
-    /// Delivers what a turn of the connection has brought.
+    /// Delivers frames that a turn of the connection has brought.
     ///
     /// # Errors
     /// The stream ended, or those of [`Session::push`].
@@ -227,8 +228,8 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Delivers what has come of a stream that has ended or is given up, without waiting for reports. Frames that
-    /// the server had recorded by its last report, and that did not come, are lost. False: the ring was full, and
+    /// Delivers the remaining frames of a stream that has ended or is given up, without waiting for reports. Frames
+    /// that the server had recorded by its last report, and that did not come, are lost. False: the ring was full, and
     /// more is to be delivered.
     ///
     /// # Errors
@@ -252,7 +253,7 @@ impl<'c> Stream<'c> {
         Ok(true)
     }
 
-    /// Settles the time of the first frame by the reports that there are; without any, by its arrival.
+    /// Settles the time of the first frame by the reports so far; without any, by its arrival.
     fn set_time(&mut self) {
         if self.next_ns().is_none() {
             let frames = self.frames_in(self.recording.readable_bytes());
@@ -264,7 +265,7 @@ impl<'c> Stream<'c> {
         self.timeline.conclude();
     }
 
-    /// `true`: the default is another device than this.
+    /// `true` if the default is another device than this one.
     fn is_superseded(&self, wanted: &Wanted) -> Result<bool> {
         let follows_default = *wanted == Wanted::Loopback(None);
         if !follows_default || !self.connection.changes().is_of_server() {
@@ -274,7 +275,7 @@ impl<'c> Stream<'c> {
         Ok(resolved.source != self.resolved.source)
     }
 
-    /// Tells of a device that was changed or suspended. What came of the old one goes first.
+    /// Reports that the device was changed or suspended. Frames of the old one go first.
     fn look_at_device(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if self.recording.take_moved() {
             self.break_off(session, outage)?;
@@ -295,7 +296,7 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Delivers the frames that are there, and holds later ones until a timing report.
+    /// Delivers the available frames, and holds later ones until a timing report.
     fn break_off(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if self.hold.is_none() {
             self.drain(session, outage, u64::MAX)?;
@@ -304,7 +305,7 @@ impl<'c> Stream<'c> {
         session.interrupt()
     }
 
-    /// Asks for a report when frames have come and it is time, and has them wait after a stall.
+    /// Requests a report when frames have come and one is due, and holds frames after a stall.
     fn look_at_arrivals(&mut self) {
         let now = clock::now_ns();
         let readable = self.recording.readable_bytes();
@@ -321,7 +322,7 @@ impl<'c> Stream<'c> {
         let is_due = match &mut self.hold {
             Some(hold) if readable > 0 => {
                 let since_ns = *hold.since_ns.get_or_insert(now);
-                // Without any report there is no time to give to a packet.
+                // Without any report a packet has no time.
                 let has_time = self.timeline.time_of(self.next).is_some();
                 if has_time && now.saturating_sub(since_ns) > HOLD_NS_MAX {
                     self.hold = None;
@@ -336,7 +337,7 @@ impl<'c> Stream<'c> {
         }
     }
 
-    /// Compares the server's timing report with what came.
+    /// Compares the server's timing report with the frames that came.
     fn compare(
         &mut self,
         session: &mut Session,
@@ -344,8 +345,8 @@ impl<'c> Stream<'c> {
         timing: Timing,
     ) -> Result<()> {
         let report = Report::of(timing, self.resolved.format.format);
-        // A gap was found that was not reached yet; or nothing was recorded since, and the time may be the last
-        // one's: PipeWire does not say how old its last cycle is.
+        // A gap was found and is still ahead; or nothing was recorded since, and the time may be that of the last
+        // report: PipeWire does not report the age of its last cycle.
         if self.gap.is_some() || report.written == self.written {
             return Ok(());
         }
@@ -367,7 +368,7 @@ impl<'c> Stream<'c> {
         let is_behind = unsent > self.resolved.format.format.frames_in(BEHIND_NS);
         match verdict {
             Verdict::Follows if !self.timeline.is_settled() => {}
-            // What the server has not sent yet may be skipped, or be the last before frames that it dropped.
+            // Frames that the server has not sent yet may be skipped, or be the last before frames that it dropped.
             Verdict::Follows if is_behind => {
                 self.hold = Some(Hold::default());
                 self.drain(session, outage, self.sent)?;
@@ -388,7 +389,8 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Notes what the server has sent: what it counts and did not come was skipped after the last report.
+    /// Notes the frames that the server has sent: those that it counts and that did not come were skipped after the
+    /// last report.
     fn note_sent(&mut self, read: u64, queued: u64) {
         let skipped = read.saturating_sub(self.next);
         if skipped > 0 {
@@ -400,7 +402,7 @@ impl<'c> Stream<'c> {
         self.sent = read + queued;
     }
 
-    /// Has frames wait when many may be missing, and no longer when it is about few.
+    /// Holds frames when many may be missing, and releases them if the doubt about few lasts.
     fn keep_or_drop_hold(&mut self) {
         let is_large = self.timeline.doubts_much();
         match self.hold {
@@ -414,7 +416,7 @@ impl<'c> Stream<'c> {
         bytes as u64 / u64::from(self.resolved.format.format.frame_bytes())
     }
 
-    /// Delivers what is there before the frame of this number, and then has its reader woken, once.
+    /// Delivers frames before the one of number `end`, and wakes the reader once after that.
     fn drain(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
         session.hold_wakes();
         let drained = self.drain_held(session, outage, end);
@@ -425,7 +427,7 @@ impl<'c> Stream<'c> {
     fn drain_held(&mut self, session: &mut Session, outage: &mut Outage, end: u64) -> Result<()> {
         let recording = self.recording.clone();
         let mut left = recording.readable_bytes();
-        // Of a lane, what its ring has no room for is kept.
+        // A lane keeps the frames that its ring has no room for.
         let is_lane = self.resolved.of_stream.is_some();
         while self.next < end && left > 0 && !(is_lane && session.is_full()) {
             let outcome = RefCell::new(Ok(()));
@@ -478,14 +480,14 @@ impl<'c> Stream<'c> {
         Ok(())
     }
 
-    /// Tells frames that are missing before the next one, after those of an outage before them.
+    /// Reports frames missing before the next one, after those of an outage before them.
     fn lose(&mut self, session: &mut Session, outage: &mut Outage, loss: Loss) -> Result<()> {
         self.open_account(session, outage)?;
         session.lose(loss)?;
         Ok(())
     }
 
-    /// Tells what is missing between the stream before and the next frame, once.
+    /// Reports the gap between the stream before and the next frame, once.
     fn open_account(&mut self, session: &mut Session, outage: &mut Outage) -> Result<()> {
         if let Some(ns) = self.next_ns() {
             outage.close_gap(session, ns)?;

@@ -1,8 +1,8 @@
 //! libpulse, loaded at run time: the parts of its asynchronous API that capture needs.
 //!
-//! One thread runs its main loop, so its callbacks run inside [`Connection::turn`]; they note what has
-//! happened and do nothing else. Declarations follow libpulse's headers of version 16; each structure
-//! has only the fields up to the last one that is read, which the ABI keeps.
+//! One thread runs the main loop, so callbacks run inside [`Connection::turn`]; they note the event
+//! and do nothing else. Declarations follow libpulse's headers of version 16; each structure has only
+//! the fields up to the last one that is read, which the ABI keeps.
 #![expect(unsafe_code, reason = "libpulse is C")]
 
 mod abi;

@@ -12,10 +12,10 @@ pub struct Chmap {
     first: [c_uint; 0],
 }
 
-/// `SND_CHMAP_POSITION_MASK`: the bits above say that a channel is inverted, or known to its driver alone.
+/// `SND_CHMAP_POSITION_MASK`: the bits above mark a channel as inverted, or as known to its driver alone.
 const POSITION_MASK: c_uint = 0xffff;
 
-/// The map of a PCM. A PCM that tells none may have anything on more than two channels.
+/// The map of a PCM. A PCM that reports none may have anything on more than two channels.
 ///
 /// # Safety
 /// Null, or a map that libasound gave.
@@ -79,7 +79,7 @@ mod tests {
         let map = of_codes(&[3, 4, 5, 6, 7 | 1 << 16, 8]);
         let names = "front-left front-right rear-left rear-right front-center lfe";
         assert_eq!(map.names().join(" "), names);
-        // Unknown, and one that is beyond what others have.
+        // An unknown position, and one that other systems do not have.
         assert_eq!(of_codes(&[0, 15]).names(), ["aux0", "aux1"]);
     }
 }

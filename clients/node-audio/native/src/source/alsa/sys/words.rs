@@ -1,7 +1,7 @@
-//! What libasound says beside its codes, which it would print: kept for the errors of ours.
+//! Messages of libasound, which it would print: kept for our errors.
 //!
-//! Its handler for the whole process is variadic, which no function of Rust can be, and may be set by
-//! somebody else in this process. The one of a thread is neither.
+//! The process-wide handler of libasound is variadic, which no function of Rust can be, and other code in
+//! this process may set it. The handler of a thread is neither.
 #![expect(unsafe_code, reason = "libasound calls back")]
 
 use std::cell::RefCell;
@@ -12,10 +12,10 @@ use super::Library;
 use crate::limits::NAME_BYTES_MAX;
 
 /// `va_list` as a parameter: on each ABI of Linux one word, since it is a pointer, an array, or a struct
-/// that is passed by reference or is one pointer. It is handed on, and never looked into.
+/// that is passed by reference or is one pointer. It is passed on, and never read here.
 type Arguments = *mut c_void;
 
-/// `snd_local_error_handler_t`: file, line, function, code, format, and what it formats.
+/// `snd_local_error_handler_t`: file, line, function, code, format, and the arguments of the format.
 pub type Handler =
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, Arguments);
 
@@ -32,16 +32,16 @@ thread_local! {
     static FIRST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Has libasound print nothing on this thread for as long as this is there.
+/// Keeps libasound from printing on this thread while the value exists.
 pub struct Words {
     library: &'static Library,
     before: Option<Handler>,
-    /// It is of the thread that made it.
+    /// Not `Send`: the handler is that of the thread that set it.
     _thread: PhantomData<*const ()>,
 }
 
 impl Words {
-    /// Keeps what it says from now on.
+    /// Begins to keep messages.
     pub fn keep(library: &'static Library) -> Self {
         // SAFETY: the handler has the type that libasound calls, and is there until `drop` has put the one
         // before in its place, on this same thread.
@@ -62,7 +62,7 @@ impl Drop for Words {
     }
 }
 
-/// What was said first since this was last asked: what comes after it is what follows from it.
+/// The first message since the last call: later ones are its consequences.
 pub fn take() -> String {
     FIRST.take()
 }
@@ -83,7 +83,7 @@ unsafe extern "C" fn keep_first(
         return;
     };
     let said = said.to_string_lossy();
-    // No thread that ends, and nobody who is looking, makes this panic: it may not unwind into C.
+    // Neither a thread that ends nor a borrow of `FIRST` makes this panic: it must not unwind into C.
     let _ = FIRST.try_with(|first| {
         if let Ok(mut first) = first.try_borrow_mut()
             && first.is_empty()

@@ -1,4 +1,4 @@
-//! Properties of CoreAudio's objects: which devices and processes there are.
+//! Properties of CoreAudio's objects: devices and processes.
 
 use std::ffi::c_void;
 use std::mem::size_of;
@@ -26,16 +26,16 @@ use crate::source::coreaudio_layout as layout;
 
 const SYSTEM: AudioObjectID = kAudioObjectSystemObject.cast_unsigned();
 
-/// A device that takes sound in.
+/// An input device.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// CoreAudio's number for it, of this boot.
+    /// CoreAudio's object, valid until the next boot.
     pub object: u32,
-    /// What names it for good.
+    /// Persistent identifier.
     pub id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// What it gives.
+    /// Format of its first stream.
     pub format: StreamFormat,
 }
 
@@ -47,12 +47,12 @@ fn address(selector: u32, scope: u32) -> AudioObjectPropertyAddress {
     }
 }
 
-/// A property that is plain old data.
+/// Reads a property that is plain old data.
 fn value<T: Plain>(object: u32, selector: u32, scope: u32) -> Result<T, Status> {
     qualified(object, selector, scope, &[])
 }
 
-/// Types that CoreAudio fills whole and for which any bits are a value.
+/// Types that CoreAudio fills completely and for which any bits are a value.
 trait Plain: Copy {
     const ZERO: Self;
 }
@@ -108,7 +108,7 @@ fn narrow(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(0)
 }
 
-/// A property that is a list of objects, or other words of 32 bits.
+/// Reads a property that is a list of objects, or of other 32-bit words.
 fn objects(object: u32, selector: u32, scope: u32) -> Result<Vec<u32>, Status> {
     let address = address(selector, scope);
     let mut size = 0_u32;
@@ -142,7 +142,7 @@ fn objects(object: u32, selector: u32, scope: u32) -> Result<Vec<u32>, Status> {
     Ok(list)
 }
 
-/// A property that is a string; empty for none.
+/// Reads a property that is a string; empty for none.
 fn string(object: u32, selector: u32) -> String {
     let found = value::<*const CFString>(object, selector, kAudioObjectPropertyScopeGlobal);
     let Some(found) = found.ok().and_then(|found| NonNull::new(found.cast_mut())) else {
@@ -153,7 +153,7 @@ fn string(object: u32, selector: u32) -> String {
     text.chars().take(NAME_BYTES_MAX).collect()
 }
 
-/// The devices that take sound in.
+/// Lists the input devices.
 pub fn inputs() -> Result<Vec<Entry>, Status> {
     let devices = objects(
         SYSTEM,
@@ -181,7 +181,7 @@ fn entry(object: u32) -> Option<Entry> {
     })
 }
 
-/// What the first stream of a device gives: HAL hands out floats, whatever the hardware has.
+/// Format of a device's first stream: the HAL delivers floats, whatever the hardware has.
 pub fn input_format(device: u32) -> Result<StreamFormat, Status> {
     let scope = kAudioObjectPropertyScopeInput;
     let streams = objects(device, kAudioDevicePropertyStreams, scope)?;
@@ -216,14 +216,14 @@ fn input_map(device: u32, channels: u32) -> ChannelMap {
     told.unwrap_or_else(|| ChannelMap::assumed(channels))
 }
 
-/// The device that is taken when none is named.
+/// The default input device.
 pub fn default_input() -> Option<u32> {
     let selector = kAudioHardwarePropertyDefaultInputDevice;
     let device: u32 = value(SYSTEM, selector, kAudioObjectPropertyScopeGlobal).ok()?;
     (device != 0).then_some(device)
 }
 
-/// Whether a device is there still.
+/// True while a device exists.
 pub fn is_alive(device: u32) -> bool {
     let selector = kAudioDevicePropertyDeviceIsAlive;
     value::<u32>(device, selector, kAudioObjectPropertyScopeGlobal).is_ok_and(|alive| alive != 0)

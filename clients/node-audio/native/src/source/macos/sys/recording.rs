@@ -24,13 +24,13 @@ const PERIODS: usize = 1_024;
 /// A period of the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Period {
-    /// Frames of it.
+    /// Number of its frames.
     pub frames: u64,
-    /// When its first frame was captured, in ns of the monotonic clock.
+    /// Capture time of its first frame, in ns of the monotonic clock.
     pub time_ns: u64,
 }
 
-/// What the device's thread has.
+/// State of the device's thread.
 struct Inlet {
     samples: Producer<f32>,
     periods: Producer<Period>,
@@ -84,17 +84,17 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What it gives.
+    /// Format of the recording.
     pub fn format(&self) -> StreamFormat {
         self.format
     }
 
-    /// Whether the device is there still.
+    /// True while the device exists.
     pub fn is_alive(&self) -> bool {
         is_alive(self.device)
     }
 
-    /// Frames that found the queue full since this was last asked.
+    /// Frames that found the queue full since the last call.
     pub fn take_lost(&self) -> u64 {
         self.lost.swap(0, Relaxed)
     }
@@ -145,7 +145,7 @@ unsafe extern "C-unwind" fn on_period(
     if list.mNumberBuffers > 0 {
         // SAFETY: a conversion of a number.
         let time_ns = unsafe { AudioConvertHostTimeToNanos(host_time) };
-        // The first stream of the device: its format is what was asked for.
+        // The first stream of the device: its format is the one that was read.
         put(inlet, &list.mBuffers[0], time_ns);
     }
     0
@@ -170,7 +170,7 @@ fn put(inlet: &mut Inlet, buffer: &AudioBuffer, time_ns: u64) {
         first.copy_from_slice(now);
         second.copy_from_slice(later);
         chunk.commit_all();
-        // There is room, as was looked at above.
+        // There is room, as checked above.
         let _ = inlet.periods.push(Period { frames, time_ns });
     }
 }

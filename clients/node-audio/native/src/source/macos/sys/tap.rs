@@ -1,6 +1,6 @@
-//! Process taps, macOS 14.2 and later: what programs play, as an input of an aggregate device.
+//! Process taps, macOS 14.2 and later: sound of programs as an input of an aggregate device.
 //!
-//! Their functions are looked up at run time: the addon loads on an older macOS too.
+//! The functions of taps are looked up at run time: the addon loads on an older macOS too.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -49,12 +49,12 @@ fn find() -> Option<Functions> {
     })
 }
 
-/// Whether this macOS has taps.
+/// True if this macOS has taps.
 pub fn has_taps() -> bool {
     functions().is_some()
 }
 
-/// A tap, and the private aggregate device that it is the input of.
+/// A tap, and the private aggregate device whose input it is.
 pub struct Tap {
     functions: &'static Functions,
     tap: AudioObjectID,
@@ -62,7 +62,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A tap of one process, or of all, mixed down to stereo. What is tapped is heard still.
+    /// A tap of one process, or of all, mixed down to stereo. Tapped sound stays audible.
     pub fn create(process: Option<u32>) -> Result<Self, Status> {
         let functions = functions().ok_or(Status::TooOld)?;
         let description = describe(process);

@@ -175,7 +175,7 @@ pub struct ClientInfo {
 
 macro_rules! opaque {
     ($($name:ident)*) => { $(
-        /// Of libpulse, seen through pointers only.
+        /// A type of libpulse that is used through pointers only.
         #[repr(C)]
         pub struct $name { _private: [u8; 0] }
     )* };

@@ -1,4 +1,4 @@
-//! A connection to a sound server, and the loop that its answers come in.
+//! A connection to a sound server, and its main loop.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -12,7 +12,7 @@ use super::abi::{
 use crate::error::Error;
 use crate::limits::{NAME_BYTES_MAX, SERVER_ANSWER_MS_MAX, TURN_MS};
 
-/// What libpulse says of a failure: one of [`abi::error`]'s codes.
+/// A failure of libpulse: one of [`abi::error`]'s codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The function that failed, or whose outcome this is.
@@ -21,31 +21,31 @@ pub struct Fault {
     pub code: i32,
 }
 
-/// Kinds of things that have changed at the server.
+/// Kinds of objects that have changed at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change(u32);
 
 impl Change {
-    /// Whether the defaults may be others.
+    /// True if the defaults may have changed.
     #[must_use]
     pub fn is_of_server(self) -> bool {
         self.0 & 1 << 7 != 0
     }
 
-    /// True if streams that programs play came, went or changed.
+    /// True if streams of programs came, went or changed.
     #[must_use]
     pub fn is_of_streams(self) -> bool {
         self.0 & 1 << 2 != 0
     }
 
-    /// Whether devices came or went.
+    /// True if devices came or went.
     #[must_use]
     pub fn is_of_devices(self) -> bool {
         self.0 & 0b11 != 0
     }
 }
 
-/// Whether whoever asked wants no answer any more.
+/// True when the caller no longer wants an answer.
 pub type IsStopped = Box<dyn Fn() -> bool>;
 
 /// A connection that is ready, or was.
@@ -54,7 +54,7 @@ pub struct Connection {
     mainloop: NonNull<Mainloop>,
     pub(super) context: NonNull<Context>,
     is_stopped: IsStopped,
-    /// Written by a callback.
+    /// Bits of the changes; written by a callback.
     changes: Box<Cell<u32>>,
 }
 
@@ -68,9 +68,9 @@ pub struct LoopWaker {
 unsafe impl Send for LoopWaker {}
 
 impl LoopWaker {
-    /// Has the loop's poll return.
+    /// Makes the loop's poll return.
     ///
-    /// The connection that it was taken of has to be there: its owner takes the waker back first.
+    /// The connection of the waker must exist: its owner takes the waker back first.
     pub fn wake(&self) {
         // SAFETY: the loop is not freed before `Control::set_waker` has replaced this, see
         // `Connection::waker`.
@@ -82,7 +82,7 @@ impl Connection {
     /// Connects to the server that the environment and libpulse's configuration name.
     ///
     /// # Errors
-    /// There is no libpulse, or no server, or it refuses.
+    /// libpulse is missing, or no server is there, or it refuses.
     pub fn open(is_stopped: IsStopped) -> Result<Self, Error> {
         let library = Library::get().map_err(|reason| {
             Error::NoServer(format!(
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// What wakes its loop. The caller sees to it that nobody has the waker when the connection goes.
+    /// A waker of the loop. The caller ensures that the waker is gone before the connection is dropped.
     #[must_use]
     pub fn waker(&self) -> LoopWaker {
         LoopWaker {
@@ -159,13 +159,13 @@ impl Connection {
         unsafe { (self.library.pa_context_get_state)(self.context.as_ptr()) }
     }
 
-    /// Whether the server is there still.
+    /// True while the server is there.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state() == context_state::READY
     }
 
-    /// Waits until something happens, or the time has passed, and runs the callbacks that it has.
+    /// Waits until an event or the time limit, and runs the callbacks that are due.
     ///
     /// # Errors
     /// The loop broke.
@@ -184,10 +184,10 @@ impl Connection {
         checked(dispatched, "pa_mainloop_dispatch")
     }
 
-    /// Turns until this holds.
+    /// Turns until `is_done` returns true.
     ///
     /// # Errors
-    /// The connection ended first, or nothing came for too long, or it was stopped.
+    /// The connection ended first, or nothing came for too long, or `is_stopped` returned true.
     pub(super) fn turn_until(
         &self,
         is_done: impl Fn() -> bool,
@@ -204,7 +204,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What the last failure was.
+    /// The last failure, as that of `call`.
     #[must_use]
     pub fn fault(&self, call: &'static str) -> Fault {
         // SAFETY: the context is there.
@@ -212,7 +212,7 @@ impl Connection {
         Fault { call, code }
     }
 
-    /// libpulse's words for it.
+    /// libpulse's description of a failure.
     #[must_use]
     pub fn text_of(&self, fault: Fault) -> String {
         if fault.code == 0 {
@@ -222,7 +222,7 @@ impl Connection {
         text(unsafe { (self.library.pa_strerror)(fault.code) })
     }
 
-    /// A fault as an error of ours.
+    /// Converts a failure to an error of ours.
     #[must_use]
     pub fn error(&self, fault: Fault, device: &str) -> Error {
         let reason = self.text_of(fault);
@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Asks to be told of changes, see [`changes`](Self::changes).
+    /// Subscribes to changes, see [`changes`](Self::changes).
     pub fn subscribe(&self) {
         let (library, context) = (self.library, self.context.as_ptr());
         let cell = ptr::from_ref(&*self.changes).cast_mut().cast();
@@ -253,7 +253,7 @@ impl Connection {
         self.release(operation);
     }
 
-    /// What has changed since this was last asked.
+    /// Changes since the last call.
     #[must_use]
     pub fn changes(&self) -> Change {
         Change(self.changes.take())
@@ -265,7 +265,7 @@ impl Connection {
         state == OPERATION_RUNNING
     }
 
-    /// Gives an operation up that may go on.
+    /// Releases an operation, which may go on.
     pub(super) fn release(&self, operation: *mut Operation) {
         if !operation.is_null() {
             // SAFETY: the caller's reference to it ends here.
@@ -273,7 +273,7 @@ impl Connection {
         }
     }
 
-    /// Ends an operation: its callback is not called again.
+    /// Cancels an operation: its callback is not called again.
     pub(super) fn cancel(&self, operation: *mut Operation) {
         // SAFETY: the caller has a reference to the operation.
         unsafe { (self.library.pa_operation_cancel)(operation) };
@@ -311,7 +311,8 @@ fn checked(status: c_int, call: &'static str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Notes the facility; new and removed things of any, changed ones of streams that play and of the server only.
+/// Notes the facility: of new and removed objects of any kind, of changed ones for streams of programs and the
+/// server only.
 extern "C" fn on_change(_: *mut Context, event: c_int, _: u32, cell: *mut c_void) {
     let event = event.cast_unsigned();
     let facility = event & FACILITY_MASK;
@@ -325,7 +326,7 @@ extern "C" fn on_change(_: *mut Context, event: c_int, _: u32, cell: *mut c_void
     cell.set(cell.get() | 1 << facility);
 }
 
-/// A C string that a server may have sent, bounded; empty for none.
+/// A C string of a server, bounded; empty for none.
 pub(super) fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();

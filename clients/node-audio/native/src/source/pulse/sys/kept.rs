@@ -1,13 +1,13 @@
-//! Fragments that were recorded and not read yet, copied as they come: libpulse gives nothing of a stream that the server has ended.
+//! Queue of recorded fragments, copied as they come: libpulse gives none of a stream that the server has ended.
 //!
-//! **Invariants:** bytes and holes come out in the order in which they went in. At most [`QUEUE_BYTES`] are kept: of a
-//! fragment that has no room, a hole. It allocates only to grow.
+//! **Invariants:** bytes and holes come out in the order in which they went in. At most [`QUEUE_BYTES`] are kept: a
+//! fragment without room becomes a hole. Allocates only to grow.
 
 use std::collections::VecDeque;
 
 use crate::limits::QUEUE_BYTES;
 
-/// Memory that is kept for the next bytes once all were read: more than a client is behind that runs.
+/// Capacity that is kept once all bytes were read: more than a running client falls behind.
 const IDLE_BYTES: usize = QUEUE_BYTES / 4;
 
 /// Part of a recording.
@@ -15,30 +15,30 @@ const IDLE_BYTES: usize = QUEUE_BYTES / 4;
 pub enum Fragment<'a> {
     /// Samples.
     Bytes(&'a [u8]),
-    /// So many bytes are missing.
+    /// Number of missing bytes.
     Hole(usize),
 }
 
-/// Bytes of a fragment.
+/// Length of a fragment in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Span {
     Bytes(usize),
     Hole(usize),
 }
 
-/// See the module.
+/// A queue of fragments; see the module.
 #[derive(Debug, Default)]
 pub struct Kept {
     spans: VecDeque<Span>,
-    /// Bytes of the spans; those before `start` were read.
+    /// Bytes of the spans; those before `start` were read already.
     bytes: Vec<u8>,
     start: usize,
-    /// Bytes of the spans, holes included.
+    /// Length of the spans in bytes, holes included.
     len: usize,
 }
 
 impl Kept {
-    /// Bytes that can be read, holes included.
+    /// Number of bytes to read, holes included.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -64,7 +64,7 @@ impl Kept {
         }
     }
 
-    /// Gives the oldest fragment to `use_it`, and forgets it. `None`: there is none.
+    /// Gives the oldest fragment to `use_it`, and removes it. `None`: the queue is empty.
     pub fn next<R>(&mut self, use_it: impl FnOnce(Fragment<'_>) -> R) -> Option<R> {
         let result = match self.spans.pop_front()? {
             Span::Hole(bytes) => {
@@ -83,7 +83,7 @@ impl Kept {
         Some(result)
     }
 
-    /// Gives up bytes that were read, once they are more than the others.
+    /// Frees bytes that were read, once they are more than the others.
     fn compact(&mut self) {
         if self.start <= self.bytes.len() / 2 {
             return;

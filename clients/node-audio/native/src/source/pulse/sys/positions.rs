@@ -38,7 +38,7 @@ const TOP: [Position; 7] = [
     Position::TopRearCenter,
 ];
 
-/// A map of libpulse as ours. A position that is not known is the number of its channel.
+/// Converts a map of libpulse. An unknown position becomes the number of its channel.
 pub fn map_of(map: &PulseMap, channels: u32) -> ChannelMap {
     let channels = channels.min(CHANNELS_MAX) as usize;
     if usize::from(map.channels) != channels {
@@ -57,7 +57,7 @@ fn position(code: c_int) -> Option<Position> {
     first.or_else(top).or_else(aux)
 }
 
-/// A map of ours as libpulse has it.
+/// Converts a map to libpulse's.
 pub fn to_pulse(map: &ChannelMap) -> PulseMap {
     let mut codes = [0; CHANNELS_MAX as usize];
     for (code, position) in codes.iter_mut().zip(map.positions()) {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(map_of(&map, 6), ChannelMap::standard(6));
         map.map[3] = -1;
         assert_eq!(map_of(&map, 6).positions()[3], Position::Aux(3));
-        // A map that is not of this format.
+        // A map with another number of channels than the format.
         assert_eq!(map_of(&map, 4), ChannelMap::discrete(4));
     }
 }

@@ -1,4 +1,4 @@
-//! Questions to the server: which devices and streams there are.
+//! Queries to the server: its devices and streams.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -15,17 +15,17 @@ use crate::limits::{CHANNELS_MAX, DEVICES_MAX, RATE_MAX, RATE_MIN};
 /// A source: a microphone, or the monitor of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceEntry {
-    /// Its name, which is its id.
+    /// Name, which is the id.
     pub name: String,
-    /// For people.
+    /// Description for people.
     pub description: String,
-    /// Its format, of the formats that we take, in the server's own channel map.
+    /// Format of the source, or the nearest of the supported ones, in the server's own channel map.
     pub format: StreamFormat,
-    /// Of a monitor: the sink's index and name.
+    /// For a monitor: index and name of its sink.
     pub monitor_of: Option<(u32, String)>,
 }
 
-/// What the server takes when nothing is named.
+/// The server's default devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerDefaults {
     /// Name of a sink; empty for none.
@@ -41,7 +41,7 @@ pub struct Playing {
     pub index: u32,
     /// Index of the sink that it plays to.
     pub sink: u32,
-    /// Index of the client that it is of.
+    /// Index of its client.
     pub client: u32,
     /// True while the program has paused it.
     pub is_corked: bool,
@@ -57,14 +57,15 @@ pub struct Playing {
 #[derive(Debug)]
 struct Client {
     index: u32,
-    /// It speaks PipeWire's own protocol, so the server knows its process better than it does.
+    /// True if it speaks PipeWire's own protocol: then the server knows its process better than the
+    /// client does.
     is_native: bool,
     pid: u32,
     name: String,
     binary: String,
 }
 
-/// Answers on their way. A callback has its address, so it stays in a box.
+/// Answers of a query. A callback has their address, so they stay in a box.
 struct Answers<T> {
     library: &'static Library,
     items: Vec<T>,
@@ -117,7 +118,7 @@ impl Connection {
         })
     }
 
-    /// What the server takes when nothing is named.
+    /// Requests the default devices.
     ///
     /// # Errors
     /// The server went away, or does not answer.
@@ -154,7 +155,7 @@ impl Connection {
     }
 }
 
-/// Appends what a list's callback was given; its end and its errors have no entry.
+/// Appends an entry that a list's callback was given; its end and its errors have none.
 ///
 /// # Safety
 /// `answers` is that of [`Connection::ask`] with this type, and `info` is null or valid.
@@ -218,7 +219,7 @@ fn source_entry(info: &SourceInfo) -> SourceEntry {
     }
 }
 
-/// The format that the device is captured in: its own, or the next that loses nothing.
+/// Format in which the device is captured: its own, or the next one that loses nothing.
 fn format_of(spec: SampleSpec) -> Format {
     let fits_s16 = [
         sample::U8,
@@ -257,7 +258,7 @@ fn playing(info: &SinkInputInfo, library: &'static Library) -> Playing {
 }
 
 impl Playing {
-    /// Adds what the client's properties say: streams of PipeWire's own clients have no process.
+    /// Adds the client's properties: streams of PipeWire's own clients have no process.
     fn complete(&mut self, client: &Client) {
         if client.pid != 0 && (self.pid == 0 || client.is_native) {
             self.pid = client.pid;
@@ -274,7 +275,7 @@ impl Playing {
 fn client(info: &ClientInfo, library: &'static Library) -> Client {
     let property = |key: &CStr| property(library, info.proplist, key);
     let pid = |key: &CStr| property(key).parse().unwrap_or(0);
-    // The process that connected to PipeWire: of PulseAudio's clients that is pipewire-pulse.
+    // The process that connected to PipeWire: for PulseAudio's clients that is pipewire-pulse.
     let socket_pid: u32 = pid(c"pipewire.sec.pid");
     let is_native = socket_pid != 0 && property(c"client.api") != "pipewire-pulse";
     Client {
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(completed(0, true), with(20));
         assert_eq!(completed(0, false), with(20));
         assert_eq!(completed(10, false), with(10));
-        // In a container of its own, a program does not know its ID.
+        // In a container, a program does not know its process ID outside.
         assert_eq!(completed(10, true), with(20));
     }
 

@@ -1,4 +1,4 @@
-//! A stream that records.
+//! A recording stream of libpulse.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_int, c_void};
@@ -17,46 +17,47 @@ use crate::clock;
 use crate::format::Sample;
 use crate::limits::SERVER_ANSWER_MS_MAX;
 
-/// What is recorded.
+/// Parameters of a recording.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Name of a source.
     pub source: String,
-    /// The format that is asked for: with the source's own map, the server mixes nothing.
+    /// The requested format: with the source's own map, the server mixes nothing.
     pub format: StreamFormat,
-    /// Bytes that come at a time.
+    /// Bytes of a fragment.
     pub fragment_bytes: u32,
-    /// Index of a stream whose sound alone is recorded, of those that play to the monitor's sink.
+    /// Index of the only stream to record, of those that play to the monitor's sink.
     pub of_stream: Option<u32>,
-    /// Whether the server may move it to another source.
+    /// True if the server may move the recording to another source.
     pub may_move: bool,
 }
 
-/// A stream that records, while it is there.
+/// A recording stream; disconnected on drop.
 pub struct Recording<'c> {
     connection: &'c Connection,
     stream: NonNull<Stream>,
     /// Written by callbacks.
     status: Box<Status>,
-    /// As above.
+    /// Written by callbacks.
     arrivals: Box<Arrivals>,
-    /// Fragments are copied as they come: of one stream of a sink, which whoever plays it may end at any time.
+    /// True if fragments are copied as they come: for one stream of a sink, which its program may end at any
+    /// time.
     is_kept: bool,
-    /// The question that was not answered yet.
+    /// The request for a timing report that was not answered yet.
     asked: Cell<*mut Operation>,
 }
 
 /// The server's timing report of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// When this held, in ns of the monotonic clock.
+    /// Time of the report, in ns of the monotonic clock.
     pub ns: u64,
     /// Bytes that the server had put into the stream.
     pub written: i64,
-    /// Number of the byte that is read next here, as the server counts those that it sent or skipped.
+    /// Number of the byte that is read next here, by the server's count of bytes that it sent or skipped.
     pub read: i64,
-    /// Age of the byte after the last written one, in ns; negative for an output that has rendered what it
-    /// plays later.
+    /// Age of the byte after the last written one, in ns; negative for an output that has rendered sound to be
+    /// played later.
     pub latency_ns: i64,
 }
 
@@ -124,7 +125,7 @@ impl<'c> Recording<'c> {
         }
         let source = CString::new(request.source.as_str()).unwrap_or_default();
         let attributes = BufferAttr {
-            // As much as the server keeps for us: 4 MiB.
+            // The most that the server keeps for a client: 4 MiB.
             maxlength: u32::MAX,
             tlength: u32::MAX,
             prebuf: u32::MAX,
@@ -160,13 +161,13 @@ impl<'c> Recording<'c> {
         unsafe { (self.connection.library.pa_stream_get_state)(self.stream.as_ptr()) }
     }
 
-    /// True while it records: as libpulse told when that changed, since each call of it costs a system call.
+    /// True while it records, as of the last state callback: asking libpulse costs a system call each time.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.status.is_ready.get()
     }
 
-    /// Name of the source that it records.
+    /// Name of the recorded source.
     #[must_use]
     pub fn source(&self) -> String {
         let name = self.connection.library.pa_stream_get_device_name;
@@ -174,13 +175,13 @@ impl<'c> Recording<'c> {
         text(unsafe { name(self.stream.as_ptr()) })
     }
 
-    /// Whether the server moved it to another source since this was last asked.
+    /// True if the server moved the stream to another source since the last call.
     #[must_use]
     pub fn take_moved(&self) -> bool {
         self.status.was_moved.take()
     }
 
-    /// Whether its source is suspended.
+    /// True while the source is suspended.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.status.is_suspended.get()
@@ -195,11 +196,11 @@ impl<'c> Recording<'c> {
         // SAFETY: the stream is there.
         let bytes =
             unsafe { (self.connection.library.pa_stream_readable_size)(self.stream.as_ptr()) };
-        // What it gives for a failure.
+        // The result of a failure.
         if bytes == usize::MAX { 0 } else { bytes }
     }
 
-    /// Asks the server for its timing report, unless it is asked already.
+    /// Requests a timing report, unless a request is pending.
     pub fn ask_timing(&self) {
         if !self.asked.get().is_null() {
             return;
@@ -215,7 +216,7 @@ impl<'c> Recording<'c> {
         ptr::from_ref(&*self.arrivals).cast_mut().cast()
     }
 
-    /// Asks for a report and waits for it.
+    /// Requests a timing report and waits for it.
     ///
     /// # Errors
     /// The server does not answer, or the connection ended.
@@ -230,7 +231,7 @@ impl<'c> Recording<'c> {
         Ok(self.take_timing())
     }
 
-    /// The report that was asked for, once it has come.
+    /// The requested report, once it has come.
     #[must_use]
     pub fn take_timing(&self) -> Option<Timing> {
         let operation = self.asked.get();
@@ -242,7 +243,7 @@ impl<'c> Recording<'c> {
         self.arrivals.timing.take()
     }
 
-    /// Gives the next fragment to `use_it`, and then back to libpulse. `None`: there is none yet.
+    /// Gives the next fragment to `use_it`, and drops it then. `None`: there is none yet.
     ///
     /// # Errors
     /// The stream ended.
@@ -255,7 +256,8 @@ impl<'c> Recording<'c> {
     }
 }
 
-/// Gives the next fragment of a stream to `use_it`, and then back to libpulse; or says which call failed.
+/// Gives the next fragment of a stream to `use_it`, and drops it then; or returns the name of the call that
+/// failed.
 fn read<R>(
     library: &Library,
     stream: NonNull<Stream>,
@@ -307,7 +309,7 @@ impl Drop for Recording<'_> {
     }
 }
 
-/// State of a stream, as callbacks tell it.
+/// State of a stream, set by callbacks.
 struct Status {
     library: &'static Library,
     was_moved: Cell<bool>,
@@ -319,7 +321,7 @@ extern "C" fn on_moved(stream: *mut Stream, status: *mut c_void) {
     // SAFETY: the recording's status, which it keeps until it takes the callback back; the loop's
     // thread is the one that reads it.
     unsafe { &*status.cast::<Status>() }.was_moved.set(true);
-    // The other source may be suspended, or not any more.
+    // The other source may be suspended, or resumed.
     on_status(stream, status);
 }
 
@@ -334,10 +336,10 @@ extern "C" fn on_status(stream: *mut Stream, status: *mut c_void) {
     status.is_suspended.set(suspended == 1);
 }
 
-/// The last report and the fragments that the server has sent.
+/// The last report, and the fragments that the server has sent.
 struct Arrivals {
     library: &'static Library,
-    /// Its last report.
+    /// The last timing report.
     timing: Cell<Option<Timing>>,
     kept: RefCell<Kept>,
 }
@@ -350,7 +352,7 @@ extern "C" fn on_readable(stream: *mut Stream, _: usize, arrivals: *mut c_void) 
         return;
     };
     let mut kept = arrivals.kept.borrow_mut();
-    // A failure is that of the stream, whose state tells it.
+    // A failure is that of the stream, and shows in its state.
     while let Ok(Some(())) = read(arrivals.library, stream, |fragment| kept.push(fragment)) {}
 }
 
@@ -363,7 +365,7 @@ extern "C" fn on_timing(stream: *mut Stream, success: c_int, arrivals: *mut c_vo
     // SAFETY: null, or a structure of the stream's that stays through the callback.
     let info = unsafe { info.as_ref() };
     let told = info.filter(|_| success != 0).and_then(timing);
-    // What is kept was read of libpulse, and is read next here.
+    // Bytes in `kept` were read from libpulse, and are read next here.
     let kept = i64::try_from(arrivals.kept.borrow().len()).unwrap_or(0);
     arrivals.timing.set(told.map(|timing| Timing {
         read: timing.read - kept,
@@ -384,7 +386,7 @@ fn timing(info: &TimingInfo) -> Option<Timing> {
     })
 }
 
-/// Time that has passed since one of the wall clock, which may be set in between: none is older than an answer.
+/// Time since a time of the wall clock, which may have been set since: at most the time limit of an answer.
 fn passed_ns(time: TimeValue) -> u64 {
     let seconds = u64::try_from(time.seconds).unwrap_or(0);
     let microseconds = u64::try_from(time.microseconds).unwrap_or(0);
