@@ -1,8 +1,8 @@
 //! `steppe-bench dns`: the forwarder beside its peers, from the cache and from the server behind.
 //!
 //! A round takes each phase in turn, and in each phase every forwarder, in an order that changes from
-//! round to round. All of them are started once and stay up, idle. The same least server answers behind
-//! them, at once and without a mistake, so that what differs is the forwarders' own.
+//! round to round. All of them are started once and stay up, idle. The same minimal server answers behind
+//! them, at once and without errors, so that differences are the forwarders' own.
 
 mod ask;
 mod before;
@@ -28,7 +28,7 @@ use crate::server::Server;
 use crate::table::{Table, figure};
 use crate::{machine, stats};
 
-/// How long, against whom.
+/// Options of `steppe-bench dns`: length, forwarders and output of a run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -72,14 +72,14 @@ Examples:
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 queries were lost or answered with errors, 2 the bench could not run.";
 
-/// Names of the cached phases.
+/// Number of names in the cached phases.
 const CACHED_NAMES: u64 = 3_000;
-/// Names of a round of misses.
+/// Number of names in a round of misses.
 const MISSES: u64 = 100_000;
-/// Queries a second of the latencies: a tenth of what the slowest of them answers.
+/// Queries a second in the phase of latencies: a tenth of the rate of the slowest forwarder.
 const RATE: u64 = 5_000;
 
-/// Runs the bench and prints its tables; whether every query was answered well.
+/// Runs the bench and prints its tables; true if every query was answered without an error.
 ///
 /// # Errors
 /// When dnsperf or every forwarder is missing.
@@ -133,7 +133,7 @@ impl Rounds<'_> {
     async fn run(&self, mut schedule: Schedule, contestants: &mut [Contestant]) -> Result<()> {
         for round in 0..self.count {
             let phases = PHASES.into_iter();
-            // No figure of CPU: the latencies of two builds are not compared.
+            // The phase of latencies has no figure of CPU, so two builds are not compared in it.
             let is_taken = |phase: &Phase| *phase != Phase::Latency || !schedule.is_mirrored();
             for phase in phases.filter(is_taken).collect::<Vec<_>>() {
                 for at in schedule.order(contestants.len(), round) {
@@ -225,7 +225,7 @@ impl Options {
     }
 }
 
-/// Those that are asked for, or all; of those that could not be started, why.
+/// Starts the forwarders of the options, or all; for each that can't be started, returns the reason.
 async fn start(
     options: &Options,
     builds: &Builds,

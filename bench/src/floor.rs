@@ -1,14 +1,14 @@
-//! `steppe-bench floor-proxy`: the least tokio proxy that forwards correctly formed requests.
+//! `steppe-bench floor-proxy`: a minimal tokio proxy that forwards correctly formed requests.
 //!
-//! It is the floor that Steppe is measured against: two receives and two sends a request on one
-//! thread, a buffer a connection that is allocated once, one line added to the head. Whatever a
-//! proxy costs beyond it is that proxy's own work, and not the kernel's or the runtime's. With a key it
-//! verifies tokens by the crate jsonwebtoken, which is then the floor of tokens, and what is asked for below
-//! `/gzip1/` to `/gzip9/` it compresses by libdeflate, if told so.
+//! The floor is what Steppe is measured against: two receives and two sends a request on one
+//! thread, a buffer a connection that is allocated once, one line added to the head. The cost of a
+//! proxy beyond the floor's is that proxy's own work, and not the kernel's or the runtime's. With
+//! `--public-key` the floor verifies tokens by the crate jsonwebtoken, as the floor of tokens; with
+//! `--gzip` it compresses responses to requests below `/gzip1/` to `/gzip9/` by libdeflate.
 //!
-//! Non-goals: everything else. It routes and limits nothing, checks nothing else, knows no chunked coding and no
-//! interim response, has no timeout, and drops a connection at whatever it does not expect. Nobody
-//! should run it for anything but this bench.
+//! Non-goals: everything else. The floor has no routing, no limits, no other checks, no chunked coding,
+//! no interim responses and no timeouts, and closes a connection on anything that it does not expect.
+//! Use it for nothing but this bench.
 
 pub mod dns;
 mod gzip;
@@ -28,13 +28,13 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Where from, where to.
+/// Options of `steppe-bench floor-proxy`: its addresses, and its work besides forwarding.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Where it listens
+    /// Address to listen on
     #[arg(long)]
     listen: SocketAddr,
-    /// Where it forwards to
+    /// Address to forward to
     #[arg(long)]
     upstream: SocketAddr,
     /// Refuse requests without a bearer token that this key (PEM) has signed by RS256
@@ -45,14 +45,14 @@ pub struct Options {
     gzip: bool,
 }
 
-/// A head with its added line, or a piece of a body.
+/// Size of a buffer: a head with its added line, or a piece of a body.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// Idle upstream connections that are kept: as many as the other proxies keep.
 const IDLE_MAX: usize = 256;
 
 thread_local! {
-    /// The last one in is the first one out: its memory is the warmest.
+    /// Idle upstream connections, last in, first out: the last one's memory is the warmest.
     static IDLE: RefCell<Vec<TcpStream>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -81,7 +81,7 @@ pub async fn run(options: &Options) -> Result<bool> {
     }
 }
 
-/// Requests of a connection one after another; `line` and an empty one replace
+/// Serves the requests of a connection one after another; `line` and an empty line replace
 /// the empty line of each head.
 async fn serve(
     mut client: TcpStream,
@@ -132,14 +132,14 @@ async fn serve(
     Ok(())
 }
 
-/// What is done besides forwarding.
+/// Work besides forwarding: token verification and compression.
 #[derive(Default)]
 struct Work {
     verifier: Option<Verifier>,
     compresses: bool,
 }
 
-/// What the library needs for a token.
+/// Key and validation of jsonwebtoken for a token.
 struct Verifier {
     key: DecodingKey,
     validation: Validation,
@@ -156,7 +156,7 @@ impl Verifier {
         })
     }
 
-    /// Whether it has signed the token of this head.
+    /// True if the key has signed the bearer token of this head.
     fn has_signed(&self, head: &[u8]) -> bool {
         let Some(at) = head
             .windows(SCHEME.len())
@@ -176,18 +176,18 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// What stands at the start of a buffer: a head, and as much content as came with it.
+/// The message at the start of a buffer: a head, and as much content as came with it.
 #[derive(Debug, PartialEq)]
 struct Message {
     head_bytes: usize,
-    /// Head and content.
+    /// Bytes of head and content in the buffer.
     filled_bytes: usize,
-    /// Content that is still to come.
+    /// Bytes of content that are still to come.
     remaining: usize,
 }
 
 impl Message {
-    /// `None` at the end of the connection.
+    /// Reads a message into `buffer`; `None` at the end of the connection.
     async fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<Option<Self>> {
         let mut filled = 0;
         loop {
@@ -203,7 +203,7 @@ impl Message {
         }
     }
 
-    /// `None` while the head is incomplete.
+    /// Parses a message; `None` while the head is incomplete.
     fn of(bytes: &[u8]) -> io::Result<Option<Self>> {
         let Some(end) = bytes.windows(END.len()).position(|window| window == END) else {
             return Ok(None);
@@ -214,7 +214,7 @@ impl Message {
         Ok(Some(Self {
             head_bytes,
             filled_bytes: bytes.len(),
-            // A second request behind the first: nobody pipelines here.
+            // More content than announced is a pipelined request, which no client of the bench sends.
             remaining: remaining.ok_or(ErrorKind::InvalidData)?,
         }))
     }
@@ -224,7 +224,7 @@ const SCHEME: &[u8] = b"Bearer ";
 const END: &[u8] = b"\r\n\r\n";
 const EMPTY_LINE: &[u8] = b"\r\n";
 
-/// 0 where the head names none.
+/// The value of `Content-Length`; 0 if the head has none.
 fn content_length(head: &[u8]) -> io::Result<usize> {
     let lines = head.split(|&byte| byte == b'\n');
     let mut values = lines.filter_map(|line| {
@@ -240,7 +240,7 @@ fn content_length(head: &[u8]) -> io::Result<usize> {
 
 const CONTENT_LENGTH: &[u8] = b"content-length:";
 
-/// Passes `remaining` bytes on as they come.
+/// Forwards `remaining` bytes as they come.
 async fn pass(
     from: &mut TcpStream,
     to: &mut TcpStream,

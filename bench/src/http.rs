@@ -35,7 +35,7 @@ use crate::load::ghz::Ghz;
 use crate::load::{h2load, wrk};
 use crate::peer::{Proxy, Setup, Transport};
 
-/// How long, against whom.
+/// Options of `steppe-bench http`: length, phases, proxies and output of a run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -77,7 +77,7 @@ pub struct Options {
     /// A second Steppe, with an access log: what that costs. Left out where two builds run alone
     #[arg(long, conflicts_with = "without_steppe")]
     access_log: bool,
-    /// Only the peers: shows what the machine and the bench itself are worth
+    /// Only the peers: shows how exact the machine and the bench itself are
     #[arg(long, conflicts_with = "steppe")]
     without_steppe: bool,
     /// Writes the tables whose phases all run into this page, as docs/performance/gateway.md is one,
@@ -142,7 +142,7 @@ const PEERS: [Proxy; 6] = [
 /// Files that a proxy or the bench needs beside two for each connection.
 const FILES_SPARE: usize = 1_024;
 
-/// What the phases share.
+/// The plan, the setup and the load programs, common to all phases.
 struct Bench {
     plan: Plan,
     setup: Setup,
@@ -204,7 +204,7 @@ impl Options {
 }
 
 impl Plan {
-    /// Those that its phases need, each once.
+    /// The transports that the phases need, each once.
     fn transports(&self) -> Vec<Transport> {
         let mut transports = Vec::new();
         for &transport in self.phases.iter().flat_map(|phase| phase.transports()) {
@@ -224,7 +224,7 @@ impl Plan {
         skipped.push(reason);
     }
 
-    /// Idle connections need it too, to warm a server up.
+    /// Leaves out the phases that need h2load if it is missing.
     fn leave_out_without_h2load(&mut self, skipped: &mut Vec<String>) {
         if let Err(error) = h2load::program() {
             let needing = [

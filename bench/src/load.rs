@@ -1,4 +1,4 @@
-//! What loads a proxy: wrk, h2load and ghz at saturation, an open loop below it, large bodies,
+//! The loads on a proxy: wrk, h2load and ghz at saturation, an open loop below it, large bodies,
 //! handshakes, idle connections.
 
 pub mod client;

@@ -1,4 +1,4 @@
-//! What the figures were taken on: printed with them, since they mean nothing without it.
+//! The machine of the figures: printed with them, since they mean nothing without it.
 
 use std::env;
 use std::fs;
@@ -93,7 +93,7 @@ fn release(kernel: &str) -> String {
     parts.join(".")
 }
 
-/// Where this workspace is, and what it is built into.
+/// The root of this workspace, and its target folder.
 ///
 /// # Errors
 /// When the current folder is unknown.

@@ -46,11 +46,11 @@ enum Bench {
     Dns(dns::Options),
     /// The request plane against tonic, tarpc and NATS.
     Plane(plane::Options),
-    /// The least proxy that forwards, which `http` starts as the floor.
+    /// The minimal proxy of HTTP/1.1, which `http` starts as the floor.
     FloorProxy(floor::Options),
-    /// The same of HTTP/2 with clients.
+    /// The minimal proxy of HTTP/2 with clients, which `http` starts as the floor.
     FloorH2Proxy(floor::h2::Options),
-    /// The least DNS server, which `dns` starts as the floor and behind every forwarder.
+    /// The minimal DNS server, which `dns` starts as the floor and behind every forwarder.
     FloorDns(floor::dns::Options),
 }
 

@@ -1,10 +1,9 @@
 //! `steppe-bench malloc`: the allocator beside its peers, preloaded into the same programs.
 //!
 //! A round runs every case under every allocator, each in a fresh process, in an order that
-//! changes, so that a slow minute of the machine hits all of them, and nobody always finds the
-//! memory that the same other one left. Instructions and system calls are counted after the rounds,
-//! since neither may touch the timings. With `--before` the library of another commit is one more
-//! allocator.
+//! changes, so that a slow minute of the machine hits all of them, and no allocator always runs after
+//! the same other one. Instructions and system calls are counted after the rounds, since neither may
+//! touch the timings. With `--before` the library of another commit is one more allocator.
 
 mod build;
 mod case;
@@ -36,7 +35,7 @@ use crate::before::schedule::Schedule;
 use crate::page::Page;
 use crate::{before, machine};
 
-/// How long, which cases, against whom.
+/// Options of `steppe-bench malloc`: length, cases, allocators and output of a run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -68,7 +67,7 @@ pub struct Options {
     /// Writes the tables into this page, as docs/performance/malloc.md is one, between their marks
     #[arg(long, value_name = "FILE", conflicts_with_all = ["before", "soak"])]
     page: Option<PathBuf>,
-    /// Instead of the cases: what stays resident of a program that frees in many ways and is idle then, in two minutes
+    /// Instead of the cases: resident memory of a program that frees in many ways and is idle then, in two minutes
     #[arg(long, conflicts_with_all = ["cases", "rounds", "scale", "quick", "before", "soak"])]
     idle: bool,
     /// Instead of the cases: random mixed in one process an allocator, which take turns for so many
@@ -100,7 +99,7 @@ Examples:
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 a program failed under an allocator, 2 the bench could not run.";
 
-/// Runs the bench and prints its tables; whether every program ran to its end.
+/// Runs the bench and prints its tables; true if every program ran to its end.
 ///
 /// # Errors
 /// When the load programs can't be built, or no allocator is left.
@@ -212,7 +211,7 @@ impl Options {
     }
 }
 
-/// What was named, each once, or everything.
+/// The values in `named`, each once; all values if it is empty.
 fn named_or_all<T: clap::ValueEnum + PartialEq + Clone>(named: &[T]) -> Vec<T> {
     let wanted = if named.is_empty() {
         T::value_variants()

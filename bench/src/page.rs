@@ -103,7 +103,7 @@ impl Figures {
         }
     }
 
-    /// Adds a row with the cell of each contestant, unless nobody has the figure.
+    /// Adds a row with the cell of each contestant, unless none has the figure.
     pub fn row(&mut self, label: &str, cell: impl Fn(&str) -> String) {
         self.row_with(label, cell, &[]);
     }

@@ -1,9 +1,9 @@
-//! The proxies that are compared, and the origin behind them: how each is configured and started.
+//! The proxies that are compared, and the origin behind them: configuration and start of each.
 //!
 //! Invariant: one worker each, upstream keep-alive of 256, HTTP/1.1 to the origin, no access log
-//! (but for the Steppe that is to show what one costs); with HTTP/2 to clients, as many kept-alive
+//! (but for the Steppe that shows the cost of one); with HTTP/2 to clients, as many kept-alive
 //! connections to the origin as there are streams, so that none is closed to be opened again;
-//! what else differs from a proxy's defaults says why, next to the setting.
+//! any other deviation from a proxy's defaults has its reason next to the setting.
 //! With TLS each is a program of its own, so that neither CPU nor memory of one kind of connection
 //! is in another's figures.
 
@@ -40,43 +40,43 @@ pub enum Proxy {
     /// The same with an access log.
     #[value(skip)]
     SteppeLog,
-    /// That of another commit, as `--before` names it.
+    /// The steppe of another commit, named by `--before`.
     #[value(skip)]
     Before,
-    /// The least that forwards.
+    /// The minimal proxy that forwards.
     Floor,
     Nginx,
     Haproxy,
     Envoy,
     Caddy,
-    /// It answers out of its cache only.
+    /// Varnish, which answers out of its cache only.
     Varnish,
 }
 
-/// Where a proxy speaks TLS, and where HTTP/2.
+/// The sides on which a proxy speaks TLS and HTTP/2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     #[default]
     Plain,
-    /// With its clients: a listener with the P-256 certificate, and one with the RSA certificate.
+    /// TLS with clients: a listener with the P-256 certificate, and one with the RSA certificate.
     TlsDownstream,
-    /// With the origin, whose certificate is verified.
+    /// TLS with the origin, whose certificate is verified.
     TlsUpstream,
-    /// HTTP/2 with its clients: a listener with TLS, and one without that takes HTTP/1.1 too.
+    /// HTTP/2 with clients: a listener with TLS, and one without that takes HTTP/1.1 too.
     Http2,
-    /// The same, and HTTP/2 without TLS to the origin.
+    /// As `Http2`, and HTTP/2 without TLS to the origin.
     H2cUpstream,
     /// HTTP/2 without TLS on both sides, before a server of gRPC.
     Grpc,
-    /// As plain, and answered out of a cache, once it is warm.
+    /// As `Plain`, and answered out of a cache, once it is warm.
     Cached,
 }
 
-/// What a proxy's configuration depends on.
+/// The inputs of a proxy's configuration.
 pub struct Setup {
     /// Configurations, logs and bodies of this run.
     pub run_dir: PathBuf,
-    /// Of the workspace's builds.
+    /// Target folder of the workspace's builds.
     pub target_dir: PathBuf,
     /// Downloaded programs, kept between runs.
     pub cache_dir: PathBuf,
@@ -88,9 +88,9 @@ pub struct Setup {
     pub origin_connections_max: u64,
     /// Open files that a proxy may have.
     pub files_max: u64,
-    /// The `steppe` to run; none builds it.
+    /// The `steppe` to run; `None` builds it.
     pub steppe: Option<PathBuf>,
-    /// That of another commit.
+    /// The `steppe` of another commit.
     pub before: Option<PathBuf>,
     /// The certificates of this run.
     pub credentials: Credentials,
@@ -111,7 +111,7 @@ impl Proxy {
         }
     }
 
-    /// Where it listens; with TLS to its clients, with the P-256 certificate.
+    /// Address of the listener; with TLS to clients, of the one with the P-256 certificate.
     pub const fn address(self, transport: Transport) -> SocketAddr {
         loopback(
             match transport {
@@ -126,7 +126,7 @@ impl Proxy {
         )
     }
 
-    /// Where it listens without TLS, which is elsewhere only where it has HTTP/2 over TLS.
+    /// Address of the listener without TLS, which is another one only beside HTTP/2 over TLS.
     pub const fn clear_address(self, transport: Transport) -> SocketAddr {
         match transport {
             Transport::Http2 => loopback(PORTS_H2_CLEAR + self.place()),
@@ -135,7 +135,7 @@ impl Proxy {
         }
     }
 
-    /// Where it listens with the RSA certificate.
+    /// Address of the listener with the RSA certificate.
     pub const fn rsa_address(self) -> SocketAddr {
         loopback(PORTS_TLS_RSA + self.place())
     }
@@ -154,7 +154,7 @@ impl Proxy {
         }
     }
 
-    /// Whether it is meant to run with this transport: a log's cost is shown without TLS only, and
+    /// True if the proxy is meant to run with this transport: a log's cost is shown without TLS only, and
     /// there are floors of HTTP/1.1 and of HTTP/2 with clients; the others have no cache to compare.
     pub const fn speaks(self, transport: Transport) -> bool {
         match self {
@@ -167,7 +167,7 @@ impl Proxy {
         }
     }
 
-    /// Why it can't run with a transport that it would be meant for.
+    /// The reason why the proxy can't run with a transport that [`Self::speaks`] allows.
     pub const fn lacks(self, transport: Transport) -> Option<&'static str> {
         match (self, transport) {
             (Self::Nginx, Transport::H2cUpstream) => {
@@ -177,7 +177,7 @@ impl Proxy {
         }
     }
 
-    /// Writes its configuration, and builds or downloads it where needed.
+    /// Writes the proxy's configuration, and builds or downloads the program where needed.
     ///
     /// # Errors
     /// When it isn't installed and can't be.
@@ -197,7 +197,7 @@ impl Proxy {
 }
 
 impl Transport {
-    /// What names of programs, configurations and logs end with.
+    /// The suffix of names of programs, configurations and logs.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -210,17 +210,17 @@ impl Transport {
         }
     }
 
-    /// Whether clients may have many requests on a connection at once.
+    /// True if clients may have many requests on a connection at once.
     pub const fn has_streams(self) -> bool {
         matches!(self, Self::Http2 | Self::H2cUpstream | Self::Grpc)
     }
 
-    /// Whether there is a listener with HTTP/2 over TLS, and one without TLS beside it.
+    /// True if there is a listener with HTTP/2 over TLS, and one without TLS beside it.
     const fn has_h2_listeners(self) -> bool {
         matches!(self, Self::Http2 | Self::H2cUpstream)
     }
 
-    /// Whether the origin is spoken to by HTTP/2 without TLS.
+    /// True if the proxy speaks HTTP/2 without TLS to the origin.
     const fn is_h2c_upstream(self) -> bool {
         matches!(self, Self::H2cUpstream | Self::Grpc)
     }
@@ -234,7 +234,7 @@ impl Transport {
         }
     }
 
-    /// Of the requests that a proxy gets.
+    /// The scheme of the requests that a proxy gets.
     const fn scheme(self) -> &'static str {
         match self {
             Self::TlsDownstream => "https",
@@ -242,7 +242,7 @@ impl Transport {
         }
     }
 
-    /// Where the origin is reached.
+    /// Address of the origin.
     const fn origin(self) -> SocketAddr {
         match self {
             Self::Plain | Self::TlsDownstream | Self::Http2 => origin::ADDRESS,

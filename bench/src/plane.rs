@@ -24,7 +24,7 @@ use crate::peer::cargo::built;
 use crate::peer::steppe;
 use crate::{machine, stats};
 
-/// How long, which loads, against whom.
+/// Options of `steppe-bench plane`: length, loads, contestants and output of a run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -35,7 +35,7 @@ pub struct Options {
     /// Milliseconds in which calls of a load begin [default: 2000, quick and before: 700]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     milliseconds: Option<u64>,
-    /// Who is compared [default: all that are installed]
+    /// Contestants to compare [default: all that are installed]
     #[arg(long, value_delimiter = ',')]
     peers: Vec<Contestant>,
     /// Loads with bodies, or items, of so many bytes alone
@@ -47,7 +47,7 @@ pub struct Options {
     /// Loads of this shape alone
     #[arg(long)]
     shape: Option<Shape>,
-    /// All eighteen loads, an hour, instead of the six that say most
+    /// All eighteen loads, an hour, instead of the six main ones
     #[arg(long)]
     full: bool,
     /// Three short rounds
@@ -56,7 +56,7 @@ pub struct Options {
     /// A steppe to run as the relay, instead of building one
     #[arg(long, value_name = "PATH")]
     steppe: Option<PathBuf>,
-    /// The steppe of another commit, beside today's and nobody else: `plane bench` calls `plane echo`
+    /// The steppe of another commit, beside today's and no other peer: `plane bench` calls `plane echo`
     /// of the same build, directly and through a node. A ratio of CPU for each load with an interval,
     /// instructions, and whether today's is no slower; streams are left out
     #[arg(long, value_name = "PATH", conflicts_with = "peers")]
@@ -81,7 +81,7 @@ Examples:
 Standard output holds the tables, progress goes to standard error. Figures are medians over rounds.
 Exit code: 0 valid, 1 calls failed, 2 the bench could not run.";
 
-/// What the bench starts.
+/// The programs that the bench starts.
 #[derive(Debug)]
 struct Programs {
     peers: PathBuf,
@@ -89,24 +89,24 @@ struct Programs {
     nats: Option<PathBuf>,
 }
 
-/// Of one contestant in one round.
+/// The figures of one contestant in one round.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// Microseconds of CPU an operation.
     caller_us: f64,
     worker_us: f64,
-    /// Of a relay or broker.
+    /// Microseconds of CPU an operation, of a relay or broker.
     between_us: f64,
     per_s: f64,
     /// p50, p99, p99.9.
     quantiles_us: [u64; 3],
-    /// The most that caller and worker held.
+    /// Peak memory of caller and worker.
     peak_bytes: [u64; 2],
     between_bytes: u64,
     failed: u64,
 }
 
-/// Runs the bench and prints its tables; whether every call was answered.
+/// Runs the bench and prints its tables; true if every call was answered.
 ///
 /// # Errors
 /// When the peers can't be built, or no load is left.
@@ -184,7 +184,7 @@ impl Options {
         all.into_iter().filter(is_wanted).collect()
     }
 
-    /// The one that was named, or one that is built now.
+    /// The steppe of the options, or one that is built now.
     fn steppe(&self) -> Result<PathBuf> {
         if let Some(path) = &self.steppe {
             return Ok(std::path::absolute(path)?);
@@ -214,7 +214,7 @@ impl Options {
     }
 }
 
-/// The program that plays all of them.
+/// Builds the program that has callers and workers of all contestants.
 fn build_peers(root: &Path, target: &Path) -> Result<PathBuf> {
     eprintln!("building plane-peers (tonic, tarpc and NATS: some minutes the first time)");
     let target = target.join("plane-peers");

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::TcpStream;
 
-/// How to start a server.
+/// The start of a server: program, arguments and environment, and the address to wait for.
 #[derive(Debug, Clone)]
 pub struct Launch {
     pub name: String,
@@ -25,7 +25,7 @@ pub struct Launch {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
     pub environment: Vec<(&'static str, String)>,
-    /// Where it accepts when it is up.
+    /// Address on which the server accepts when it is up.
     pub address: SocketAddr,
 }
 
@@ -47,7 +47,7 @@ impl Server {
         Self::start_within(launch, run_dir, START_TIMEOUT).await
     }
 
-    /// The same of a server that may take so long until it accepts.
+    /// Starts a server that may take up to `limit` until it accepts.
     ///
     /// # Errors
     /// As of `start`.
@@ -123,12 +123,12 @@ impl Server {
     fn signal_group(&self, signal: Signal) {
         let leader = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(leader) = leader {
-            // An empty group is what we want: its error says nothing.
+            // An error means that the group is empty, as it should be.
             let _ = kill_process_group(leader, signal);
         }
     }
 
-    /// Stops the server. It ends the whole group, once: its number may be another's afterwards.
+    /// Stops the server's whole process group, once: the kernel may reuse its number afterwards.
     pub fn stop(&mut self) {
         if std::mem::replace(&mut self.is_stopped, true) {
             return;
@@ -154,7 +154,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(15);
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// # Errors
-/// When somebody listens on `address` already.
+/// When another process listens on `address`.
 pub fn ensure_free(address: SocketAddr, name: &str) -> Result<()> {
     std::net::TcpListener::bind(address)
         .map(drop)

@@ -3,7 +3,7 @@
 //! A change is what differs from the last commit whose whole first tier was green in this target directory,
 //! changes that are not committed included. A file counts for its package, and with it for every package that
 //! depends on that one; `reach.toml` has what cargo does not know. Files of the workspace as a whole (manifests,
-//! the lock file, the toolchain, set-up) reach everything, as does a file that nobody placed.
+//! the lock file, the toolchain, set-up) reach everything, as does a file of no package and no entry of `reach.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

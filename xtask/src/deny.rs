@@ -1,5 +1,5 @@
-//! Dependencies and their lock files: what every change is judged by, and cargo-deny; advisories where their database can
-//! be had.
+//! Checks of dependencies and their lock files: those of every change, and cargo-deny; advisories if their database is
+//! reachable.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,7 +25,7 @@ const FUZZ: &str = "fuzz/Cargo.toml";
 /// The workspace of the plane's peers, which only its bench builds.
 const PEERS: &str = "bench/plane-peers/Cargo.toml";
 
-/// What takes seconds.
+/// The steps that take seconds.
 pub fn first_steps(report: &mut Report) {
     report.step("licenses, sources, versions", || {
         dependencies::check(&[PRODUCT, FUZZ])

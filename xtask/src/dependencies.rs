@@ -1,8 +1,8 @@
-//! Licenses and versions of what the workspaces depend on, by `cargo tree` and the lists of `deny.toml`, and that it comes
-//! from crates.io or a folder.
+//! Checks of the workspaces' dependencies: licenses and versions by `cargo tree` and the lists of `deny.toml`, and
+//! sources, which are crates.io or a folder.
 //!
-//! cargo-deny judges more by the same lists (advisories, wildcards, exceptions that nobody needs), and takes minutes to
-//! build: it is a step of `make test-all`, this one of every change.
+//! cargo-deny judges more by the same lists (advisories, wildcards, unused exceptions), and takes minutes to build: it
+//! is a step of `make test-all`, this one of every change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use spdx::{Expression, ParseMode};
 use crate::process;
 use crate::report::Outcome;
 
-/// The lists of `deny.toml` that are judged by.
+/// The lists of `deny.toml` by which packages are judged.
 #[derive(Deserialize)]
 struct Lists {
     graph: Graph,
@@ -37,7 +37,7 @@ struct Bans {
     skip: Vec<Skipped>,
 }
 
-/// A second version that is known of.
+/// A second version of a crate that is allowed.
 #[derive(Deserialize)]
 struct Skipped {
     /// `NAME@VERSION`, whose version may leave its last parts out.
@@ -50,14 +50,14 @@ struct Package {
     name: String,
     version: String,
     license: String,
-    /// It lies in a folder or on crates.io.
+    /// True if the source is a folder or crates.io.
     is_known: bool,
 }
 
 /// Judges the packages of these manifests.
 ///
 /// # Errors
-/// Each package that is not as `deny.toml` wants it, with what is wrong about it.
+/// Each package that violates `deny.toml`, with the violation.
 pub fn check(manifests: &[&str]) -> Result<Outcome> {
     let lists: Lists = toml::from_str(&fs::read_to_string(process::root().join("deny.toml"))?)?;
     let mut wrong = Vec::new();
@@ -75,10 +75,10 @@ pub fn check(manifests: &[&str]) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A feature of tokio by which programs stop its clock, and with which it takes a lock to read it.
+/// A feature of tokio that lets programs stop its clock, and makes each reading of the clock take a lock.
 const STOPS_THE_CLOCK: &str = "test-util";
 
-/// What asks for tokio in the node, and with which features.
+/// The dependents of tokio in the node, with the features that they enable, as `cargo tree` prints them.
 fn node_features() -> Result<String> {
     let arguments = [
         "tree",
@@ -186,13 +186,13 @@ impl Skipped {
 }
 
 fn is_allowed(license: &str, allowed: &BTreeSet<Vec<String>>) -> Result<bool> {
-    // `MIT/Apache-2.0` is how older crates write `OR`.
+    // Older crates write `MIT/Apache-2.0` for `OR`.
     let expression = Expression::parse_mode(license, ParseMode::LAX)
         .map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(expression.evaluate(|asked| allowed.contains(&words(&asked.to_string()))))
 }
 
-/// `Apache-2.0 WITH LLVM-exception`, whatever the spaces.
+/// The words of a license such as `Apache-2.0 WITH LLVM-exception`, in any spacing.
 fn words(license: &str) -> Vec<String> {
     license.split_whitespace().map(str::to_owned).collect()
 }

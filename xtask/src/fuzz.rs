@@ -3,8 +3,8 @@
 //! cargo-fuzz asks for a nightly compiler, for the address sanitizer. The parsers that are fuzzed
 //! here forbid `unsafe`, so a panic, a failed property, a time limit and a memory limit say all
 //! there is to say, and LLVM's coverage pass is reachable from a stable compiler by its own name.
-//! The allocator is no parser; its target writes and reads whatever it is handed, and compares.
-//! What is left out: sanitizers.
+//! The allocator is no parser; its target writes and reads the memory that it gets, and compares.
+//! Leaves out: sanitizers.
 //!
 //! The bodies of the targets are the library `fuzz/targets`, whose tests replay the seeds of `fuzz/corpus/<target>/`.
 //! A run's finds go to the target directory, where the next run starts from them, and crashes to
@@ -48,7 +48,7 @@ const INPUT_BYTES_MAX: u32 = 8192;
 /// The packages of the targets themselves: their change affects all targets.
 const PACKAGES: [&str; 2] = ["steppe-fuzz", "steppe-fuzz-targets"];
 
-/// What this file reads of `fuzz/Cargo.toml`.
+/// The part of `fuzz/Cargo.toml` that this module reads.
 #[derive(Deserialize)]
 struct Manifest {
     #[serde(rename = "bin")]
@@ -58,7 +58,7 @@ struct Manifest {
 #[derive(Deserialize)]
 struct Target {
     name: String,
-    /// The crates whose parsers it feeds, which are features of the package.
+    /// The crates whose parsers the target feeds, which are features of the package.
     #[serde(rename = "required-features")]
     crates: Vec<String>,
 }

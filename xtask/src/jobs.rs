@@ -84,7 +84,7 @@ pub fn run(jobs: Vec<Job>, lanes: usize, mut seen: impl FnMut(&Ended)) -> Result
                     let ended = match ended {
                         Ok(ended) => ended,
                         Err(error) => {
-                            // The lanes end with what they do now, and nobody receives it.
+                            // The lanes end after their present jobs, whose results are dropped.
                             queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
                             drop(ends);
                             return Err(error);

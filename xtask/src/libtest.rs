@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Tests that ran.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
-    /// Those that passed.
+    /// Number of tests that passed.
     pub passed: usize,
-    /// Those that failed.
+    /// Number of tests that failed.
     pub failed: usize,
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask`: what the Makefile calls, and what people call when they want one part of it.
 //!
-//! Nothing here is part of the product. Whatever must happen before there is Rust (packages, the
-//! toolchain) is `scripts/setup.sh`.
+//! Nothing here is part of the product. `scripts/setup.sh` does what Rust itself needs first
+//! (packages, the toolchain).
 
 mod affected;
 mod audio;

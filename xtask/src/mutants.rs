@@ -1,7 +1,8 @@
 //! cargo-mutants: the library tests of `steppe-http` against code that is wrong in one place.
 //!
 //! A mutant that survives is a gap in the tests, or it is listed with the reason why it is harmless.
-//! Integration tests are left out: what decides about a request should fail near its code, within seconds.
+//! Integration tests are left out: a fault in code that decides about a request should fail a test near that code,
+//! within seconds.
 
 mod survivors;
 
@@ -23,13 +24,13 @@ const TOOL: Tool = Tool {
     version_args: &["mutants", "--version"],
 };
 
-/// What is mutated, and what may survive.
+/// The list of files to mutate, and of mutants that may survive.
 const LIST: &str = "crates/steppe-http/mutants.toml";
 
 /// Mutants that are built at once: each has a tree and a target of its own.
 const JOBS_MAX: usize = 4;
 
-/// Seconds after which tests that hang are given up, at least; else five times what they take without a mutant.
+/// Lower bound of the timeout of tests, in seconds; else it is five times their time without a mutant.
 const TEST_TIMEOUT: &str = "30";
 
 /// Adds the step to a report.
@@ -40,13 +41,13 @@ pub fn step(report: &mut Report) {
     });
 }
 
-/// Mutates the files of the list whose paths have one of `parts`, or all of them. True: exactly what is
-/// listed survives.
+/// Mutates the files of the list whose paths have one of `parts`, or all of them. True if exactly the listed
+/// mutants survive.
 pub fn command(parts: &[String]) -> Result<bool> {
     let list = committed().context(LIST)?;
     let files = list.select(parts)?;
     let out = process::target_directory().join("mutants");
-    // What an earlier run that was stopped has left there are whole trees.
+    // An earlier run that was stopped leaves whole trees there.
     if out.exists() {
         fs::remove_dir_all(&out)?;
     }
@@ -67,7 +68,7 @@ pub fn command(parts: &[String]) -> Result<bool> {
 
 fn committed() -> Result<List> {
     let list = List::parse(&fs::read_to_string(process::root().join(LIST))?)?;
-    // cargo-mutants takes a name that matches nothing for one that asks for nothing.
+    // cargo-mutants accepts a name that matches no file, and mutates nothing then.
     for file in list.select(&[])? {
         let is_there = process::root().join(file).is_file();
         ensure!(is_there, "there is no {file}");
@@ -85,7 +86,7 @@ fn mutate(files: &[&str], tests: &[String], out: &Path) -> Result<()> {
         "--package=steppe-http",
         "--profile=mutants",
         "--cargo-arg=--locked",
-        // Of the build too, which else has the integration tests.
+        // For the build too, which includes the integration tests otherwise.
         "--cargo-arg=--lib",
         "--baseline=run",
         "--no-shuffle",
@@ -101,9 +102,9 @@ fn mutate(files: &[&str], tests: &[String], out: &Path) -> Result<()> {
     files.iter().for_each(|file| {
         command.args(["--file", file]);
     });
-    // For cargo, and for the program that has the tests.
+    // One `--` for cargo, and one for the test program.
     command.args(["--", "--"]).args(tests);
-    // The copies of the tree lie with the rest of what is built.
+    // The copies of the tree go to the target directory too.
     command.env("TMPDIR", out);
     let status = command.status().context("cannot start cargo-mutants")?;
     match status.code() {

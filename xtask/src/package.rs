@@ -1,4 +1,4 @@
-//! What people install: manual pages, the Debian package, the images, the lab's static binary.
+//! Packages for installation: manual pages, the Debian package, the images, the lab's static binary.
 //!
 //! Everything is staged in `target/packaging`, which the package's list of files and the image's
 //! recipe name. Pages and completions come from the binary itself. Leaves out: publishing any of it.
@@ -11,13 +11,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Another version may lay the package out differently: it is taken on by a change.
+/// Pinned version. Another one may lay the package out differently: a commit adopts it.
 const CARGO_DEB_VERSION: &str = "3.8.0";
 
-/// A binary that needs nothing of its surroundings. Needs `musl-gcc` (package musl-tools).
+/// Target of static binaries. Needs `musl-gcc` (package musl-tools).
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// Completions: the shell, and what stands around the program's name in the file that it looks for.
+/// Completions: the shell, and prefix and suffix of the program's name in the name of the shell's file.
 const COMPLETIONS: [(&str, &str, &str); 3] =
     [("bash", "", ""), ("zsh", "_", ""), ("fish", "", ".fish")];
 
@@ -53,7 +53,7 @@ pub fn deb() -> Result<bool> {
     Ok(true)
 }
 
-/// Builds the node's image, with whatever builds images here.
+/// Builds the node's image, with podman, buildah or docker.
 pub fn image() -> Result<bool> {
     let binary = static_binary("steppe", "steppe")?;
     let context = staged("image")?;
@@ -91,10 +91,10 @@ fn stage_lab() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds a program that runs on any Linux of this architecture, and says where it is.
+/// Builds a program that runs on any Linux of this architecture, and returns its path.
 fn static_binary(package: &str, program: &str) -> Result<PathBuf> {
     let mut build = process::cargo(&["build", "--locked", "--release", "--package", package]);
-    // Lines of the source are a third of the binary, and nobody debugs in there.
+    // Debug information is a third of the binary, which no debugger will read.
     build.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     process::run(build.args(["--target", STATIC_TARGET]))?;
     let built = process::target_directory().join(STATIC_TARGET);
@@ -129,7 +129,7 @@ fn completions(binary: &Path, folder: &Path, program: &str) -> Result<()> {
     Ok(())
 }
 
-/// A folder of `target/packaging`, empty. It is always the checkout's: the package names it.
+/// An empty folder of `target/packaging`, always in the checkout: the package's list of files names it.
 fn staged(name: &str) -> Result<PathBuf> {
     let folder = process::root().join("target/packaging").join(name);
     if folder.exists() {

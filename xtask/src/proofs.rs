@@ -6,7 +6,7 @@
 //!
 //! Miri comes with nightly toolchains only: where there is none, that step is skipped. The
 //! sanitizer's runtime comes with every toolchain, behind a flag; the standard library is built
-//! without it, so what races there by its account is left out.
+//! without it, so races that it reports there are suppressed.
 
 use std::fs;
 use std::process::Command;
@@ -18,18 +18,18 @@ use crate::{cargo_test, process};
 
 const PACKAGE: [&str; 3] = ["--locked", "--package", "steppe-malloc"];
 /// Interior mutability as a whole, not byte by byte: the map of units alone has four million cells.
-/// What is mapped for records is never given back.
+/// Memory mapped for records is never unmapped: leaks are ignored.
 const MIRI_FLAGS: &str = "-Zmiri-tree-borrows -Zmiri-tree-borrows-no-precise-interior-mut \
     -Zmiri-ignore-leaks -Zmiri-disable-isolation";
 const SANITIZER_FLAGS: [&str; 2] = [
     "-Zsanitizer=thread",
-    // The standard library is built without.
+    // The standard library is built without the sanitizer.
     "-Cunsafe-allow-abi-mismatch=sanitizer",
 ];
-/// Frames of code that the sanitizer does not see the locks of.
+/// Frames of code whose locks the sanitizer does not see.
 const SUPPRESSIONS: &str = "race:std::\nrace:test::\n";
 
-/// All of them: `cargo xtask prove`.
+/// Runs all steps: `cargo xtask prove`.
 pub fn command() -> Result<bool> {
     let mut report = Report::default();
     first_steps(&mut report);
@@ -37,12 +37,12 @@ pub fn command() -> Result<bool> {
     Ok(report.finish())
 }
 
-/// What takes seconds, once it is built.
+/// The steps that take seconds, once they are built.
 pub fn first_steps(report: &mut Report) {
     report.step("malloc: loom", loom);
 }
 
-/// What takes minutes.
+/// The steps that take minutes.
 pub fn long_steps(report: &mut Report) {
     report.step("malloc: Miri", miri);
     report.step("malloc: ThreadSanitizer", sanitizer);
@@ -70,7 +70,7 @@ fn miri() -> Result<Outcome> {
     cargo_test::of(&mut test)
 }
 
-/// Cargo of the nightly toolchain, whatever toolchain the workspace names.
+/// Cargo of the nightly toolchain, instead of the workspace's toolchain.
 fn nightly() -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]);
@@ -84,7 +84,7 @@ fn sanitizer() -> Result<Outcome> {
     cargo_test::of(&mut test)
 }
 
-/// What can't see a race says nothing by its silence.
+/// Checks that ThreadSanitizer reports a planted race: otherwise its silence would prove nothing.
 fn planted_race() -> Result<Outcome> {
     let mut test = sanitized()?;
     test.args(["planted", "--", "--nocapture"]);
@@ -106,7 +106,7 @@ fn sanitized() -> Result<Command> {
     let mut test = process::cargo(&["test", "--target", &process::host_triple()?]);
     test.args(PACKAGE).args(["--test", "races"]);
     test.env("CARGO_TARGET_DIR", &target);
-    // The flags are unstable in name; what they ask for comes with every toolchain.
+    // The flags are unstable, but the sanitizer comes with every toolchain.
     test.env("RUSTC_BOOTSTRAP", "1");
     test.env("CARGO_ENCODED_RUSTFLAGS", SANITIZER_FLAGS.join("\u{1f}"));
     let options = format!("suppressions={}", suppressions.display());

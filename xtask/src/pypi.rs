@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use crate::process;
 use crate::report::Outcome;
 
-/// See the module.
+/// A program of PyPI, installed in a folder of its own.
 pub struct Program {
     name: &'static str,
-    /// A new version may judge differently: it is taken on by a change, not by a date.
+    /// Pinned versions. A new one may judge differently: a commit adopts it, not a date.
     packages: &'static [&'static str],
 }
 
@@ -21,20 +21,20 @@ pub const SSLYZE: Program = Program {
     packages: &["sslyze==6.1.0"],
 };
 
-/// What has cargo link for older versions of glibc and for musl, and the linker.
+/// cargo-zigbuild and its linker, by which cargo links for older versions of glibc and for musl.
 pub const ZIGBUILD: Program = Program {
     name: "cargo-zigbuild",
     packages: &["cargo-zigbuild==0.24.0", "ziglang==0.15.2"],
 };
 
 impl Program {
-    /// Where it is.
+    /// The folder of the program.
     pub fn folder(&self) -> PathBuf {
         self.environment().join("bin")
     }
 
-    /// Installs it, unless it is there. Without a network the tests that ask for it are skipped, each by
-    /// its name.
+    /// Installs the program, unless it is there. Without a network the tests that need it are skipped, each
+    /// by its name.
     pub fn install(&self) -> Result<Outcome> {
         let program = self.folder().join(self.name);
         if program.exists() {

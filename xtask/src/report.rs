@@ -12,11 +12,11 @@ use crate::process;
 
 /// The result of a step that did not fail as a whole.
 pub enum Outcome {
-    /// It counts as one.
+    /// The step passed, and counts as one.
     Passed,
-    /// It ran tests that are counted one by one.
+    /// The step ran tests that are counted one by one.
     Tests(TestRun),
-    /// It could not be done here, for this reason.
+    /// The step could not be done here, for this reason.
     Skipped(String),
 }
 

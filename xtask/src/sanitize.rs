@@ -1,8 +1,8 @@
 //! The node under AddressSanitizer: every binary of its integration tests, and the node that they
 //! start, is built with it.
 //!
-//! What counts is what the sanitizer says, by files that each process writes: tests that bound memory
-//! or time fail under it, which takes twice of both, and they pass without it.
+//! Only the sanitizer's reports count, files that each process writes: tests that bound memory or time
+//! fail under the sanitizer, which takes twice of both, and they pass without it.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::report::{Outcome, Report};
 
 const FLAGS: [&str; 2] = [
     "-Zsanitizer=address",
-    // The standard library is built without.
+    // The standard library is built without the sanitizer.
     "-Cunsafe-allow-abi-mismatch=sanitizer",
 ];
 
@@ -30,10 +30,10 @@ const LEFT_OUT: [&str; 6] = [
     "measured::memory::",
 ];
 
-/// Of the others, so many pass: fewer mean that the node did not run.
+/// Tests that pass, at least: fewer mean that the node did not run.
 const PASSED_MIN: usize = 400;
 
-/// Reads what it has freed.
+/// A program that reads memory after it has freed it.
 const PLANTED: &str = "fn main() {
     let bytes = vec![7_u8; 640];
     let freed = std::hint::black_box(bytes.as_ptr());
@@ -66,7 +66,7 @@ fn tests() -> Result<Outcome> {
         test.args(["--skip", tests]);
     }
     test.env("CARGO_TARGET_DIR", &target)
-        // The flags are unstable in name; what they ask for comes with every toolchain.
+        // The flags are unstable, but the sanitizer comes with every toolchain.
         .env("RUSTC_BOOTSTRAP", "1")
         // RSS is mostly the sanitizer's.
         .env("STEPPE_UNCHARGED", "off")
@@ -87,7 +87,7 @@ fn tests() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What can't see an error says nothing by its silence.
+/// Checks that AddressSanitizer reports a planted error: otherwise its silence would prove nothing.
 fn planted() -> Result<Outcome> {
     let target = process::target_directory().join("asan");
     let reports = empty(&target.join("planted"))?;
@@ -114,7 +114,7 @@ fn planted() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Each process writes what is wrong into a file of its own: what it prints is not always read.
+/// Options that have each process write its reports into a file of its own: not all output is read.
 fn options(reports: &Path) -> String {
     format!("log_path={}/report", reports.display())
 }
@@ -127,7 +127,7 @@ fn empty(folder: &Path) -> Result<std::path::PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// All that was reported.
+/// The text of all reports.
 fn read(reports: &Path) -> Result<String> {
     let mut said = String::new();
     for entry in fs::read_dir(reports)? {

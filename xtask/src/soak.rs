@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{audio, process};
 
-/// A file of `scenarios/`, what runs it, and how it ends.
+/// A file of `scenarios/`, the lab's command that runs it, and the exit code.
 struct Soak {
     name: &'static str,
     command: &'static str,
-    /// Of the lab: 1 where something is to be found.
+    /// Expected exit code of the lab: 1 where it has to find something.
     exit_code: i32,
-    /// Too long to run unless it is named.
+    /// True if the scenario takes too long to run unless it is named.
     only_named: bool,
 }
 
@@ -72,7 +72,7 @@ const fn soak(name: &'static str, exit_code: i32) -> Soak {
     }
 }
 
-/// Too long to run unless it is named.
+/// A scenario of `cycle`, which takes too long to run unless it is named.
 const fn cycle(name: &'static str) -> Soak {
     Soak {
         command: "cycle",
@@ -87,7 +87,7 @@ const fn named(name: &'static str) -> Soak {
     }
 }
 
-/// Runs the scenarios that are named, or all that don't have to be. True: each ended as it should.
+/// Runs the scenarios in `names`, or all that need not be named. True if each ended as expected.
 pub fn command(names: &[String]) -> Result<bool> {
     let known = SOAKS.map(|soak| soak.name);
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
@@ -128,7 +128,7 @@ pub fn command(names: &[String]) -> Result<bool> {
         .all(|soak| ends[soak.name].0 == soak.exit_code))
 }
 
-/// Whether its node serves TLS.
+/// True if the scenario's node serves TLS.
 fn needs_certificate(soak: &Soak) -> bool {
     [
         "gateway-tls-baseline",
@@ -163,7 +163,7 @@ fn build(wanted: &[&Soak]) -> Result<()> {
         process::run(process::cargo(&library).arg("steppe-malloc-abi"))?;
     }
     if wanted.iter().any(|soak| soak.command == "leaks") {
-        // Memcheck sees what goes through the system's allocator.
+        // Memcheck sees only memory of the system's allocator.
         let system = [
             "steppe",
             "--no-default-features",

@@ -11,15 +11,15 @@ use crate::process;
 pub struct Tool {
     /// The package, and the program.
     pub name: &'static str,
-    /// A new version may judge differently: it is taken on by a change, not by a date.
+    /// Pinned version. A new one may judge differently: a commit adopts it, not a date.
     pub version: &'static str,
-    /// What it prints its version for.
+    /// Arguments for which the program prints its version.
     pub version_args: &'static [&'static str],
 }
 
 impl Tool {
-    /// Finds it in `target/tools`, or builds it there: unoptimized, which takes a minute where a release
-    /// build takes several and is as quick for what it does here.
+    /// Finds the program in `target/tools`, or builds it there: unoptimized, which takes a minute where a
+    /// release build takes several, and is fast enough for its work here.
     pub fn ensure_installed(&self) -> Result<PathBuf> {
         let tools = process::target_directory().join("tools");
         let program = tools.join("bin").join(self.name);
@@ -37,7 +37,7 @@ impl Tool {
         ];
         let mut install = process::cargo(&args);
         install.arg(&tools).env("CARGO_PROFILE_DEV_DEBUG", "0");
-        // One shared directory for what it compiles: the next version finds most of it there.
+        // One shared build directory: the next version finds most dependencies compiled there.
         install.env("CARGO_TARGET_DIR", tools.join("build"));
         process::run(&mut install).with_context(|| format!("cannot install {}", self.name))?;
         Ok(program)

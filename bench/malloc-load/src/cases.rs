@@ -11,10 +11,10 @@ pub mod server;
 
 use crate::meter::Meter;
 
-/// What runs so many units of a case's own kind of work.
+/// The function of a case: runs so many units of its kind of work.
 pub type Run = fn(&mut Meter, u64);
 
-/// Every case, with what a unit of it is.
+/// Every case: its name, its unit of work, and its function.
 pub const CASES: [(&str, &str, Run); 12] = [
     ("random-400", "a malloc or a free", |meter, units| {
         mixed::run(meter, 400, units);

@@ -1,9 +1,9 @@
-//! What `steppe-bench malloc` runs under every allocator: plain programs on the C malloc family.
+//! The load of `steppe-bench malloc`: plain programs on the C malloc family, run under every allocator.
 //!
 //! Invariant: between the marks of a case nothing but the case itself allocates; tables of pointers
-//! are mapped, and `/proc` is read into the stack, so that what is told is the allocator's own.
-//! Leaves out: choosing an allocator, which is the dynamic linker's (`LD_PRELOAD`), and repeating
-//! and comparing, which is the bench's.
+//! are mapped, and `/proc` is read into the stack, so that the memory reported is the allocator's own.
+//! Leaves out: the choice of an allocator, made by the dynamic linker (`LD_PRELOAD`), and repetition
+//! and comparison, made by the bench.
 
 pub mod cases;
 pub mod meter;

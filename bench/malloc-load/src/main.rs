@@ -1,6 +1,6 @@
-//! `steppe-malloc-load CASE UNITS [PAUSE_MS]`: runs a case once, and says what it cost.
+//! `steppe-malloc-load CASE UNITS [PAUSE_MS]`: runs a case once, and prints its figures.
 //!
-//! The bench preloads an allocator and starts this once for every figure. Arguments are by place,
+//! The bench preloads an allocator and starts this once for every figure. Arguments are positional,
 //! since a parser of options would allocate more than some cases do.
 
 use std::env;

@@ -1,6 +1,6 @@
-//! What a case notes while it runs, and tells when it is over.
+//! The meter of a case: time and memory recorded while the case runs, and printed at its end.
 //!
-//! Invariant: noting allocates nothing; only telling does, after the last mark.
+//! Invariant: recording allocates nothing; only printing does, after the last mark.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::{status, sys};
 /// Clocks and marks of one run of a case.
 #[derive(Debug)]
 pub struct Meter {
-    /// How long an allocator is left alone before its idle memory is read; zero leaves that out.
+    /// Idle time before an allocator's idle memory is read; zero leaves that mark out.
     pause: Duration,
     started: Option<(Instant, Duration)>,
     operations: u64,
@@ -22,11 +22,11 @@ pub struct Meter {
     mark_count: usize,
 }
 
-/// No case sets more.
+/// Upper bound of the marks that a case sets.
 const MARKS_MAX: usize = 8;
 
 impl Meter {
-    /// Nothing noted yet.
+    /// A meter with nothing recorded.
     pub const fn new(pause: Duration) -> Self {
         Self {
             pause,
@@ -41,17 +41,17 @@ impl Meter {
         }
     }
 
-    /// So many operations are done outside of the timed part.
+    /// Counts operations done outside of the timed part.
     pub const fn untimed(&mut self, operations: u64) {
         self.untimed += operations;
     }
 
-    /// The timed part begins.
+    /// Starts the timed part.
     pub fn start(&mut self) {
         self.started = Some((Instant::now(), sys::cpu_time()));
     }
 
-    /// The timed part, or one of several, ends after so many operations.
+    /// Ends the timed part, or one of several, after so many operations.
     pub fn stop(&mut self, operations: u64) {
         let (instant, cpu) = self.started.take().expect("a part ends that has begun");
         self.cpu += sys::cpu_time().saturating_sub(cpu);
@@ -59,13 +59,13 @@ impl Meter {
         self.operations += operations;
     }
 
-    /// Notes what is resident at this point.
+    /// Records the anonymous resident memory of this moment.
     pub fn mark(&mut self, name: &'static str) {
         self.marks[self.mark_count] = (name, status::read().anonymous_kib);
         self.mark_count += 1;
     }
 
-    /// Leaves the allocator alone for a while, and notes what is resident then.
+    /// Sleeps for the pause, then records the anonymous resident memory.
     pub fn mark_after_pause(&mut self, name: &'static str) {
         if !self.pause.is_zero() {
             thread::sleep(self.pause);
@@ -73,12 +73,12 @@ impl Meter {
         }
     }
 
-    /// Notes how much the case held at its steady state, as it asked for it.
+    /// Records the bytes that the case had requested and not freed at its steady state.
     pub const fn live_bytes(&mut self, bytes: u64) {
         self.live_bytes = bytes;
     }
 
-    /// Prints a line a figure: its name, and a whole number or two.
+    /// Prints one figure a line: its name, the name of a mark, and a whole number.
     pub fn tell(&self) {
         println!("operations {}", self.operations);
         println!("untimed_operations {}", self.untimed);
@@ -87,8 +87,8 @@ impl Meter {
         if self.live_bytes > 0 {
             println!("live_bytes {}", self.live_bytes);
         }
-        // Telling allocates: the peak is read before it is told, and a buffer does not raise it.
-        // The kernel's own highest mark may lag behind what a point saw.
+        // Printing allocates, but too little to raise the peak, which is read before its line is printed.
+        // VmHWM of the kernel may lag behind a mark.
         let marks = &self.marks[..self.mark_count];
         let seen_kib = marks.iter().map(|(_, kib)| *kib).max().unwrap_or(0);
         let own_kib = status::read().peak_kib.max(seen_kib);

@@ -116,7 +116,7 @@ impl Connection {
     /// Reads what there is, and answers if that completes a request. An error: it is over.
     fn answer(&mut self, served: &mut impl Served, burst: u64) -> io::Result<()> {
         let read = self.stream.read(&mut self.head[self.filled..])?;
-        // Its end, or a head that is too long.
+        // The connection's end, or a head that is too long.
         if read == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     fn respond(&mut self, live_bytes: usize) -> io::Result<()> {
-        // Of one length, whatever the number.
+        // The response has one length for all numbers.
         let mut text = [0; 128];
         let mut rest = &mut text[..];
         write!(

@@ -1,4 +1,4 @@
-//! What `/proc/self/status` says about memory, read without allocating (proc(5)).
+//! The memory fields of `/proc/self/status`, read without allocating (proc(5)).
 
 use std::fs::File;
 use std::io::Read;
@@ -8,15 +8,15 @@ use std::io::Read;
 pub struct Status {
     /// Anonymous resident memory: what an allocator holds, and stacks.
     pub anonymous_kib: u64,
-    /// The most that was resident, less what is resident and not anonymous now: the program's and
-    /// its libraries' own files.
+    /// Peak resident memory, less the resident memory that is not anonymous now: pages of the
+    /// program's and its libraries' files.
     pub peak_kib: u64,
 }
 
-/// The process's own, now. Zero where the kernel does not tell.
+/// Reads the sizes of this process; 0 for a field that the kernel does not report.
 pub fn read() -> Status {
     let mut text = [0; TEXT_BYTES];
-    // Paths this short are handed over on the stack.
+    // std passes a path this short to the kernel from the stack.
     let length = File::open("/proc/self/status")
         .and_then(|mut file| file.read(&mut text))
         .unwrap_or(0);

@@ -11,8 +11,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::time::Duration;
 
-/// A block whose length nobody remembers: what most programs hold. One pointer wide, also as an
-/// `Option`.
+/// A block without its length, as most programs hold theirs. One pointer wide, also as an `Option`.
 pub struct Block(NonNull<u8>);
 
 /// A block that knows its length, and may grow.
@@ -53,7 +52,7 @@ impl Block {
 }
 
 impl Block {
-    /// What the allocator set aside for it: what was asked for, or somewhat more.
+    /// Usable bytes of the block: at least the bytes requested (malloc_usable_size(3)).
     pub fn usable_bytes(&self) -> usize {
         // SAFETY: it came from malloc or calloc, and lives.
         unsafe { libc::malloc_usable_size(self.0.as_ptr().cast()) }
@@ -91,8 +90,8 @@ impl Body {
 
     fn touch_from(&self, from: usize) {
         for offset in (from..self.bytes).step_by(PAGE_BYTES) {
-            // SAFETY: the offset is below the block's length. Volatile, so that it is not left out
-            // though nobody reads it.
+            // SAFETY: the offset is below the block's length. Volatile, so that the compiler keeps a
+            // store that is never read.
             unsafe { self.start.add(offset).write_volatile(1) };
         }
     }
@@ -112,20 +111,20 @@ pub fn slots(count: usize) -> &'static mut [Option<Block>] {
     let bytes = count.max(1) * size_of::<Option<Block>>();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh anonymous mapping touches nobody's memory.
+    // SAFETY: a fresh anonymous mapping overlaps no other memory.
     let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, kind, -1, 0) };
     if start == libc::MAP_FAILED {
         out_of_memory();
     }
-    // SAFETY: the mapping is that long, page-aligned, never unmapped, nobody else's, and all zero,
-    // which is `None` for an option of a non-null pointer.
+    // SAFETY: the mapping is that long, page-aligned, never unmapped, without another reference, and
+    // all zero, which is `None` for an option of a non-null pointer.
     unsafe { slice::from_raw_parts_mut(start.cast(), count) }
 }
 
 /// Waits until one of these descriptors can be read, and marks those that can in `ready`.
 ///
 /// # Errors
-/// What poll(2) says.
+/// The error of poll(2).
 pub fn wait_readable(descriptors: &[BorrowedFd<'_>], ready: &mut [bool]) -> io::Result<()> {
     let mut polled = [const { unused() }; POLLED_MAX];
     for (entry, descriptor) in polled.iter_mut().zip(descriptors) {
@@ -155,7 +154,7 @@ const fn unused() -> libc::pollfd {
     }
 }
 
-/// CPU time of this process so far, all threads, user and system, and that of programs that it started and that ended.
+/// CPU time of this process so far, all threads, user and system, and of its child processes that ended.
 pub fn cpu_time() -> Duration {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
         .map(usage)
@@ -164,7 +163,7 @@ pub fn cpu_time() -> Duration {
         .sum()
 }
 
-/// The most that was resident of one of the programs that it started, files included; 0 without one.
+/// Peak resident memory of the largest child process that ended, files included; 0 without one.
 pub fn children_peak_kib() -> u64 {
     let peak_kib = usage(libc::RUSAGE_CHILDREN).ru_maxrss;
     u64::try_from(peak_kib).unwrap_or(0)

@@ -1,7 +1,7 @@
 //! The load: so many calls at a time, each begun when the one before it has ended.
 //!
-//! No call begins after the time is over, and those that were begun are waited for: what is counted,
-//! the time that it took, and the CPU time that it cost belong together, however long a call is.
+//! No call begins after the time is over, and calls in flight are waited for: the calls counted, their
+//! wall time and their CPU time belong together, however long a call is.
 
 use std::future::Future;
 use std::io::Write;
@@ -12,10 +12,10 @@ use bytes::{Buf, Bytes};
 use clap::{Args, ValueEnum};
 use tokio::task::JoinSet;
 
-/// What is called, and how often.
+/// The load: shape and size of its calls, concurrency and duration.
 #[derive(Debug, Clone, Args)]
 pub struct Plan {
-    /// What a call is
+    /// Shape of a call
     #[arg(long, value_enum, default_value_t = Shape::Unary)]
     pub shape: Shape,
     /// Bytes of a body, or of an item
@@ -24,21 +24,21 @@ pub struct Plan {
     /// Calls at a time
     #[arg(long)]
     pub concurrency: usize,
-    /// How long calls are begun
+    /// Time in which calls begin, in milliseconds
     #[arg(long, default_value_t = 2_000)]
     pub milliseconds: u64,
 }
 
-/// What a call is.
+/// The shape of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shape {
-    /// A body that comes back.
+    /// A body that the worker sends back.
     Unary,
-    /// A few bytes that [`ITEMS`] items answer.
+    /// A few bytes, answered by a stream of [`ITEMS`] items.
     Stream,
 }
 
-/// What a stream is asked for.
+/// The request of a stream: the number of its items, and the bytes of each.
 #[derive(Debug, Clone, Copy)]
 pub struct Items {
     pub count: u32,
@@ -48,36 +48,36 @@ pub struct Items {
 /// Items of a stream.
 pub const ITEMS: u32 = 1_000;
 
-/// One caller, that has one call at a time.
+/// One caller, with one call at a time.
 pub trait Target: Send + 'static {
-    /// Calls with `body`, and returns what came.
+    /// Sends `body` in a unary call, and returns the body of the answer.
     fn unary(&mut self, body: Bytes) -> impl Future<Output = Result<Bytes>> + Send;
 
-    /// Asks for items, and returns how many bytes came in how many.
+    /// Requests a stream of items, and returns the number of items and bytes received.
     fn items(&mut self, items: Items) -> impl Future<Output = Result<Came>> + Send;
 }
 
-/// What came of a stream.
+/// The items and bytes received on a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Came {
     pub items: u64,
     pub bytes: u64,
 }
 
-/// What one caller did.
+/// The outcomes of one caller's calls.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Of each call, from its beginning to its end.
+    /// Latency of each call that succeeded, from its beginning to its end.
     latencies_us: Vec<u32>,
     failed: u64,
     failure: Option<String>,
 }
 
-/// Before calls are counted: connections are opened, and memory is warm.
+/// Time before calls are counted, in which connections open and memory warms up.
 const WARM_UP: Duration = Duration::from_millis(300);
 const WARM_UP_CALLS: usize = 2;
 
-/// Warms up, waits to be told, and says what came of it.
+/// Warms up, prints `ready`, waits for a line of standard input, runs the load, and prints its figures.
 ///
 /// # Errors
 /// Where the first calls fail.
@@ -95,7 +95,7 @@ pub async fn run<T: Target>(targets: Vec<T>, plan: &Plan) -> Result<()> {
     let time = Duration::from_millis(plan.milliseconds);
     let (_targets, tally, wall) = drive(targets, plan, &body, time, 1).await?;
     say(&report(tally, plan, wall));
-    // Whoever reads CPU time and memory of this process ends it by closing its input.
+    // The bench reads CPU time and memory of this process, then ends it by closing its input.
     wait_for_line();
     Ok(())
 }
@@ -165,7 +165,7 @@ async fn work<T: Target>(
     (target, tally)
 }
 
-/// A caller that failed so often will not do better.
+/// Failed calls after which a caller gives up: later calls would fail too.
 const FAILURES_MAX: u64 = 100;
 
 async fn call<T: Target>(target: &mut T, plan: &Plan, body: &Bytes) -> Result<()> {
@@ -191,7 +191,8 @@ async fn call<T: Target>(target: &mut T, plan: &Plan, body: &Bytes) -> Result<()
     Ok(())
 }
 
-/// What is looked at of each answer: to compare all of it would be much of what is measured.
+/// The first and the last 8 bytes of a body: comparing whole answers would be a large part of the
+/// measured cost.
 fn ends(body: &[u8]) -> (&[u8], &[u8]) {
     let count = body.len().min(8);
     (&body[..count], &body[body.len() - count..])
@@ -229,11 +230,11 @@ fn report(mut tally: Tally, plan: &Plan, wall: Duration) -> String {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Whoever does not read it any more ends this process too.
+    // If the reader is gone, standard input is closed too, which ends this process.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Nothing runs meanwhile: what is idle costs nothing.
+/// Blocks until standard input has a line or ends. The process costs no CPU time meanwhile.
 fn wait_for_line() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
@@ -245,7 +246,7 @@ impl Items {
     }
 
     /// # Errors
-    /// Of anything else than [`Items::encode`] makes.
+    /// If the bytes are not 8, the length that [`Items::encode`] produces.
     pub fn decode(mut bytes: &[u8]) -> Result<Self> {
         ensure!(bytes.len() == 8, "{} bytes ask for no items", bytes.len());
         Ok(Self {

@@ -1,9 +1,9 @@
 //! Callers and workers of Steppe's plane, and of its peers, under the same load.
 //!
-//! Invariant: whatever the peer, the same allocator, the same runtime with the same threads, the same
+//! Invariant: every peer has the same allocator, the same runtime with the same threads, the same
 //! bodies and the same loop around its calls.
 //!
-//! Leaves out: whatever is measured from outside, CPU time and memory of both processes.
+//! Leaves out: CPU time and memory of both processes, which the bench measures from outside.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ struct Cli {
     /// Threads of the runtime; 1: the one of current-thread runtimes
     #[arg(long, default_value_t = 1, global = true)]
     threads: usize,
-    /// What Steppe may hold, in MiB
+    /// Memory budget of Steppe, in MiB
     #[arg(long, default_value_t = 512, global = true)]
     budget_mib: u64,
     #[command(subcommand)]
@@ -35,18 +35,18 @@ struct Cli {
 enum Role {
     /// Answers until it is stopped.
     Serve(Serve),
-    /// Says `ready` once it is warm, begins at the next line of standard input, says what came of it, and
-    /// ends with its input.
+    /// Prints `ready` once it is warm, begins at the next line of standard input, prints its figures, and
+    /// ends when its input is closed.
     Call(Call),
 }
 
 #[derive(Args)]
 struct Serve {
     peer: Peer,
-    /// Where it listens; workers that connect to a broker, only to show that they are up
+    /// Address to listen on; workers that connect to a broker listen only to show that they are up
     #[arg(long)]
     listen: SocketAddr,
-    /// The broker that it connects to
+    /// Broker to connect to
     #[arg(long)]
     broker: Option<SocketAddr>,
 }
@@ -57,14 +57,14 @@ struct Call {
     /// The worker, or the broker
     #[arg(long)]
     address: SocketAddr,
-    /// Connections that calls are spread over; of the floor, each call has its own
+    /// Connections that calls are spread over; the floor has one for each call at a time
     #[arg(long, default_value_t = 1)]
     connections: usize,
     #[command(flatten)]
     plan: Plan,
 }
 
-/// What a peer is told.
+/// The memory budget of a process of Steppe; the other peers have none.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! The peers: how each serves and calls.
+//! The peers: serving and calling with each of them.
 
 mod floor;
 mod nats;
@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use crate::Budget;
 use crate::load::{self, Plan};
 
-/// Whose calls they are.
+/// The system whose calls are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     Steppe,
@@ -25,7 +25,7 @@ pub enum Peer {
     Floor,
 }
 
-/// Bytes of the largest body that peers take, where they ask.
+/// Bytes of the largest body, for peers that have such a limit.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
 impl Peer {

@@ -19,7 +19,7 @@ use crate::table::{Table, figure};
 #[derive(Debug)]
 pub struct Comparison {
     pub name: String,
-    /// Of the costs.
+    /// Unit of the costs.
     pub unit: &'static str,
     pub costs: Costs,
     pub instructions: Instructions,

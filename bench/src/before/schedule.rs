@@ -26,7 +26,7 @@ impl Schedule {
     pub fn order(&mut self, count: usize, round: usize) -> Vec<usize> {
         let mut order: Vec<usize> = stats::order(count, round).collect();
         if let Self::Mirrored(draws) = self {
-            // An order that is fixed would meet whatever has the same period.
+            // A fixed order could be in step with disturbances of the same period.
             if draws.below(2) == 1 {
                 order.reverse();
             }

@@ -1,4 +1,4 @@
-//! The least of a DNS client: one query of type A after another, each answered before the next.
+//! A minimal DNS client: one query of type A after another, each answered before the next.
 
 use std::net::SocketAddr;
 use std::time::Duration;

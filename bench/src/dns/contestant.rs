@@ -14,13 +14,13 @@ use crate::{process, stats};
 pub enum Phase {
     /// Names that the cache has, as fast as answers come.
     Cached,
-    /// Names that nobody ever asked for, as fast as answers come.
+    /// Names that no query had before, as fast as answers come.
     Miss,
-    /// Names that the cache has, at a rate that leaves everybody room.
+    /// Names that the cache has, at a rate well below saturation of every forwarder.
     Latency,
 }
 
-/// Of one forwarder in one round.
+/// The figures of one forwarder in one round.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
     /// Microseconds of CPU a query.

@@ -1,4 +1,4 @@
-//! dnsperf: queries of a file, at saturation or at a rate, and what became of them.
+//! dnsperf: queries of a file, at saturation or at a rate, and their outcomes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::machine;
 
-/// How dnsperf goes through its file.
+/// The pace at which dnsperf sends the queries of its file.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
     /// Over and over, as fast as answers come, for so many seconds.
@@ -31,13 +31,13 @@ pub struct Summary {
     /// Responses other than NOERROR.
     pub errors: u64,
     pub seconds: f64,
-    /// In microseconds, of [`Pace::Rate`] alone.
+    /// Latencies in microseconds; empty unless the pace is [`Pace::Rate`].
     pub latencies: Histogram<u64>,
 }
 
-/// Queries that wait for an answer at once.
+/// Queries outstanding at once.
 const OUTSTANDING: &str = "100";
-/// Sockets that queries come from.
+/// Sockets that queries are sent from.
 const CLIENTS: &str = "16";
 
 /// Loads `server` with the queries of `file`.
@@ -83,7 +83,7 @@ impl Summary {
         self.sent.saturating_sub(self.completed)
     }
 
-    /// Latency in microseconds that this part of the queries, 0 to 1, stayed below.
+    /// Latency in microseconds at this quantile, 0 to 1.
     pub fn quantile_us(&self, part: f64) -> f64 {
         match self.latencies.len() {
             0 => f64::NAN,
@@ -128,7 +128,7 @@ fn parse(text: &str) -> Result<Summary> {
     })
 }
 
-/// Of seconds with six decimals.
+/// Parses seconds with six decimals to microseconds.
 fn microseconds(seconds: &str) -> Option<u64> {
     let (whole, decimals) = seconds.split_once('.').filter(|(_, it)| it.len() == 6)?;
     Some(whole.parse::<u64>().ok()? * 1_000_000 + decimals.parse::<u64>().ok()?)

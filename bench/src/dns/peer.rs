@@ -12,7 +12,7 @@ use crate::machine;
 use crate::peer::{cargo, loopback, steppe, version};
 use crate::server::Launch;
 
-/// What is measured.
+/// A forwarder under comparison.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// Steppe
@@ -25,14 +25,14 @@ pub enum Peer {
     Knot,
     /// dnsmasq
     Dnsmasq,
-    /// The least server that answers: no cache, nothing is forwarded
+    /// A minimal server that answers by itself, without cache or forwarding
     Floor,
-    /// That of another commit, as `--before` names it
+    /// The steppe of another commit, named by `--before`
     #[value(skip)]
     Before,
 }
 
-/// The steppe that runs; none of today builds it.
+/// The steppe programs to run; without `now`, today's is built.
 #[derive(Debug, Default)]
 pub struct Builds {
     pub now: Option<PathBuf>,
@@ -40,10 +40,10 @@ pub struct Builds {
 }
 
 impl Builds {
-    /// Both where their paths have one length, today's built where none was named.
+    /// Copies both builds to paths of one length; builds today's if none is named.
     ///
     /// # Errors
-    /// When one of them is not there, or does not start.
+    /// When one of them is missing, or does not start.
     pub fn placed(now: Option<&Path>, before: &Path, folder: &Path) -> Result<Self> {
         steppe::ensure_runs(before)?;
         let now = named_or_built(now)?;
@@ -63,7 +63,7 @@ fn named_or_built(named: Option<&Path>) -> Result<PathBuf> {
     cargo::built(&root, &target, "steppe")
 }
 
-/// Where the server behind every forwarder answers.
+/// Address of the server behind every forwarder.
 pub const SERVER: SocketAddr = loopback(28053);
 
 impl Peer {
@@ -79,12 +79,12 @@ impl Peer {
         }
     }
 
-    /// Where it answers.
+    /// Address that the forwarder answers on.
     pub const fn address(self) -> SocketAddr {
         loopback(28054 + self as u16)
     }
 
-    /// Of a steppe.
+    /// Admin address of a steppe.
     const fn admin(self) -> SocketAddr {
         match self {
             Self::Before => loopback(28927),
@@ -92,7 +92,7 @@ impl Peer {
         }
     }
 
-    /// Writes its configuration into `folder`, and builds it where it is ours.
+    /// Writes the forwarder's configuration into `folder`, and builds a program of this workspace.
     ///
     /// # Errors
     /// When it isn't installed.
@@ -159,7 +159,7 @@ impl Peer {
                     "--user=",
                     "--group=",
                     "--pid-file=",
-                    // The most that it takes.
+                    // The maximum of dnsmasq.
                     "--cache-size=10000",
                     "--dns-forward-max=10000",
                     &format!("--port={port}"),
@@ -180,7 +180,7 @@ impl Peer {
     }
 }
 
-/// The least server, at `listen`.
+/// The launch of `steppe-bench floor-dns`, the minimal server, at `listen`.
 ///
 /// # Errors
 /// When this program can't be found.
@@ -220,7 +220,7 @@ forward = "u"
     )
 }
 
-/// A forwarder as the others are: it validates nothing, and one thread does all.
+/// Makes unbound a forwarder like the others: one thread, and no DNSSEC validation.
 fn unbound_config(port: &str, folder: &Path) -> String {
     let folder = folder.display();
     format!(

@@ -1,11 +1,11 @@
-//! `steppe-bench floor-dns`: the least DNS server that answers over UDP, in batches.
+//! `steppe-bench floor-dns`: a minimal DNS server that answers over UDP, in batches.
 //!
-//! It is the floor of an answer from a cache, and the server behind every forwarder of `dns`: two
-//! system calls a batch on one thread, each query's question sent back with one address. Whatever a
-//! forwarder costs beyond it is that forwarder's own work, and not the kernel's.
+//! The floor of an answer from a cache, and the server behind every forwarder of `dns`: two system
+//! calls a batch on one thread, each query's question sent back with one address. The cost of a
+//! forwarder beyond the floor's is that forwarder's own work, and not the kernel's.
 //!
-//! Non-goals: everything else. It looks at no name and no type, knows no EDNS, and drops whatever is
-//! no query with one question. Nobody should run it for anything but this bench.
+//! Non-goals: everything else. The floor ignores name and type, has no EDNS, and drops every message
+//! that is no query with one question. Use it for nothing but this bench.
 
 use std::net::SocketAddr;
 
@@ -45,7 +45,7 @@ pub async fn run(options: &Options) -> Result<bool> {
     let failed = || format!("cannot listen on {listen}");
     let mut sockets = bind_datagram(listen, 1).with_context(failed)?;
     let socket = sockets.pop().with_context(failed)?.into_socket()?;
-    // Whoever starts it sees by TCP that it is up.
+    // The bench connects by TCP to see that the server is up.
     let _ready = TcpListener::bind(listen).await.with_context(failed)?;
     let mut received = DatagramBatch::new(BATCH, DATAGRAM_BYTES);
     let mut answers = DatagramBatch::new(BATCH, DATAGRAM_BYTES);

@@ -1,4 +1,4 @@
-//! Content that the least proxy compresses: libdeflate, and nothing around it.
+//! Compression in the minimal proxy: libdeflate, and nothing around it.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Write};

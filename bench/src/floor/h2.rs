@@ -1,10 +1,10 @@
-//! `steppe-bench floor-h2-proxy`: the least proxy from HTTP/2 to HTTP/1.1 on the crates `h2` and
+//! `steppe-bench floor-h2-proxy`: a minimal proxy from HTTP/2 to HTTP/1.1 on the crates `h2` and
 //! rustls.
 //!
-//! It is what these two cost on one thread of tokio: a task and a buffer a request, connections to
-//! the origin that are kept. Idle, it is what they need for a connection that does nothing.
+//! The floor has the cost of these two on one thread of tokio: a task and a buffer a request, kept-alive
+//! connections to the origin. An idle connection has the memory that they need for it.
 //!
-//! Non-goals: as those of the floor of HTTP/1.1, which reads the origin's responses for it.
+//! Non-goals: those of the floor of HTTP/1.1, whose `Message` reads the origin's responses.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -27,29 +27,29 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{BUFFER_BYTES, Message, connect};
 
-/// Where from, where to.
+/// Options of `steppe-bench floor-h2-proxy`: its addresses and its certificate.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Where it listens without TLS
+    /// Address to listen on without TLS
     #[arg(long)]
     listen: SocketAddr,
-    /// Where it listens with TLS
+    /// Address to listen on with TLS
     #[arg(long)]
     listen_tls: SocketAddr,
-    /// Its certificate, PEM
+    /// Certificate, PEM
     #[arg(long)]
     cert: PathBuf,
-    /// The certificate's key, PEM
+    /// Key of the certificate, PEM
     #[arg(long)]
     key: PathBuf,
-    /// Where it forwards to
+    /// Address to forward to
     #[arg(long)]
     upstream: SocketAddr,
 }
 
-/// As many as the other proxies keep beside HTTP/2.
+/// Idle connections to the origin: as many as the other proxies keep with HTTP/2.
 const IDLE_MAX: usize = 4_096;
-/// Of a stream and of a connection: what may come before it is taken.
+/// Flow-control window of a stream and of a connection.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Requests at once on one connection.
 const STREAMS_MAX: u32 = 128;
@@ -104,7 +104,7 @@ fn acceptor(options: &Options) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Requests of a connection, each in a task of its own.
+/// Serves the requests of a connection, each in a task of its own.
 async fn serve<T>(client: T, address: IpAddr, upstream: SocketAddr) -> Result<()>
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -164,7 +164,7 @@ async fn exchange(
     Ok(())
 }
 
-/// As the origin reads it.
+/// Encodes a request head in HTTP/1.1 for the origin.
 fn encoded(head: &request::Parts, client: IpAddr) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(512);
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -181,7 +181,7 @@ fn encoded(head: &request::Parts, client: IpAddr) -> Vec<u8> {
     bytes
 }
 
-/// What the origin answered, without what is of its connection alone.
+/// Parses the origin's response head, without its `Connection` field.
 fn decoded(head: &[u8]) -> Result<Response<()>> {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut parsed = httparse::Response::new(&mut fields);
@@ -196,7 +196,7 @@ fn decoded(head: &[u8]) -> Result<Response<()>> {
     Ok(response.body(())?)
 }
 
-/// Sends as much at a time as the client's windows take.
+/// Sends `content` in parts that the client's flow-control windows allow.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 async fn send(stream: &mut SendStream<Bytes>, mut content: Bytes, is_last: bool) -> Result<()> {
     loop {

@@ -211,7 +211,7 @@ async fn count_all(ran: &Ran<'_>, figures: &[&Figure], setup: &Setup) -> Vec<Cou
 
 /// A request that stays without an answer ends a count: another process is then tried.
 const ATTEMPTS: usize = 4;
-/// Of a request, which takes milliseconds.
+/// Time limit of a request, which takes milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A build under callgrind.

@@ -1,9 +1,9 @@
 //! Compression beside nginx's: CPU a gigabyte and the ratio, level by level, at a constant rate of arrivals.
 //!
-//! Whoever compresses harder takes longer, so codings and levels are compared at equal ratio: each of nginx's
+//! Higher compression takes longer, so codings and levels are compared at equal ratio: each of nginx's
 //! levels with the cheapest of Steppe's that makes content at least as short. One worker each, the same origin; the
-//! CPU of passing content uncompressed is part of all figures. The floor is the least proxy ([`crate::floor`]) around the
-//! library that gzip is made with.
+//! CPU of passing content uncompressed is part of all figures. The floor is the minimal proxy ([`crate::floor`]) around
+//! the library of Steppe's gzip.
 
 mod client;
 mod corpus;
@@ -38,14 +38,14 @@ struct Variant {
     coding: Option<(&'static str, u8)>,
 }
 
-/// What a variant came to with a corpus.
+/// The figures of a variant with a corpus.
 #[derive(Debug)]
 struct Row {
     variant: Variant,
     corpus: &'static str,
-    /// Compressed bytes a byte.
+    /// Compressed bytes for each byte of content.
     share: f64,
-    /// In each round.
+    /// CPU seconds for a gigabyte of content, in each round.
     cpu_s_per_gb: Vec<f64>,
     p99_us: Vec<f64>,
     completed: u64,
@@ -53,7 +53,7 @@ struct Row {
 }
 
 impl Variant {
-    /// The path that its content has.
+    /// The path of the corpus in this variant.
     fn path(self, corpus: &Corpus) -> String {
         match self.coding {
             None => format!("/plain/{}", corpus.name),
@@ -69,7 +69,7 @@ impl Variant {
     }
 }
 
-/// What nginx has, all of Steppe's levels, and the floor's.
+/// All variants: content as it is, and the levels of nginx, of Steppe and of the floor.
 fn variants() -> Vec<Variant> {
     let of = |server, coding, levels: std::ops::RangeInclusive<u8>| {
         levels.map(move |level| Variant {
@@ -304,7 +304,7 @@ fn interval(values: &[f64], reference: &[f64]) -> String {
     format!("{median} ({low} to {high})")
 }
 
-/// CPU that a row takes beyond its server's with the same content as it is.
+/// CPU of a row beyond that of the same server and content without a coding.
 fn encoding(rows: &[Row], row: &Row) -> f64 {
     row.cpu() - plain(rows, row).cpu()
 }
@@ -331,9 +331,9 @@ fn is_reference(row: &Row) -> bool {
     row.variant.server == "nginx" && row.variant.coding.is_some()
 }
 
-/// Of Steppe's rows that are at least as short, the one that takes least.
+/// Steppe's row with the least CPU among those whose content is at least as short as that of `than`.
 fn cheapest<'r>(rows: &'r [Row], than: &Row, coding: Option<&str>) -> Option<&'r Row> {
-    /// Equal, as far as a tenth of a percent of the content goes.
+    /// Shares count as equal up to a tenth of a percent of the content.
     const EQUAL: f64 = 0.001;
     let is_it = |row: &&Row| {
         let of_coding = row

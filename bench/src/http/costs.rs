@@ -1,11 +1,11 @@
-//! What single features of a route cost a request: CPU time with one, less CPU time without it.
+//! The cost of single features of a route: CPU time of a request with the feature, less that without it.
 //!
-//! A feature costs a few per cent of a request, and a machine's pace wanders by more than that. So whoever has a
-//! feature and whoever has not get short loads next to each other, many times over; the figure is the median of the
-//! differences within each round, with its interval. Both are sent the same requests. Where the node serves both from
-//! one process, as everywhere but with the number of routes, memory and code lie in the same places too. A signature
-//! is held against the library that verifies it, called by the least proxy ([`crate::floor`]): in a loop by itself it finds
-//! all of its code and tables in the cache, which no request does.
+//! A feature costs a few per cent of a request, and a machine's pace wanders by more than that. So a route with a
+//! feature and a route without it get short loads next to each other, many times over; the figure is the median of the
+//! differences within each round, with its interval. Both are sent the same requests. One process serves both routes,
+//! except for the number of routes, so memory and code lie in the same places too. The check of a signature is compared
+//! with the library that verifies it, called by the minimal proxy ([`crate::floor`]): in a loop by itself, the library
+//! would find all of its code and tables in the cache, which no request does.
 
 mod tokens;
 
@@ -25,8 +25,8 @@ use crate::server::{Launch, Server};
 use crate::stats;
 use crate::table::{Table, figure, grouped};
 
-/// A node with one route, one with a thousand, one with a route for each feature; and the least proxy, which may verify
-/// tokens.
+/// A node with one route, one with a thousand, one with a route for each feature; and the minimal proxy, which may
+/// verify tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     OneRoute,
@@ -36,7 +36,7 @@ enum Node {
     VerifyingFloor,
 }
 
-/// What requests carry.
+/// The token that requests carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carry {
     Nothing,
@@ -46,7 +46,7 @@ enum Carry {
     NewToken,
 }
 
-/// Requests that are measured.
+/// A load that is measured: its node, its path and its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
     node: Node,
@@ -54,7 +54,7 @@ struct Load {
     carry: Carry,
 }
 
-/// Two loads whose difference is what a feature costs.
+/// Two loads whose difference is the cost of a feature.
 struct Feature {
     name: &'static str,
     with: Load,
@@ -62,11 +62,11 @@ struct Feature {
     most: Most,
 }
 
-/// What it is meant to cost at most.
+/// The upper bound of a feature's cost.
 #[derive(Clone, Copy)]
 enum Most {
     Microseconds(f64),
-    /// Of what the library adds to a request of the least proxy.
+    /// A multiple of the CPU that the library adds to a request of the minimal proxy.
     OfLibrary(f64),
 }
 
@@ -99,7 +99,7 @@ const FEATURES: [Feature; 5] = [
     },
 ];
 
-/// The least proxy with the library, and without.
+/// The minimal proxy with the library, and without it.
 const LIBRARY: [Load; 2] = [floor_load(Node::VerifyingFloor), floor_load(Node::Floor)];
 
 const fn floor_load(node: Node) -> Load {
@@ -176,10 +176,10 @@ impl Node {
 }
 
 const ROUTES: u16 = 1_000;
-/// Half of them of requests, half of responses.
+/// Rules for fields: half of them for requests, half for responses.
 const FIELDS: u16 = 50;
 
-/// A route for each of them: the one that is asked for is the same, whoever else is there.
+/// One route for each number, so that the requested route is the same with any other routes.
 fn versions(numbers: Range<u16>) -> String {
     numbers.fold(String::new(), |mut text, number| {
         let _ = write!(
@@ -226,10 +226,10 @@ pub(super) struct Costs {
     measured: Measured,
 }
 
-/// What was measured, round by round.
+/// The figures, round by round.
 #[derive(Default)]
 struct Measured {
-    /// CPU a request of each of the loads.
+    /// CPU a request in microseconds, by load and round.
     cpu_us: Vec<Vec<f64>>,
     errors: Vec<String>,
 }
@@ -263,7 +263,7 @@ pub(super) async fn run(setup: &Setup, rounds: usize) -> Result<Costs> {
     };
     let scripts = Scripts::create(setup, &tokens)?;
     for round in 0..=rounds {
-        // The first one warms up.
+        // The first round warms up.
         let is_counted = round > 0;
         for place in stats::order(loads.len(), round) {
             let load = loads[place];
@@ -282,12 +282,12 @@ pub(super) async fn run(setup: &Setup, rounds: usize) -> Result<Costs> {
 }
 
 const ORIGIN: SocketAddr = loopback(28_079);
-/// For each of the bench's: loads are short.
+/// Rounds for each round of the bench: loads are short.
 pub(super) const ROUNDS_EACH: usize = 3;
-/// Of each load; pairs are as close as they are short.
+/// Seconds of each load: the shorter, the closer in time are the loads of a pair.
 const SECONDS: u64 = 1;
 
-/// What wrk runs for each kind of request.
+/// The script and configuration of wrk for each token that requests carry.
 struct Scripts {
     nothing: wrk::Files,
     token: wrk::Files,
@@ -321,7 +321,7 @@ impl Scripts {
         })
     }
 
-    /// CPU a request.
+    /// Runs a load, and returns the CPU of a request in microseconds.
     async fn run(&self, load: Load, process: u32, errors: &mut Vec<String>) -> Result<f64> {
         let files = match load.carry {
             Carry::Nothing => &self.nothing,
@@ -341,7 +341,7 @@ impl Scripts {
 }
 
 impl Costs {
-    /// True when every response was as it should.
+    /// True when no load had an error.
     pub(super) fn is_valid(&self) -> bool {
         self.measured.errors.is_empty()
     }
@@ -351,13 +351,13 @@ impl Costs {
         at.map_or(&[][..], |at| &self.measured.cpu_us[at])
     }
 
-    /// The difference of each round.
+    /// The difference in CPU a request, in each round.
     fn added(&self, with: &Load, without: &Load) -> Vec<f64> {
         let pairs = self.of(with).iter().zip(self.of(without));
         pairs.map(|(with, without)| with - without).collect()
     }
 
-    /// CPU that the library adds to a request of the least proxy.
+    /// CPU that the library adds to a request of the minimal proxy.
     fn library(&self) -> f64 {
         stats::median(&self.added(&LIBRARY[0], &LIBRARY[1]))
     }
@@ -423,7 +423,7 @@ impl Costs {
     }
 }
 
-/// With these routes and filters.
+/// The launch of a node with these routes and filters.
 fn launch(setup: &Setup, node: Node, routes: &str) -> Result<Launch> {
     let program = steppe::program(setup)?;
     let (listen, admin) = (node.address(), node.admin());

@@ -1,4 +1,4 @@
-//! The proxies with one transport, and what was measured of each.
+//! The proxies with one transport, and their results.
 
 use anyhow::{Context, Result};
 
@@ -25,7 +25,7 @@ pub struct Stopped {
     pub results: Vec<Results>,
 }
 
-/// Everything that was measured, by transport; empty where nothing ran with one.
+/// All results by transport; empty for a transport that was not measured.
 #[derive(Default)]
 pub struct Outcome {
     pub plain: Vec<Results>,
@@ -35,14 +35,14 @@ pub struct Outcome {
     pub h2c_upstream: Vec<Results>,
     pub grpc: Vec<Results>,
     pub cached: Vec<Results>,
-    /// Steppe to its build of another commit, where there is one.
+    /// Steppe compared with its build of another commit, if there is one.
     pub comparisons: Vec<Comparison>,
 }
 
 impl Fleet {
     /// Starts the proxies one after another.
     ///
-    /// Others than Steppe and nginx that can't be had are added to `skipped`, with the reason.
+    /// Proxies other than Steppe and nginx that are not available are added to `skipped`, with the reason.
     ///
     /// # Errors
     /// When Steppe, its other build or nginx does not run.
@@ -108,7 +108,7 @@ impl Outcome {
         }
     }
 
-    /// Of all transports.
+    /// The results of all transports.
     pub fn all(&self) -> impl Iterator<Item = &Results> {
         let all = [
             &self.plain,
@@ -122,7 +122,7 @@ impl Outcome {
         all.into_iter().flatten()
     }
 
-    /// Whether every response and every handshake was right.
+    /// True if every response and every handshake was right.
     pub fn is_valid(&self) -> bool {
         self.all().all(|results| results.errors.is_empty())
     }

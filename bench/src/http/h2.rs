@@ -20,15 +20,15 @@ pub const CONNECTIONS: usize = 32;
 /// Requests in flight at most.
 pub const STREAMS_MAX: usize = CONNECTIONS * 100;
 
-/// How requests come.
+/// The shape of a load: the layer below HTTP/2, and the streams of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub wire: Wire,
-    /// At once on each connection.
+    /// Concurrent streams on each connection.
     pub streams: usize,
 }
 
-/// Below HTTP/2.
+/// The layer below HTTP/2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     Tls,
@@ -69,7 +69,7 @@ impl Shape {
     }
 }
 
-/// Where a proxy takes HTTP/2 without TLS.
+/// The endpoint of a proxy for HTTP/2 without TLS.
 pub fn clear(subject: &Subject) -> Endpoint {
     Endpoint {
         address: subject.proxy.clear_address(subject.transport),
@@ -78,13 +78,13 @@ pub fn clear(subject: &Subject) -> Endpoint {
     }
 }
 
-/// A request by each way in, before anything is measured.
+/// Sends a request to each listener, before anything is measured.
 ///
 /// # Errors
 /// When a response is not the origin's.
 pub async fn probe(subject: &Subject) -> Result<()> {
     if subject.transport == Transport::Grpc {
-        // Its server takes no GET: the first calls of ghz are the probe.
+        // The server of gRPC takes no GET: the first calls of ghz are the probe.
         return Ok(());
     }
     let large = (origin::LARGE_PATH, origin::LARGE_BYTES);
@@ -104,7 +104,7 @@ pub async fn probe(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// What makes a server warm that is to have idle connections.
+/// Warms up a server before its idle connections are measured.
 ///
 /// # Errors
 /// When h2load fails.
@@ -117,7 +117,7 @@ pub async fn warm_up(subject: &Subject, bench: &Bench) -> Result<()> {
 /// Half a second of the fastest, and four requests on each stream.
 const WARM_UP_REQUESTS: u64 = 4 * STREAMS_MAX as u64;
 
-/// So many small bodies over one connection in this shape.
+/// Requests so many small bodies over one connection in this shape.
 ///
 /// # Errors
 /// When h2load fails, or an answer is not the origin's.
@@ -140,7 +140,7 @@ pub async fn one_connection(
     Ok(())
 }
 
-/// Small bodies as fast as they go, over so many streams a connection as each shape has.
+/// Runs small bodies at saturation in each shape of this wire.
 ///
 /// # Errors
 /// When h2load or the server ends.
@@ -177,7 +177,7 @@ pub async fn requests(
     Ok(())
 }
 
-/// As many as this rate takes for the time of a run; none of a rate that is none.
+/// Requests of a run at this rate; 0 for a rate that is NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -225,7 +225,7 @@ pub async fn bodies(contestant: &Contestant, results: &mut Results, bench: &Benc
     Ok(())
 }
 
-/// Of 1 MB bodies one after another on one connection.
+/// A load of 1 MB bodies one after another on one connection.
 pub fn body_load(endpoint: &Endpoint, direction: Direction, setup: &Setup) -> Load {
     let (path, content) = match direction {
         Direction::Download => (origin::LARGE_PATH, None),
@@ -240,7 +240,7 @@ pub fn body_load(endpoint: &Endpoint, direction: Direction, setup: &Setup) -> Lo
     }
 }
 
-/// What a phase of so many seconds moves: the fastest take about as long for it.
+/// Bodies for each second of a phase: about the rate of the fastest proxies.
 const BODIES_A_SECOND: u64 = 500;
 
 /// Unary calls, 64 at a time over 32 connections.
@@ -265,7 +265,7 @@ pub async fn grpc(contestant: &Contestant, results: &mut Results, bench: &Bench)
     Ok(())
 }
 
-/// Notes what was not as the origin has it.
+/// Records failed streams, and content of another length than the origin's, as faults.
 fn judge(results: &mut Results, report: &Report, content_bytes: usize) {
     if let Some(errors) = report.summary.errors.describe() {
         results.fault("streams", &errors);

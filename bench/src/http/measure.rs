@@ -1,6 +1,6 @@
 //! The phases: one proxy at a time under one kind of load.
 //!
-//! Invariant: what a proxy did wrong is noted in its `Results::errors`; an `Err` is the bench's own
+//! Invariant: a fault of a proxy is recorded in its `Results::errors`; an `Err` is the bench's own
 //! failure and ends the run.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::process::{self, CpuUsage, Memory};
 use crate::server::{Launch, Server};
 use crate::syscalls::{Counts, Tracer, describe};
 
-/// A proxy with one transport: how it is started, and how it is reached.
+/// A proxy with one transport: its launch, and the endpoint for clients.
 pub struct Subject {
     pub proxy: Proxy,
     pub transport: Transport,
@@ -32,13 +32,13 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    /// Stops the server, and returns how to start it again.
+    /// Stops the server, and returns the subject to start it again.
     pub fn stop(self) -> Subject {
         self.subject
     }
 }
 
-/// All that was measured of one proxy with one transport; vectors hold one entry a round.
+/// All results of one proxy with one transport; vectors hold one entry a round.
 #[derive(Default)]
 pub struct Results {
     pub name: &'static str,
@@ -56,21 +56,21 @@ pub struct Results {
     pub rsa: Vec<Handshake>,
     /// With the P-256 certificate and X25519MLKEM768, where the proxy has it.
     pub post_quantum: Vec<Handshake>,
-    /// With a ticket.
+    /// Handshakes resumed with a ticket.
     pub resumed: Vec<Handshake>,
-    /// What clients agreed on that offer X25519MLKEM768 and X25519.
+    /// The agreement with clients that offer X25519MLKEM768 and X25519.
     pub agreed: Option<Agreed>,
-    /// Peak of the rounds, without the idle connections.
+    /// Peak memory of the rounds, without the idle connections.
     pub peak_bytes: u64,
     pub syscalls: Option<Syscalls>,
     pub idle: Option<Idle>,
-    /// What makes the run invalid.
+    /// Faults that make the run invalid.
     pub errors: Vec<String>,
-    /// What is missing, and why.
+    /// Figures that are missing, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Small bodies as fast as they go.
+/// A run of small bodies at saturation.
 #[derive(Debug, Clone)]
 pub struct Saturation {
     pub requests_per_second: f64,
@@ -99,7 +99,7 @@ impl Saturation {
     }
 }
 
-/// Large bodies one way.
+/// A run of large bodies in one direction.
 #[derive(Debug, Clone)]
 pub struct Transfer {
     pub cpu_seconds_per_gb: f64,
@@ -119,11 +119,11 @@ impl Transfer {
 #[derive(Debug, Clone)]
 pub struct Handshake {
     pub cpu_us: f64,
-    /// A second of the server's CPU time.
+    /// Handshakes for each second of the server's CPU time.
     pub per_cpu_second: f64,
 }
 
-/// Calls over a number of requests.
+/// System calls over a number of requests.
 pub struct Syscalls {
     pub counts: Counts,
     pub requests: u64,
@@ -144,7 +144,7 @@ impl Syscalls {
     }
 }
 
-/// Memory of kept-alive connections that do nothing.
+/// Memory of idle kept-alive connections.
 pub struct Idle {
     pub connections: usize,
     pub bytes_each: f64,
@@ -325,7 +325,7 @@ pub async fn idle(subject: Subject, results: &mut Results, bench: &Bench) -> Res
 
 pub const WARM_UP_SECONDS: u64 = 1;
 const TRACED_SECONDS: u64 = 2;
-/// After which a proxy has closed what it closes and freed what it frees at once.
+/// Time for a proxy to close connections and free memory after a load.
 const SETTLE: Duration = Duration::from_secs(1);
 
 async fn load(
@@ -336,7 +336,7 @@ async fn load(
 ) -> Result<wrk::Summary> {
     let url = match subject.endpoint.protocol {
         Protocol::Http1 => subject.endpoint.url(origin::SMALL_PATH),
-        // wrk has HTTP/1.1 alone, which is taken there too.
+        // wrk speaks HTTP/1.1 only, which this listener takes too.
         Protocol::Http2 => {
             let clear = subject.proxy.clear_address(subject.transport);
             format!("http://{clear}{}", origin::SMALL_PATH)
@@ -366,7 +366,8 @@ fn cpu_seconds_per_gb(usage: CpuUsage, gigabytes: f64) -> f64 {
     usage.total.as_secs_f64() / gigabytes
 }
 
-/// RSS can shrink when a proxy frees at the same time: the figure is then negative, and printed so.
+/// Memory of each connection. RSS can shrink when a proxy frees at the same time: the figure is then
+/// negative, and printed so.
 fn bytes_each(before: u64, after: u64, connections: usize) -> f64 {
     (after as f64 - before as f64) / connections.max(1) as f64
 }

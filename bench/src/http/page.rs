@@ -177,7 +177,7 @@ fn saturation(results: &[Results]) -> Table {
     figures.into_table()
 }
 
-/// Beside the least proxy and nginx: the split of the CPU, and ratios with their intervals.
+/// Beside the minimal proxy and nginx: the split of the CPU, and ratios with their intervals.
 fn floor(results: &[Results]) -> Vec<Table> {
     let near = ["steppe", REFERENCE, "floor"];
     let columns = columns(&[results]).into_iter();

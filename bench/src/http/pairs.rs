@@ -1,7 +1,7 @@
-//! What two proxies cost, as ratios within each round.
+//! Costs of two proxies, as ratios within each round.
 //!
-//! A ratio's spread over the rounds says which difference the run can tell: a slow minute of the
-//! machine is in both halves of a pair, so it widens the figures' spread and hardly the ratio's.
+//! A ratio's spread over the rounds shows the smallest difference that the run can detect: a slow minute
+//! of the machine is in both halves of a pair, so it widens the figures' spread and hardly the ratio's.
 
 use serde_json::{Map, Value, json};
 
@@ -10,14 +10,13 @@ use super::report::{REFERENCE, rounded, saturated};
 use crate::stats::{extremes, median, median_interval, ratios};
 use crate::table::{Table, figure};
 
-/// Two proxies, and what something costs the first one for each unit that it costs the other, round
-/// by round.
+/// Two proxies, and the ratio of the first one's cost to the other's, round by round.
 pub struct Pair {
-    /// What that is, where it is not a request.
+    /// The operation, unless it is a request.
     pub what: &'static str,
     pub of: &'static str,
     pub to: &'static str,
-    /// What both have that another pair of them has not.
+    /// A suffix of `what`, for a setting that another pair of these proxies does not have.
     pub further: &'static str,
     pub ratios: Vec<f64>,
 }
@@ -34,7 +33,7 @@ impl Pair {
     }
 }
 
-/// Steppe to the floor, and everybody to the reference.
+/// Pairs of Steppe to the floor, and of every proxy to the reference.
 pub fn all(results: &[Results]) -> Vec<Pair> {
     let to_reference = results.iter().map(|result| (result.name, REFERENCE));
     let names = [("steppe", "floor")].into_iter().chain(to_reference);
@@ -44,7 +43,7 @@ pub fn all(results: &[Results]) -> Vec<Pair> {
         .collect()
 }
 
-/// Those of caches: Steppe to each of the others.
+/// Pairs of caches: Steppe to each of the others.
 pub fn cached(results: &[Results]) -> Vec<Pair> {
     let others = results.iter().map(|result| result.name);
     others
@@ -53,13 +52,13 @@ pub fn cached(results: &[Results]) -> Vec<Pair> {
         .collect()
 }
 
-/// `None` where one of them did not run at saturation.
+/// The pair of CPU a request; `None` if one of them did not run at saturation.
 pub fn pair(results: &[Results], of: &'static str, to: &'static str) -> Option<Pair> {
     let cpu_us = |result: &Results| saturated(result, |run| run.cpu_us);
     pair_by(results, "", (of, to), cpu_us)
 }
 
-/// The same of another figure; `None` where one of them has none.
+/// The pair of another figure; `None` if one of them does not have it.
 pub fn pair_by(
     results: &[Results],
     what: &'static str,
@@ -92,7 +91,7 @@ pub fn table(pairs: &[Pair]) -> Table {
     table
 }
 
-/// By the name of the pair.
+/// Figures of the pairs in JSON, by `of/to`.
 pub fn to_json(pairs: &[Pair]) -> Value {
     let pairs = pairs.iter().map(|pair| {
         let (least, most) = extremes(&pair.ratios);
@@ -116,7 +115,7 @@ mod tests {
     fn pairs_are_of_one_round_and_show_their_spread() {
         let results = [
             result("steppe", [8.0, 18.0, 8.0]),
-            // Round 2 is slow for everybody.
+            // Round 2 is slow for every proxy.
             result("nginx", [10.0, 20.0, 10.0]),
             result("floor", [7.0, 15.0, 5.0]),
         ];

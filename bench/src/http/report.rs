@@ -15,12 +15,12 @@ use crate::stats::{extremes, median, ratio};
 use crate::table::{Table, figure};
 use crate::{machine, syscalls};
 
-/// Whom the ratios are taken to.
+/// The proxy that ratios refer to.
 pub const REFERENCE: &str = "nginx";
 
 /// A figure that every round has.
 pub struct Metric {
-    /// Its key in the JSON.
+    /// Key in the JSON.
     pub key: &'static str,
     pub label: &'static str,
     pub rounds: fn(&Results) -> Vec<f64>,
@@ -152,7 +152,7 @@ fn print_plain(results: &[Results]) {
     print_log_cost(results);
 }
 
-/// Two builds may run without it.
+/// True if the reference ran: two builds may run without it.
 pub fn has_reference(results: &[Results]) -> bool {
     results.iter().any(|result| result.name == REFERENCE)
 }
@@ -167,7 +167,7 @@ fn print_cached(results: &[Results]) {
     print!("{}", pairs::table(&pairs::cached(results)));
 }
 
-/// What an access log adds: the median of the differences within each round.
+/// Prints the CPU that an access log adds: the median of the differences within each round.
 fn print_log_cost(results: &[Results]) {
     let cpu = |name| {
         let result = results.iter().find(|result| result.name == name)?;
@@ -212,7 +212,7 @@ pub fn saturation_table(results: &[Results]) -> Table {
     saturation_table_of(results, |result| &result.saturation)
 }
 
-/// The same of other runs of small bodies.
+/// The table of [`saturation_table`] for other runs of small bodies.
 pub fn saturation_table_of(results: &[Results], runs: impl Fn(&Results) -> &[Saturation]) -> Table {
     let mut table = Table::new(&[
         "proxy",
@@ -333,8 +333,8 @@ fn print_details(outcome: &Outcome) {
     }
 }
 
-/// Steppe's ratios at the top, every other proxy's under `peers`, absolute figures by name; those
-/// of TLS in the same way under `tls`, and those of HTTP/2 and gRPC under `h2`.
+/// The line of JSON: Steppe's ratios at the top, every other proxy's under `peers`, absolute figures
+/// by name; TLS in the same way under `tls`, HTTP/2 and gRPC under `h2`.
 fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
     let results = outcome.plain.as_slice();
     let steppe = results.iter().find(|result| result.name == "steppe");
@@ -375,7 +375,7 @@ fn summary(outcome: &Outcome, machine: &str, date: &str) -> Value {
     summary.into()
 }
 
-/// By the keys of `metrics`.
+/// Ratios to the reference, by the keys of `metrics`.
 pub fn ratios(results: &[Results], of: &Results, metrics: &[Metric]) -> Map<String, Value> {
     let value = |metric| rounded(to_reference(results, of, metric), 3);
     metrics
@@ -398,7 +398,7 @@ pub fn by_name(results: &[Results], digits: i32, read: impl Fn(&Results) -> f64)
     Value::Object(pairs.collect())
 }
 
-/// `null` where nothing was measured.
+/// Rounds to so many decimals; `null` where nothing was measured.
 pub fn rounded(value: f64, digits: i32) -> Value {
     let scale = 10_f64.powi(digits);
     if value.is_finite() {

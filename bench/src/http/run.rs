@@ -209,7 +209,7 @@ async fn run_phase(
     }
 }
 
-/// Idle connections, where they are of clients: an idle connection to an origin is nobody's load.
+/// Measures idle connections of clients; idle connections to an origin are left out.
 async fn run_idle(stopped: Vec<Stopped>, bench: &Bench) -> Result<fleet::Outcome> {
     let mut outcome = fleet::Outcome::default();
     for mut fleet in stopped {

@@ -1,6 +1,6 @@
-//! What the gateway is meant to reach, beside what a run measured.
+//! The gateway's targets, beside the figures of a run.
 //!
-//! Invariant: nothing depends on it; a bench prints figures and never fails on them.
+//! Invariant: nothing depends on a target; a bench prints figures and never fails on them.
 
 use super::measure::{Results, Syscalls};
 use super::pairs::{pair, pair_by};
@@ -10,9 +10,9 @@ use crate::table::Table;
 
 /// CPU a request to the reference's.
 pub const CPU_TO_REFERENCE_MAX: f64 = 0.88;
-/// CPU a request to the floor's: what a gateway adds to forwarding.
+/// CPU a request to the floor's: the cost of a gateway beyond forwarding.
 pub const CPU_TO_FLOOR_MAX: f64 = 1.2;
-/// Memory of a kept-alive connection that does nothing.
+/// Memory of an idle kept-alive connection.
 const IDLE_BYTES_MAX: f64 = 2_000.0;
 /// CPU a request over TLS to the reference's.
 pub const TLS_CPU_TO_REFERENCE_MAX: f64 = 0.85;
@@ -22,12 +22,12 @@ pub const HANDSHAKE_TO_REFERENCE_MAX: f64 = 0.9;
 pub const TLS_BODIES_TO_REFERENCE_MAX: f64 = 1.0;
 /// Memory of an idle connection with TLS: a session's keys and state come to a plain one's.
 pub const TLS_IDLE_BYTES_MAX: f64 = 12.0 * 1024.0;
-/// A receive and a send on either side.
+/// Receives a request, and sends a request: one on either side.
 const CALLS_EACH_MAX: f64 = 2.0;
 /// wrk does not count the requests in flight at its end, and new connections are among the calls.
 const CALLS_TOLERANCE: f64 = 0.05;
 
-/// CPU of a hit to that of another cache's.
+/// CPU of a cache hit to that of another cache.
 const HIT_TO_OTHERS_MAX: f64 = 0.8;
 
 /// A line of the summary.
@@ -35,12 +35,12 @@ pub struct Target {
     name: &'static str,
     most: f64,
     digits: usize,
-    /// `None` where the run lacks it.
+    /// `None` if the run lacks the figure.
     measured: Option<f64>,
     tolerance: f64,
 }
 
-/// All of them, of Steppe without an access log.
+/// The targets of plain HTTP, for Steppe without an access log.
 pub fn all(results: &[Results]) -> [Target; 5] {
     let steppe = results.iter().find(|result| result.name == "steppe");
     let cpu = |to| pair(results, "steppe", to).map(|pair| pair.median());
@@ -71,7 +71,7 @@ pub fn all(results: &[Results]) -> [Target; 5] {
     ]
 }
 
-/// Those of TLS with clients; none where nothing ran with it.
+/// The targets of TLS with clients; none if nothing ran with TLS.
 pub fn tls(results: &[Results]) -> Vec<Target> {
     if results.is_empty() {
         return Vec::new();
@@ -116,7 +116,7 @@ pub fn tls(results: &[Results]) -> Vec<Target> {
     ]
 }
 
-/// Those of hits of a cache; none where nothing ran with one.
+/// The targets of cache hits; none if nothing ran with a cache.
 pub fn cached(results: &[Results]) -> Vec<Target> {
     let target = |name, to| Target {
         name,

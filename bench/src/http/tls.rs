@@ -1,4 +1,4 @@
-//! The phases of handshakes: what a server's CPU does for a connection that is used for nothing.
+//! The phases of handshakes: the server's CPU for a connection without requests.
 
 pub mod report;
 
@@ -13,7 +13,7 @@ use crate::peer::credentials::{Certificate, Credentials};
 use crate::peer::{Proxy, Transport};
 use crate::process::{self, CpuUsage};
 
-/// What a client is given that would take any group, once with each certificate.
+/// Makes a handshake with each certificate; returns the agreement with a client of [`Groups::PostQuantum`].
 ///
 /// # Errors
 /// When a handshake fails.
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// So many handshakes.
+    /// Makes so many handshakes.
     ///
     /// # Errors
     /// When one fails, or is of another kind.
@@ -143,7 +143,7 @@ fn all_succeeded(run: &Handshakes) -> Result<()> {
     Ok(())
 }
 
-/// Handshakes with a ticket each; how the tickets were come by is not in the figure.
+/// Measures handshakes with a ticket each; the handshakes that collect tickets are not in the figure.
 pub async fn resumed(contestant: &Contestant, results: &mut Results, bench: &Bench) -> Result<()> {
     let times = u64::try_from(bench.plan.tickets)?;
     let (proxy, credentials) = (contestant.subject.proxy, &bench.setup.credentials);
@@ -191,7 +191,7 @@ impl Full<'_> {
         let client = Client::new(&bench.setup.credentials, self.server, self.groups)?;
         let process = contestant.server.process();
         let run = |extent| load::run(self.address, &client, self.expected(), extent);
-        // Code and tables of one algorithm are not those of the phase before.
+        // The phase before used code and tables of another algorithm.
         run(Extent::Times(WARM_UP_HANDSHAKES)).await;
         let before = process::cpu(process)?;
         let run = run(Extent::For(bench.plan.handshakes)).await;
@@ -202,7 +202,7 @@ impl Full<'_> {
 
 const WARM_UP_HANDSHAKES: u64 = 100;
 
-/// A run that failed to some extent leaves its figure, and a fault beside it.
+/// Reads the figure of a run; failed handshakes are recorded as a fault beside it.
 fn read(results: &mut Results, name: &str, run: &Handshakes, usage: CpuUsage) -> Handshake {
     if let Some(error) = &run.first_error {
         let failed = format!("{} handshakes failed, first: {error}", run.errors);
@@ -219,7 +219,7 @@ fn read(results: &mut Results, name: &str, run: &Handshakes, usage: CpuUsage) ->
 }
 
 impl Handshake {
-    /// NaN of none: it is then shown as not measured.
+    /// Figures of so many handshakes; NaN for none, which tables show as not measured.
     fn of(count: u64, usage: CpuUsage) -> Self {
         let cpu_us = usage.total.as_secs_f64() * 1e6 / count as f64;
         let cpu_us = if count == 0 { f64::NAN } else { cpu_us };

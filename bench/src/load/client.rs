@@ -1,4 +1,4 @@
-//! The least of an HTTP/1.1 client: fixed requests, and responses that carry `Content-Length`.
+//! A minimal HTTP/1.1 client: fixed requests, and responses that carry `Content-Length`.
 //!
 //! Invariant: a response counts as received only when its status was 200 and its body had exactly
 //! the announced length; anything else is an error of the run.
@@ -29,7 +29,7 @@ pub fn post(host: impl Display, path: &str, bytes: usize) -> Vec<u8> {
 pub struct Decoder {
     head: Vec<u8>,
     body_bytes: usize,
-    /// Of the body; `None` while the head is incomplete.
+    /// Bytes of the body still to come; `None` while the head is incomplete.
     remaining: Option<usize>,
 }
 

@@ -12,15 +12,15 @@ use tokio::process::Command;
 
 use super::wrk::{Errors, Summary};
 
-/// What ghz is told of the server: as much of `grpc.testing` as is called.
+/// The service definition for ghz: the part of `grpc.testing` that it calls.
 const PROTO: &str = include_str!("../../proto/test.proto");
 const CALL: &str = "grpc.testing.TestService.UnaryCall";
-/// Base64 of 128 bytes goes, 1 kB comes.
+/// The request: 128 bytes in Base64, for a response of 1 kB.
 const CONTENT: &str = r#"{"response_size":1024,"payload":{"body":"{body}"}}"#;
 const WORKERS: &str = "64";
 const CONNECTIONS: &str = "32";
 
-/// What runs it.
+/// The program ghz and its files.
 #[derive(Debug)]
 pub struct Ghz {
     program: PathBuf,
@@ -42,7 +42,7 @@ impl Ghz {
         })
     }
 
-    /// Calls for `seconds`, and until what was begun has ended.
+    /// Calls for `seconds`, and waits for the calls in flight.
     ///
     /// # Errors
     /// When it ends badly, or reports nothing.

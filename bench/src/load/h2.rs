@@ -1,7 +1,7 @@
-//! The least of an HTTP/2 client: one GET a connection, and a response with status 200.
+//! A minimal HTTP/2 client: one GET a connection, and a response with status 200.
 //!
-//! Invariants: a response counts only when its status was 200 and its stream ended well; once it is
-//! there, nothing more is to be read of a server that has nothing more to say, settings included.
+//! Invariants: a response counts only when its status was 200 and its stream ended well; an exchange
+//! ends after the settings of both sides, so that nothing of an idle server is left unread.
 //! Leaves out: everything else (a second request, trailers, padding, tables of fields).
 
 use anyhow::{Context, Result, ensure};
@@ -20,15 +20,15 @@ const END_HEADERS: u8 = 4;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER_BYTES: usize = 9;
-/// Any response fits: nothing has to be granted later.
+/// Flow-control window that holds any response, without a WINDOW_UPDATE later.
 const WINDOW_BYTES: u32 = 1 << 30;
 /// RFC 9113 §6.5.2: a table of fields of 0 bytes, and the window.
 const OWN_SETTINGS: [(u16, u32); 2] = [(1, 0), (4, WINDOW_BYTES)];
 
-/// All that a client says: the preface, and a GET on the first stream.
+/// Encodes everything that a client sends first: the preface, and a GET on the first stream.
 ///
 /// # Panics
-/// When a text is longer than one byte can say.
+/// When a text is longer than 126 bytes, the most whose length takes one byte.
 pub fn get(scheme: &str, authority: &str, path: &str) -> Vec<u8> {
     let settings: Vec<u8> = OWN_SETTINGS
         .iter()
@@ -52,7 +52,7 @@ pub fn get(scheme: &str, authority: &str, path: &str) -> Vec<u8> {
     .concat()
 }
 
-/// Sends what [`get`] wrote and reads the whole response; returns the length of its content.
+/// Sends the bytes of [`get`] and reads the whole response; returns the length of its content.
 ///
 /// # Errors
 /// When the connection fails, or the response is not what the origin sends.
@@ -90,12 +90,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The stream has ended, and settings of both sides are in force.
+    /// True when the stream has ended, and settings of both sides are in force.
     pub fn is_done(&self) -> bool {
         self.has_ended && self.has_settings && self.is_acknowledged
     }
 
-    /// Takes what was received; returns what is to be sent for it.
+    /// Decodes received bytes; returns the bytes to send in reply.
     ///
     /// # Errors
     /// A response that is not what the origin sends, or the end of the connection.
@@ -137,7 +137,7 @@ impl Decoder {
     }
 }
 
-/// Whether a list of fields begins with the status 200, past changes of the table's size.
+/// True if a field block begins with the status 200, after any dynamic table size updates.
 fn is_ok(fields: &[u8]) -> bool {
     let mut fields = fields
         .iter()

@@ -1,8 +1,8 @@
 //! h2load: many streams on each connection, on one thread.
 //!
-//! Invariant: a run sends a number of requests and ends when all are answered, so that none is in
-//! the proxy's CPU time and not in the count, and none that was given up meets the next run. Percentiles are of its log, where every request has a
-//! line. As wrk's, its loop is closed.
+//! Invariant: a run sends a number of requests and ends when all are answered, so that every request in
+//! the proxy's CPU time is counted, and none is left for the next run. Percentiles come from h2load's log,
+//! which has a line for every request. The loop is closed, as wrk's is.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,20 +16,20 @@ use tokio::process::Command;
 use super::wrk::{Errors, Summary};
 use crate::machine;
 
-/// Where a load goes, and in which shape.
+/// The target and the shape of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
     pub url: String,
-    /// Where the URL's host is.
+    /// Address of the URL's host.
     pub address: SocketAddr,
     pub connections: usize,
     /// Requests at once on each connection.
     pub streams: usize,
-    /// What each request carries; none is a GET.
+    /// File with the content of each request; `None` is a GET.
     pub content: Option<PathBuf>,
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub summary: Summary,
@@ -37,10 +37,10 @@ pub struct Report {
     pub content_bytes: u64,
 }
 
-/// Is it installed?
+/// Path of the installed h2load.
 ///
 /// # Errors
-/// With the package that has it, where it isn't.
+/// When h2load isn't installed, with the name of its package.
 pub fn program() -> Result<PathBuf> {
     machine::program("h2load").map_err(|_| {
         anyhow::anyhow!("h2load is not installed (Debian: apt-get install nghttp2-client)")
@@ -54,13 +54,13 @@ impl Load {
     /// When it isn't installed, ends badly, or reports nothing.
     pub async fn run(&self, requests: u64, run_dir: &Path) -> Result<Report> {
         let log = run_dir.join("h2load.log");
-        // It adds to what is there.
+        // h2load appends to an existing log.
         let _ = fs::remove_file(&log);
         let mut command = Command::new(program()?);
         command
             .args(["--clients", &self.connections.to_string()])
             .args(["--max-concurrent-streams", &self.streams.to_string()])
-            // As `OPENSSL_CONFIG` has it, which its own defaults would override.
+            // The values of `OPENSSL_CONFIG`, which h2load's own defaults would override.
             .args([
                 "--tls13-ciphers",
                 "TLS_AES_128_GCM_SHA256",
@@ -97,7 +97,7 @@ impl Load {
 }
 
 impl Summary {
-    /// Takes them from the latencies of all requests, in microseconds.
+    /// Sets the percentiles from the latencies of all requests, in microseconds.
     pub fn set_percentiles(&mut self, mut latencies_us: Vec<f64>) {
         latencies_us.sort_by(f64::total_cmp);
         let at = |per_mille: usize| {
@@ -109,7 +109,7 @@ impl Summary {
     }
 }
 
-/// The third column of its log.
+/// Latencies in microseconds: the third column of h2load's log.
 fn latencies_us(log: &str) -> Vec<f64> {
     let third = |line: &str| line.split('\t').nth(2)?.trim().parse().ok();
     log.lines().filter_map(third).collect()
@@ -128,7 +128,7 @@ fn parse(text: &str) -> Option<Report> {
     let timeout = count(requests, "timeout")?;
     let failed = count(requests, "failed")?;
     let succeeded = count(requests, "succeeded")?;
-    // Of `12.3KB (12345) data`, after the same of headers.
+    // The number in `12.3KB (12345) data`, which follows the same for headers.
     let traffic = after("traffic: ")?.strip_suffix(" data")?;
     let content = traffic.rsplit('(').next()?.strip_suffix(')')?;
     Some(Report {

@@ -20,25 +20,25 @@ use super::stream::{Endpoint, Protocol};
 use super::tls::{Agreed, Client, Tickets};
 use crate::peer::origin;
 
-/// What a run of handshakes did.
+/// The outcome of a run of handshakes.
 #[derive(Debug, Clone, Default)]
 pub struct Handshakes {
-    /// Of the expected kind.
+    /// Handshakes of the expected kind.
     pub count: u64,
     pub errors: u64,
     pub first_error: Option<String>,
-    /// By the last one.
+    /// The agreement of the last handshake.
     pub agreed: Option<Agreed>,
 }
 
-/// What each handshake of a run has to be.
+/// The kind and group that each handshake of a run has to have.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
     pub kind: HandshakeKind,
     pub group: NamedGroup,
 }
 
-/// When a run ends.
+/// The end of a run: after a time, or after a number of handshakes.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent {
     For(Duration),
@@ -102,13 +102,13 @@ pub async fn collect_tickets(
     Ok(tickets)
 }
 
-/// A handshake, and everything that closing takes.
+/// Makes a handshake, and waits until both sides have closed the connection.
 pub async fn once(address: SocketAddr, client: &Client) -> Result<Agreed> {
     let socket = TcpStream::connect(address).await?;
     let mut stream = client.handshake(socket).await?;
     let agreed = Agreed::of(stream.get_ref().1)?;
     stream.shutdown().await?;
-    // What the server still sends, tickets and close_notify, is of no interest, nor is how it
+    // The rest of the server's data (tickets, close_notify) is discarded, however the server
     // closes. An unread byte in the socket would reset the connection instead of closing it.
     let mut socket = stream.into_inner().0;
     let mut rest = [0; 4096];
@@ -119,12 +119,12 @@ pub async fn once(address: SocketAddr, client: &Client) -> Result<Agreed> {
     Ok(agreed)
 }
 
-/// As many as keep the server busy while a client computes: both are on one machine.
+/// Connections that keep the server busy while a client computes: both are on one machine.
 const CONNECTIONS: usize = 16;
-/// A server has no reason to keep a connection whose client has said that it is done.
+/// A server has no reason to keep a connection that its client has shut down.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is left of an [`Extent`].
+/// The remainder of an [`Extent`].
 struct Left {
     until: Option<Instant>,
     times: Cell<u64>,
@@ -214,7 +214,7 @@ pub mod tests {
     };
     const TIMES: u64 = 40;
 
-    /// A folder that is gone when the test is.
+    /// A folder that is removed at the end of the test.
     pub struct Folder(PathBuf);
 
     impl Folder {

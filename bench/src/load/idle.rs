@@ -14,8 +14,8 @@ use crate::peer::origin;
 
 /// Opens `count` connections, `OPENERS` at a time; each has served one small request.
 ///
-/// Of a connection with TLS the socket is kept only: the client has nothing more to say on it, and
-/// needs no memory for what it would say it with.
+/// Only the socket of a TLS connection is kept: the client sends nothing more on it, and frees the
+/// memory of its session.
 pub async fn open(endpoint: &Endpoint, count: usize) -> Result<Vec<TcpStream>> {
     let request: Rc<[u8]> = match endpoint.protocol {
         Protocol::Http1 => client::get(endpoint.host(), origin::SMALL_PATH).into(),
@@ -39,7 +39,7 @@ pub async fn open(endpoint: &Endpoint, count: usize) -> Result<Vec<TcpStream>> {
         .await
 }
 
-/// How many of `connections` the other side has closed.
+/// Number of `connections` that the other side has closed.
 pub fn closed(connections: &[TcpStream]) -> usize {
     let is_open = |connection: &&TcpStream| {
         let outcome = connection.try_read(&mut [0]);
@@ -48,8 +48,8 @@ pub fn closed(connections: &[TcpStream]) -> usize {
     connections.len() - connections.iter().filter(is_open).count()
 }
 
-/// As many requests in flight as the other phases have connections at most: a proxy's pools are
-/// sized by that, not by the number of idle connections.
+/// Connections opened at a time: no more requests are in flight than in the other phases, since that
+/// sizes a proxy's pools, not the number of idle connections.
 const OPENERS: usize = 32;
 
 async fn open_share(endpoint: &Endpoint, share: usize, request: &[u8]) -> Result<Vec<TcpStream>> {

@@ -1,4 +1,4 @@
-//! An open-loop client: requests are due at a constant rate, whatever the proxy does.
+//! An open-loop client: requests are due at a constant rate, however slow the proxy is.
 //!
 //! Invariant: a latency runs from the instant when its request was due, so a stall is felt by every
 //! request that was due meanwhile (no coordinated omission). The instants come from one periodic
@@ -29,14 +29,14 @@ use super::client::{self, Decoder};
 /// One run at a constant rate of arrivals.
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// Requests that were due a second.
+    /// Requests due each second.
     pub rate: f64,
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
     /// Requests that failed or had no response in time.
     pub errors: u64,
-    /// What the first failure was.
+    /// The first failure.
     pub first_error: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub async fn run(
         .await
 }
 
-/// The connections of a run, and what they measured.
+/// The connections of a run, and their latencies and failures.
 struct Pool {
     request: Vec<u8>,
     writers: Vec<OwnedWriteHalf>,
@@ -160,7 +160,7 @@ impl Pool {
         }
     }
 
-    /// The connection is used no more.
+    /// Counts a failed request. Its connection is not used again.
     fn fail(&mut self, error: &anyhow::Error) {
         self.failed += 1;
         self.first_error.get_or_insert_with(|| format!("{error:#}"));
@@ -181,10 +181,10 @@ impl Pool {
 
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// How long responses may still come after the last request was due.
+/// Time in which responses may still come after the last request was due.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Lets requests arrive for `duration`; returns how many.
+/// Lets requests arrive for `duration`; returns their number.
 async fn arrivals(pool: &RefCell<Pool>, interval: Duration, duration: Duration) -> Result<u64> {
     let total = duration.as_nanos() / interval.as_nanos().max(1);
     let total = u64::try_from(total).context("too many requests")?;
@@ -215,13 +215,13 @@ async fn arrivals(pool: &RefCell<Pool>, interval: Duration, duration: Duration) 
     Ok(total)
 }
 
-/// When request `number` is due, the first being 1.
+/// The instant at which request `number` is due, the first being 1.
 fn due(start: Instant, interval: Duration, number: u64) -> Instant {
     let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
     start + Duration::from_nanos(interval.saturating_mul(number))
 }
 
-/// How often the timer expired since the last call: at least once.
+/// Waits for the timer; returns its expirations since the last call, at least 1.
 async fn expirations(timer: &AsyncFd<OwnedFd>) -> Result<u64> {
     loop {
         let mut ready = timer.readable().await?;

@@ -1,4 +1,4 @@
-//! Where a load goes: an address, and TLS on its connections or none.
+//! The target of a load: an address, and TLS on its connections or none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::tls;
 
-/// Who is loaded, and how its connections are made.
+/// The target of a load: its address, and the protocols of its connections.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pub address: SocketAddr,
@@ -21,7 +21,7 @@ pub struct Endpoint {
     pub protocol: Protocol,
 }
 
-/// What is spoken on a connection.
+/// The version of HTTP on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Http1,
@@ -61,19 +61,19 @@ impl Endpoint {
         }
     }
 
-    /// What wrk is called with. It sends the host as SNI, and resolves it.
+    /// The URL for wrk, which sends the host as SNI, and resolves it.
     pub fn url(&self, path: &str) -> String {
         format!("{}://{}{path}", self.scheme(), self.host())
     }
 
-    /// Of its URLs.
+    /// The scheme of URLs.
     pub const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
 }
 
 impl Stream {
-    /// The socket, without what the client knows of its TLS.
+    /// The socket, without the client's TLS session.
     pub fn into_socket(self) -> TcpStream {
         match self {
             Self::Plain(socket) => socket,

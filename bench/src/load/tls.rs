@@ -1,7 +1,7 @@
 //! The TLS client of a load: TLS 1.3, one cipher suite, and a choice of key exchange groups.
 //!
 //! Invariant: all proxies are offered exactly the same, so that none is measured with a cheaper
-//! cipher than another; certificates are verified. wrk is told the same by [`OPENSSL_CONFIG`].
+//! cipher than another; certificates are verified. wrk gets the same offer by [`OPENSSL_CONFIG`].
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::peer::credentials::{Certificate, Credentials};
 
-/// What the programs with OpenSSL are told by `OPENSSL_CONF`: the same as [`Client`] offers.
+/// The file that `OPENSSL_CONF` names, for programs with OpenSSL: the offer of [`Client`].
 pub const OPENSSL_CONFIG: &str = "\
 openssl_conf = bench
 [bench]
@@ -37,14 +37,14 @@ Ciphersuites = TLS_AES_128_GCM_SHA256
 Groups = X25519
 ";
 
-/// How a client makes connections to one server.
+/// The TLS configuration of a client, and the name of its server.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// Which key exchange groups a client offers.
+/// The key exchange groups that a client offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Groups {
     X25519,
@@ -52,7 +52,7 @@ pub enum Groups {
     PostQuantum,
 }
 
-/// What client and server agreed on.
+/// The parameters that client and server negotiated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Agreed {
     pub kind: HandshakeKind,
@@ -62,7 +62,7 @@ pub struct Agreed {
 }
 
 impl Client {
-    /// Each of its handshakes is a full one.
+    /// A client whose handshakes are all full ones.
     ///
     /// # Errors
     /// When the authority can't be read.
@@ -91,7 +91,7 @@ impl Client {
         })
     }
 
-    /// Offers HTTP/2 and nothing else.
+    /// A client that offers HTTP/2 and nothing else by ALPN.
     pub fn speaking_http2(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -101,12 +101,12 @@ impl Client {
         }
     }
 
-    /// Keeps the tickets that it is given, and uses none.
+    /// A client that keeps the tickets that it receives, and uses none.
     pub fn collecting(&self, tickets: &Arc<Tickets>) -> Self {
         self.with_store(Collecting(Arc::clone(tickets)))
     }
 
-    /// Uses a ticket for each handshake, as long as there are any, and keeps no new ones.
+    /// A client that uses a ticket for each handshake, as long as there are any, and keeps no new ones.
     pub fn resuming(&self, tickets: &Arc<Tickets>) -> Self {
         self.with_store(Resuming(Arc::clone(tickets)))
     }
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// What it asks for by SNI, and verifies.
+    /// The name that the client sends as SNI, and verifies.
     pub fn server_name(&self) -> Cow<'_, str> {
         self.name.to_str()
     }
@@ -129,7 +129,7 @@ impl Client {
     /// A connection whose handshake is complete on the client's side.
     ///
     /// # Errors
-    /// When it fails, or takes longer than anyone should.
+    /// When the handshake fails, or takes longer than `HANDSHAKE_TIMEOUT`.
     pub async fn handshake(&self, socket: TcpStream) -> Result<TlsStream<TcpStream>> {
         socket.set_nodelay(true)?;
         let connector = TlsConnector::from(Arc::clone(&self.config));
@@ -182,7 +182,7 @@ impl Tickets {
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, VecDeque<Tls13ClientSessionValue>> {
-        // A panic elsewhere leaves a queue that is whole.
+        // A panic elsewhere leaves the queue intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,7 +193,7 @@ struct Collecting(Arc<Tickets>);
 #[derive(Debug)]
 struct Resuming(Arc<Tickets>);
 
-/// TLS 1.3 only, and one group is always offered first: nothing else is to be remembered.
+/// TLS 1.3 only, and one group is always offered first: a store remembers nothing but tickets.
 macro_rules! no_other_sessions {
     () => {
         fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}

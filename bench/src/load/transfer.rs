@@ -1,7 +1,7 @@
 //! Large bodies, one after another on each of a few kept-alive connections, both ways.
 //!
-//! Invariant: only bodies that went through whole are counted, and all that were begun are finished
-//! before the clock stops.
+//! Invariant: only complete bodies are counted, and the transfers in flight are finished before the
+//! clock stops.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use super::client::{self, Decoder, exchange};
 use super::stream::Endpoint;
 use crate::peer::origin;
 
-/// Which way the large body goes, seen from the client.
+/// The direction of the large body, seen from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Download,
     Upload,
 }
 
-/// What went through.
+/// The outcome of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Transferred {
     pub bodies: u64,

@@ -1,8 +1,8 @@
 //! wrk at saturation: one thread, and its own percentiles.
 //!
 //! wrk 4 closes its loop (a connection sends when its last response came), and spreads a stall over
-//! the requests that it would have sent meanwhile; how long a stall is felt at a given arrival rate
-//! is what `open_loop` measures.
+//! the requests that it would have sent meanwhile; `open_loop` measures the effect of a stall at a
+//! given arrival rate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use tokio::process::Command;
 use super::tls::OPENSSL_CONFIG;
 use crate::machine;
 
-/// What `lua/summary.lua` prints after a run.
+/// The script `lua/summary.lua`, which prints a summary after a run.
 const SCRIPT: &str = include_str!("../../lua/summary.lua");
 
-/// What wrk reads.
+/// The files that wrk reads: its script, and OpenSSL's configuration.
 pub struct Files {
     script: PathBuf,
     openssl: PathBuf,
@@ -79,7 +79,7 @@ impl Files {
         Self::with(folder, "summary", "")
     }
 
-    /// With a script of this name that says more.
+    /// Writes a script of this name, which has `lua` after the summary.
     ///
     /// # Errors
     /// When they can't be written.

@@ -1,4 +1,4 @@
-//! The cases of the load program, and how much of each is run.
+//! The cases of the load program, and the units of each in a run.
 
 use clap::ValueEnum;
 
@@ -30,12 +30,12 @@ pub enum Case {
     Large,
     /// g++ translates a file of templates
     Compile,
-    /// The sqlite3 shell fills a database in memory, and asks it
+    /// The sqlite3 shell fills a database in memory, and queries it
     Sqlite,
 }
 
 impl Case {
-    /// As the load program knows it.
+    /// The case's name in the load program.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Random400 => "random-400",
@@ -53,7 +53,7 @@ impl Case {
         }
     }
 
-    /// For the heading of its table.
+    /// The heading of the case's table.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Random400 => "random mixed, one thread, 400 slots",
@@ -71,7 +71,7 @@ impl Case {
         }
     }
 
-    /// The label of its rows on the page of figures.
+    /// The label of the case's rows on the page of figures.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Random400 => "random mixed, 400 slots",
@@ -89,7 +89,7 @@ impl Case {
         }
     }
 
-    /// What one operation is.
+    /// One operation of the case, in words.
     pub const fn operation(self) -> &'static str {
         match self {
             Self::Realloc => "a realloc",
@@ -124,7 +124,7 @@ impl Case {
     pub const fn counted_units(self) -> (u64, u64) {
         match self {
             Self::Random400 | Self::Random8192 => (200_000, 1_200_000),
-            // Until its table is full, it allocates more than it frees.
+            // Until the table is full, the case allocates more than it frees.
             Self::Random100000 => (1_000_000, 3_000_000),
             Self::Larson | Self::Handover | Self::Freeing => (200_000, 800_000),
             Self::Realloc => (5_480, 16_440),
@@ -135,13 +135,13 @@ impl Case {
         }
     }
 
-    /// True for programs of others, which end without a word about their memory. Their instructions are not counted:
+    /// True for third-party programs, which report no figures of their memory. Their instructions are not counted:
     /// callgrind would take minutes.
     pub const fn is_of_programs(self) -> bool {
         matches!(self, Self::Compile | Self::Sqlite)
     }
 
-    /// Whether what is held in silence is read each round, since the case is about it.
+    /// True if idle memory is read each round, since the case is about it.
     pub const fn is_about_silence(self) -> bool {
         matches!(self, Self::Server)
     }

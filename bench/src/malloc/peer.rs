@@ -1,7 +1,7 @@
-//! The allocators that are compared, and where the library of each comes from.
+//! The allocators that are compared, and the source of each one's library.
 //!
 //! Invariant: an allocator runs as its authors ship it, settings untouched, unless its name says
-//! otherwise. One that can't be had is named with the reason, and the others run.
+//! otherwise. An allocator that isn't available is reported with the reason, and the others run.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,13 +17,13 @@ use crate::before::Build;
 /// An allocator under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Peer {
-    /// Steppe as it is
+    /// Steppe with its default settings
     SteppeBalanced,
     /// STEPPE_MALLOC_PROFILE=speed
     SteppeSpeed,
     /// STEPPE_MALLOC_PROFILE=lean
     SteppeLean,
-    /// The library that `--before` names, as it is
+    /// The library that `--before` names, with its default settings
     #[value(skip)]
     BeforeBalanced,
     /// The same with STEPPE_MALLOC_PROFILE=speed
@@ -32,7 +32,7 @@ pub enum Peer {
     /// The same with STEPPE_MALLOC_PROFILE=lean
     #[value(skip)]
     BeforeLean,
-    /// The system's
+    /// The C library's own allocator
     Glibc,
     /// Debian's libmimalloc2.0
     MimallocDebian,
@@ -56,21 +56,21 @@ pub enum Peer {
     RustyAlloc,
 }
 
-/// An allocator that is there.
+/// An allocator that is available.
 #[derive(Debug, Clone)]
 pub struct Contestant {
     pub peer: Peer,
     pub version: String,
-    /// What is preloaded; nothing for the system's own.
+    /// The library to preload; `None` for the system's own.
     pub library: Option<PathBuf>,
 }
 
 /// Libraries of Steppe's allocator.
 #[derive(Debug, Default)]
 pub struct Libraries {
-    /// Today's; none builds it.
+    /// Today's; `None` builds it.
     pub steppe: Option<PathBuf>,
-    /// That of another commit.
+    /// The library of another commit.
     pub before: Option<PathBuf>,
 }
 
@@ -113,7 +113,7 @@ impl Peer {
         )
     }
 
-    /// What is set for it, and for nobody else.
+    /// The environment variable of this allocator alone: its name and its value.
     pub const fn setting(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::SteppeSpeed | Self::BeforeSpeed => Some(("STEPPE_MALLOC_PROFILE", "speed")),
@@ -151,7 +151,7 @@ impl Peer {
 }
 
 impl Contestant {
-    /// What preloads it: variables for the program's environment.
+    /// Variables of the program's environment: the preloaded library, and the allocator's setting.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let preload = self
             .library
@@ -166,7 +166,7 @@ impl Contestant {
 }
 
 impl Libraries {
-    /// Today's library built or found, and both put where their paths have one length.
+    /// Finds or builds today's library, and copies both to paths of one length.
     ///
     /// # Errors
     /// When today's does not build, or one of them is no library of Steppe's allocator that loads.
@@ -181,8 +181,8 @@ impl Libraries {
     }
 }
 
-/// A library that can't be preloaded is left out by the dynamic linker with no more than a line on
-/// standard error, and the system's allocator would stand for it.
+/// Checks a library before it is preloaded: the dynamic linker ignores one that it can't load, with no
+/// more than a line on standard error, and the system's allocator would be measured instead.
 fn ensure_loads(library: &Path) -> Result<()> {
     let library = std::path::absolute(library)?;
     let bytes =
@@ -206,7 +206,7 @@ fn ensure_loads(library: &Path) -> Result<()> {
 
 const NAME: &[u8] = b"steppe_malloc_version";
 
-/// Those that can be had, and the others by name, with the reason.
+/// The allocators that are available, and the names of the others with the reason.
 pub fn prepare_all(peers: &[Peer], libraries: &Libraries) -> (Vec<Contestant>, Vec<String>) {
     let (mut contestants, mut skipped) = (Vec::new(), Vec::new());
     for peer in peers {

@@ -1,7 +1,7 @@
-//! What all runs said, by case and allocator.
+//! The figures of all runs, by case and allocator.
 //!
-//! Invariant: element `i` of all series is from the same round, or half of a round with `--before`. A run that failed leaves NaN there, so that
-//! pairs stay pairs, and a failure on record.
+//! Invariant: element `i` of all series is from the same round, or half of a round with `--before`. A run
+//! that failed leaves NaN there, so that pairs stay aligned, and is recorded as a failure.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -72,7 +72,7 @@ impl Records {
         self.records.get(&(case, peer))
     }
 
-    /// Programs that did not end well, by case and allocator.
+    /// Programs that failed, by case and allocator.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
@@ -89,7 +89,7 @@ impl Records {
             .map(|(peer, _)| peer)
     }
 
-    /// Each profile of today's library to that of the other commit, in a case.
+    /// Compares a profile of today's library with that of the other commit, in a case.
     pub fn to_before(&self, case: Case, peer: Peer) -> Option<Comparison> {
         let now = self.of(case, peer)?;
         let before = self.of(case, peer.before()?)?;
@@ -119,7 +119,7 @@ impl Record {
         self.runs.iter().map(rate).collect()
     }
 
-    /// Another count of instructions would tell nothing new.
+    /// True when another count of instructions would add nothing.
     pub fn is_settled(&self) -> bool {
         self.instructions.is_settled()
     }
@@ -160,7 +160,7 @@ impl Record {
         self.median(|run| Some(run.cpu_us as f64 / 1e6))
     }
 
-    /// Held over asked for, where the case says what it asked for.
+    /// Bytes held over bytes requested, for a case that reports the latter.
     pub fn held_to_live(&self) -> f64 {
         self.median(|run| {
             let live = (run.live_bytes > 0).then_some(run.live_bytes as f64)?;
@@ -170,7 +170,7 @@ impl Record {
 }
 
 impl Ratio {
-    /// Of the rounds that both have.
+    /// The ratio over the rounds that both have; `None` without one.
     pub fn of(ratios: &[f64]) -> Option<Self> {
         let ratios = measured(ratios.to_vec());
         let (low, high) = stats::median_interval(&ratios);

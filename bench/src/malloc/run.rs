@@ -1,4 +1,4 @@
-//! Starts the load program under an allocator, and reads what it says.
+//! Starts the load program under an allocator, and reads its figures.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,22 +17,22 @@ use super::peer::Contestant;
 /// The load programs, built.
 pub struct Launcher {
     folder: PathBuf,
-    /// What counting writes.
+    /// Folder for the files of callgrind and strace.
     pub run_dir: PathBuf,
 }
 
-/// What one run of a case said.
+/// The figures of one run of a case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     pub operations: u64,
-    /// Before the timed part.
+    /// Operations before the timed part.
     pub untimed_operations: u64,
     pub cpu_us: u64,
     pub wall_us: u64,
-    /// What the case holds at its steady state by its own account; 0 if it does not say.
+    /// Bytes that the case holds at its steady state by its own count; 0 if it reports none.
     pub live_bytes: u64,
     pub peak_kib: u64,
-    /// Anonymous resident memory by the name of the point.
+    /// Anonymous resident memory by the name of the mark.
     pub marks_kib: BTreeMap<String, u64>,
 }
 
@@ -61,7 +61,7 @@ impl Launcher {
     /// Runs so many units of a case.
     ///
     /// # Errors
-    /// When it fails, crashes, takes too long, or says something else than figures.
+    /// When it fails, crashes, takes too long, or prints something else than figures.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub async fn run(
         &self,
@@ -77,7 +77,7 @@ impl Launcher {
         Figures::parse(&output(&mut command, RUN_TIMEOUT).await?)
     }
 
-    /// Runs it within another program, such as a tracer, which gets `arguments` first.
+    /// The command that runs a case within another program, such as a tracer, which gets `arguments` first.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub fn within(&self, program: &Path, arguments: &[&OsStr], case: Case, units: u64) -> Command {
         let mut command = Command::new(program);
@@ -93,7 +93,7 @@ const LOAD: &str = "steppe-malloc-load";
 /// The longest run takes ten seconds on the slowest allocator seen.
 const RUN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What a command prints; its messages are the reason when it fails.
+/// Standard output of a command. When it fails, the last line of standard error is the reason.
 pub async fn output(command: &mut Command, limit: Duration) -> Result<String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = timeout(limit, command.output()).await;
@@ -121,13 +121,13 @@ impl Figures {
         self.operations + self.untimed_operations
     }
 
-    /// What is held while the case works, or right after: its own mark for that.
+    /// Memory held while the case works, or right after: its mark `live` or `load`.
     pub fn held_kib(&self) -> Option<u64> {
         self.mark("live").or_else(|| self.mark("load"))
     }
 
-    /// What is held after everything was freed and left alone for a while; in the server's life, in
-    /// the silence after the load.
+    /// Memory held after everything was freed and a pause; in the server's life, in the silence after
+    /// the load.
     pub fn idle_kib(&self) -> Option<u64> {
         self.mark("idle")
     }
@@ -136,7 +136,7 @@ impl Figures {
         self.marks_kib.get(name).copied()
     }
 
-    /// For progress.
+    /// A line of progress.
     pub fn describe(&self) -> String {
         let rate = self.rate();
         let held = self.held_kib().unwrap_or(0);
@@ -147,7 +147,7 @@ impl Figures {
         )
     }
 
-    /// A line a figure.
+    /// Parses one figure a line.
     pub fn parse(text: &str) -> Result<Self> {
         let mut figures = Self::default();
         for line in text.lines() {

@@ -1,7 +1,7 @@
 //! Random mixed in one process an allocator, for minutes: the processes take turns.
 //!
-//! One works while the others wait, so that what the machine does over the minutes hits all of
-//! them. The spread over the turns is told beside the median, and so is what memory did.
+//! One process works while the others wait, so that changes of the machine over the minutes hit all
+//! of them. The spread over the turns is printed beside the median, and so is resident memory.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::syscalls::Tracer;
 use crate::table::{Table, figure};
 use crate::{machine, stats};
 
-/// Who runs unless somebody is named: the profiles, and what they are compared with.
+/// The allocators that run if none is named: the profiles, and two mimallocs to compare them with.
 pub const DEFAULT_PEERS: [Peer; 5] = [
     Peer::SteppeBalanced,
     Peer::SteppeSpeed,
@@ -38,7 +38,7 @@ struct Soaked<'a> {
     syscalls: Option<f64>,
 }
 
-/// What one turn did.
+/// The figures of one turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Turn {
     operations: u64,
@@ -46,13 +46,13 @@ struct Turn {
     resident_kib: u64,
 }
 
-/// How long all of it takes, and a turn.
+/// The length of the soak, and that of a turn.
 pub struct Length {
     pub minutes: f64,
     pub epoch_seconds: f64,
 }
 
-/// Lets the allocators take turns, and prints what came of it.
+/// Lets the allocators take turns, and prints the table.
 ///
 /// # Errors
 /// When a process can't be started, or ends before its time.
@@ -130,7 +130,7 @@ impl<'a> Soaked<'a> {
         Turn::parse(&line).with_context(|| format!("{name} said '{line}'"))
     }
 
-    /// In one more turn, which is slower and counts for nothing else.
+    /// Counts system calls in one more turn, which is slower and counts for nothing else.
     async fn count_syscalls(&mut self, launcher: &Launcher, seconds: f64) {
         match self.traced_turn(launcher, seconds).await {
             Ok(each) => self.syscalls = Some(each),
@@ -207,7 +207,7 @@ fn table(all: &[Soaked<'_>]) -> Table {
     table
 }
 
-/// Printed above the table.
+/// The text above the table.
 pub fn heading() -> String {
     format!(
         "{}; {}\nrandom mixed, 400 slots, one process each; medians over turns; in brackets a 95 % \

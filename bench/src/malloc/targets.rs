@@ -1,6 +1,6 @@
-//! What the allocator is meant to reach, beside what a run measured.
+//! The allocator's targets, beside the figures of a run.
 //!
-//! Invariant: nothing depends on it; a bench prints figures and never fails on them.
+//! Invariant: nothing depends on a target; a bench prints figures and never fails on them.
 
 use clap::ValueEnum;
 
@@ -15,11 +15,11 @@ pub struct Target {
     pub name: String,
     pub wanted: String,
     pub measured: String,
-    /// Nothing where the run lacks a case or an allocator for it.
+    /// `None` where the run lacks a case or an allocator for the target.
     pub is_held: Option<bool>,
 }
 
-/// All of them, in the order of the cases.
+/// All targets, in the order of the cases.
 pub fn all(records: &Records) -> Vec<Target> {
     let mut targets = vec![
         rate(records, Case::Random400, 1.03),
@@ -46,7 +46,7 @@ pub fn all(records: &Records) -> Vec<Target> {
     targets
 }
 
-/// Of a profile in a case; nothing is found where the run lacks it.
+/// The target of a profile in a case; `found` is `None` where the run lacks it.
 fn target(
     profile: &str,
     case: Case,
@@ -155,7 +155,7 @@ fn freeing(records: &Records) -> Target {
 /// A figure of a record.
 type Of = fn(&Record) -> f64;
 
-/// The point at which lean exceeds what glibc allows it by most, or stays below it by least.
+/// The mark with the highest ratio of lean's memory to its bound, which depends on glibc's memory.
 fn lean(records: &Records, case: Case) -> Target {
     let points: [(&str, Of); 3] = [
         ("held", Record::held_kib),

@@ -1,4 +1,4 @@
-//! How figures are written: with the digits that tell them apart.
+//! Formats of figures: a unit, and as many digits as tell two of them apart.
 
 use crate::table::figure;
 

@@ -1,6 +1,6 @@
 //! Certificates of a run: an authority, and a P-256 and an RSA-2048 certificate below it.
 //!
-//! Each run makes its own: a key that is kept anywhere is one that somebody comes to trust.
+//! Each run makes new ones: a key that is kept somewhere may come to be trusted.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ pub struct Certificate {
     pub name: &'static str,
     pub cert: PathBuf,
     pub key: PathBuf,
-    /// Both in one file, as HAProxy reads them.
+    /// Certificate and key in one file, as HAProxy reads them.
     pub bundle: PathBuf,
 }
 
@@ -58,7 +58,7 @@ impl Credentials {
     }
 }
 
-/// What wrk resolves, and sends as its SNI.
+/// The name that wrk resolves, and sends as its SNI.
 const P256_NAME: &str = "localhost";
 /// Another name, since Caddy chooses by name among all certificates that it has.
 const RSA_NAME: &str = "rsa.localhost";
@@ -89,7 +89,7 @@ fn issue(
     Ok(certificate)
 }
 
-/// OpenSSL takes a certificate for its own issuer where both have one name.
+/// A distinguished name. OpenSSL takes a certificate for its own issuer where both have one name.
 fn named(common_name: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
@@ -108,7 +108,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     text
 }
 
-/// Keys are among them: only their owner reads any.
+/// Writes a file that its owner alone can read: some of them hold keys.
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text)
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o600)))

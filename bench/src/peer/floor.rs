@@ -1,4 +1,4 @@
-//! The floor: this bench's own least proxy ([`crate::floor`]), in a process of its own.
+//! The floor: this bench's own minimal proxy ([`crate::floor`]), in a process of its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -65,7 +65,7 @@ fn binds(setup: &Setup, transport: Transport) -> String {
     if transport.has_h2_listeners() {
         let bundle = setup.credentials.p256.bundle.display();
         let clear = Proxy::Haproxy.clear_address(transport);
-        // Without TLS it tells HTTP/2 by its preface.
+        // Without TLS, HAProxy recognizes HTTP/2 by its preface.
         return format!(
             "  bind {address} ssl crt {bundle} ssl-min-ver TLSv1.2 alpn h2,http/1.1\n  bind {clear}\n"
         );
@@ -84,7 +84,7 @@ fn binds(setup: &Setup, transport: Transport) -> String {
     .concat()
 }
 
-/// What a server's line ends with.
+/// The end of a `server` line: HTTP/2 or TLS with the origin.
 fn verify(setup: &Setup, transport: Transport) -> String {
     if transport.is_h2c_upstream() {
         return " proto h2".to_owned();
@@ -96,7 +96,7 @@ fn verify(setup: &Setup, transport: Transport) -> String {
     format!(" ssl verify required ca-file {ca} sni str({name}) verifyhost {name}")
 }
 
-/// Without the address of its home page.
+/// The version without the address of HAProxy's home page.
 fn shortened(version: &str) -> String {
     version.split(" - ").next().unwrap_or(version).to_owned()
 }

@@ -45,7 +45,7 @@ http {{
     )
 }
 
-/// How nginx is called on a configuration in the run's folder.
+/// Arguments of nginx for a configuration in the run's folder.
 pub fn arguments(setup: &Setup, config: &Path) -> Vec<OsString> {
     vec![
         "-e".into(),
@@ -80,8 +80,9 @@ pub fn prepare(setup: &Setup, transport: Transport) -> Result<Launch> {
     })
 }
 
-/// The origin is told who the client is, as the other proxies tell it. Large bodies stream, as
-/// they do in the others: without the two settings nginx would write them to disk.
+/// The configuration. The origin gets the client's address and host in forwarding fields, as from the
+/// other proxies. Large bodies stream, as in the others: without the two settings nginx would write
+/// them to disk.
 fn config(setup: &Setup, transport: Transport, name: &str) -> String {
     let preamble = preamble(setup, name, setup.connections_max);
     let (origin, upload) = (transport.origin(), origin::UPLOAD_PATH);
@@ -141,7 +142,7 @@ fn cache(transport: Transport, name: &str) -> String {
     )
 }
 
-/// What it is told of a client, as the other phases have it.
+/// The location of gRPC, with the forwarding fields of the other phases.
 const GRPC_LOCATION: &str = "location / {
       grpc_pass grpc://origin;
       grpc_set_header X-Forwarded-For $proxy_add_x_forwarded_for;

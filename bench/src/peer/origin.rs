@@ -12,28 +12,28 @@ use super::{Setup, loopback, version, write_config};
 use crate::machine;
 use crate::server::Launch;
 
-/// Where the origin listens; `examples/gateway-bench-h1.toml` names it too.
+/// Address of the origin; `examples/gateway-bench-h1.toml` names it too.
 pub const ADDRESS: SocketAddr = loopback(28001);
 /// The same over TLS, with the P-256 certificate.
 pub const TLS_ADDRESS: SocketAddr = loopback(28002);
 /// The same by HTTP/2 without TLS, and by nothing else: this nginx tells them apart by TLS alone.
 pub const H2C_ADDRESS: SocketAddr = loopback(28003);
-/// The same, with leave to store it.
+/// The same, with responses that caches may store.
 pub const CACHED_ADDRESS: SocketAddr = loopback(28005);
 /// A small body.
 pub const SMALL_PATH: &str = "/";
 pub const SMALL_BYTES: usize = 1024;
 /// A large body to download.
 pub const LARGE_PATH: &str = "/large";
-/// Where large bodies are posted to.
+/// Path that large bodies are posted to.
 pub const UPLOAD_PATH: &str = "/upload";
-/// What the sink answers when it has read an upload.
+/// Content of the sink's response after it has read an upload.
 pub const UPLOAD_ANSWER: &str = "read";
 const ANSWER_SOCKET: &str = "answer.sock";
 /// 1 MB, in both directions.
 pub const LARGE_BYTES: usize = 1_000_000;
 
-/// A file of that length.
+/// Path of the file of [`LARGE_BYTES`].
 pub fn large(setup: &Setup) -> PathBuf {
     setup.run_dir.join("large")
 }
@@ -58,7 +58,7 @@ pub fn prepare(setup: &Setup) -> Result<Launch> {
     })
 }
 
-/// Another one, which has the small body at any path.
+/// Another origin, which has the small body at any path.
 ///
 /// # Errors
 /// When its configuration can't be written.

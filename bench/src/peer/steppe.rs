@@ -1,5 +1,5 @@
 //! Steppe on the repository's own `examples/gateway-bench-h1.toml`: the file that people copy is
-//! the file that is measured. With TLS it is the same file, and what TLS needs.
+//! the file that is measured. With TLS, the settings of TLS are added to the same file.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::{Proxy, Setup, Transport, cargo, origin, version, write_config};
 use crate::before::Build;
 use crate::server::{Launch, ensure_free};
 
-/// What the second one is called.
+/// Name of the Steppe with an access log.
 pub const WITH_LOG: &str = "steppe+log";
 
 pub fn prepare(setup: &Setup, build: Build, transport: Transport) -> Result<Launch> {
@@ -49,7 +49,7 @@ pub fn prepare(setup: &Setup, build: Build, transport: Transport) -> Result<Laun
 pub fn prepare_with_log(setup: &Setup) -> Result<Launch> {
     let log = setup.run_dir.join("access.log");
     let access = format!("access = {{ file = \"{}\" }}", log.display());
-    // It is measured from an empty file on.
+    // Each run begins with an empty log.
     fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
     let named = Named {
         proxy: Proxy::SteppeLog,
@@ -73,11 +73,11 @@ fn certificate(own: &Certificate) -> String {
     )
 }
 
-/// Of a listener beside the first one: the limit on open files is for the idle connections, which
-/// are the first one's.
+/// Limits of a listener beside the first one: the first one has the idle connections, and needs the
+/// open files.
 const FEW: &str = "limits = { connections = 256 }\n";
 
-/// The listener gets a certificate, and another one follows.
+/// Adds the P-256 certificate to the listener, and a second listener with the RSA certificate.
 fn with_tls_listeners(setup: &Setup, proxy: Proxy, text: &str) -> String {
     let plain = listener(proxy.address(Transport::TlsDownstream), H1);
     let both = [
@@ -93,7 +93,7 @@ fn with_tls_listeners(setup: &Setup, proxy: Proxy, text: &str) -> String {
 const H1: &str = "\"h1\"";
 
 /// HTTP/2 with clients, over TLS and without, or without alone. An idle connection is charged 45 KiB
-/// (ADR 0017), of which 10,000 need more than the example's budget.
+/// (ADR 0017), so that 10,000 of them need more than the example's budget.
 fn with_http2(setup: &Setup, named: Named, text: &str) -> String {
     let Named {
         proxy, transport, ..
@@ -121,7 +121,7 @@ fn with_http2(setup: &Setup, named: Named, text: &str) -> String {
         .replace("memory_budget = \"256MiB\"", "memory_budget = \"512MiB\"")
 }
 
-/// What is asked for comes out of a cache of 64 MiB, as with the others.
+/// Adds a cache of 64 MiB, as the others have, and the origin whose responses may be stored.
 fn with_cache(text: &str) -> String {
     let servers = |address| format!("servers = [\"{address}\"]\n");
     let filter = "[http.filter.store]\nkind = \"cache\"\nbytes = \"64MiB\"\n[[http.route]]\nfilters = [\"store\"]\n";
@@ -137,7 +137,7 @@ fn with_tls_upstream(setup: &Setup, text: &str) -> String {
     text.replace(&servers(origin::ADDRESS), &over_tls)
 }
 
-/// What tells one Steppe from another.
+/// The identity of a Steppe in a run: its kind, its transport and its admin port.
 #[derive(Clone, Copy)]
 struct Named {
     proxy: Proxy,
@@ -146,7 +146,7 @@ struct Named {
 }
 
 impl Named {
-    /// The example with this one's ports.
+    /// The example with the ports of this Steppe.
     fn renumbered(self, example: &str) -> String {
         let quoted = |address: SocketAddr| format!("\"{address}\"");
         let listen = |proxy: Proxy, transport| quoted(proxy.address(transport));
@@ -176,7 +176,7 @@ impl Named {
     }
 }
 
-/// The one that was named, or one that is built now.
+/// The `steppe` of the setup, or one that is built now.
 pub fn program(setup: &Setup) -> Result<PathBuf> {
     match &setup.steppe {
         Some(program) => fs::canonicalize(program)
@@ -185,10 +185,10 @@ pub fn program(setup: &Setup) -> Result<PathBuf> {
     }
 }
 
-/// Puts both builds where their paths have one length, today's built where none was named.
+/// Copies both builds to paths of one length; builds today's if none was named.
 ///
 /// # Errors
-/// When one of them is not there, or does not start.
+/// When one of them is missing, or does not start.
 pub fn place_builds(setup: &mut Setup, before: &Path) -> Result<()> {
     ensure_runs(before)?;
     let now = program(setup)?;
@@ -249,7 +249,7 @@ const ADMIN_PORT_H2: u16 = 28904;
 const ADMIN_PORT_H2C_UPSTREAM: u16 = 28905;
 const ADMIN_PORT_GRPC: u16 = 28906;
 const ADMIN_PORT_CACHED: u16 = 28907;
-/// From an admin port to that of the other build.
+/// Offset from an admin port to that of the other build.
 const BEFORE_PORTS_ON: u16 = 20;
 
 #[cfg(test)]

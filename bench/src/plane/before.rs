@@ -78,7 +78,7 @@ struct Called {
 const WORKER: SocketAddr = loopback(28290);
 const RELAY: SocketAddr = loopback(28291);
 const ADMIN: SocketAddr = loopback(28292);
-/// Of caller and worker; the relay's is as large.
+/// Memory budget of caller and worker; the relay's is as large.
 const BUDGET: &str = "512MiB";
 
 /// Runs the loads and prints the comparison; whether every call was answered.
@@ -331,8 +331,8 @@ impl Measured {
     }
 }
 
-/// Runs a caller to its end. Its CPU time is read when it has ended and nobody has waited for it
-/// yet: with the last thread its accounts would be gone.
+/// Runs a caller to its end. Its CPU time is read while it is a zombie: after `wait`, its accounts
+/// in `/proc` would be gone.
 async fn called(command: &mut Command) -> Result<Called> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let child = command.kill_on_drop(true).spawn();
@@ -358,7 +358,7 @@ async fn called(command: &mut Command) -> Result<Called> {
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of `N answered, 0 refused, 0 failed in 2.00 s`.
+/// N in `N answered, 0 refused, 0 failed in 2.00 s`.
 fn answered(said: &str) -> Result<u64> {
     let line = said.lines().next().unwrap_or_default();
     let mut counts = line

@@ -1,15 +1,15 @@
-//! What is called: how many bytes, how many calls at a time, and what answers.
+//! The loads: shape and bytes of a call, and calls at a time.
 
 use std::fmt::{self, Display, Formatter};
 
 use clap::ValueEnum;
 
-/// What a call is.
+/// The shape of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shape {
-    /// A body that comes back.
+    /// A body that the worker sends back.
     Unary,
-    /// A few bytes that 1,000 items answer. An operation is an item.
+    /// A few bytes, answered by a stream of 1,000 items. An operation is an item.
     Stream,
 }
 
@@ -23,7 +23,7 @@ pub struct Case {
     pub concurrency: u32,
 }
 
-/// The largest message that NATS recommends is 8 MB; a server takes 1 MiB unless it is told otherwise.
+/// Payload limit of nats-server by default. The largest message that NATS recommends is 8 MB.
 pub const NATS_BYTES_MAX: u32 = 1 << 20;
 
 const UNARY_BYTES: [u32; 4] = [128, 1_000, 65_536, 1_000_000];
@@ -56,7 +56,7 @@ impl Case {
         }
     }
 
-    /// The ones that say most.
+    /// The main loads, which run without `--full`.
     pub fn main() -> Vec<Self> {
         vec![
             Self::unary(1_000, 1),
@@ -68,7 +68,7 @@ impl Case {
         ]
     }
 
-    /// All that there are.
+    /// All loads.
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for bytes in UNARY_BYTES {

@@ -1,4 +1,4 @@
-//! Who calls, who answers, and what stands between them.
+//! The contestants: callers, workers, and the relay or broker between them.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -33,7 +33,7 @@ pub enum Contestant {
     Floor,
 }
 
-/// Where workers listen, or show that they are up.
+/// Address that workers listen on, some of them only to show that they are up.
 const WORKER: &str = "127.0.0.1:28290";
 const BROKER: &str = "127.0.0.1:28291";
 const ADMIN: &str = "127.0.0.1:28292";
@@ -44,7 +44,7 @@ struct Caller {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// Of one process, before and after.
+/// CPU time and peak memory of one process.
 struct Spent {
     cpu_us: f64,
     peak_bytes: u64,
@@ -63,7 +63,7 @@ impl Contestant {
         }
     }
 
-    /// Why it can't, where it can't.
+    /// The reason why the contestant can't run this load; `None` if it can.
     pub fn cannot(self, case: Case) -> Option<&'static str> {
         match self {
             Self::Tarpc if case.shape == Shape::Stream => Some("tarpc has no streams"),
@@ -92,7 +92,7 @@ impl Contestant {
         }
     }
 
-    /// What stands between callers and workers.
+    /// The relay or broker between callers and workers; `None` without one.
     fn between(self, programs: &Programs, folder: &Path) -> Result<Option<Launch>> {
         let (program, arguments) = match self {
             Self::SteppeRelay => {
@@ -119,10 +119,10 @@ impl Contestant {
         }))
     }
 
-    /// One load, by processes of its own.
+    /// Runs one load in processes of its own.
     ///
     /// # Errors
-    /// When something can't be started, ends, or says something else than figures.
+    /// When something can't be started, ends, or prints something else than figures.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     pub async fn run(
         self,
@@ -184,7 +184,7 @@ impl Contestant {
     }
 }
 
-/// A node that relays, with the budget that callers and workers have.
+/// Configuration of a node that relays, with the budget of callers and workers.
 fn relay_config() -> String {
     format!(
         "[node]\nworkers = 1\nmemory_budget = \"544MiB\"\n[admin]\nlisten = \"{ADMIN}\"\n\
@@ -194,7 +194,7 @@ fn relay_config() -> String {
 }
 
 impl Caller {
-    /// Starts it, and waits until it is warm.
+    /// Starts a caller, and waits until it is warm.
     #[expect(clippy::too_many_arguments, reason = "older than the limit")]
     async fn start(
         contestant: Contestant,
@@ -230,7 +230,7 @@ impl Caller {
         self.child.id().context("the caller has ended")
     }
 
-    /// Has it call; what it says of that. It lives on, idle, until it is dropped.
+    /// Starts the calls, and returns the caller's line of figures. The caller then idles until it is dropped.
     async fn begin(&mut self) -> Result<String> {
         let input = self.child.stdin.as_mut().context("it has an input")?;
         input.write_all(b"\n").await?;
@@ -243,7 +243,7 @@ impl Caller {
     }
 }
 
-/// What a caller says of its calls.
+/// The figures that a caller prints.
 #[derive(Debug, PartialEq, Eq)]
 struct Figures {
     operations: u64,

@@ -1,4 +1,4 @@
-//! The tables: one a load, and what was claimed of two of them; and one of all loads for a page.
+//! The tables: one a load, and the claims about two of them; and one of all loads for a page.
 
 use super::case::{Case, Shape};
 use super::contestant::Contestant;
@@ -7,7 +7,7 @@ use crate::page::{Figures, Marks, Section};
 use crate::table::{Table, figure, grouped, joined, significant};
 use crate::{machine, stats};
 
-/// What was seen of a load.
+/// The results of a load.
 pub struct Record {
     case: Case,
     rows: Vec<Row>,
@@ -16,7 +16,7 @@ pub struct Record {
 struct Row {
     contestant: Contestant,
     runs: Vec<Run>,
-    /// Why it could not be measured.
+    /// The reason why the contestant could not be measured.
     failure: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Record {
         }
     }
 
-    /// Whether every call was answered.
+    /// True if every call was answered.
     pub fn is_valid(&self) -> bool {
         self.rows
             .iter()
@@ -174,7 +174,7 @@ impl Row {
 }
 
 impl Run {
-    /// Of caller and worker together.
+    /// CPU of caller and worker together, in microseconds an operation.
     fn cpu_us(&self) -> f64 {
         self.caller_us + self.worker_us
     }
@@ -266,7 +266,7 @@ fn title(contestant: Contestant) -> String {
     }
 }
 
-/// The versions that the peers are built of.
+/// The lock file of the peers, with their versions.
 const LOCK: &str = include_str!("../../plane-peers/Cargo.lock");
 
 /// The first two numbers of a package's version.
@@ -277,7 +277,7 @@ fn locked_version(lock: &str, package: &str) -> Option<String> {
     Some(parts.join("."))
 }
 
-/// What Steppe says of itself beside tonic on one connection, and whether this run bears it out.
+/// Steppe's claims beside tonic on one connection, and whether this run confirms them.
 fn claims(records: &[Record]) -> Vec<String> {
     let of = |bytes, read: fn(&Run) -> f64| {
         let is_it = |record: &&Record| {

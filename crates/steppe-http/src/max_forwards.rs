@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::field::FieldList;
 
-    /// What is made of these values of the field, and what they are afterwards.
+    /// The result of [`MaxForwards::count_down`] on these values of the field, and the values afterwards.
     fn counted(method: &str, values: &[&str]) -> (Option<MaxForwards>, Vec<String>) {
         let budget = Budget::new(1 << 20);
         let bytes = Buffer::take(&budget.root().lease(), 64).expect("room");

@@ -1,4 +1,4 @@
-//! What the codecs share: readers of fields, and a response to clients without TLS. Spec: RFC 9110 §8.6, §10.1.1.
+//! Code that the codecs share: readers of fields, and a response to clients without TLS. Spec: RFC 9110 §8.6, §10.1.1.
 
 use crate::field::{FieldBlock, FieldId, elements};
 use crate::head::{Announced, ContentLength, RequestHead, ResponseHead};
@@ -20,7 +20,7 @@ pub(crate) const TO_PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-ty
     charset=utf-8\r\ncontent-length: 42\r\nconnection: close\r\n\r\n\
     This port speaks HTTPS: use https:// here.";
 
-/// Whether what `Expect` asks for is known: `100-continue` is all there is.
+/// True if every expectation in `Expect` is known: `100-continue` is the only one.
 pub(crate) fn is_expectation_known(fields: &FieldBlock) -> bool {
     let mut expectations = fields.values(FieldId::Expect).flat_map(elements);
     expectations.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"))

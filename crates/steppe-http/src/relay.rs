@@ -137,7 +137,7 @@ pub struct Relay {
     held: Option<Box<Held>>,
 }
 
-/// What waits for the first of the content, or for the client to take it behind its head.
+/// A head that waits for the first part of its content, or that part until the client takes it behind the head.
 #[derive(Debug)]
 struct Held {
     head: Option<ResponseHead>,

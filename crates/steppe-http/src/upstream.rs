@@ -44,5 +44,5 @@ pub use state::{UpstreamState, Upstreams, Way};
 pub use stream::PooledStream;
 pub use target::{Condition, Failure, TargetState};
 
-/// How often idle connections are swept, and names' addresses taken over.
+/// Interval at which idle connections are swept, and new addresses of names are taken over.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);

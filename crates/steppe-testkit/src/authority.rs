@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::Scratch;
 
-/// An extension that nobody knows: of an arc for examples (RFC 5612).
+/// OID of an unknown extension, in the arc for examples (RFC 5612).
 const PADDING_OID: [u64; 9] = [1, 3, 6, 1, 4, 1, 32473, 1, 1];
 
 /// A certificate authority.
@@ -21,7 +21,7 @@ pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// What a certificate is to say.
+/// The contents of a certificate to issue.
 #[derive(Debug, Clone)]
 pub struct Leaf {
     names: Vec<String>,
@@ -32,14 +32,14 @@ pub struct Leaf {
     padding_bytes: usize,
 }
 
-/// Whether now is between the two dates of a certificate or of a revocation list.
+/// The validity period of a certificate or of a revocation list, relative to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// It is.
+    /// Now is between its two dates.
     Current,
-    /// The last of them was in 2001.
+    /// The last date was in 2001.
     Expired,
-    /// The first of them is in the year 3000.
+    /// The first date is in the year 3000.
     NotYet,
 }
 
@@ -57,7 +57,7 @@ pub enum KeyKind {
 pub struct Issued {
     /// The certificate, PEM.
     pub cert: String,
-    /// Its key, PEM.
+    /// The certificate's key, PEM.
     pub key: String,
     /// The certificate, DER.
     pub der: Vec<u8>,
@@ -66,7 +66,7 @@ pub struct Issued {
 }
 
 impl Leaf {
-    /// For servers with these names; the first is the subject's common name too.
+    /// A certificate for servers with these names; the first is the subject's common name too.
     ///
     /// # Panics
     /// Without any name.
@@ -88,28 +88,28 @@ impl Leaf {
         self
     }
 
-    /// Sets when it is valid.
+    /// Sets the validity period.
     #[must_use]
     pub fn valid(mut self, valid: Validity) -> Self {
         self.valid = valid;
         self
     }
 
-    /// Sets the kind of its key.
+    /// Sets the kind of the key.
     #[must_use]
     pub fn key(mut self, key: KeyKind) -> Self {
         self.key = key;
         self
     }
 
-    /// Sets its serial number, by which it is revoked.
+    /// Sets the serial number, by which the certificate is revoked.
     #[must_use]
     pub fn serial(mut self, serial: u64) -> Self {
         self.serial = serial;
         self
     }
 
-    /// Makes it larger by an extension of so many bytes.
+    /// Makes the certificate larger by an extension of so many bytes.
     #[must_use]
     pub fn padded(mut self, bytes: usize) -> Self {
         self.padding_bytes = bytes;
@@ -154,7 +154,7 @@ impl Leaf {
 }
 
 impl Authority {
-    /// A new one of this name.
+    /// A new authority of this name.
     ///
     /// # Panics
     /// When there are no random numbers.
@@ -168,12 +168,12 @@ impl Authority {
         Self { issuer }
     }
 
-    /// Its certificate, PEM.
+    /// The authority's certificate, PEM.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// Its key, PEM.
+    /// The authority's key, PEM.
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -238,8 +238,8 @@ impl Issued {
         leaf.issued(&cert.expect("its parameters are valid"), &key)
     }
 
-    /// The SHA-256 digest of its public key in Base64, as pins have it. OpenSSL makes it: what is
-    /// compared with it is made otherwise.
+    /// The SHA-256 digest of the public key in Base64, as pins have it. OpenSSL computes it,
+    /// independently of the code under test.
     ///
     /// # Panics
     /// Without OpenSSL.
@@ -258,7 +258,7 @@ impl Issued {
         digest.trim().to_owned()
     }
 
-    /// As rustls takes it.
+    /// Certificate and key in rustls' types.
     pub(crate) fn pair(&self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
         let key = PrivatePkcs8KeyDer::from(self.key_der.clone());
         (CertificateDer::from(self.der.clone()), key.into())

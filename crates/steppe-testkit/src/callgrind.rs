@@ -1,4 +1,4 @@
-//! Instructions of a node, counted by valgrind's callgrind: the same count each time, on whatever machine.
+//! Instructions of a node, counted by valgrind's callgrind: the same count each time, on any machine.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::wait::eventually;
 use crate::{Process, Scratch};
 
-/// How much longer than alone a node takes to do anything below valgrind.
+/// Factor by which a node is slower under valgrind.
 pub(crate) const SLOWER: u32 = 8;
 const COUNTS: &str = "instructions";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a node is started by, so that its instructions can be counted.
+/// The command that starts a node under callgrind, so that its instructions can be counted.
 pub(crate) fn command(program: &str, scratch: &Scratch) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--separate-threads=yes"]);
@@ -23,8 +23,8 @@ pub(crate) fn command(program: &str, scratch: &Scratch) -> Command {
     command
 }
 
-/// Instructions that all threads of a node spend on `work` within functions whose name has `within`; those that
-/// they call count with their own name.
+/// Instructions that all threads of a node spend on `work` within functions whose name has `within`; callees count
+/// under their own names.
 ///
 /// # Panics
 /// When valgrind does not answer.
@@ -39,7 +39,7 @@ pub(crate) fn count(process: u32, scratch: &Scratch, within: &str, work: impl Fn
         files.retain(|file| !before.contains(file));
         files
     };
-    // A dump is whole when its last line stands.
+    // A dump is complete when its last line is written.
     let is_whole = |file: &PathBuf| read(file).lines().any(|line| line.starts_with("totals:"));
     let is_there = || !new().is_empty() && new().iter().all(is_whole);
     eventually("the counts are written", is_there);
@@ -72,10 +72,10 @@ fn control(what: &str, process: u32) {
     assert!(status.success(), "callgrind_control: {}", control.said());
 }
 
-/// Of a file in callgrind's format, the own cost of functions whose name has `within`.
+/// The self cost of functions whose name has `within`, from a file in callgrind's format.
 ///
-/// A name stands where it is used first, with a number that stands for it afterwards. The line after `calls=` is
-/// what a call cost all in all.
+/// The first use of a name comes with a number, which stands for the name afterwards. The line after `calls=` has the
+/// inclusive cost of a call.
 fn instructions(profile: &str, within: &str) -> u64 {
     let mut is_within: HashMap<&str, bool> = HashMap::new();
     let (mut counts, mut is_call, mut sum) = (false, false, 0);

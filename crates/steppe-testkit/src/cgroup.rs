@@ -21,7 +21,7 @@ impl Cgroup {
     /// Makes a cgroup that may use `bytes`.
     ///
     /// # Errors
-    /// Why this machine doesn't allow it, in words for the one who reads that a test was skipped.
+    /// The reason why this machine doesn't allow it, for the message of a skipped test.
     pub fn with_memory(bytes: u64) -> Result<Self, String> {
         let mut reasons = Vec::new();
         for (root, version) in mounted() {
@@ -45,7 +45,7 @@ impl Cgroup {
         match version {
             Version::One => {
                 cgroup.write("memory.limit_in_bytes", bytes)?;
-                // Here v1 keeps a second account, which counts only once it is limited.
+                // v1 keeps a second account for socket buffers, which counts only once it is limited.
                 cgroup.write("memory.kmem.tcp.limit_in_bytes", bytes)?;
             }
             Version::Two => {
@@ -72,7 +72,7 @@ impl Cgroup {
         command
     }
 
-    /// Most bytes ever charged to it, where the kernel tells.
+    /// Most bytes ever charged to the cgroup, if the kernel reports them.
     pub fn peak_bytes(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.max_usage_in_bytes",
@@ -81,10 +81,10 @@ impl Cgroup {
         self.read(file)?.trim().parse().ok()
     }
 
-    /// How many processes the kernel killed in it for want of memory.
+    /// Number of processes in the cgroup that the kernel's OOM killer killed.
     ///
     /// # Panics
-    /// When the kernel doesn't tell: a missing count must not pass for zero.
+    /// When the kernel doesn't report it: a missing count must not pass for zero.
     pub fn kills(&self) -> u64 {
         let file = match self.version {
             Version::One => "memory.oom_control",
@@ -97,8 +97,8 @@ impl Cgroup {
             .unwrap_or_else(|| panic!("{file} tells no kills: {text}"))
     }
 
-    /// Most bytes of socket buffers ever charged to it apart from [`Cgroup::peak_bytes`] (v1 keeps
-    /// two accounts), where the kernel tells.
+    /// Most bytes of socket buffers ever charged apart from [`Cgroup::peak_bytes`] (v1 keeps two
+    /// accounts), if the kernel reports them.
     pub fn socket_peak_bytes(&self) -> Option<u64> {
         match self.version {
             Version::One => self

@@ -1,6 +1,6 @@
 //! Chromium without a window, driven over the DevTools protocol.
 //!
-//! It keeps what a page complains of: console errors, uncaught exceptions, failed loads, and
+//! A page's complaints are kept: console errors, uncaught exceptions, failed loads, and
 //! violations of a Content Security Policy, which Chromium logs as errors.
 //!
 //! <https://chromedevtools.github.io/devtools-protocol/>
@@ -34,7 +34,7 @@ pub struct Chromium {
 const COMPLAINTS: &[&str] = &["Runtime.exceptionThrown", "Log.entryAdded"];
 
 impl Chromium {
-    /// Starts it with an empty page.
+    /// Starts the browser with an empty page.
     ///
     /// # Errors
     /// It isn't installed.
@@ -45,9 +45,9 @@ impl Chromium {
         Self::launch(Scratch::new("chromium"), &[])
     }
 
-    /// Starts it with an empty page. It asks this server by HTTPS (RFC 8484) for names, and nobody else.
-    /// `template` is as RFC 6570 has it; the server's key is the one with this digest
-    /// ([`crate::Issued::key_digest`]), whoever certifies it.
+    /// Starts the browser with an empty page, and this DNS server over HTTPS (RFC 8484) as its only resolver.
+    /// `template` is a URI template (RFC 6570); the server's key is the one with this digest
+    /// ([`crate::Issued::key_digest`]), in a certificate of any issuer.
     ///
     /// # Errors
     /// It isn't installed.
@@ -62,7 +62,7 @@ impl Chromium {
         Self::launch(scratch, &[&believed])
     }
 
-    /// Starts it with its settings in `scratch`.
+    /// Starts the browser with its settings in `scratch`.
     fn launch(scratch: Scratch, arguments: &[&str]) -> Result<Self, String> {
         let program = ["chromium", "chromium-browser", "google-chrome"]
             .into_iter()
@@ -104,14 +104,14 @@ impl Chromium {
         }
     }
 
-    /// Goes to a page.
+    /// Navigates to a page.
     #[track_caller]
     pub fn go(&mut self, url: &str) {
         let gone = self.call("Page.navigate", json!({ "url": url }));
         assert_eq!(gone["errorText"], Value::Null, "{url}");
     }
 
-    /// Takes any certificate from now on: an authority can't be given by an option.
+    /// Accepts any certificate from now on: Chromium has no option for an authority.
     #[track_caller]
     pub fn trust_any_certificate(&mut self) {
         self.call(
@@ -171,9 +171,9 @@ impl Chromium {
         }
     }
 
-    /// What the page complained of so far.
+    /// Complaints of the page so far.
     pub fn complaints(&mut self) -> Vec<String> {
-        // What happened before this answer has been told before it.
+        // Events from before this answer have been received before it.
         self.evaluate("1");
         self.complaints.clone()
     }
@@ -229,7 +229,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// Connects to where the browser says that it listens: a port, and a path on the next line.
+/// Connects to the address that the browser writes to `file`: a port, and a path on the next line.
 #[track_caller]
 fn connect(file: &Path) -> WebSocket<TcpStream> {
     let end = Instant::now() + PATIENCE;

@@ -1,7 +1,7 @@
 //! Holds every packet of a network namespace for a while, where the kernel has no netem.
 //!
-//! The kernel's filter puts packets into a queue (`NFQUEUE`), tells this one about each, and lets
-//! it go when it is told to: linux/netfilter/nfnetlink_queue.h. Only their numbers come here.
+//! The kernel's filter puts packets into a queue (`NFQUEUE`), sends the number of each to this
+//! process, and releases it on a verdict: linux/netfilter/nfnetlink_queue.h.
 //!
 //! Invariant: packets leave in the order in which they came. One whose queue is closed is lost, as
 //! on any line; TCP sends it again.
@@ -40,7 +40,7 @@ impl DelayQueue {
         let namespace = File::open(format!("/run/netns/{name}")).expect("the namespace is there");
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::spawn(move || {
-            // This thread's alone, and it ends soon.
+            // The namespace is this thread's alone, and the thread ends soon.
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
                 .expect("root may");
             let socket = open().expect("the kernel has queues of packets");
@@ -64,7 +64,7 @@ impl Drop for DelayQueue {
     }
 }
 
-/// How exact a delay is.
+/// Resolution of a delay.
 const TICK: Duration = Duration::from_millis(2);
 
 const SUBSYSTEM: u16 = 3 << 8;
@@ -124,7 +124,7 @@ fn serve(socket: &OwnedFd, delay: Duration, is_over: &AtomicBool) {
     }
 }
 
-/// Lets packets go whose time has come.
+/// Releases the packets that are due.
 fn release(socket: &OwnedFd, waiting: &mut VecDeque<(Instant, u32)>) {
     const ACCEPT: u32 = 1;
     let now = Instant::now();
@@ -153,7 +153,7 @@ fn numbers(mut messages: &[u8]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The attribute that holds it, after four bytes of family, version and queue.
+/// The number in a message: in an attribute, after four bytes of family, version and queue.
 fn packet_number(message: &[u8]) -> Option<u32> {
     const HEADER: u16 = 1;
     let mut attributes = message.get(4..)?;

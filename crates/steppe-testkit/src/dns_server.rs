@@ -1,4 +1,4 @@
-//! The least server of DNS: an address for each question, over UDP.
+//! A minimal DNS server: an address for each question, over UDP.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub struct DnsServer {
 
 type Say = dyn FnMut(&str) -> Option<(Ipv4Addr, u32)> + Send;
 
-/// How long it may take to see that it is dropped.
+/// Time after which the thread notices, at the latest, that the server was dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl DnsServer {
-    /// Starts it; `say` has an address, with its TTL in seconds, for a name, or `None` to be silent. Names are
-    /// in lower case, with dots between labels and none at the end.
+    /// Starts the server. `say` returns the address of a name, with its TTL in seconds, or `None` for no response.
+    /// Names are in lower case, with dots between labels and none at the end.
     ///
     /// # Panics
     /// When no port is free.
@@ -43,7 +43,7 @@ impl DnsServer {
         }
     }
 
-    /// Where it answers.
+    /// The address that the server answers on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -53,7 +53,7 @@ impl Drop for DnsServer {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // What it panicked with was printed.
+            // A panic of the thread was printed.
             let _ = thread.join();
         }
     }

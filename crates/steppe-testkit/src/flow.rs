@@ -33,26 +33,26 @@ use crate::wire::Wire;
 pub struct FlowPlan {
     /// Where clients connect.
     pub gateway: SocketAddr,
-    /// How many connections at once.
+    /// Number of concurrent connections.
     pub connections: u64,
-    /// What is spoken on them, and how many transfers each has.
+    /// Protocol of the connections, and transfers on each.
     pub carrier: Carrier,
-    /// Content of each.
+    /// Bytes of content of each transfer.
     pub bytes_each: u64,
-    /// What one reader takes a second (downloads).
+    /// Bytes that one reader reads a second (downloads).
     pub reader_bytes_per_second: u64,
-    /// After this long without a byte a client counts its transfer as hung.
+    /// Time without a byte after which a client counts its transfer as hung.
     pub patience: Duration,
 }
 
 /// The protocol of clients.
 #[derive(Debug, Clone, Copy)]
 pub enum Carrier {
-    /// A transfer a connection.
+    /// One transfer on each connection.
     Http1,
-    /// As many at once on each connection.
+    /// Concurrent transfers on each connection.
     Http2 {
-        /// No more than the gateway allows.
+        /// Streams of a connection, no more than the gateway allows.
         streams: u64,
     },
 }
@@ -65,7 +65,7 @@ impl FlowPlan {
         duplex::connect(self.gateway, Some(buffers), tls).await
     }
 
-    /// All of them.
+    /// Number of all transfers.
     pub fn transfers(&self) -> u64 {
         match self.carrier {
             Carrier::Http1 => self.connections,
@@ -74,20 +74,20 @@ impl FlowPlan {
     }
 }
 
-/// What became of the transfers.
+/// The outcomes of the transfers.
 #[derive(Debug, Clone, Default)]
 pub struct FlowReport {
-    /// Whole and right to the last byte.
+    /// Transfers that were complete and right to the last byte.
     pub served: u64,
-    /// 503 with `Retry-After`, before anything else.
+    /// Transfers answered by 503 with `Retry-After`, before anything else.
     pub refused: u64,
-    /// Closed before their end, or ended by 408.
+    /// Transfers closed before their end, or ended by 408.
     pub cut: u64,
     /// Anything else: wrong bytes, other responses, hangs. None of these may happen.
     pub wrong: u64,
-    /// What was said about up to ten of the cut and wrong ones.
+    /// Descriptions of up to ten transfers that were cut or wrong.
     pub examples: Vec<String>,
-    /// Content that passed the slow side.
+    /// Bytes of content that passed the slow side.
     pub bytes: u64,
     /// From the first connect to the last outcome.
     pub elapsed: Duration,

@@ -1,16 +1,16 @@
-//! A node whose forwarder of DNS is under test.
+//! A node whose DNS forwarder is under test.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
 
 use crate::{Authority, Issued, Leaf, Port, Steppe, SteppeBuilder};
 
-/// A running node with a forwarder, and where that listens.
+/// A running node with a forwarder, and the forwarder's address.
 #[derive(Debug)]
 pub struct Forwarder {
     /// The node.
     pub node: Steppe,
-    /// Over UDP and TCP.
+    /// Address over UDP and TCP.
     pub plain: SocketAddr,
 }
 
@@ -19,13 +19,13 @@ pub struct Forwarder {
 pub struct SecureForwarder {
     /// The node.
     pub node: Steppe,
-    /// Over UDP and TCP.
+    /// Address over UDP and TCP.
     pub plain: SocketAddr,
-    /// Over TLS.
+    /// Address over TLS.
     pub dot: SocketAddr,
-    /// Over HTTPS.
+    /// Address over HTTPS.
     pub doh: SocketAddr,
-    /// What it shows at both: `dns.crt` and `dns.key` in its directory.
+    /// The certificate at both: `dns.crt` and `dns.key` in the node's directory.
     pub certificate: Issued,
 }
 
@@ -57,7 +57,7 @@ impl SteppeBuilder<'_> {
     #[track_caller]
     pub fn start_forwarder(self, tables: impl Display) -> Forwarder {
         let plain = Port::free().keep();
-        // The first of several that have a name counts.
+        // Of several values of one name, the first counts.
         let builder = self.with("workers", 2).with("budget", "96MiB");
         let node = builder
             .with("plain", plain)

@@ -1,8 +1,7 @@
 //! Heads and bodies of HTTP/1.1, read as leniently as a test needs.
 //!
-//! This is the kit's own second opinion and shares nothing with the gateway's
-//! parser: a mistake made in both would hide. It judges framing alone and takes
-//! any field value as it comes. RFC 9112.
+//! This parser shares nothing with the gateway's: a mistake made in both would
+//! hide. Only framing is judged, and any field value is accepted. RFC 9112.
 
 /// The start line and fields of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,14 +64,14 @@ impl Head {
         self.start.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// How the content of a request with this head is framed.
+    /// The framing of the content of a request with this head.
     pub fn request_framing(&self) -> BodyFraming {
         self.coded()
             .or_else(|| self.length())
             .unwrap_or(BodyFraming::Length(0))
     }
 
-    /// How the content of a response with this head, to a request with `method`, is framed.
+    /// The framing of the content of a response with this head, to a request with `method`.
     pub fn response_framing(&self, method: &str) -> BodyFraming {
         let status = self.status();
         let bodiless = method == "HEAD" || status < 200 || status == 204 || status == 304;
@@ -95,7 +94,7 @@ impl Head {
     }
 }
 
-/// How the end of a body is told (RFC 9112 §6.3).
+/// The way to find the end of a body (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFraming {
     /// So many bytes.
@@ -106,7 +105,7 @@ pub enum BodyFraming {
     Close,
 }
 
-/// Takes a body apart as its bytes arrive.
+/// An incremental decoder of a body's framing.
 #[derive(Debug)]
 pub struct BodyDecoder {
     state: State,
@@ -142,17 +141,17 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the body is complete.
+    /// True if the body is complete.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Whether its bytes make no sense.
+    /// True if the body's framing is malformed.
     pub fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
-    /// Whether the end of the connection ends this body.
+    /// True if the end of the connection ends this body.
     pub fn ends_by_close(&self) -> bool {
         self.state == State::Close
     }
@@ -162,7 +161,7 @@ impl BodyDecoder {
         &self.trailers
     }
 
-    /// Consumes bytes up to the body's end, hands content to `sink`, returns how many it took.
+    /// Consumes bytes up to the body's end, hands content to `sink`, and returns the bytes consumed.
     pub fn feed(&mut self, input: &[u8], sink: &mut impl FnMut(&[u8])) -> usize {
         let mut taken = 0;
         while taken < input.len() && self.state != State::Done && self.state != State::Broken {

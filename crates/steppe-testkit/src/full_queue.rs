@@ -1,4 +1,4 @@
-//! A listener that nobody gets through to.
+//! A listener with a full accept queue, to which connection attempts time out.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-/// Listens, and its queue is full, so the kernel drops what asks to connect.
+/// A listener whose queue is full, so that the kernel drops SYN segments.
 pub struct FullQueue {
     listener: TcpListener,
     address: SocketAddr,
@@ -14,7 +14,7 @@ pub struct FullQueue {
 }
 
 impl FullQueue {
-    /// On a port of its own.
+    /// Fills the queue of a listener on a port of its own.
     #[must_use]
     pub fn new() -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket can be made");
@@ -43,7 +43,7 @@ impl FullQueue {
         }
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -15,25 +15,25 @@ use tokio::sync::oneshot;
 
 use crate::Port;
 
-/// What came of a call.
+/// A call as the server received it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GrpcCall {
     /// `/SERVICE/METHOD`.
     pub path: String,
-    /// Its fields.
+    /// Fields of the request's head.
     pub fields: Vec<(String, String)>,
-    /// Its content: messages, each with its prefix.
+    /// Content of the request: messages, each with its prefix.
     pub content: Vec<u8>,
 }
 
-/// What a call is answered with.
+/// The response to a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GrpcReply {
     /// Fields of the head, beside `content-type`.
     pub head: Vec<(String, String)>,
     /// Content, a frame each.
     pub content: Vec<Vec<u8>>,
-    /// `None`: the head is all there is, or the content.
+    /// The trailer section; `None` if the response ends with its head or its content.
     pub trailers: Option<Vec<(String, String)>>,
 }
 
@@ -75,7 +75,7 @@ impl GrpcReply {
     }
 }
 
-/// A message with its prefix: not compressed, and how long it is.
+/// A message with its prefix: a flag for uncompressed, and the length.
 ///
 /// # Panics
 /// When its length has more than 32 bits.
@@ -90,7 +90,7 @@ impl GrpcOrigin {
     /// # Panics
     /// When no port can be bound.
     pub fn start(answer: impl Fn(&GrpcCall) -> GrpcReply + Send + Sync + 'static) -> Self {
-        // Once it is dropped, nobody else listens there.
+        // After the drop, nothing else listens at this port.
         let address = Port::free().keep();
         let listener = std::net::TcpListener::bind(address).expect("it is free");
         listener.set_nonblocking(true).expect("a socket can be");
@@ -115,12 +115,12 @@ impl GrpcOrigin {
         }
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The calls that came so far.
+    /// The calls received so far.
     pub fn calls(&self) -> Vec<GrpcCall> {
         lock(&self.calls).clone()
     }
@@ -193,7 +193,7 @@ async fn reply(
     let mut stream = respond.send_response(response, is_head_all)?;
     let last = reply.content.len();
     for (at, content) in (1..).zip(reply.content) {
-        // Windows are the crate's business.
+        // The crate does flow control.
         stream.send_data(content.into(), at == last && reply.trailers.is_none())?;
     }
     if let Some(trailers) = &reply.trailers {

@@ -1,7 +1,7 @@
 //! The server's end of HTTP/2 that sends just the frames that a test wants: in the script of a
 //! [`RawOrigin`](crate::RawOrigin).
 //!
-//! SETTINGS are acknowledged; nothing else is sent of itself, no PING answered.
+//! SETTINGS are acknowledged; nothing else is sent automatically, and PING is not answered.
 
 use crate::h2_peer::{H2Frame, PREFACE, read_frame};
 use crate::origin::OriginPeer;
@@ -13,7 +13,7 @@ pub struct H2Server<'a> {
 }
 
 impl<'a> H2Server<'a> {
-    /// Reads the client's preface, and sends these settings; `None` where it says something else.
+    /// Reads the client's preface, and sends these settings; `None` if the client sends something else.
     pub fn begin(peer: &'a mut OriginPeer, settings: &[(u16, u32)]) -> Option<Self> {
         if peer.try_bytes(PREFACE.len())? != PREFACE {
             return None;
@@ -22,12 +22,12 @@ impl<'a> H2Server<'a> {
         Some(Self { peer })
     }
 
-    /// How many connections came before this one.
+    /// Number of connections before this one.
     pub fn index(&self) -> usize {
         self.peer.index
     }
 
-    /// Sends frames; a client that has gone gets none.
+    /// Sends frames, unless the client has gone.
     pub fn send(&mut self, frames: &[H2Frame]) {
         let bytes: Vec<u8> = frames.iter().flat_map(H2Frame::bytes).collect();
         let _ = self.peer.try_send(&bytes);
@@ -42,7 +42,7 @@ impl<'a> H2Server<'a> {
         Some(frame)
     }
 
-    /// Reads until a request has come to its end; the number of its stream.
+    /// Reads to the end of a request, and returns its stream identifier.
     pub fn request(&mut self) -> Option<u32> {
         loop {
             let frame = self.frame()?;

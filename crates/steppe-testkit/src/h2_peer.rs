@@ -1,7 +1,8 @@
-//! A client of HTTP/2 that sends just the frames that a test wants, and reads what comes back.
+//! A client of HTTP/2 that sends just the frames that a test wants, and reads the responses.
 //!
-//! Nothing is sent of itself: no acknowledgement, no window. Of header lists it reads the status
-//! alone, so no table of fields is kept: the node is told to have none. Spec: RFC 9113, RFC 7541.
+//! SETTINGS are acknowledged; nothing else is sent automatically, no WINDOW_UPDATE either. Only the
+//! status of a field section is read, without a dynamic table: the client's settings set its size
+//! to 0. Spec: RFC 9113, RFC 7541.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,20 +10,20 @@ use std::time::Duration;
 
 use crate::peer::{Peer, escape};
 
-/// A frame: one to send, or one that came.
+/// A frame, to send or received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct H2Frame {
     /// RFC 9113 §6: 0 is DATA, 9 CONTINUATION.
     pub kind: u8,
-    /// Its flags.
+    /// The flags.
     pub flags: u8,
-    /// Its stream; 0 is the connection.
+    /// The stream identifier; 0 is the connection.
     pub stream: u32,
-    /// What follows its header.
+    /// The payload, which follows the header.
     pub payload: Vec<u8>,
 }
 
-/// What came on one stream.
+/// The response received on one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct H2Answer {
     /// The last status.
@@ -36,7 +37,7 @@ pub struct H2Answer {
 }
 
 impl H2Answer {
-    /// Whether nothing more comes.
+    /// True if nothing more comes on the stream.
     pub fn is_over(&self) -> bool {
         self.is_ended || self.reset.is_some()
     }
@@ -71,11 +72,11 @@ impl H2Frame {
     /// RFC 9113 §6.10.
     pub const CONTINUATION: u8 = 9;
 
-    /// Of DATA and HEADERS: nothing more of the stream follows.
+    /// Flag of DATA and HEADERS: nothing more of the stream follows.
     pub const END_STREAM: u8 = 0x1;
-    /// Of SETTINGS and PING.
+    /// Flag of SETTINGS and PING.
     pub const ACK: u8 = 0x1;
-    /// Of HEADERS and CONTINUATION: the header list ends here.
+    /// Flag of HEADERS and CONTINUATION: the field section ends here.
     pub const END_HEADERS: u8 = 0x4;
 
     /// A frame of any kind.
@@ -126,7 +127,7 @@ impl H2Frame {
         Self::new(Self::RST_STREAM, 0, stream, 7_u32.to_be_bytes())
     }
 
-    /// No stream after `last` was processed, and there will be no more.
+    /// GOAWAY: no stream after `last` was processed, and no new one will be.
     pub fn goaway(last: u32) -> Self {
         let payload = [last.to_be_bytes(), 0_u32.to_be_bytes()].concat();
         Self::new(Self::GOAWAY, 0, 0, payload)
@@ -150,10 +151,10 @@ impl H2Frame {
         Self::new(Self::SETTINGS, 0, 0, payload)
     }
 
-    /// Its bytes.
+    /// The encoded frame.
     ///
     /// # Panics
-    /// When its payload is longer than 24 bits can say.
+    /// When the payload's length does not fit 24 bits.
     pub fn bytes(&self) -> Vec<u8> {
         let len = u32::try_from(self.payload.len()).expect("it is small");
         let [0, len @ ..] = len.to_be_bytes() else {
@@ -165,12 +166,12 @@ impl H2Frame {
         bytes
     }
 
-    /// Whether it has a flag.
+    /// True if the frame has this flag.
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// The number at this place of its payload.
+    /// The number of 32 bits at this offset of the payload.
     fn number(&self, at: usize) -> u32 {
         let bytes = self.payload.get(at..at + 4).expect("it is long enough");
         u32::from_be_bytes(bytes.try_into().expect("these are four"))
@@ -178,7 +179,7 @@ impl H2Frame {
 }
 
 impl FieldSection {
-    /// The pseudo-fields of a request by `http` to the host `a`, which is what most tests ask of.
+    /// The pseudo-fields of a request by `http` to the host `a`, the host of most tests.
     pub fn of(method: &str, path: &str) -> Self {
         Self::default()
             .field(":method", method)
@@ -207,7 +208,7 @@ impl FieldSection {
         self
     }
 
-    /// What is encoded so far.
+    /// The section as encoded so far.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -244,13 +245,13 @@ pub struct H2Peer {
     answers: BTreeMap<u32, H2Answer>,
     goaway: Option<u32>,
     next_stream: u32,
-    /// By how much windows were opened, by stream.
+    /// Bytes by which WINDOW_UPDATE has opened windows, by stream.
     granted: BTreeMap<u32, u64>,
-    /// A stream's window at first.
+    /// Initial window of a stream.
     first_window: u64,
 }
 
-/// What a client begins with (RFC 9113 §3.4).
+/// The client's connection preface (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// RFC 9113 §6.5.2.
@@ -272,7 +273,7 @@ impl H2Peer {
         Self::begin(Peer::connect(address), &[])
     }
 
-    /// Begins on a connection with these settings, and an empty table of fields.
+    /// Begins on a connection with these settings, and a dynamic table of 0 bytes.
     #[track_caller]
     pub fn begin(mut peer: Peer, settings: &[(u16, u32)]) -> Self {
         let settings = [&[(HEADER_TABLE_SIZE, 0)], settings].concat();
@@ -318,7 +319,7 @@ impl H2Peer {
         stream
     }
 
-    /// Sends a request and reads what becomes of it.
+    /// Sends a request and reads the response.
     #[track_caller]
     pub fn exchange(&mut self, fields: &FieldSection) -> H2Answer {
         let stream = self.request(fields);
@@ -331,13 +332,13 @@ impl H2Peer {
         self.exchange(&FieldSection::of("GET", path))
     }
 
-    /// Sends as much of `bytes` as is taken, until the other end has gone or takes nothing for
-    /// `quiet`; says how much that was.
+    /// Sends `bytes` until the other end has gone or takes nothing for `quiet`; returns the number of
+    /// bytes sent.
     pub fn flood(&mut self, bytes: &[u8], quiet: Duration) -> usize {
         self.peer.send_until_stall(bytes, quiet)
     }
 
-    /// Reads a frame, and keeps what it says; `None` when the connection has ended.
+    /// Reads and records a frame, and acknowledges SETTINGS; `None` when the connection has ended.
     ///
     /// # Panics
     /// When none comes in time.
@@ -346,7 +347,7 @@ impl H2Peer {
         let frame = read_frame(&mut self.peer)?;
         self.take_note(&frame);
         if frame.kind == H2Frame::SETTINGS && !frame.has(H2Frame::ACK) {
-            // It may have closed meanwhile.
+            // The other end may have closed meanwhile.
             let ack = H2Frame::new(H2Frame::SETTINGS, H2Frame::ACK, 0, Vec::new());
             let _ = self.peer.try_send(&ack.bytes());
         }
@@ -355,7 +356,7 @@ impl H2Peer {
 
     fn take_note(&mut self, frame: &H2Frame) {
         if frame.kind == H2Frame::GOAWAY {
-            // The last one counts: an orderly end says it twice.
+            // The last GOAWAY counts: a graceful shutdown sends two.
             self.goaway = Some(frame.number(4));
         }
         if frame.kind == H2Frame::WINDOW_UPDATE {
@@ -384,19 +385,19 @@ impl H2Peer {
         answer.is_ended |= frame.kind != H2Frame::RST_STREAM && frame.has(H2Frame::END_STREAM);
     }
 
-    /// What came on a stream so far.
+    /// The response received on a stream so far.
     pub fn so_far(&self, stream: u32) -> H2Answer {
         self.answers.get(&stream).cloned().unwrap_or_default()
     }
 
-    /// How much content may be sent in all on a stream that is the only one of its connection, by
-    /// what was read so far.
+    /// Bytes of content that may be sent in all on a stream that is the only one of its connection, by
+    /// the frames read so far.
     pub fn granted(&self, stream: u32) -> u64 {
         let of = |stream: u32| self.granted.get(&stream).copied().unwrap_or(0);
         (FIRST_WINDOW + of(0)).min(self.first_window + of(stream))
     }
 
-    /// Reads until a stream, or the connection, is over; what came on the stream.
+    /// Reads until a stream, or the connection, is over; returns the response on the stream.
     #[track_caller]
     pub fn answer(&mut self, stream: u32) -> H2Answer {
         while !self.so_far(stream).is_over() && self.frame().is_some() {}
@@ -414,7 +415,7 @@ impl H2Peer {
         }
     }
 
-    /// Reads until the connection ends; the code of its GOAWAY, if there was one.
+    /// Reads until the connection ends; returns the code of its GOAWAY, if there was one.
     #[track_caller]
     pub fn end(&mut self) -> Option<u32> {
         while self.frame().is_some() {}
@@ -441,7 +442,7 @@ pub(crate) fn read_frame(peer: &mut Peer) -> Option<H2Frame> {
 fn status(section: &[u8]) -> Option<u16> {
     const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
     let mut section = section;
-    // Changes of the table's size.
+    // Dynamic table size updates.
     while let [0x20..=0x3f, rest @ ..] = section {
         section = rest;
     }

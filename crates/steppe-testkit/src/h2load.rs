@@ -13,10 +13,10 @@ pub struct H2load {
     _scratch: Scratch,
 }
 
-/// What h2load counted.
+/// The counts of h2load's report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct H2loadOutput {
-    /// Requests that it was to send.
+    /// Requests to send.
     pub total: u64,
     /// Responses that came whole, with a status below 400.
     pub succeeded: u64,
@@ -31,8 +31,8 @@ pub struct H2loadOutput {
 }
 
 impl H2load {
-    /// Asks for `url` so often, over four connections of ten streams each. The URL's host is a name
-    /// that stands in requests alone: it connects to `address`.
+    /// Requests `url` so often, over four connections of ten streams each. The URL's host is only sent
+    /// in requests: h2load connects to `address`.
     ///
     /// # Panics
     /// When h2load isn't there.
@@ -50,7 +50,7 @@ impl H2load {
         }
     }
 
-    /// Whether it is still at it.
+    /// True while h2load runs.
     pub fn is_running(&mut self) -> bool {
         self.process.is_running()
     }

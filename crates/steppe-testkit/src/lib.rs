@@ -166,7 +166,7 @@ pub use worker_time::WorkerTime;
 
 use std::io::Write as _;
 
-/// Whether tests run in the sizes that are promised, which take long.
+/// True if tests run at the promised sizes, which take long (`STEPPE_LONG=1`).
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("STEPPE_LONG").is_some_and(|value| value == "1")
@@ -181,7 +181,7 @@ pub fn is_left_to_long_tier(test: &str) -> bool {
     !is_long()
 }
 
-/// Whether programs and libraries that tests run were built before the tests, as `cargo xtask test` does.
+/// True if programs and libraries that tests run were built before the tests, as `cargo xtask test` does.
 ///
 /// Without it (`STEPPE_BUILT=1`) such a test has cargo build them; cargo's lock lets one build at a time.
 #[must_use]
@@ -189,10 +189,10 @@ pub fn is_built() -> bool {
     std::env::var_os("STEPPE_BUILT").is_some_and(|value| value == "1")
 }
 
-/// Says that a test did not run here and why, past the harness's capture.
+/// Reports that a test was skipped, and the reason, past the harness's capture.
 ///
 /// A skipped test counts as passed for the harness, so the line is also added
-/// to the file that `STEPPE_SKIPPED` names, which whoever runs the suite counts.
+/// to the file that `STEPPE_SKIPPED` names, for the runner of the suite to count.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIPPED {test}: {reason}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -1,4 +1,4 @@
-//! How much memory a process holds, watched from outside.
+//! Memory of a process, watched from outside.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ pub struct MemoryMeter {
     sampler: Option<JoinHandle<()>>,
 }
 
-/// What was seen.
+/// The peaks of a process's memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryPeak {
     /// The kernel's own high-water mark (`VmHWM`).
     pub high_water_bytes: u64,
     /// The largest sample of `VmRSS`.
     pub sampled_bytes: u64,
-    /// How many samples were taken.
+    /// Number of samples taken.
     pub samples: u64,
 }
 
@@ -33,7 +33,7 @@ impl MemoryMeter {
             let (stop, peak) = (Arc::clone(&stop), Arc::clone(&peak));
             std::thread::spawn(move || {
                 loop {
-                    // The last sample is taken when all is over: short watches see something too.
+                    // The last sample is taken at the end: short watches have one too.
                     let is_last = stop.load(Ordering::Acquire);
                     sample(pid, &peak);
                     if is_last {
@@ -50,7 +50,7 @@ impl MemoryMeter {
         }
     }
 
-    /// Ends the watch and says what it saw.
+    /// Ends the watch and returns the peaks.
     ///
     /// # Panics
     /// When it never saw the process: nothing seen must not pass for nothing used.
@@ -65,7 +65,7 @@ impl MemoryMeter {
     }
 }
 
-/// How many threads a process has.
+/// Number of threads of a process.
 ///
 /// # Panics
 /// When the process is gone.
@@ -74,7 +74,7 @@ pub fn thread_count(pid: u32) -> u64 {
     number(&text, "Threads:").unwrap_or_else(|| panic!("process {pid} is gone"))
 }
 
-/// What a process holds in memory: all of it, and what no file backs.
+/// Resident memory of a process: all of it, and the anonymous part.
 ///
 /// # Panics
 /// When the process is gone.

@@ -57,7 +57,7 @@ impl Metrics {
             .sum()
     }
 
-    /// Whether a series has this name and at least these labels.
+    /// True if a series has this name and at least these labels.
     pub fn has(&self, name: &str, labels: &[(&str, &str)]) -> bool {
         self.samples
             .iter()

@@ -1,7 +1,7 @@
-//! A real name server, and a machine's settings that lead to it.
+//! A real name server, and resolver settings that name it.
 //!
 //! dnsmasq answers from a file of hosts, which a test changes. It listens at port 53 of a loopback
-//! address of its own, since settings of resolvers know no other port; the node gets settings
+//! address of its own, since resolver settings can't name another port; the node gets settings
 //! (`/etc/resolv.conf`) of its own in a mount namespace. Both take root.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -24,10 +24,10 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// Starts it; names have the addresses that `hosts` gives, one pair for each.
+    /// Starts the server with the addresses in `hosts`, one pair for each name.
     ///
     /// # Errors
-    /// Why that can't be done here, in words for the one who reads that a test was skipped.
+    /// The reason why this machine doesn't allow it, for the message of a skipped test.
     ///
     /// # Panics
     /// When dnsmasq ends at once.
@@ -56,17 +56,17 @@ impl NameServer {
     /// Gives names other addresses.
     pub fn set(&self, hosts: &[(&str, Ipv4Addr)]) {
         self.scratch.write("hosts", hosts_text(hosts));
-        // It reads its hosts again.
+        // dnsmasq reads its hosts again.
         self.process.signal(Signal::HUP);
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub fn kill(&mut self) {
         self.process.signal(Signal::KILL);
         self.process.wait(PATIENCE);
     }
 
-    /// Starts it again, after [`NameServer::kill`].
+    /// Starts the server again, after [`NameServer::kill`].
     ///
     /// # Panics
     /// When dnsmasq ends at once.
@@ -74,7 +74,7 @@ impl NameServer {
         self.process = launch(self.address, &self.scratch);
     }
 
-    /// Settings that lead to it, to be mounted over `/etc/resolv.conf`.
+    /// The file of settings that name this server, to be mounted over `/etc/resolv.conf`.
     pub(crate) fn settings(&self) -> PathBuf {
         self.scratch.join("resolv.conf")
     }
@@ -122,7 +122,7 @@ fn launch(address: Ipv4Addr, scratch: &Scratch) -> Process {
     process
 }
 
-/// Whether a command can be run and succeeds.
+/// True if a command can be run and succeeds.
 pub(crate) fn works(words: &[&str]) -> bool {
     let output = Command::new(words[0]).args(&words[1..]).output();
     output.is_ok_and(|output| output.status.success())

@@ -1,7 +1,7 @@
 //! A machine of its own, as far as the network is concerned, at the end of a bad line.
 //!
-//! A network namespace, tied to this one by a pair of virtual interfaces. What goes wrong on the
-//! line is the kernel's netem. A kernel without it drops packets by a rule of its filter, and
+//! A network namespace, tied to this one by a pair of virtual interfaces. The kernel's netem delays
+//! and drops packets on the line. A kernel without netem drops them by a rule of its filter, and
 //! delays them in a queue ([`DelayQueue`]). All of it takes root.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::delay_queue::DelayQueue;
 use crate::file_lock::try_lock;
 use crate::name_server::works;
 
-/// A network namespace, removed with its guard. Whatever runs in it must have ended before.
+/// A network namespace, removed with its guard. Its processes must have ended before.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -23,17 +23,17 @@ pub struct Namespace {
     address: Ipv4Addr,
     has_netem: bool,
     queue: Option<DelayQueue>,
-    /// Keeps its network from other tests.
+    /// Lock that keeps the network from other tests.
     _lock: File,
 }
 
 /// The other side's end of the line.
 const DEVICE: &str = "eth0";
 
-/// Of 198.18.0.0/15, which is kept for tests (RFC 2544): networks of four addresses each.
+/// Number of networks of four addresses each in 198.18.0.0/15, which is reserved for tests (RFC 2544).
 const NETWORKS: u32 = 1 << 15;
 
-/// Both addresses of a network that no other test uses, and what holds it.
+/// Both addresses of a network that no other test uses, and the lock that holds it.
 fn free_network() -> ([Ipv4Addr; 2], File) {
     let start = std::process::id();
     let mut numbers = (0..NETWORKS).map(|step| start.wrapping_add(step) % NETWORKS);
@@ -44,10 +44,10 @@ fn free_network() -> ([Ipv4Addr; 2], File) {
 }
 
 impl Namespace {
-    /// Makes one, at the end of a good line.
+    /// Makes a namespace, at the end of a good line.
     ///
     /// # Errors
-    /// Why that can't be done here, in words for the one who reads that a test was skipped.
+    /// The reason why this machine doesn't allow it, for the message of a skipped test.
     pub fn new() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -76,12 +76,12 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Its address at the end of the line.
+    /// The namespace's address at the end of the line.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// What runs a program inside when it stands before it.
+    /// Prefix of a command line that runs a program inside.
     pub fn prefix(&self) -> [&str; 4] {
         ["ip", "netns", "exec", &self.name]
     }
@@ -128,10 +128,10 @@ impl Namespace {
         ));
     }
 
-    /// How many packets were lost since [`Namespace::lose`].
+    /// Number of packets lost since [`Namespace::lose`].
     ///
     /// # Panics
-    /// When the kernel doesn't tell.
+    /// When the kernel doesn't report it.
     pub fn lost(&self) -> u64 {
         let (text, number) = if self.has_netem {
             let text = run(&format!("tc -s qdisc show dev {}", self.device));
@@ -155,7 +155,7 @@ impl Namespace {
         number(&text).unwrap_or_else(|| panic!("no count of lost packets: {text}"))
     }
 
-    /// Cuts the line for good: nobody hears of it.
+    /// Cuts the line for good, without notice to either side's connections.
     ///
     /// # Panics
     /// When the kernel doesn't take it.
@@ -180,11 +180,11 @@ impl Namespace {
         }
         let flushed = self.inside("iptables -w -F");
         flushed.expect("rules can be taken away");
-        // What it still holds is lost with it.
+        // Packets that the queue still holds are lost.
         self.queue = None;
     }
 
-    /// Whether the kernel takes this as what happens on the line.
+    /// True if the kernel accepts `what` as the settings of netem on the line.
     fn netem(&self, what: &str) -> bool {
         let command = format!("tc qdisc replace dev {} root netem {what}", self.device);
         run(&command).is_ok()
@@ -213,7 +213,7 @@ fn try_ip(command: &str) -> Result<String, String> {
     run(&format!("ip {command}"))
 }
 
-/// Runs a command of plain words; says what it wrote, or why it failed.
+/// Runs a command of plain words; returns its output, or the reason of its failure.
 fn run(command: &str) -> Result<String, String> {
     let mut words = command.split_whitespace();
     let program = words.next().unwrap_or_default();

@@ -31,7 +31,7 @@ impl Nginx {
         Self::start_speaking("", server)
     }
 
-    /// As [`Nginx::start`], for clients of HTTP/2 that know it before (RFC 9113 §3.3).
+    /// As [`Nginx::start`], for clients of HTTP/2 with prior knowledge (RFC 9113 §3.3).
     ///
     /// # Panics
     /// As [`Nginx::start`].
@@ -46,7 +46,7 @@ impl Nginx {
         nginx
     }
 
-    /// Starts it at `address`, whose port the caller holds.
+    /// Starts nginx at `address`, whose port the caller holds.
     ///
     /// # Panics
     /// As [`Nginx::start`].
@@ -54,12 +54,12 @@ impl Nginx {
         Self::run(&[], (address, ""), server)
     }
 
-    /// Starts it inside a network namespace.
+    /// Starts nginx inside a network namespace.
     ///
     /// # Panics
     /// As [`Nginx::start`].
     pub fn start_within(namespace: &Namespace, server: &str) -> Self {
-        // Nobody else has ports there.
+        // No other program has ports there.
         let address = SocketAddr::new(namespace.address().into(), 8080);
         Self::run(&namespace.prefix(), (address, ""), server)
     }
@@ -85,13 +85,13 @@ impl Nginx {
         }
     }
 
-    /// Where it listens.
+    /// The address that nginx listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Kills master and worker at once, as a crash of the machine's software does: what clients
-    /// have open is reset.
+    /// Kills master and worker at once, as a crash of the machine's software does: open connections
+    /// of clients are reset.
     pub fn kill(&mut self) {
         let workers = self.workers();
         // A worker that ends alone is replaced by its master.
@@ -101,12 +101,12 @@ impl Nginx {
         self.process.wait(PATIENCE);
     }
 
-    /// Starts it again where it was, after [`Nginx::kill`].
+    /// Starts nginx again at the same address, after [`Nginx::kill`].
     ///
     /// # Panics
     /// As [`Nginx::start`].
     pub fn restart(&mut self) {
-        // The orphaned worker is reaped by somebody else: its socket may be there a moment longer.
+        // Another process reaps the orphaned worker: its socket may be there a moment longer.
         let end = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_ok() {
             assert!(Instant::now() < end, "nginx survived its end");
@@ -115,26 +115,26 @@ impl Nginx {
         self.process = launch(&self.program, self.address);
     }
 
-    /// Has it read its configuration and certificates again; new connections see them soon.
+    /// Reloads configuration and certificates; new connections see them soon.
     pub fn reload(&self) {
         self.process.signal(Signal::HUP);
     }
 
-    /// Stops the worker where it stands: its sockets stay, and nobody answers.
+    /// Stops the worker by SIGSTOP: its sockets stay, and nothing answers.
     pub fn hang(&self) {
         send(&self.workers(), Signal::STOP);
     }
 
-    /// Lets it go on after [`Nginx::hang`].
+    /// Lets the worker go on after [`Nginx::hang`].
     pub fn go_on(&self) {
         send(&self.workers(), Signal::CONT);
     }
 
-    /// The ids of its workers, which accept and answer: its master only watches. It listens before it
-    /// has one, so this waits.
+    /// Process ids of the workers, which accept and answer: the master only watches. nginx listens
+    /// before it has a worker, so this waits for one.
     ///
     /// # Panics
-    /// When it gets none.
+    /// When no worker comes in time.
     pub fn workers(&self) -> Vec<u32> {
         let list = format!("/proc/{0}/task/{0}/children", self.id());
         let mut workers = Vec::new();
@@ -147,17 +147,17 @@ impl Nginx {
         workers
     }
 
-    /// Writes a file under its root.
+    /// Writes a file under the root directory.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> std::path::PathBuf {
         self.directory.write(&format!("root/{name}"), content)
     }
 
-    /// What it logged.
+    /// The log so far.
     pub fn said(&self) -> String {
         self.process.said()
     }
 
-    /// Its id.
+    /// Process id of the master.
     pub fn id(&self) -> u32 {
         self.process.id()
     }

@@ -27,7 +27,7 @@ pub struct RawOrigin {
 #[derive(Debug)]
 pub struct OriginPeer {
     peer: Peer,
-    /// How many connections came before this one.
+    /// Number of connections before this one.
     pub index: usize,
 }
 
@@ -70,7 +70,7 @@ impl RawOrigin {
         origin
     }
 
-    /// As [`RawOrigin::start`], over TCP whatever the run says: beside servers that speak no TLS.
+    /// As [`RawOrigin::start`], over TCP in any run: beside servers that speak no TLS.
     ///
     /// # Panics
     /// When no port can be bound.
@@ -120,8 +120,8 @@ impl RawOrigin {
         Self::replying(move |_| response.clone())
     }
 
-    /// Answers 200 to whatever ends with an empty line, and takes all that follows as the next
-    /// request: what a careless backend does with smuggled bytes.
+    /// Answers 200 to any bytes that end with an empty line, and takes all that follow as the next
+    /// request, as a careless backend does with smuggled bytes.
     pub fn permissive() -> Self {
         Self::start(|peer| {
             let mut seen: Vec<u8> = Vec::new();
@@ -144,7 +144,7 @@ impl RawOrigin {
         })
     }
 
-    /// Answers each request with what `answer` makes of it.
+    /// Answers each request with the bytes that `answer` returns for it.
     pub fn replying(answer: impl Fn(&crate::Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::start(move |peer| {
             while let Some(request) = peer.request() {
@@ -155,7 +155,7 @@ impl RawOrigin {
         })
     }
 
-    /// Where it listens.
+    /// The address that the origin listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -165,7 +165,7 @@ impl RawOrigin {
         self.each(|tape| tape.bytes.clone())
     }
 
-    /// Every byte that reached it, connection after connection, as text.
+    /// Every byte that reached the origin, connection after connection, as text.
     pub fn received(&self) -> String {
         String::from_utf8_lossy(&self.connections().concat()).into_owned()
     }
@@ -185,7 +185,7 @@ impl RawOrigin {
         }
     }
 
-    /// How many connections were accepted.
+    /// Number of connections accepted.
     pub fn accepted(&self) -> usize {
         self.tapes
             .lock()
@@ -193,7 +193,7 @@ impl RawOrigin {
             .len()
     }
 
-    /// Whether the node closed its end of each connection.
+    /// For each connection, true if the node closed its end.
     pub fn closed(&self) -> Vec<bool> {
         self.each(|tape| tape.closed)
     }
@@ -233,7 +233,7 @@ impl Drop for RawOrigin {
     }
 }
 
-/// How long an origin waits for bytes: the node keeps connections to it open between requests.
+/// Time that an origin waits for bytes: the node keeps connections to it open between requests.
 const IDLE: Duration = Duration::from_secs(120);
 
 fn bind(receive_bytes: Option<usize>) -> TcpListener {
@@ -278,7 +278,7 @@ fn accept(
     }
 }
 
-/// The origin's end of a connection; `None` where no session comes about.
+/// The origin's end of a connection; `None` if the TLS handshake fails.
 fn introduce(stream: TcpStream, tape: &Arc<Mutex<Tape>>, tls: Option<&TlsServer>) -> Option<Peer> {
     let session = match tls.map(|tls| tls.handshake(&stream)).transpose() {
         Ok(session) => session,

@@ -1,4 +1,4 @@
-//! One end of a TCP connection that says and hears just the bytes a test wants.
+//! One end of a TCP connection that sends and reads just the bytes that a test wants.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use crate::framing::{BodyDecoder, BodyFraming, Head};
 use crate::tls_client::TlsLayer;
 
-/// How long a peer waits for bytes before a test fails. Generous: CI machines stall.
+/// Time that a peer waits for bytes before a test fails. Generous: CI machines stall.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A whole message: head, content and trailers.
@@ -42,7 +42,7 @@ impl Message {
     }
 }
 
-/// What a connection brought, seen from outside its thread.
+/// The bytes received on a connection, and its end, seen from outside its thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tape {
     pub(crate) bytes: Vec<u8>,
@@ -130,7 +130,7 @@ impl Peer {
         self.tls.as_ref().expect("it speaks TLS").session()
     }
 
-    /// Whether its session is an earlier one, resumed.
+    /// True if the TLS session is an earlier one, resumed.
     pub fn is_resumed(&self) -> bool {
         self.tls.as_ref().is_some_and(TlsLayer::is_resumed)
     }
@@ -144,10 +144,10 @@ impl Peer {
         chain.expect("servers show one")[0].to_vec()
     }
 
-    /// Changes the keys that it sends with, and asks the server to change its own.
+    /// Changes the keys that this side sends with, and asks the server to change its own.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The error of the socket.
     ///
     /// # Panics
     /// When it has no session.
@@ -156,7 +156,7 @@ impl Peer {
         tls.update_keys(&self.stream)
     }
 
-    /// Changes how long it waits for bytes.
+    /// Sets the time that this peer waits for bytes.
     pub fn patience(&mut self, patience: Duration) -> &mut Self {
         self.patience = patience;
         self
@@ -182,7 +182,7 @@ impl Peer {
     /// Sends bytes, where the other end may have gone.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The error of the socket.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.set_write_timeout(Some(self.patience))?;
         let sent = match &mut self.tls {
@@ -197,7 +197,7 @@ impl Peer {
         sent
     }
 
-    /// Sends as much of `bytes` as goes within `quiet` of no progress; returns how much that was.
+    /// Sends `bytes` until there is no progress for `quiet`; returns the number of bytes sent.
     pub fn send_until_stall(&mut self, bytes: &[u8], quiet: Duration) -> usize {
         let _ = self.stream.set_write_timeout(Some(quiet));
         let mut sent = 0;
@@ -227,13 +227,13 @@ impl Peer {
         self.cut()
     }
 
-    /// Ends this side's bytes, without a word even where it speaks TLS.
+    /// Ends this side's bytes, without `close_notify` even where it speaks TLS.
     pub fn cut(&mut self) -> &mut Self {
         let _ = self.stream.shutdown(Shutdown::Write);
         self
     }
 
-    /// Says that this side ends, where it speaks TLS; nobody hears it after a [cut](Self::cut).
+    /// Sends `close_notify` where this side speaks TLS; without effect after a [cut](Self::cut).
     pub(crate) fn say_goodbye(&mut self) {
         if let Some(tls) = &mut self.tls {
             let _ = tls.finish(&self.stream);
@@ -252,7 +252,7 @@ impl Peer {
         self
     }
 
-    /// Reads what is there; false at the end of the connection.
+    /// Reads available bytes, or waits for some; false at the end of the connection.
     fn fill(&mut self, until: Instant) -> std::io::Result<bool> {
         let left = until
             .saturating_duration_since(Instant::now())
@@ -294,7 +294,7 @@ impl Peer {
     /// As [`Peer::head`], for a connection that may bring anything.
     ///
     /// # Errors
-    /// What came instead of a head.
+    /// A description of the bytes or the end that came instead of a head.
     pub fn try_head(&mut self) -> Result<Option<Head>, String> {
         let until = Instant::now() + self.patience;
         loop {
@@ -369,7 +369,7 @@ impl Peer {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Reads until the connection ends (or is reset) and returns what came.
+    /// Reads until the connection ends (or is reset) and returns the bytes.
     ///
     /// # Panics
     /// When it doesn't end in time.
@@ -391,7 +391,7 @@ impl Peer {
         }
     }
 
-    /// Reads until the connection ends, and says how: `None` is an orderly end.
+    /// Reads until the connection ends, and returns the error: `None` is an orderly end.
     ///
     /// # Panics
     /// When it doesn't end in time.
@@ -408,7 +408,7 @@ impl Peer {
         }
     }
 
-    /// Reads and drops whatever comes until the connection ends or is reset.
+    /// Reads and drops all bytes until the connection ends or is reset.
     pub fn drain(&mut self) {
         while self
             .fill(Instant::now() + self.patience)
@@ -533,7 +533,7 @@ impl Peer {
     }
 }
 
-/// For protocols that others implement.
+/// For protocols that libraries implement.
 impl Read for Peer {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
         if self.buffer.is_empty() {
@@ -556,7 +556,7 @@ impl Write for Peer {
     }
 }
 
-/// What a TLS session is given at once where its progress is watched: a record.
+/// Bytes given to a TLS session at once where its progress is watched: a record.
 const TLS_PART_BYTES: usize = 16 << 10;
 
 fn is_timeout(error: &std::io::Error) -> bool {

@@ -49,32 +49,32 @@ impl Port {
         })
     }
 
-    /// Its IPv4 loopback address; the port is held until the process ends.
+    /// The port's IPv4 loopback address; the port is held until the process ends.
     pub fn keep(self) -> SocketAddr {
         let address = self.address();
         std::mem::forget(self);
         address
     }
 
-    /// Its number.
+    /// The port's number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Its IPv4 loopback address.
+    /// The port's IPv4 loopback address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.number).into()
     }
 
-    /// Its IPv6 loopback address.
+    /// The port's IPv6 loopback address.
     pub fn address_v6(&self) -> SocketAddr {
         (Ipv6Addr::LOCALHOST, self.number).into()
     }
 }
 
-/// Whether nobody listens at `address`; true where the host lacks its family.
+/// True if nothing listens at `address`, or the host lacks its address family.
 ///
-/// The socket that asks is bound and never listens: a child that another thread
+/// The socket of the check is bound and never listens: a child that another thread
 /// forks meanwhile holds a copy of it until it calls `exec`, and a copy that
 /// listened would keep the port from the program under test.
 fn is_unused(address: SocketAddr) -> bool {

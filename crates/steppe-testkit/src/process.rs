@@ -1,4 +1,4 @@
-//! A child process that ends with its guard, and what it said.
+//! A child process that ends with its guard, and its output.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -46,12 +46,12 @@ impl Process {
         }
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Everything it wrote to standard output and error so far.
+    /// Standard output and standard error so far.
     pub fn said(&self) -> String {
         self.said
             .lock()
@@ -59,12 +59,12 @@ impl Process {
             .clone()
     }
 
-    /// Whether it still runs.
+    /// True while the process runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
@@ -72,7 +72,7 @@ impl Process {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Panics
     /// When it still runs after `limit`.

@@ -1,4 +1,4 @@
-//! A client of TLS 1.3 that writes its records itself, so that they can be what no library sends.
+//! A client of TLS 1.3 that writes its records itself, among them records that no library sends.
 //!
 //! Spec: RFC 8446 §5.2 and §5.3.
 
@@ -11,7 +11,7 @@ use rustls::ConnectionTrafficSecrets;
 use crate::peer::Peer;
 use crate::tls_client::TlsClient;
 
-/// What is in a record.
+/// The content type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
     /// `change_cipher_spec`, 20.
@@ -24,7 +24,7 @@ pub enum ContentType {
     Data = 23,
 }
 
-/// A client behind an honest handshake.
+/// A client after a regular handshake.
 #[derive(Debug)]
 pub struct RecordPeer {
     peer: Peer,
@@ -32,7 +32,7 @@ pub struct RecordPeer {
     server: Direction,
 }
 
-/// Keys of what one side sends.
+/// Key, IV and sequence number of one direction.
 #[derive(Debug)]
 struct Direction {
     key: LessSafeKey,
@@ -41,7 +41,7 @@ struct Direction {
 }
 
 impl RecordPeer {
-    /// Connects to `address`, asks for `name`, and is done with the handshake.
+    /// Connects to `address`, asks for `name`, and completes the handshake.
     ///
     /// # Panics
     /// When there is no session.

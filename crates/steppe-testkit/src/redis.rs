@@ -18,7 +18,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts an empty one.
+    /// Starts an empty Redis.
     ///
     /// # Panics
     /// When Redis is not installed, or ends at once.
@@ -36,23 +36,23 @@ impl RedisServer {
         format!("redis://{}/0", self.address)
     }
 
-    /// Stops it in its tracks: it takes connections, and says nothing.
+    /// Stops Redis by SIGSTOP: its socket accepts connections, and nothing answers.
     pub fn pause(&self) {
         self.process.signal(Signal::STOP);
     }
 
-    /// Lets it go on, after [`RedisServer::pause`].
+    /// Lets Redis go on, after [`RedisServer::pause`].
     pub fn resume(&self) {
         self.process.signal(Signal::CONT);
     }
 
-    /// Kills it.
+    /// Kills Redis.
     pub fn kill(&mut self) {
         self.process.signal(Signal::KILL);
         self.process.wait(PATIENCE);
     }
 
-    /// Starts it again, empty, after [`RedisServer::kill`].
+    /// Starts Redis again, empty, after [`RedisServer::kill`].
     ///
     /// # Panics
     /// When it ends at once.
@@ -60,7 +60,7 @@ impl RedisServer {
         self.process = launch(self.address);
     }
 
-    /// What it answers to a command without arguments, as it is on the wire.
+    /// The reply to a command without arguments, as it is on the wire.
     ///
     /// # Panics
     /// When it does not answer.

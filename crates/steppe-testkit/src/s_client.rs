@@ -15,17 +15,17 @@ pub struct SClient {
     input: Vec<u8>,
 }
 
-/// What it said.
+/// The output of a run.
 #[derive(Debug)]
 pub struct SClientOutput {
-    /// Its exit code: 0 where there was a session.
+    /// Exit code of `s_client`: 0 if there was a session.
     pub exit: i32,
-    /// All of its output, and what the server sent.
+    /// Standard output and error, with the bytes that the server sent.
     pub text: String,
 }
 
 impl SClient {
-    /// Prepares to connect to `address`. It asks for no name and trusts any certificate.
+    /// Prepares to connect to `address`, without SNI, and trusts any certificate.
     pub fn new(address: SocketAddr) -> Self {
         let mut command = Command::new("timeout");
         // A server that says nothing must not keep a test waiting for ever.
@@ -45,7 +45,7 @@ impl SClient {
         self
     }
 
-    /// Shows a certificate.
+    /// Presents a client certificate.
     #[must_use]
     pub fn showing(mut self, issued: &Issued) -> Self {
         let cert = self.scratch.write("client.crt", &issued.cert);
@@ -61,14 +61,14 @@ impl SClient {
         self.input(request)
     }
 
-    /// Types this: lines with one letter are commands of `s_client`.
+    /// Sets standard input: lines with one letter are commands of `s_client`.
     #[must_use]
     pub fn input(mut self, input: &str) -> Self {
         self.input = input.as_bytes().to_vec();
         self
     }
 
-    /// Runs it to its end.
+    /// Runs `s_client` to its end.
     ///
     /// # Panics
     /// When openssl isn't there.
@@ -81,7 +81,7 @@ impl SClient {
             .spawn()
             .unwrap_or_else(|error| panic!("can't run openssl: {error}"));
         if let Some(mut stdin) = child.stdin.take() {
-            // It may be gone already.
+            // The process may have ended already.
             let _ = stdin.write_all(&self.input);
         }
         let output = child.wait_with_output().expect("its output is read");
@@ -95,7 +95,7 @@ impl SClient {
 }
 
 impl SClientOutput {
-    /// Whether an earlier session was resumed.
+    /// True if an earlier session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.text.contains("\nReused, ")
     }

@@ -1,4 +1,4 @@
-//! In which states a process's TCP connections are.
+//! The states of a process's TCP connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 pub struct TcpStates(BTreeMap<u8, BTreeSet<String>>);
 
 impl TcpStates {
-    /// Those of the process `pid` now.
+    /// The connections of the process `pid` now.
     ///
     /// # Panics
     /// When the process is gone.
     pub fn of(pid: u32) -> Self {
-        // States before descriptors: a socket that is closed in between is none of its any more.
+        // States before descriptors: a socket that is closed in between is left out.
         let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{pid}/net/{table}"));
         let tables = tables.map(|path| fs::read_to_string(path).unwrap_or_default());
         let own = descriptors(pid);
@@ -32,20 +32,20 @@ impl TcpStates {
         Self(by_state)
     }
 
-    /// How many are open both ways.
+    /// Number of established connections.
     pub fn established(&self) -> usize {
         self.0.get(&ESTABLISHED).map_or(0, BTreeSet::len)
     }
 
-    /// How many wait for their peer to accept them.
+    /// Number of connections in SYN_SENT, which wait for their peer.
     pub fn connecting(&self) -> usize {
         self.0.get(&SYN_SENT).map_or(0, BTreeSet::len)
     }
 
-    /// How many the peer has ended, and the process `pid` not yet.
+    /// Number of connections that the peer has ended, and the process `pid` not for 5 s.
     ///
-    /// Every connection that its peer ends is in this state until the process has read so; one
-    /// that is there for as long as a busy process needs to read is forgotten.
+    /// Every connection that its peer ends is in CLOSE_WAIT until the process has read the end; one
+    /// that stays there for longer than a busy process needs to read is forgotten.
     ///
     /// # Panics
     /// When the process is gone.
@@ -69,7 +69,7 @@ const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 
-/// The inodes of the sockets that it has.
+/// The inodes of the process's sockets.
 fn descriptors(pid: u32) -> BTreeSet<String> {
     let list = fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs");
     let targets = list

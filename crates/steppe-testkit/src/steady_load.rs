@@ -1,7 +1,7 @@
-//! Requests that are due at a constant rate, whatever the node does, and each failure of one.
+//! Requests that are due at a constant rate, however slow the node is, and each failure of one.
 //!
-//! Every connection has its share of the rate; one that is late catches up. wrk tells only how many
-//! failed: here it is kept when, and how.
+//! Every connection has its share of the rate; one that is late catches up. wrk reports only the number
+//! of failures: here the time and the kind of each are kept.
 //!
 //! Leaves out latencies: no test looks at them.
 
@@ -267,7 +267,7 @@ async fn response(stream: &mut Box<dyn Duplex>, content: &str) -> Result<Head, S
             if head.status() != 200 || !content.as_bytes().starts_with(body) {
                 return Err(escape(&bytes));
             }
-            // One that declares more is incomplete, whatever it has of the content.
+            // A response that declares more is incomplete, even with all of `content`.
             let declared = head.field("content-length").map(str::parse);
             let is_declared = declared.is_none_or(|length| length == Ok(content.len()));
             if body.len() == content.len() && is_declared {

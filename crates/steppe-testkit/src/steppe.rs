@@ -27,7 +27,7 @@ pub struct Steppe {
     scratch: Scratch,
 }
 
-/// How to start a node.
+/// The builder of a node: values of its configuration, its files, its environment and its limits.
 ///
 /// In the configuration `{gateway}` and `{admin}` stand for free addresses, `{scratch}` for a
 /// directory of the test's own; further `{name}`s are given with [`SteppeBuilder::with`].
@@ -47,7 +47,7 @@ pub struct SteppeBuilder<'a> {
 #[derive(Debug)]
 struct Placeholders {
     gateway: SocketAddr,
-    /// In the order in which they are replaced; the first of several that have a name counts.
+    /// Names and values in the order of replacement; of several values of one name, the first counts.
     values: Vec<(String, String)>,
 }
 
@@ -85,21 +85,21 @@ impl<'a> SteppeBuilder<'a> {
         self
     }
 
-    /// Lets the node ask this server for names, and no other.
+    /// Makes this server the node's only resolver.
     #[must_use]
     pub fn asking(mut self, server: &'a NameServer) -> Self {
         self.names_from = Some(server);
         self
     }
 
-    /// Has its instructions counted: see [`Steppe::instructions`]. It takes several times as long for everything.
+    /// Counts the node's instructions: see [`Steppe::instructions`]. The node is several times slower then.
     #[must_use]
     pub fn counted(mut self) -> Self {
         self.is_counted = true;
         self
     }
 
-    /// Lets it open so many files, and raise that limit no further.
+    /// Lets the node open so many files, and raise that limit no further.
     #[must_use]
     pub fn with_open_files(mut self, count: u32) -> Self {
         self.open_files = Some(count);
@@ -114,7 +114,7 @@ impl<'a> SteppeBuilder<'a> {
         self
     }
 
-    /// Runs `steppe` with `args` and the configuration's file; how it ended, and what it said.
+    /// Runs `steppe` with `args` and the configuration's file; returns its exit status and its output.
     ///
     /// # Panics
     /// When it doesn't end in time.
@@ -171,7 +171,7 @@ impl<'a> SteppeBuilder<'a> {
     fn plain_command(&self) -> Command {
         if self.is_counted {
             let mut command = callgrind::command(Steppe::program(), &self.scratch);
-            // Its RSS is mostly valgrind's.
+            // The node's RSS is mostly valgrind's.
             command.env("STEPPE_UNCHARGED", "off");
             return command;
         }
@@ -209,7 +209,7 @@ impl<'a> SteppeBuilder<'a> {
 }
 
 impl Placeholders {
-    /// Writes the configuration's file with their values, and with the keys that TLS takes where the run has it.
+    /// Writes the configuration's file with the values, and with the keys of TLS where the run has it.
     fn write(&self, config: impl Display, scratch: &Scratch) -> PathBuf {
         let text = config.to_string();
         let fill = |text: String, (name, value): &(String, String)| text.replace(name, value);
@@ -232,7 +232,7 @@ impl Steppe {
     /// The program that cargo built for the running test.
     ///
     /// Cargo builds it before the integration tests of the package `steppe`, into the folder above theirs. For them
-    /// alone: tests of another package don't depend on it, and would start what an earlier build left.
+    /// alone: tests of another package don't depend on it, and would start the program of an earlier build.
     ///
     /// # Panics
     /// When it isn't there.
@@ -242,7 +242,7 @@ impl Steppe {
         PROGRAM.get_or_init(find_program)
     }
 
-    /// A command of the node's, to which arguments are added.
+    /// A command that runs the node's program, without arguments.
     #[track_caller]
     pub fn command() -> Command {
         Command::new(Self::program())
@@ -269,12 +269,12 @@ impl Steppe {
         builder.start(NodeConfig::plain())
     }
 
-    /// Where clients connect.
+    /// The address of the gateway.
     pub fn gateway(&self) -> SocketAddr {
         self.gateway.address()
     }
 
-    /// Where admin listens.
+    /// The address of the admin listener.
     pub fn admin(&self) -> SocketAddr {
         self.admin.address()
     }
@@ -289,12 +289,12 @@ impl Steppe {
         format!("{}://{}{path}", Wire::of_run().scheme(), self.gateway())
     }
 
-    /// Its process id.
+    /// The node's process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Lets it open just `count` descriptors more than it has.
+    /// Lets the node open just `count` descriptors more than it has.
     ///
     /// # Panics
     /// When the system doesn't let its limit be set.
@@ -313,18 +313,18 @@ impl Steppe {
     }
 
     /// Instructions of a node that is [counted](SteppeBuilder::counted), spent on `work` within functions whose name
-    /// has `within`, such as `"steppe_http::"`; whom they call counts with its own name.
+    /// has `within`, such as `"steppe_http::"`; callees count under their own names.
     #[track_caller]
     pub fn instructions(&self, within: &str, work: impl FnOnce()) -> u64 {
         callgrind::count(self.id(), &self.scratch, within, work)
     }
 
-    /// What it logged so far.
+    /// The node's log so far.
     pub fn said(&self) -> String {
         self.process.said()
     }
 
-    /// Whether it still runs.
+    /// True while the node runs.
     pub fn is_running(&mut self) -> bool {
         self.process.is_running()
     }
@@ -394,7 +394,7 @@ impl Steppe {
         Peer::connect(self.admin()).send(request).response()
     }
 
-    /// The text of its configuration, as the file has it now.
+    /// The text of the node's configuration, as the file has it now.
     ///
     /// # Panics
     /// When the file can't be read.
@@ -403,7 +403,7 @@ impl Steppe {
         std::fs::read_to_string(self.scratch.join(CONFIG)).expect("it is there")
     }
 
-    /// Replaces its configuration's file, as an editor does: whole. `{name}`s stand for the same as at its start.
+    /// Replaces the configuration's file as a whole. `{name}`s stand for the same as at the node's start.
     ///
     /// # Panics
     /// When the file can't be written.
@@ -412,28 +412,28 @@ impl Steppe {
         self.placeholders.write(config, &self.scratch);
     }
 
-    /// Asks it to read its configuration again (SIGHUP), and doesn't wait.
+    /// Asks the node to read its configuration again (SIGHUP), and doesn't wait.
     pub fn hang_up(&self) {
         self.process.signal(Signal::HUP);
     }
 
-    /// Asks it to open its log files again (SIGUSR1), and doesn't wait.
+    /// Asks the node to open its log files again (SIGUSR1), and doesn't wait.
     pub fn reopen_logs(&self) {
         self.process.signal(Signal::USR1);
     }
 
-    /// Asks it to stop (SIGTERM) and doesn't wait.
+    /// Asks the node to stop (SIGTERM) and doesn't wait.
     pub fn terminate(&self) {
         self.process.signal(Signal::TERM);
     }
 
-    /// Waits for its end.
+    /// Waits for the node's end.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
         self.process.wait(PATIENCE)
     }
 
-    /// Stops it with SIGTERM and returns how it ended.
+    /// Stops the node with SIGTERM and returns its exit status.
     #[track_caller]
     pub fn stop(mut self) -> ExitStatus {
         self.terminate();

@@ -1,4 +1,4 @@
-//! A client's side of TLS, for peers that say what they want above it.
+//! A client's side of TLS, for peers that send any bytes above it.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -16,9 +16,9 @@ use rustls::{
 use crate::authority::Issued;
 use crate::peer::{PATIENCE, Peer};
 
-/// How clients begin: one value keeps the tickets of all of its connections.
+/// The TLS configuration of clients: one value keeps the tickets of all of its connections.
 ///
-/// It takes any certificate of a server, and says which one it was.
+/// Any certificate of a server is accepted; [`Peer::server_certificate`] returns it.
 #[derive(Debug, Clone)]
 pub struct TlsClient {
     config: ClientConfig,
@@ -28,7 +28,7 @@ pub struct TlsClient {
 #[derive(Debug)]
 pub(crate) struct TlsLayer(Box<Connection>);
 
-/// What a client has been shown, whoever signed it.
+/// A verifier that accepts any server certificate.
 #[derive(Debug)]
 struct AnyServer {
     provider: Arc<CryptoProvider>,
@@ -56,7 +56,7 @@ impl TlsClient {
         }
     }
 
-    /// Shows a certificate to servers that ask for one.
+    /// Presents a certificate to servers that ask for one.
     ///
     /// # Panics
     /// When its key does not belong to it.
@@ -71,7 +71,7 @@ impl TlsClient {
         }
     }
 
-    /// Can verify RSA signatures only.
+    /// Offers signature schemes of RSA only.
     #[must_use]
     pub fn rsa_only(self) -> Self {
         let provider = Arc::clone(self.config.crypto_provider());
@@ -99,7 +99,7 @@ impl TlsClient {
         Arc::new(self.config.clone()).into()
     }
 
-    /// Says no name.
+    /// Sends no SNI.
     #[must_use]
     pub fn without_sni(mut self) -> Self {
         self.config.enable_sni = false;
@@ -124,7 +124,7 @@ impl TlsClient {
     /// its alert comes with the first read.
     ///
     /// # Errors
-    /// Why there is no session: the server's alert, for one.
+    /// The reason of a failed handshake, such as the server's alert.
     ///
     /// # Panics
     /// When nothing listens there.
@@ -176,7 +176,7 @@ impl TlsClient {
         Ok(peer.with_tls(TlsLayer::new(tls)))
     }
 
-    /// Agrees with the server on a connection that stands.
+    /// Makes a handshake on an open connection.
     ///
     /// # Errors
     /// As [`TlsClient::try_connect`].
@@ -185,7 +185,7 @@ impl TlsClient {
         Ok(peer.with_tls(TlsLayer::new(tls)))
     }
 
-    /// Agrees with the server on `stream`.
+    /// Makes a handshake on `stream`.
     pub(crate) fn handshake(&self, stream: &TcpStream, name: &str) -> io::Result<ClientConnection> {
         let mut tls = self.begin(name);
         complete(&mut tls, stream)?;
@@ -255,7 +255,7 @@ impl TlsLayer {
         Self(Box::new(session.into()))
     }
 
-    /// The session itself: which version it has, say.
+    /// The session itself, with the version of TLS, for example.
     pub(crate) fn session(&self) -> &ClientConnection {
         match &*self.0 {
             Connection::Client(session) => session,
@@ -294,7 +294,7 @@ impl TlsLayer {
         self.flush(stream)
     }
 
-    /// As a socket's: 0 is the end, and one without `close_notify` is an error.
+    /// Reads as a socket does: 0 is the end, and an end without `close_notify` is an error.
     pub(crate) fn read(&mut self, mut stream: &TcpStream, room: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.reader().read(room) {

@@ -10,7 +10,7 @@ use rustls::{ServerConfig, ServerConnection};
 use crate::authority::Issued;
 use crate::peer::PATIENCE;
 
-/// What an origin shows its clients. It makes them tickets, and takes those of its own.
+/// The TLS configuration of an origin: its certificate. Clients get tickets, which the origin accepts.
 #[derive(Debug, Clone)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
@@ -34,7 +34,7 @@ impl TlsServer {
         }
     }
 
-    /// Agrees with the client on `stream`.
+    /// Makes a handshake on `stream`.
     pub(crate) fn handshake(&self, mut stream: &TcpStream) -> io::Result<ServerConnection> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

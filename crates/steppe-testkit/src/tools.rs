@@ -16,7 +16,7 @@ pub struct Curl {
     scratch: Scratch,
 }
 
-/// What curl got.
+/// The result of a run of curl.
 #[derive(Debug)]
 pub struct CurlOutput {
     /// curl's own exit code: 0 when the transfer was whole.
@@ -31,7 +31,7 @@ pub struct CurlOutput {
     pub trailers: Vec<(String, String)>,
     /// curl's figures (`--write-out '%{json}'`).
     pub figures: serde_json::Value,
-    /// What it wrote to standard error.
+    /// Standard error of curl.
     pub errors: String,
 }
 
@@ -50,7 +50,7 @@ impl Curl {
             "%{json}",
         ]);
         command
-            // The wire is no business of the test's own.
+            // A test need not know whether the run has TLS.
             .args((Wire::of_run() == Wire::Tls).then_some("--insecure"))
             .arg("-D")
             .arg(scratch.join("heads"))
@@ -67,7 +67,7 @@ impl Curl {
         self
     }
 
-    /// Gives it a file as standard input, for `-T -`.
+    /// Gives curl a file as standard input, for `-T -`.
     ///
     /// # Panics
     /// When the file can't be read.
@@ -95,7 +95,7 @@ impl Curl {
         }
     }
 
-    /// Starts it, without any input, for a look at what has come so far. It holds nothing back.
+    /// Starts curl without any input, for a look at the response so far. Output is not buffered.
     ///
     /// # Panics
     /// When curl isn't there.
@@ -116,12 +116,12 @@ pub struct CurlRun {
 }
 
 impl CurlRun {
-    /// What has come so far: `exit`, `figures` and `errors` are not known yet.
+    /// The response so far: `exit`, `figures` and `errors` are not known yet.
     pub fn so_far(&self) -> CurlOutput {
         CurlOutput::read(&self.scratch)
     }
 
-    /// Waits for its end; `errors` has its figures too.
+    /// Waits for the end of curl; `errors` has the figures too.
     ///
     /// # Panics
     /// When it takes too long.
@@ -136,7 +136,7 @@ impl CurlRun {
 }
 
 impl CurlOutput {
-    /// What curl has written to its files.
+    /// Reads the files that curl has written.
     fn read(scratch: &Scratch) -> Self {
         let file = |name| std::fs::read(scratch.join(name)).unwrap_or_default();
         let text = String::from_utf8_lossy(&file("heads")).into_owned();
@@ -146,7 +146,7 @@ impl CurlOutput {
         let heads: Vec<Head> = (heads.iter())
             .map(|head| Head::parse(head.as_bytes()))
             .collect();
-        // They have no start line.
+        // Trailer sections have no start line.
         let trailers = format!("\r\n{}", others.concat());
         Self {
             exit: -1,
@@ -166,10 +166,10 @@ pub struct Wrk {
     command: Command,
 }
 
-/// What wrk measured.
+/// The figures of wrk's report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WrkOutput {
-    /// Responses that it got.
+    /// Responses received.
     pub requests: u64,
     /// Responses a second.
     pub requests_per_second: f64,
@@ -228,14 +228,14 @@ impl Load {
     /// When wrk isn't there.
     #[must_use]
     pub fn start(url: &str, connections: usize) -> Self {
-        // Far longer than any test: it is stopped.
+        // Far longer than any test: the load is stopped.
         let wrk = Wrk::new(url, connections, 24 * 60 * 60);
         Self {
             process: Process::start("wrk", wrk.command),
         }
     }
 
-    /// Ends it and says what it measured: as at its own end.
+    /// Ends wrk and returns its figures, as at its own end.
     ///
     /// # Panics
     /// When wrk ended before, or reports nothing.

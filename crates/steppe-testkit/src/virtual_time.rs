@@ -1,10 +1,10 @@
 //! A runtime whose clock a test moves.
 //!
 //! The clock stands still, also while the runtime has nothing to do and while sockets are slow: a test waits
-//! for what happens, and time passes by [`pass`] alone. So a minute of timeouts takes milliseconds, and no
+//! for events, and time passes by [`pass`] alone. So a minute of timeouts takes milliseconds, and no
 //! timer fires because the machine is busy.
 //!
-//! Time passes in steps of 10 ms: timers fire in their order, and what they set off goes on before the next
+//! Time passes in steps of 10 ms: timers fire in their order, and the tasks that they wake run before the next
 //! step. Peers belong into the same runtime, as tasks: a step waits for no other thread. A minute of steps takes
 //! some 20 ms, so an hour is too long for a test: choose timeouts of seconds.
 //!
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, advance};
 
-/// How far the clock moves at a time. Deadlines are swept every 50 ms.
+/// A step of the clock. Deadlines are swept every 50 ms.
 const STEP: Duration = Duration::from_millis(10);
 
 /// A test that takes longer, by the real time, hangs. Long: none takes a tenth of a second of a processor, of which
@@ -72,7 +72,7 @@ pub async fn pass(duration: Duration) {
     settle().await;
 }
 
-/// Lets tasks go on until they wait for time: what could happen without it has happened.
+/// Lets tasks run until all of them wait for time.
 pub async fn settle() {
     turns(TURNS_TO_SETTLE).await;
 }

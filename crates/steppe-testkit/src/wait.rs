@@ -1,15 +1,15 @@
-//! Waiting for what comes about by itself.
+//! Waiting for conditions that come true by themselves.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long it may take on a machine that is busy with other tests.
+/// Time limit, for a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until it `holds`.
+/// Waits until `holds` returns true.
 ///
 /// # Panics
 /// When it does not in time.
@@ -18,7 +18,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     observe_until(what, &mut holds, |holds| *holds);
 }
 
-/// Waits until what `observe` returns `holds`, and returns it.
+/// Waits until `holds` is true of the value that `observe` returns, and returns that value.
 ///
 /// # Panics
 /// When it does not in time, with the last value.
@@ -44,7 +44,7 @@ pub fn observe_until<T: Debug>(
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// A closed one.
+    /// A closed gate.
     pub fn new() -> Self {
         Self::default()
     }
@@ -56,12 +56,12 @@ impl Gate {
         opened.notify_all();
     }
 
-    /// Whether it is open.
+    /// True if the gate is open.
     pub fn is_open(&self) -> bool {
         self.opens_within(Duration::ZERO)
     }
 
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     ///
     /// # Panics
     /// When it isn't in time.
@@ -73,7 +73,7 @@ impl Gate {
         );
     }
 
-    /// Whether it is open, or is opened within `timeout`.
+    /// True if the gate is open, or is opened within `timeout`.
     pub fn opens_within(&self, timeout: Duration) -> bool {
         let (is_open, opened) = &*self.0;
         let lock = is_open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ pub use tungstenite::protocol::WebSocket;
 
 use crate::{Peer, RawOrigin, Wire};
 
-/// How long an echo waits for the next message: tests hold tunnels that nothing moves through.
+/// Time that an echo waits for the next message: tests hold idle tunnels.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Starts an origin that sends each WebSocket message back.

@@ -1,6 +1,6 @@
-//! What a test's connections are made of: TCP alone, or TLS above it.
+//! The transport of a test's connections: TCP alone, or TLS above it.
 //!
-//! A parameter of a whole run, `STEPPE_WIRE=tls`, so that one table has both. Every client connection of a node
+//! `STEPPE_WIRE=tls` sets it for a whole run, so that the same tests cover both. Every client connection of a node
 //! and every connection to a scripted origin is TLS then. A node's configuration gets the keys that this takes,
 //! where it listens on `{gateway}` and where an upstream has a scripted origin.
 
@@ -15,7 +15,7 @@ use crate::tls_client::TlsClient;
 use crate::tls_server::TlsServer;
 use crate::{Section, Setting};
 
-/// What connections are made of.
+/// The transport of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     /// TCP.
@@ -24,18 +24,18 @@ pub enum Wire {
     Tls,
 }
 
-/// What both ends of a run's connections need.
+/// Certificates and TLS configurations for both ends of a run's connections.
 pub(crate) struct Credentials {
     pub(crate) ca: String,
     pub(crate) node: Issued,
     pub(crate) client: TlsClient,
     pub(crate) server: TlsServer,
-    /// Where scripted origins listen.
+    /// Addresses of scripted origins.
     origins: Mutex<Vec<SocketAddr>>,
 }
 
 impl Wire {
-    /// That of this run.
+    /// The transport of this run.
     ///
     /// # Panics
     /// When `STEPPE_WIRE` names none.
@@ -47,7 +47,7 @@ impl Wire {
         }
     }
 
-    /// The scheme of its URLs.
+    /// The scheme of URLs.
     pub fn scheme(self) -> &'static str {
         match self {
             Self::Plain => "http",
@@ -55,7 +55,7 @@ impl Wire {
         }
     }
 
-    /// Makes a connection of a client to a node one of this kind.
+    /// Makes the TLS handshake on a client's connection to a node, if this transport has TLS.
     ///
     /// # Panics
     /// When its handshake fails.
@@ -68,7 +68,7 @@ impl Wire {
         session.unwrap_or_else(|error| panic!("no session: {error}"))
     }
 
-    /// `None` where there is no TLS.
+    /// The credentials of the run; `None` without TLS.
     pub(crate) fn credentials(self) -> Option<&'static Credentials> {
         static ALL: OnceLock<Credentials> = OnceLock::new();
         (self == Self::Tls).then(|| ALL.get_or_init(Credentials::new))
@@ -93,7 +93,7 @@ impl Credentials {
         origins.push(address);
     }
 
-    /// The configuration `text` with the keys of TLS, for files in `directory`. Keys that it has stay, and so does
+    /// Adds the keys of TLS to the configuration `text`, for files in `directory`. Keys that it has stay, and so does
     /// a text that is no TOML.
     pub(crate) fn add_keys(&self, text: String, gateway: SocketAddr, directory: &str) -> String {
         let Ok(mut root) = text.parse::<Table>() else {
@@ -124,7 +124,7 @@ impl Credentials {
         root.to_string()
     }
 
-    /// Whether one of the upstream's servers is a scripted origin.
+    /// True if one of the upstream's servers is a scripted origin.
     fn is_scripted(&self, upstream: &Table) -> bool {
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
         let servers = upstream.get("servers").and_then(Value::as_array);

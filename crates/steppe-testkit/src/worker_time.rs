@@ -1,4 +1,4 @@
-//! What the threads of a node's workers did, as the kernel counts it.
+//! CPU time and context switches of a node's workers, as the kernel counts them.
 
 use std::fs;
 use std::ops::Sub;
@@ -7,15 +7,14 @@ use std::time::Duration;
 /// CPU time and context switches of all threads called `worker-…`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerTime {
-    /// In user space and in the kernel.
+    /// CPU time in user space and in the kernel.
     pub cpu: Duration,
-    /// How often they gave the processor up to wait: once for each time that they were
-    /// woken, at least.
+    /// Voluntary context switches: at least one for each time that a worker was woken.
     pub switches: u64,
 }
 
 impl WorkerTime {
-    /// Of the node's process since it started.
+    /// The times and switches of a node since its process started.
     ///
     /// # Panics
     /// When the process is gone, or has no workers.

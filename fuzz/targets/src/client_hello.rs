@@ -24,7 +24,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// As a connection brings them: each time a piece more of the same bytes.
+/// The verdict on bytes as a connection brings them: each time a piece more of the same bytes.
 fn in_pieces(bytes: &[u8], piece_bytes: usize) -> Verdict {
     let mut reader = HelloReader::default();
     for end in (0..bytes.len()).step_by(piece_bytes) {

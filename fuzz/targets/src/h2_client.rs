@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use frames::Frames;
 use gateway::Running;
 
-/// It runs for all inputs.
+/// The gateway, which runs for all inputs.
 static GATEWAY: LazyLock<Running> = LazyLock::new(Running::start);
 
 /// Ends a hung run: before libFuzzer's own limit of an input, which would not name the step, and in tests late
@@ -43,7 +43,7 @@ fn ask(running: &Running, frames: &[u8]) {
     let mut client = running.connect();
     client.set_write_timeout(Some(PATIENCE)).expect("a socket");
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    // It may be closed before it has all.
+    // The gateway may close the connection before it has read all frames.
     let _ = client.write_all(frames);
     let _ = client.shutdown(Shutdown::Write);
     let mut answer = [0; 16 << 10];

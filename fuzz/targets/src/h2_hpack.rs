@@ -11,7 +11,7 @@ use steppe_h2::hpack::{DecodeError, Decoder, Encoder, FieldLine, Indexing, Out};
 
 use sink::{Sink, entries};
 
-/// Of all tables: entries come and go.
+/// Size limit of all dynamic tables: small, so that entries are evicted.
 const TABLE_BYTES_MAX: u32 = 4096;
 
 /// Checks one input; panics where a property fails.
@@ -46,7 +46,7 @@ fn next_block<'a>(input: &mut &'a [u8]) -> Vec<&'a [u8]> {
 struct Ends {
     whole: Decoder,
     in_fragments: Decoder,
-    /// Of the sink that is full at times. None: it is out of step.
+    /// The decoder of the sink that is full at times. `None`: it is out of step.
     full: Option<Decoder>,
     encoder: Encoder,
     again: Decoder,

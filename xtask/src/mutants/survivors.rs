@@ -1,7 +1,7 @@
-//! What survived, compared with what may.
+//! The mutants that survived, compared with those that may.
 //!
 //! Mutants go by cargo-mutants' names without line and column, so that an edit elsewhere in a file changes
-//! none. Two of a function may have one name then: how often it survives is part of the list.
+//! none. Two mutants of a function may have one name then: the list has the number that survive.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// What is mutated, from the root of the workspace.
+    /// Files to mutate, relative to the root of the workspace.
     files: Vec<String>,
     /// Parts of names of the library tests that are run.
     tests: Vec<String>,
@@ -25,10 +25,10 @@ pub struct List {
 #[serde(deny_unknown_fields)]
 struct Survivor {
     mutant: String,
-    /// How many of this name survive.
+    /// Number of mutants of this name that survive.
     #[serde(default = "one")]
     times: usize,
-    /// Why it is harmless.
+    /// The reason why the mutant is harmless.
     why: String,
 }
 
@@ -36,24 +36,24 @@ fn one() -> usize {
     1
 }
 
-/// What cargo-mutants found, by name.
+/// The results of cargo-mutants: names of mutants, by outcome.
 #[derive(Debug, Default)]
 pub struct Run {
     pub caught: Vec<String>,
     pub missed: Vec<String>,
-    /// With these the tests did not end: they are seen, too.
+    /// Mutants with which the tests did not end: they count as noticed.
     pub timeouts: Vec<String>,
-    /// These do not build.
+    /// Mutants that do not build.
     pub unviable: Vec<String>,
-    /// All that were to be tried.
+    /// All mutants that were to be tried.
     pub generated: Vec<String>,
 }
 
 impl List {
-    /// Reads it.
+    /// Parses the committed list.
     ///
     /// # Errors
-    /// It is no list, or an entry is listed twice, of no listed file, or without a reason.
+    /// The text is no list, or an entry is listed twice, of no listed file, or without a reason.
     pub fn parse(text: &str) -> Result<Self> {
         let list: Self = toml::from_str(text)?;
         let mut seen = BTreeSet::new();
@@ -87,7 +87,7 @@ impl List {
         Ok(files.filter(is_wanted).collect())
     }
 
-    /// What is wrong after a run of these files.
+    /// The differences between the list and a run of these files, a line each.
     pub fn compare(&self, files: &[&str], run: &Run) -> Vec<String> {
         let mut wrong = Vec::new();
         for file in files {
@@ -116,7 +116,7 @@ impl List {
         } in &self.survivor
         {
             let file = file_of(mutant);
-            // Of a file that was run in part nothing can be told.
+            // A file that was run in part can't be compared.
             let is_whole = run.done(file) == of(&run.generated, file).count();
             let survives = times(&run.missed, mutant);
             if files.contains(&file) && is_whole && survives < *listed {
@@ -172,7 +172,7 @@ pub fn without_position(name: &str) -> String {
     format!("{file}: {mutation}")
 }
 
-/// The names in cargo-mutants' own list of what it is to try.
+/// The names in cargo-mutants' own list of the mutants to try.
 pub fn generated(json: &str) -> Result<Vec<String>> {
     #[derive(Deserialize)]
     struct Mutant {
@@ -209,7 +209,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Of a run in which these survived and one of each file was caught.
+    /// The comparison with a run in which these survived and one of each file was caught.
     fn compared(files: &[&str], missed: &[&str], cut_off: &[&str]) -> Vec<String> {
         let caught = [
             "src/a.rs: replace f with ()",

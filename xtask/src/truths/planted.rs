@@ -1,34 +1,34 @@
-//! What is planted, and what the lab may say of it.
+//! The processes with a planted defect, and the verdicts that the lab may give on each.
 
 use super::soaked::Soaked;
 
-/// A process of which it is known what grows.
+/// A process whose growth is known.
 pub struct Truth {
-    /// As the command line names it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// For the table.
+    /// The planted defect, for the table.
     pub planted: &'static str,
     /// The command line; `{examples}`, `{address}`, `{port}` and `{folder}` are replaced.
     pub cmd: &'static [&'static str],
-    /// Lines of TOML that `[target]` has besides.
+    /// Further lines of TOML for `[target]`.
     pub target: &'static str,
     /// Seconds of an epoch, and how many epochs.
     pub epochs: (u32, u32),
     /// Lines of `[budget]`.
     pub budget: &'static str,
-    /// Of which series the verdict has to speak.
+    /// The series that has to have one of `words`; `None`: only the verdict as a whole counts.
     pub metric: Option<&'static str>,
-    /// What the whole may be called.
+    /// The verdicts that are right.
     pub words: &'static [&'static str],
 }
 
 impl Truth {
-    /// Nothing is planted, and nothing fills.
+    /// True if nothing is planted, and nothing fills up.
     pub fn is_healthy(&self) -> bool {
         self.words.contains(&"STABLE") && self.metric.is_none()
     }
 
-    /// The verdict is one of those that are right, and what was planted is what gave it.
+    /// True if the verdict is a right one, and the planted series gave it.
     pub fn allows(&self, soaked: &Soaked) -> bool {
         let is_named = self
             .metric
@@ -42,18 +42,18 @@ impl Truth {
 }
 
 const SICK: &[&str] = &["UNBOUNDED"];
-/// Of a time, which a busy machine may leave open or take the blame for. Green it is not.
+/// Right verdicts on a defect in a time, which a busy machine may leave open or cause: all but green.
 const SICK_IN_TIME: &[&str] = &["UNBOUNDED", "GROWING", "INCONCLUSIVE"];
-/// Behind a collector that collected twice in two minutes; green it is not.
+/// Right verdicts on a defect behind a garbage collector that ran twice in two minutes: all but green.
 const SICK_UNFORCED: &[&str] = &["UNBOUNDED", "GROWING", "INCONCLUSIVE"];
-/// Of what the lab has all it needs to know.
+/// Right verdict on a healthy process of which the lab has all necessary data.
 const HEALTHY_KNOWN: &[&str] = &["STABLE"];
 const HEALTHY: &[&str] = &["STABLE", "INCONCLUSIVE"];
 
 const MINUTE: (u32, u32) = (1, 60);
 const TWO_MINUTES: (u32, u32) = (2, 60);
 
-/// Two minutes of memory tell no less, and of a just-in-time compiler's times nothing.
+/// Two minutes of memory can't show a lower growth, and nothing about times under a just-in-time compiler.
 const OF_MEMORY: &str = "rss_growth_mib_per_day = 2700\n\
     drift = { cpu_us_per_op = \"off\", syscalls_per_op = \"off\", p50 = \"off\", p99 = \"off\" }\n";
 
@@ -101,7 +101,7 @@ const fn memory(
     }
 }
 
-/// Each sickness, and the healthy twin after its family.
+/// Each defect, and the healthy twin after its family.
 pub const TRUTHS: [Truth; 22] = [
     sick(
         "descriptors",

@@ -1,4 +1,4 @@
-//! One soak of a truth: the scenario that is written for it, and the verdict that came of it.
+//! One soak of a truth: the scenario that is written for it, and the verdict.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,30 +11,30 @@ use serde_json::Value;
 use super::planted::Truth;
 use crate::process;
 
-/// How long a truth is soaked.
+/// The length of a soak.
 #[derive(Clone, Copy)]
 pub enum Length {
-    /// As the truth says.
+    /// The epochs of the truth.
     Own,
     /// Sixty epochs of a second.
     Minute,
 }
 
-/// The lab and the servers, copied to where no build replaces them meanwhile.
+/// The lab and the servers, copied to a folder in which no build replaces them meanwhile.
 pub struct Programs {
     folder: PathBuf,
 }
 
-/// What the lab said.
+/// The lab's verdict.
 pub struct Soaked {
     pub word: String,
     pub headline: String,
-    /// Metric and word of what was judged.
+    /// Metric and word of each finding.
     pub findings: Vec<(String, String)>,
 }
 
 impl Programs {
-    /// As tests build them: quick to build, and quick enough for 300 requests a second.
+    /// Builds the programs as tests do: quick to build, and quick enough for 300 requests a second.
     pub fn build() -> Result<Self> {
         let arguments = [
             "build",
@@ -52,7 +52,7 @@ impl Programs {
         fs::create_dir_all(&folder)?;
         let copy = |from: PathBuf| -> Result<()> {
             let name = from.file_name().context("a program has a name")?;
-            // What runs can't be written to, but be replaced.
+            // A running program can't be overwritten, but it can be replaced.
             let to = folder.join(name);
             _ = fs::remove_file(&to);
             fs::copy(&from, to).with_context(|| from.display().to_string())?;
@@ -96,7 +96,7 @@ impl Programs {
     }
 
     fn scenario(&self, truth: &Truth, length: Length, left: &Path) -> Result<String> {
-        // Below those that the kernel gives to connections: one of them would have it first.
+        // Below the ports that the kernel gives to connections: a connection could take the port first.
         let port = (10_000..15_000_u16)
             .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
             .context("no port from 10000 to 14999 is free")?;
@@ -144,17 +144,17 @@ impl Soaked {
         })
     }
 
-    /// What is said of one series.
+    /// The word on one series.
     pub fn word_of(&self, metric: &str) -> Option<&str> {
         let found = self.findings.iter().find(|(name, _)| name == metric);
         found.map(|(_, word)| word.as_str())
     }
 
-    /// Something is said to be wrong with the target.
+    /// True if the verdict is that something is wrong with the target.
     pub fn is_alarm(&self) -> bool {
         !["STABLE", "GO", "INCONCLUSIVE"].contains(&self.word.as_str())
     }
 }
 
-/// As the lab says that Ctrl-C ended it.
+/// Exit code of a lab that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;

@@ -1,4 +1,4 @@
-//! Verdicts as Markdown, and where in a document they stand.
+//! Verdicts as Markdown, and their place in a document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::planted::Truth;
 use super::soaked::Soaked;
 
-/// A line for whoever waits.
+/// A line of progress.
 pub fn line(truth: &Truth, soaked: &Soaked) -> String {
     let word = if truth.allows(soaked) {
         "right"
@@ -21,7 +21,7 @@ pub fn line(truth: &Truth, soaked: &Soaked) -> String {
     )
 }
 
-/// A row a truth.
+/// The table, with a row for each truth.
 pub fn of(rows: &[(&Truth, Soaked)]) -> String {
     let mut text = "| planted | verdict | headline |\n| --- | --- | --- |\n".to_owned();
     for (truth, soaked) in rows {
@@ -37,7 +37,7 @@ pub fn of(rows: &[(&Truth, Soaked)]) -> String {
     text
 }
 
-/// How many healthy runs ended how, and by what.
+/// The verdicts of healthy runs with their counts, and the findings that caused them.
 pub fn of_healthy(rows: &[(&Truth, Soaked)]) -> String {
     let mut words: BTreeMap<&str, u32> = BTreeMap::new();
     let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
@@ -66,7 +66,7 @@ pub fn of_healthy(rows: &[(&Truth, Soaked)]) -> String {
     text
 }
 
-/// `text` with what is between the markers of `name` replaced.
+/// `text` with the part between the markers of `name` replaced.
 pub fn between(text: &str, name: &str, new: &str) -> Result<String> {
     let (begin, end) = (
         format!("<!-- begin {name} -->\n"),

@@ -1,10 +1,10 @@
-//! `malloc-soak`: a case in one process, for as long as somebody watches.
+//! `malloc-soak`: a case in one process, for as long as its observer needs.
 //!
 //! `malloc-soak serve ADDRESS:PORT STEPS` runs so many steps of random mixed with 400 slots for each
 //! request: for the lab. `malloc-soak crew ADDRESS:PORT REQUESTS` does the same with 96 threads, which
 //! serve so many requests and then sleep until the next one comes.
-//! `malloc-soak turns` reads a line with a number of seconds, works for so long, says what it did,
-//! and waits for the next: for `steppe-bench malloc --soak`.
+//! `malloc-soak turns` reads a line with a number of seconds, works for so long, prints its figures,
+//! and waits for the next line: for `steppe-bench malloc --soak`.
 
 use std::env;
 use std::io::{self, BufRead, Write};
@@ -71,5 +71,5 @@ fn work(mixed: &mut Mixed, length: Duration) -> (u64, Duration) {
     (operations, sys::cpu_time().saturating_sub(cpu))
 }
 
-/// About a millisecond.
+/// Operations between two readings of the clock: about a millisecond of them.
 const BETWEEN_CLOCKS: u64 = 100_000;

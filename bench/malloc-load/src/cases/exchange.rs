@@ -2,7 +2,7 @@
 //!
 //! In *handover* that is all: producer and consumer. In *freeing* the producer keeps about 45 MB
 //! alive, replaces random blocks of it, and every one that is replaced is freed by the other
-//! thread, which never allocates: memory comes back to its owner only if somebody carries it.
+//! thread, which never allocates: freed memory has to get back to the producer's heap.
 
 use std::mem;
 use std::sync::{Condvar, Mutex};

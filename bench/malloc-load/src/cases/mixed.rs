@@ -23,7 +23,7 @@ impl Mixed {
         }
     }
 
-    /// So many steps.
+    /// Runs so many steps.
     #[expect(clippy::cast_possible_truncation, reason = "slots are few")]
     pub fn step(&mut self, operations: u64) {
         let count = self.slots.len() as u32;
@@ -36,7 +36,7 @@ impl Mixed {
         }
     }
 
-    /// What the blocks that live have, as the allocator counts it.
+    /// Bytes of all live blocks, as the allocator counts them.
     pub fn live_bytes(&self) -> usize {
         self.slots.iter().flatten().map(Block::usable_bytes).sum()
     }

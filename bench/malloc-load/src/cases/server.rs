@@ -1,7 +1,8 @@
 //! A server's life: load in waves of 96 threads, silence, light work, and the end.
 //!
 //! A request grows a body by realloc from 64 KiB to 1 MiB, makes and frees small temporaries, and
-//! leaves objects in a table that all threads share: what it finds there it frees, whoever made it.
+//! leaves objects in a table that all threads share: an object that it replaces there, of any thread,
+//! is freed.
 //! Bodies are held for 5 ms, as while an upstream answers, so that many live at once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +51,7 @@ pub struct Crew {
 
 struct Shared {
     retained: Retained,
-    /// Of each thread, in the next wave.
+    /// Requests of each thread in the next wave.
     requests: AtomicU32,
     begin: Barrier,
     end: Barrier,

@@ -1,8 +1,8 @@
-//! The least that answers: a header and a body, one call at a time on each connection, a buffer for each
-//! body.
+//! The floor, a minimal protocol over TCP: a header and a body, one call at a time on each connection,
+//! a buffer for each body.
 //!
-//! It multiplexes nothing, limits nothing, and knows no failure but an end. What the others cost beyond
-//! it is their own work, and not the kernel's or the runtime's.
+//! The floor has no multiplexing, no limits, and no failure but a closed connection. The cost of another
+//! peer beyond the floor's is that peer's own work, and not the kernel's or the runtime's.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::BODY_BYTES_MAX;
 use crate::load::{Came, Items, Target};
 
-/// How many items are asked for, 0 for the body itself; and bytes of the body, or of each item.
+/// Two `u32` in network order: the items requested, or 0 to echo the body; bytes of the body, or of
+/// each item.
 const HEADER_BYTES: usize = 8;
-/// Headers, and small bodies behind them.
+/// Capacity for headers, and for small bodies behind them.
 const INBOX_BYTES: usize = 8 << 10;
 
 /// A connection.

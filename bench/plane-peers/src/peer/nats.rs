@@ -15,14 +15,14 @@ use tokio::net::TcpListener;
 use super::spread;
 use crate::load::{Came, Items, Target};
 
-/// Commands and messages that wait in a client: more than any load has.
+/// Commands and messages that a client queues: more than any load has.
 const CAPACITY: usize = 8_192;
 
 pub async fn serve(listen: SocketAddr, broker: SocketAddr) -> Result<()> {
     let client = connect(broker).await?;
     let mut requests = client.subscribe("echo").await?;
     client.flush().await?;
-    // Whoever starts it sees that it is up.
+    // The bench connects here to see that the worker is up.
     let _ready = TcpListener::bind(listen).await?;
     while let Some(request) = requests.next().await {
         let Some(inbox) = request.reply else { continue };

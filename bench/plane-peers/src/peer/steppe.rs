@@ -16,7 +16,7 @@ use crate::load::{Came, Items, Target};
 /// Calls that run at a time: no fewer than any load has.
 const CALLS_MAX: usize = 4_096;
 
-/// Where there is a relay, it registers there, and listens only to show that it is up.
+/// Serves calls. With a relay, the worker registers there, and listens only to show that it is up.
 pub async fn serve(listen: SocketAddr, relay: Option<SocketAddr>, budget: Budget) -> Result<()> {
     let worker = Worker::builder(&memory(budget))
         .unary("echo", CALLS_MAX, |body| async move { Ok(body) })

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// What is asked, and how often a second.
+/// A load: the request, and its rate a second.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) address: SocketAddr,
@@ -15,7 +15,7 @@ pub(super) struct Load {
     pub(super) rate: f64,
 }
 
-/// What it came to; latency since a request was due.
+/// The outcome of a load. Latencies begin when a request was due.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) completed: u64,
@@ -23,7 +23,7 @@ pub(super) struct Loaded {
     pub(super) p99_us: f64,
 }
 
-/// Each with a thread that waits for its response.
+/// Connections, each with a thread that waits for its response.
 const CONNECTIONS: u32 = 8;
 
 pub(super) fn run(load: &Load, duration: Duration) -> Loaded {
@@ -70,7 +70,7 @@ fn ask(
     Ok(latencies)
 }
 
-/// How many bytes the content has on its way.
+/// Bytes of the content as it is transferred.
 ///
 /// # Errors
 /// When there is no whole response.

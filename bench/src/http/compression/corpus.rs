@@ -1,11 +1,11 @@
-//! What is compressed: JSON and HTML as servers make it, the same in each run.
+//! The content to compress: JSON and HTML as servers make it, the same in each run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// One file, and how many a second are asked for.
+/// One file, and the rate of its requests a second.
 #[derive(Debug)]
 pub(super) struct Corpus {
     pub(super) name: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Corpus {
     pub(super) rate: f64,
 }
 
-/// 10 KiB at the rate that the targets name; more of the others would be more than one worker can do.
+/// 10 KiB at the rate of the targets; higher rates of the others would be too much for one worker.
 pub(super) const CORPORA: [Corpus; 3] = [
     Corpus {
         name: "records.json",

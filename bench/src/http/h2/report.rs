@@ -14,12 +14,12 @@ use super::{CONNECTIONS, SHAPES, Wire};
 use crate::stats::{extremes, median, ratios};
 use crate::table::{Table, figure};
 
-/// Whom ratios are taken to where the reference of the others can't be.
+/// The reference of ratios with h2c upstreams, which [`REFERENCE`] does not support.
 const H2C_REFERENCE: &str = "envoy";
 
 /// Keys of `SHAPES` in the JSON.
 const KEYS: [&str; SHAPES.len()] = ["tls_10", "tls_100", "h2c_10", "h2c_100"];
-/// And what they are called in tables.
+/// Labels of `SHAPES` in tables.
 const LABELS: [&str; SHAPES.len()] = [
     "TLS × 10 streams",
     "TLS × 100 streams",
@@ -27,7 +27,7 @@ const LABELS: [&str; SHAPES.len()] = [
     "h2c × 100 streams",
 ];
 
-/// Prints the tables of what ran.
+/// Prints the tables of the phases that ran.
 pub fn print(outcome: &Outcome) {
     print_streams(&outcome.http2, "HTTP/1.1");
     print_streams(&outcome.h2c_upstream, "HTTP/2 without TLS");
@@ -80,7 +80,7 @@ fn print_streams(results: &[Results], origin: &str) {
     }
 }
 
-/// As `report::summary` has it; empty where nothing ran.
+/// The part of HTTP/2 and gRPC in `report::summary`; empty where nothing ran.
 pub fn summary(outcome: &Outcome) -> Value {
     let of = |results: &[Results]| {
         let shapes = KEYS.iter().enumerate().map(|(place, key)| {
@@ -123,12 +123,12 @@ pub fn summary(outcome: &Outcome) -> Value {
     })
 }
 
-/// What a proxy's requests cost with either upstream.
+/// CPU of a proxy's requests with an upstream of HTTP/1.1, and with one of h2c.
 struct Row {
     name: &'static str,
     h1_us: f64,
     h2c_us: f64,
-    /// Of the latter to the former, in each round.
+    /// Ratios of h2c to HTTP/1.1, in each round.
     ratios: Vec<f64>,
 }
 
@@ -163,7 +163,7 @@ fn upstream_table(rows: &[Row]) -> Table {
     table
 }
 
-/// Everybody's costs to the reference's, and Steppe's to the floor's, each with its key.
+/// Ratios of each proxy's cost to the reference's, and of Steppe's to the floor's, each with its key.
 fn pairs(outcome: &Outcome) -> Vec<(String, Pair)> {
     let mut all = Vec::new();
     for place in 0..SHAPES.len() {

@@ -20,7 +20,7 @@ const CLIENTS: [(&str, &str); SHAPES.len()] = [
     ("h2c, 10 streams", "0.50"),
     ("h2c, 100 streams", "0.55"),
 ];
-/// Of a proxy, by round.
+/// Costs of a proxy, by round.
 type Costs = fn(&Results) -> Vec<f64>;
 
 const GRPC_AIM: &str = "0.50";

@@ -14,7 +14,7 @@ use super::super::{CONNECTIONS, TRANSFER_CONNECTIONS};
 use crate::stats::median;
 use crate::table::{Table, figure};
 
-/// Of TLS with clients.
+/// The metrics of TLS with clients.
 const METRICS: [Metric; 8] = [
     CPU_PER_REQUEST,
     REQUESTS_PER_SECOND,
@@ -81,7 +81,7 @@ pub fn print(outcome: &Outcome) {
     }
 }
 
-/// As `report::summary` has it; `None` where nothing ran with TLS.
+/// The part of TLS in `report::summary`; `None` where nothing ran with TLS.
 pub fn summary(outcome: &Outcome) -> Value {
     let of = |name: &str| {
         let find = |results: &[Results], metrics: &[Metric]| {

@@ -23,7 +23,7 @@ const LIMITS: HeadLimits = HeadLimits {
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// What a log has after one exchange.
+/// The bytes of a log after one exchange.
 fn logged(format: AccessFormat, request: &[u8]) -> Vec<u8> {
     logged_within(format, request, 64 << 20)
 }
@@ -202,7 +202,7 @@ fn without_memory_the_line_has_what_needs_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a peer sends: one line, and six quotes in `combined`.
+    /// For any bytes of a peer, an exchange is one line, with six quotes in `combined`.
     #[test]
     fn a_peer_writes_no_line_of_its_own(agent in prop::collection::vec(any::<u8>(), 0..100)) {
         let agent: Vec<u8> = agent.into_iter().filter(|byte| *byte >= b' ' && *byte != 0x7f).collect();

@@ -28,7 +28,7 @@ impl Choice {
         Self { codecs }
     }
 
-    /// What is spoken with a client that says nothing of it.
+    /// The codec of a client that gives no sign of its protocol: the first one without a preface.
     fn default_codec(&self) -> &Arc<dyn DownstreamCodec> {
         let mut codecs = self.codecs.iter();
         codecs

@@ -1,4 +1,4 @@
-//! What tests of a filter need of an exchange.
+//! An exchange for tests of filters.
 
 use std::time::Instant;
 

@@ -25,9 +25,9 @@ use crate::metrics::{CallMetrics, CloseReason, ListenerMetrics, TotalMetrics, Tr
 pub struct Accepted {
     /// Its bytes.
     pub transport: Transport,
-    /// What has been read of it already, never empty.
+    /// The bytes that have been read already, never empty.
     pub pending: Option<Buffer>,
-    /// Whose it is.
+    /// The client of the connection.
     pub client: Rc<ClientContext>,
     /// A deadline for the task that serves it.
     pub deadline: Deadline,
@@ -35,7 +35,7 @@ pub struct Accepted {
     pub traffic: Traffic,
 }
 
-/// Whose a connection is, for all exchanges on it.
+/// The client of a connection, for all exchanges on it.
 ///
 /// It holds no snapshot: a connection without an exchange keeps none alive.
 pub struct ClientContext {
@@ -43,9 +43,9 @@ pub struct ClientContext {
     pub(super) listener: Rc<Listener>,
     /// The peer, or whom a proxy says that it connects for.
     address: PeerAddress,
-    /// What the client connected to.
+    /// The address that the client connected to.
     destination: Option<SocketAddr>,
-    /// What was agreed below the protocol; `None`: nothing.
+    /// The TLS session below the protocol; `None`: there is none.
     tls: Option<Rc<ClientSession>>,
     known: Cell<Known>,
     totals: TotalMetrics,
@@ -53,7 +53,7 @@ pub struct ClientContext {
     counted: Option<Counted>,
 }
 
-/// Who the peer is to a snapshot, which says whom to believe.
+/// The peer by the trusted proxies of a snapshot, computed once.
 #[derive(Clone, Copy)]
 struct Known {
     snapshot: u64,
@@ -66,7 +66,7 @@ pub(super) struct Counted {
     /// `None`: it came through a listener that is closing.
     metrics: Option<ListenerMetrics>,
     pub(super) admitted: Admitted,
-    /// What was agreed below the protocol, until the connection is served.
+    /// The TLS session below the protocol, until the connection is served.
     pub(super) tls: Option<Rc<ClientSession>>,
 }
 
@@ -175,7 +175,7 @@ impl ClientContext {
         })
     }
 
-    /// What its listener asks of it now.
+    /// The present settings of the client's listener.
     #[must_use]
     pub fn settings(&self) -> Rc<ListenerSettings> {
         self.listener.settings()
@@ -231,7 +231,7 @@ impl ClientContext {
         self.totals.closed(reason);
     }
 
-    /// Whether there is a session of TLS below the protocol.
+    /// True if there is a TLS session below the protocol.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.tls.is_some()
@@ -265,7 +265,7 @@ impl ClientContext {
         &self.totals
     }
 
-    /// Who the peer is to `snapshot`.
+    /// The peer by the trusted proxies of `snapshot`.
     pub(super) fn peer(&self, snapshot: &Snapshot) -> Peer {
         let known = self.known.get();
         if known.snapshot == snapshot.id {

@@ -12,7 +12,7 @@ use steppe_net::{Drain, ListenAddress};
 
 use crate::config::{ListenerLimits, ListenerRoutes, ListenerTimeouts, Underscores};
 
-/// What a listener asks of its connections.
+/// The settings of a listener for its connections.
 #[derive(Debug)]
 pub struct ListenerSettings {
     /// See the configuration.
@@ -25,7 +25,7 @@ pub struct ListenerSettings {
     pub(super) redirect_https: Option<NonZeroU16>,
     /// See the configuration.
     pub(super) routes: ListenerRoutes,
-    /// What is spoken below the protocols; `None`: nothing.
+    /// TLS below the protocols; `None`: there is none.
     pub(super) tls: Option<Arc<ListenerTls>>,
     /// The value of `Strict-Transport-Security` (RFC 6797).
     pub(super) strict_transport_security: Option<String>,
@@ -33,7 +33,7 @@ pub struct ListenerSettings {
     pub(super) handshakes: usize,
     /// Trusted proxies say first whom they connect for.
     pub(super) proxy_protocol: bool,
-    /// What connections are charged to, and what is read before a route is known.
+    /// The account of connections, and of bytes that are read before a route is known.
     pub lease: Lease,
     /// When the listener closes, its connections end after their response.
     pub drain: Drain,
@@ -62,7 +62,7 @@ impl Listener {
         }
     }
 
-    /// What it asks of connections now.
+    /// The present settings for connections.
     pub(super) fn settings(&self) -> Rc<ListenerSettings> {
         Rc::clone(&self.settings.borrow())
     }

@@ -92,7 +92,7 @@ impl ClientSession {
         }
     }
 
-    /// What it holds beside the session, of which the details are a part, in bytes.
+    /// Bytes held beside the TLS session, which has the agreed details.
     pub(super) fn bytes(&self) -> usize {
         let cert = self.client_cert.as_ref();
         block_bytes(size_of::<Self>()) + cert.map_or(0, |cert| block_bytes(cert.len()))

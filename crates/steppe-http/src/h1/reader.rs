@@ -261,8 +261,8 @@ mod tests {
     use super::*;
     use crate::h1::wire::tests::{pair, run};
 
-    /// What is left of a message whose next part can't be told from what follows it for
-    /// want of memory.
+    /// Checks a message whose next part can't be separated from the bytes behind it for want of
+    /// memory: the read fails, and keeps the bytes.
     fn check(length: BodyLength, bytes: &[u8]) {
         run(async {
             // Room for what was read, and none for a copy of what follows.

@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// What streams of these numbers and priorities hand over in `rounds` looks of a connection
-    /// that takes one part each time.
+    /// The order in which streams of these numbers and priorities hand over parts, in `rounds` looks of
+    /// a connection that takes one part each time.
     fn order(streams: &[(u32, Priority)], rounds: usize) -> Vec<u32> {
         let turns = Turns::default();
         turns.block();

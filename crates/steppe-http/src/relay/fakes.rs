@@ -12,7 +12,7 @@ use crate::exchange::{Outgoing, Refusal, Sink, Source};
 use crate::field::{FieldBlock, FieldList};
 use crate::head::ContentLength;
 
-/// What a side's peer does next.
+/// The next action of a side's peer.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     /// Nothing, until the script is told to go on.
@@ -31,7 +31,7 @@ pub(super) enum Event {
     Fail,
 }
 
-/// Whether the next thing happens at once: `None` is always.
+/// For each action in turn, true if it happens at once; `None`: all of them do.
 pub(super) type Readiness = Option<Rc<RefCell<VecDeque<bool>>>>;
 
 /// One side of an exchange.
@@ -50,7 +50,7 @@ pub(super) struct Fake {
     /// The peer no longer takes anything.
     pub(super) is_deaf: bool,
     pub(super) is_gone: bool,
-    /// What a flush fails with, other than that the peer takes nothing.
+    /// The error of a flush, other than that the peer takes nothing.
     pub(super) flush_error: Option<GatewayError>,
     is_starved: bool,
     written: u64,

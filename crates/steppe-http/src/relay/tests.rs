@@ -222,7 +222,7 @@ fn a_side_that_fails_ends_the_exchange() {
     assert!(played.relay.has_response_begun());
 }
 
-/// Who is waited for decides how long, and what it is called.
+/// The side that is waited for determines the deadline, and the reason when it passes.
 #[test]
 fn each_kind_of_waiting_has_its_deadline() {
     let check = |request: &[Event], response: &[Event], seconds, reason| {
@@ -341,7 +341,7 @@ fn contents() -> impl Strategy<Value = Vec<&'static [u8]>> {
 }
 
 proptest! {
-    /// Whoever is ready when, both contents arrive whole and in order, with at most one part
+    /// With either side ready at any time, both contents arrive whole and in order, with at most one part
     /// a direction in flight, which the fakes assert.
     #[test]
     fn contents_arrive_whole_whoever_is_ready_when(

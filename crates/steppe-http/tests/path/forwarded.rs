@@ -419,7 +419,7 @@ fn odd_value() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a client sends through a proxy that appends, it can't choose its address.
+    /// A client can't choose its address by anything that it sends through a proxy that appends.
     #[test]
     fn a_client_behind_a_trusted_proxy_cannot_choose_its_address(odd in odd_value()) {
         let forwarded = format!("{odd}, for=192.0.2.43");

@@ -372,7 +372,7 @@ fn query_parameters_are_compared_decoded() {
     assert!(routed(&[route("", "/").query("a", "100%")], "", "/?a=100%25").is_ok());
 }
 
-/// How specific a route is for a request whose host and path it matches; less is more specific.
+/// The specificity of a route for a request whose host and path it matches; less is more specific.
 type Rank = (u8, Reverse<usize>, Vec<u8>, Reverse<usize>, usize);
 
 fn rank(index: usize, route: &Route, host: &str, path: &str) -> Option<Rank> {

@@ -24,7 +24,7 @@ use crate::peers::Server;
 
 const CONTENT_BYTES: usize = 1 << 20;
 
-/// What was read where, and what became of it.
+/// The bytes read, by address, and counts of those passed on and copied.
 #[derive(Debug, Default)]
 struct Ledger {
     /// By address. Later reads take the place of earlier ones.

@@ -46,12 +46,12 @@ struct Waiting {
 struct Ticket {
     verdict: Option<Verdict>,
     waker: Option<Waker>,
-    /// How often it was asked.
+    /// Number of times that the request was polled.
     polls: usize,
     is_dropped: bool,
 }
 
-/// What becomes of a request that waits.
+/// The outcome of a request that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
@@ -83,7 +83,7 @@ impl Gate {
         ticket.waker.take().expect("it waits").wake();
     }
 
-    /// How often the request of number `index` was asked whether it may go on.
+    /// Number of times that the request of number `index` was polled.
     pub fn polls(&self, index: usize) -> usize {
         lock(&lock(&self.0).tickets[index]).polls
     }

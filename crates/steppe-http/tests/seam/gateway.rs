@@ -23,7 +23,7 @@ pub struct Running {
     pub budget: Budget,
 }
 
-/// What a gateway is to be.
+/// The parts of a gateway: codecs, listeners, servers and filters.
 pub struct Setup {
     pub codecs: Codecs,
     /// One listener each.

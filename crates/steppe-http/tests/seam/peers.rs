@@ -40,7 +40,7 @@ impl LineClient {
         line
     }
 
-    /// What comes up to the next space.
+    /// Reads up to the next space, and returns the text with it.
     pub fn token(&mut self) -> String {
         let mut token = Vec::new();
         self.0.read_until(b' ', &mut token).expect("reads");

@@ -32,7 +32,7 @@ pub struct InProcess {
     worker: Option<WorkerThread>,
 }
 
-/// What a gateway is to be.
+/// The parts of a gateway: its budget, its configuration, its sockets and its codecs.
 pub struct Setup<'a> {
     pub budget: &'a Budget,
     pub config: config::Gateway,

@@ -1,4 +1,4 @@
-//! How long clients and servers may take: heads, content, silence and stalls.
+//! Deadlines of clients and servers: heads, content, silence and stalls.
 
 use steppe_http::config::{
     ErrorContent, ErrorPage, ErrorPages, ErrorsOf, Filter, FilterKind, ListenerTimeouts, Statuses,

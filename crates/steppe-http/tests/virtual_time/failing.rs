@@ -12,7 +12,7 @@ use steppe_testkit::virtual_time::{pass, run, settle};
 use super::site::{GET, OK, Origin, Plan, Reads, Reply, SORRY, Script, Site, saying, status};
 use super::{LATE, millis, seconds};
 
-/// Whether a server fails.
+/// True while a server fails.
 pub type Sick = Rc<Cell<bool>>;
 
 /// A server that fails while it is told to, and counts requests.
@@ -125,7 +125,7 @@ fn a_client_that_dawdles_does_not_keep_a_circuit_open() {
     });
 }
 
-/// What failed before the window does not add up with what fails now.
+/// Failures from before the window do not add up with failures in it.
 #[test]
 fn failures_are_counted_in_a_window() {
     run(async {

@@ -15,7 +15,7 @@ mod site;
 
 use std::time::Duration;
 
-/// How late a deadline may be found: a tick of its sweep, and a step of the clock.
+/// Upper bound of the delay with which a deadline is found: a tick of its sweep, and a step of the clock.
 const LATE: Duration = Duration::from_millis(70);
 
 const fn seconds(count: u64) -> Duration {

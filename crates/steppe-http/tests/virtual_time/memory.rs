@@ -18,7 +18,7 @@ use steppe_http::upstream::channel::{Channel, Established, UpstreamCodec};
 use steppe_net::{Driver, Transport};
 use tokio::sync::{Notify, mpsc};
 
-/// What a pipe holds in one direction before its writer waits.
+/// Bytes that a pipe holds in one direction before its writer waits.
 pub const PIPE_BYTES: usize = 16 << 10;
 
 /// One end of a connection. Dropping it closes the connection.
@@ -94,13 +94,13 @@ impl End {
         Ok(())
     }
 
-    /// Whether the other side has no more to say.
+    /// True if the other side sends no more.
     pub fn has_ended(&self) -> bool {
         let pipe = lock(&self.incoming);
         pipe.is_finished || pipe.is_closed
     }
 
-    /// How many bytes wait to be read.
+    /// Number of bytes that wait to be read.
     pub fn unread_bytes(&self) -> usize {
         lock(&self.incoming).bytes.len()
     }

@@ -23,7 +23,7 @@ fn health() -> Health {
     }
 }
 
-/// What a server is told to do about each probe: `.` to pass it, `!` to fail, `3` to redirect, `~` to answer after
+/// A server's action on each probe: `.` is to pass it, `!` to fail, `3` to redirect, `~` to answer after
 /// half a second. The last one holds for good.
 type Words = Rc<RefCell<&'static [u8]>>;
 

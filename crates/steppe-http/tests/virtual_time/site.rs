@@ -36,7 +36,7 @@ pub struct Site {
     _probes: Probes,
 }
 
-/// What a site is to be.
+/// The configuration of a site.
 pub struct Plan {
     /// Its address is that of the socket.
     pub listener: Listener,
@@ -58,7 +58,7 @@ pub struct Origin {
     reads: Reads,
 }
 
-/// How much of a request a server reads before it does something about it.
+/// The part of a request that a server reads before it acts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     Whole,
@@ -66,7 +66,7 @@ pub enum Reads {
     Head,
 }
 
-/// What a server was asked.
+/// The requests and connections that a server has seen.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub requests: Vec<Asked>,
@@ -83,7 +83,7 @@ pub struct Asked {
     pub at: Instant,
 }
 
-/// What a server does about a request.
+/// A server's action on a request.
 pub enum Reply {
     Say(String),
     SayAfter(Duration, String),
@@ -353,7 +353,7 @@ async fn serve(
     }
 }
 
-/// Whether a whole message came before the end.
+/// Reads a message into `text`; true if it was whole before the end of the connection.
 async fn read_message(end: &mut End, reads: Reads, text: &mut String) -> bool {
     loop {
         let is_whole = text.split_once("\r\n\r\n").is_some_and(|(head, content)| {
@@ -390,7 +390,7 @@ impl Client {
         said
     }
 
-    /// What is said up to the end.
+    /// Reads up to the end of the connection, and returns the text.
     pub async fn rest(&mut self) -> String {
         let mut said = std::mem::take(&mut self.said);
         loop {
@@ -406,12 +406,12 @@ impl Client {
         self.end.read().await
     }
 
-    /// Whether nothing more will be said.
+    /// True if the other side sends no more.
     pub fn has_ended(&self) -> bool {
         self.end.has_ended()
     }
 
-    /// Whether nothing was said or ended that was not read.
+    /// True if the connection is open, and no byte of it is unread.
     pub fn is_waiting(&self) -> bool {
         self.end.unread_bytes() == 0 && !self.end.has_ended()
     }

@@ -13,7 +13,7 @@ use crate::duplex::{Buffers, Duplex};
 use crate::framing::{BodyDecoder, Head};
 use crate::peer::find;
 
-/// What became of one transfer.
+/// The outcome of one transfer.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Served,
@@ -22,8 +22,8 @@ pub(super) enum Outcome {
     Wrong(String),
 }
 
-/// Little of what a reader has not read, and of what an uploader has sent enough that the gateway
-/// always finds more to read.
+/// Socket buffers: small for a reader, so that they hold little unread content; large enough for an
+/// uploader that the gateway always finds more to read.
 const BUFFERS: Buffers = Buffers {
     receive: 32 << 10,
     send: 128 << 10,
@@ -31,7 +31,7 @@ const BUFFERS: Buffers = Buffers {
 
 type Stream = Box<dyn Duplex>;
 
-/// How often a paced reader reads.
+/// Interval between the reads of a paced reader.
 const TICK: Duration = Duration::from_millis(200);
 
 /// PUTs the pattern and judges the answer.
@@ -200,7 +200,7 @@ impl Pace {
         }
     }
 
-    /// Waits until there is something to read and returns how much.
+    /// Waits until the pace allows a read after `got` bytes, and returns the bytes that it allows.
     pub(super) async fn room(&mut self, got: u64) -> usize {
         let rate = self.bytes_per_second as f64;
         let tick = rate * TICK.as_secs_f64();

@@ -23,14 +23,14 @@ pub struct FlowOrigin {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all connections share.
+/// The token bucket and the counter of all connections.
 #[derive(Clone)]
 struct Shared {
     bucket: Arc<Semaphore>,
     uploaded: Arc<AtomicU64>,
 }
 
-/// Read at once from one connection, and so also the bucket's grain.
+/// Bytes read at once from one connection, and so also the bucket's grain.
 const GRAIN: usize = 4 << 10;
 
 impl FlowOrigin {
@@ -75,7 +75,7 @@ impl FlowOrigin {
         }
     }
 
-    /// Where it listens.
+    /// The address that the origin listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -97,7 +97,7 @@ impl Drop for FlowOrigin {
     }
 }
 
-/// Small buffers: what the kernel takes ahead of the bucket would be bytes that nobody slowed.
+/// A listener with small socket buffers: bytes that the kernel receives ahead of the bucket are not paced.
 fn listen() -> std::io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(16 << 10)?;
@@ -193,7 +193,7 @@ async fn take(
     stream.write_all(answer.as_bytes()).await
 }
 
-/// Takes a grain from the bucket only once there is something to read, and gives back the rest.
+/// Reads at the bucket's pace: takes a grain only once there is something to read, and returns the unused rest.
 async fn read_slowly(
     stream: &TcpStream,
     buffer: &mut Vec<u8>,

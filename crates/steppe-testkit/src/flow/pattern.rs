@@ -1,4 +1,4 @@
-//! Content that tells its place.
+//! Content whose bytes depend on their offset.
 
 use std::sync::OnceLock;
 
@@ -29,7 +29,7 @@ impl Pattern {
         }
     }
 
-    /// Whether `bytes` are the content at `offset`.
+    /// True if `bytes` are the content at `offset`.
     pub fn matches(self, offset: u64, bytes: &[u8]) -> bool {
         let mut at = self.place(offset);
         bytes.chunks(PERIOD).all(|part| {

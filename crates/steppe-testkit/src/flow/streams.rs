@@ -18,7 +18,7 @@ use super::client::{Outcome, Pace};
 use super::{Carrier, FlowPlan, Pattern};
 use crate::duplex::Buffers;
 
-/// RFC 9113 §6.9.2: what a stream's window is at first unless somebody says otherwise.
+/// Initial window of a stream, unless settings change it (RFC 9113 §6.9.2).
 const WINDOW_BYTES: u32 = 65_535;
 
 const BUFFERS: Buffers = Buffers {

@@ -12,7 +12,7 @@ use steppe_net::{ListenAddress, ServerAddress, bind};
 
 use super::in_process::{InProcess, Setup};
 
-/// Of the folder with the sockets of a process; its number follows.
+/// Prefix of the folder with the sockets of a process, whose number follows.
 const FOLDER_PREFIX: &str = "steppe-fuzz-";
 
 pub struct Running {

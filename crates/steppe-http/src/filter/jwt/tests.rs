@@ -73,14 +73,14 @@ fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// What becomes of a request with this `Authorization`.
+/// The filter's step for a request with this `Authorization`.
 fn step(filter: &JwtFilter, authorization: &str) -> Step {
     let exchange = Exchange::new();
     let mut head = exchange.head("/", &[("authorization", authorization)]);
     exchange.begin(filter, &mut head)
 }
 
-/// What a token with this first part is refused for, whose signature is none.
+/// The refusal of a token with this header and an invalid signature.
 fn refused_for(filter: &JwtFilter, header: &str, remote: Option<&KeySet>) -> Refused {
     let text = format!("{}.e30.AAAA", URL_SAFE_NO_PAD.encode(header));
     let claims = filter.0.signed_claims(&text, remote);
@@ -287,7 +287,7 @@ fn a_key_verifies_with_its_own_algorithm_the_tokens_that_name_it() {
     assert_eq!(refused_for(&named, header, Some(&set)), BAD_SIGNATURE);
 }
 
-/// What is made of these claims at [`NOW`].
+/// Checks the judgment on these claims at [`NOW`]: the end of their validity, or the refusal.
 #[track_caller]
 fn judged(config: Jwt, mut claims: Value, ends_at: Result<u64, &'static str>) {
     if claims.get("exp").is_none() {

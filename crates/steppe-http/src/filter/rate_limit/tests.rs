@@ -1,4 +1,4 @@
-//! What is limited, by whose word, and what a client is told.
+//! Tests of the rate limit: the requests that it refuses, the store that decides, and the response to a client.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn filter(config: RateLimit) -> RateLimitFilter {
     RateLimitFilter::new(config, Budget::new(1 << 20).root())
 }
 
-/// What becomes of a request of the route.
+/// The filter's step for a request of the route.
 fn step(filter: &RateLimitFilter, exchange: &Exchange) -> Step {
     exchange.begin(filter, &mut exchange.head("/", &[]))
 }

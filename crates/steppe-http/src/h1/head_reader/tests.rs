@@ -18,7 +18,7 @@ use site::{Client, Origin, Plan, Site, saying};
 const HEADER_BYTES: usize = 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
-/// How late a deadline may be found.
+/// Upper bound of the delay with which a deadline is found.
 const LATE: Duration = Duration::from_millis(70);
 
 /// A gateway whose server answers everything with 204.

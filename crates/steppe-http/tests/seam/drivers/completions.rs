@@ -25,11 +25,11 @@ pub struct Completions {
     waiter: Waiter,
 }
 
-/// What driver and kernel share.
+/// The state that driver and kernel share.
 #[derive(Debug)]
 struct Ring {
     socket: Transport,
-    /// What receives are charged to until they are handed over, and small sends.
+    /// The account of receives until they are handed over, and of small sends.
     lease: Lease,
     arrived: VecDeque<Buffer>,
     /// Nothing arrives any more.
@@ -191,7 +191,7 @@ impl Driver for Completions {
         Poll::Ready(Ok(count))
     }
 
-    /// What the codec keeps is copied: a send owns what it sends.
+    /// Copies bytes that the codec keeps: a send owns its memory.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

@@ -30,7 +30,7 @@ const END: u8 = 2;
 pub struct Records {
     /// The socket.
     below: Transport,
-    /// What is charged that belongs to no exchange.
+    /// The account of memory that belongs to no exchange.
     lease: Lease,
     /// As it was read; the first `opened` bytes are content in the clear.
     read: Option<Buffer>,

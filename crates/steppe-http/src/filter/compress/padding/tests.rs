@@ -61,7 +61,7 @@ fn key() -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, b"the same in each run of the test")
 }
 
-/// How content is compressed.
+/// A form of compression.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Stream(Coding),

@@ -88,7 +88,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a file with this in it is as a key of `algorithm`: the name that it has, or what is wrong.
+/// Loads a file with this content as a key of `algorithm`; returns the key's name, or the error.
 fn loaded(algorithm: &'static str, content: impl AsRef<[u8]>) -> Result<&'static str, String> {
     let folder = Folder::new();
     let key = JwtKey {

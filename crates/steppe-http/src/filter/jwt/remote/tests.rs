@@ -150,7 +150,7 @@ fn a_set_is_not_read_without_room_for_its_tree() {
     assert_eq!(refused, Err("no room in the memory budget".to_owned()));
 }
 
-/// What a server answers, in order; then nothing, for ever.
+/// A server that gives these answers, in order, and then never answers.
 #[derive(Default)]
 struct Server {
     answers: Mutex<VecDeque<Result<Vec<u8>, String>>>,

@@ -12,7 +12,7 @@ use steppe_testkit::virtual_time;
 
 use super::*;
 
-/// What the store does when it is asked about a request.
+/// The store's reply when it is asked about a request.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::filter::rate_limit) enum Reply {
     Number(u64),
