@@ -1,28 +1,28 @@
-//! Times of day and of the week at which a rule counts.
+//! Times of day and days of the week at which a rule is in force.
 //!
-//! Invariant: a day begins at midnight of its time zone, whatever the clocks do: an hour that is left out
-//! or comes twice in spring and autumn is that hour.
+//! Invariant: hours follow the clock of their time zone, and a day begins at its midnight: an hour that the change to
+//! summer time skips is skipped, and one that the change back repeats counts twice.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// When a rule counts.
+/// Times at which a rule is in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// Days on which its hours begin.
+    /// Days on which the hours begin.
     pub days: Days,
-    /// Its hours.
+    /// Hours of these days.
     pub hours: Hours,
-    /// Where the clock hangs.
+    /// Time zone of days and hours.
     pub zone: Zone,
 }
 
-/// Days of the week, a bit each, Monday's the lowest.
+/// Days of the week, one bit each, Monday lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Days(u8);
 
-/// Hours of a day, in minutes from midnight: from the first to before the second. Where the second is not
-/// later, it is one of the next day.
+/// Hours of a day in minutes from midnight, without the last minute. An end that is not later than the start is on the
+/// next day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hours {
     from: u16,
@@ -33,13 +33,13 @@ pub struct Hours {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
-/// Why a text is none of these.
+/// The reason why a text is not a part of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// No hours.
+    /// The text is not a range of hours.
     #[error("write hours such as \"08:00-17:30\", or \"22:00-06:00\" into the next day")]
     Hours,
-    /// No time zone that the system knows.
+    /// The system has no such time zone.
     #[error("write a zone that this system has, such as \"Europe/Berlin\", \"UTC\" or \"local\"")]
     Zone,
 }
@@ -53,7 +53,7 @@ impl Days {
     /// Names of days, Monday first.
     pub const NAMES: [&'static str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-    /// The days of these names; `None`: one is no day's.
+    /// The days of these names; `None` if a name is unknown.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         names.into_iter().try_fold(Self(0), |days, name| {
             let day = Self::NAMES.iter().position(|known| *known == name)?;
@@ -61,7 +61,7 @@ impl Days {
         })
     }
 
-    /// Whether a day is one of them, by its number from Monday, 0.
+    /// True if a day is included, numbered from Monday, 0.
     fn has(self, day: usize) -> bool {
         self.0 >> (day % 7) & 1 == 1
     }
@@ -112,7 +112,7 @@ impl std::str::FromStr for Zone {
 }
 
 impl Schedule {
-    /// Whether it is time.
+    /// True if the schedule includes this time.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         let local: Zoned = now.to_zoned(self.zone.0.clone());
@@ -180,7 +180,7 @@ mod tests {
             zone,
             ..schedule(&["mon"], "00:00-01:00", "UTC")
         };
-        // In winter an hour before UTC's midnight, in summer two.
+        // Berlin's midnight is an hour before UTC's in winter, two hours in summer.
         assert!(is_due(&day, "2026-11-22T23:30:00Z"));
         assert!(!is_due(&day, "2026-11-22T22:30:00Z"));
         assert!(is_due(&day, "2026-07-05T22:30:00Z"));

@@ -1,7 +1,7 @@
-//! What workers know of servers, for who asks about the node.
+//! Health of servers as the workers see it, for reports.
 //!
-//! Invariant: a worker writes cells of its own, a store each, and takes a lock only where a server is new to it.
-//! Non-goals: deciding by it. Each worker finds out for itself which servers work.
+//! Invariant: each worker writes only cells of its own, a store each, and takes a lock only for a server that is new to
+//! it. Non-goals: decisions. Each worker determines by itself which servers are up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,36 +11,36 @@ use steppe_telemetry::{Counter, Gauge};
 
 use crate::config::{Server, Trust, Upstream};
 
-/// A server, as workers know it.
+/// A server with its health and counts, over all workers.
 #[derive(Debug, Clone)]
 pub struct ServerReport {
-    /// As the configuration writes it.
+    /// The server as it is written in the configuration.
     pub server: String,
-    /// Whether it works.
+    /// Health of the server.
     pub state: ServerState,
-    /// Queries to it since it is in the configuration, probes included.
+    /// Queries to the server since it is in the configuration, probes included.
     pub queries: u64,
-    /// Those that it did not answer, or not in time.
+    /// Queries without a response in time.
     pub failures: u64,
-    /// How long responses take of late; `None` before the first.
+    /// Smoothed latency, averaged over the workers; `None` before the first response.
     pub latency: Option<Duration>,
 }
 
-/// Whether a server works. Each worker finds out for itself.
+/// Health of a server. Each worker determines it by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
-    /// It was not asked yet.
+    /// No worker has sent a query to the server yet.
     Unasked,
-    /// It answers.
+    /// The server responds.
     Up,
-    /// It has failed too often in a row for some of the workers that ask it.
+    /// The server is down for some of the workers that use it: too many failures in a row.
     PartlyDown,
-    /// For all of them.
+    /// The server is down for all workers that use it.
     Down,
 }
 
 impl ServerState {
-    /// Its name.
+    /// The name in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,30 +52,30 @@ impl ServerState {
     }
 }
 
-/// The servers of all workers.
+/// The cells of all servers, of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct ServerBoard(Mutex<Vec<Weak<ServerCells>>>);
 
-/// What one worker knows of one server.
+/// State and counts of one server at one worker.
 #[derive(Debug)]
 pub(crate) struct ServerCells {
     config: Server,
     trust: Trust,
     pub(crate) queries: Counter,
     pub(crate) failures: Counter,
-    /// Smoothed, in microseconds; 0 before the first response.
+    /// Smoothed latency in microseconds; 0 before the first response.
     latency_us: Gauge,
     is_down: AtomicBool,
-    /// Of all workers.
+    /// Properties that were logged; shared by the cells of all workers.
     told: Arc<[AtomicBool; 2]>,
 }
 
-/// A property of a server that the log has once, by its place in [`ServerCells`].
+/// A property of a server that is logged once; its index in `ServerCells::told`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// It does not understand EDNS.
+    /// The server does not support EDNS.
     Edns,
-    /// It does not keep the case of names.
+    /// The server does not preserve the case of names.
     Case,
 }
 
@@ -84,7 +84,7 @@ impl ServerBoard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cells for a server that is new to a worker.
+    /// Creates the cells for a server that is new to a worker.
     pub(crate) fn add(&self, config: &Server, trust: &Trust) -> Arc<ServerCells> {
         let mut known = self.known();
         let others = known.iter().filter_map(Weak::upgrade);
@@ -100,13 +100,13 @@ impl ServerBoard {
             latency_us: Gauge::new(),
             is_down: AtomicBool::new(false),
         });
-        // Servers of configurations that are over have gone with them.
+        // Drops the cells of servers that no configuration has any more.
         known.retain(|cells| cells.strong_count() > 0);
         known.push(Arc::downgrade(&cells));
         cells
     }
 
-    /// What workers know of the servers of an upstream, in their order.
+    /// Reports on the servers of an upstream, in their order.
     pub(crate) fn report(&self, upstream: &Upstream) -> Vec<ServerReport> {
         let known: Vec<_> = self.known().iter().filter_map(Weak::upgrade).collect();
         let report = |server: &Server| {
@@ -120,7 +120,7 @@ impl ServerBoard {
 }
 
 impl ServerCells {
-    /// What is believed of a server counts where it is verified.
+    /// True if the cells are those of this server, with the same trust settings if it is encrypted.
     fn is(&self, config: &Server, trust: &Trust) -> bool {
         self.config == *config && (!config.is_secure() || self.trust == *trust)
     }
@@ -130,7 +130,7 @@ impl ServerCells {
         self.latency_us.set(us);
     }
 
-    /// True where the log does not have this of the server yet, on whatever worker.
+    /// True if no worker has logged this property of the server before.
     pub(crate) fn tell(&self, what: Told) -> bool {
         !self.told[what as usize].swap(true, Ordering::Relaxed)
     }
@@ -140,7 +140,7 @@ impl ServerCells {
     }
 }
 
-/// Whether a server has failed too often.
+/// Down state of a server at one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Down {
     Yes,
@@ -150,7 +150,7 @@ pub(crate) enum Down {
 fn summary<'a>(server: &Server, cells: impl Iterator<Item = &'a ServerCells>) -> ServerReport {
     let (mut queries, mut failures, mut asking, mut down) = (0, 0, 0, 0);
     let (mut latencies, mut answered) = (Duration::ZERO, 0_u32);
-    // Who has not asked it knows nothing.
+    // A worker that has sent no query has no state to report.
     for cells in cells.filter(|cells| cells.queries.value() > 0) {
         queries += cells.queries.value();
         failures += cells.failures.value();
@@ -201,7 +201,7 @@ mod tests {
         let told = &board.report(&upstream)[0];
         assert_eq!((told.queries, told.failures), (3, 1));
         assert_eq!(told.latency, Some(Duration::from_millis(10)));
-        // The log has it once, whatever worker finds it out.
+        // A property is logged once, by the first worker that detects it.
         assert!(one.tell(Told::Edns) && one.tell(Told::Case));
         assert!(!other.tell(Told::Edns) && !other.tell(Told::Case));
         one.set_down(Down::No);

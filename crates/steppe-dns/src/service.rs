@@ -1,7 +1,7 @@
 //! The forwarder as a service of the node.
 //!
-//! Invariant: there is one snapshot in force, and one cache and one table of questions in flight for all
-//! workers, which a reload does not change.
+//! Invariant: there is one snapshot in force. All workers share one cache and one table of questions in flight, which
+//! survive reloads.
 
 mod ahead;
 mod fetching;
@@ -41,35 +41,35 @@ use crate::tls::Sessions;
 use crate::worker::{self, Asking, Intake};
 use ahead::{Ahead, PreparedFiles};
 
-/// What the forwarder takes from its node.
+/// The node's resources for the forwarder.
 pub struct DnsContext<'a> {
-    /// Everything is charged below it.
+    /// Budget of the node; all memory of the forwarder is charged below its root.
     pub budget: &'a Budget,
-    /// How many workers will serve.
+    /// Number of the node's workers.
     pub workers: usize,
-    /// What fetches lists by URL. `None`: they stay as they are.
+    /// Client that fetches lists by URL. `None`: lists are not fetched.
     pub fetch: Option<Arc<dyn Fetch>>,
 }
 
-/// The forwarder, whatever its configuration. Clones share it.
+/// The forwarder of a node, across reloads. Clones share it.
 #[derive(Clone)]
 pub struct DnsService {
     metrics: Arc<DnsMetrics>,
     changes: Arc<Changes<Snapshot>>,
     shared: Arc<Shared>,
     in_force: Arc<Mutex<Option<InForce>>>,
-    /// Held by whoever tells workers of a snapshot: they hear of each in the order that they came into force.
+    /// Held while a snapshot is sent to the workers, so that they receive snapshots in order.
     turn: Arc<tokio::sync::Mutex<()>>,
     cache_file: Arc<CacheFile>,
     workers: usize,
     budget_bytes: u64,
     lease: Lease,
-    /// The connections of all clients of the node.
+    /// Table of the node's clients, with their connections.
     holders: Clients,
-    /// Of the workers, once they serve.
+    /// Drain of the workers, once they serve.
     drain: Arc<OnceLock<Drain>>,
     fetch: Option<Arc<dyn Fetch>>,
-    /// Held while lists are read anew: one index is made at a time, so that each finds the others' memory free.
+    /// Held while lists are reloaded: one index is built at a time, so that the previous one's memory is free.
     reading: Arc<tokio::sync::Mutex<()>>,
     /// Files of the configuration that is about to be prepared.
     ahead: Arc<Ahead>,
@@ -77,17 +77,17 @@ pub struct DnsService {
 
 struct InForce {
     snapshot: Arc<Snapshot>,
-    /// Tables of the workers.
+    /// Reservation for the workers' tables.
     tables: Arc<Reservation>,
-    /// Of listeners, of all workers.
+    /// Reservation for the buffers of listeners, over all workers.
     buffers: Arc<Reservation>,
-    /// Files of authorities that certify servers, as they were read.
+    /// Files of the certificate authorities for servers, as they were when they were loaded.
     authorities: Watch,
-    /// Has files read again when they change, until it is dropped.
+    /// Tasks that reload changed files; dropping them ends the reloads.
     rereads: JoinSet<()>,
 }
 
-/// A configuration whose sockets are bound.
+/// A configuration with bound sockets and loaded files.
 struct PreparedForwarder {
     service: DnsService,
     config: Forwarder,
@@ -111,7 +111,7 @@ impl DnsService {
     /// A forwarder without listeners, until the first configuration.
     ///
     /// # Errors
-    /// When the system has no random numbers to give.
+    /// If the system provides no random numbers.
     pub fn new(context: &DnsContext<'_>) -> std::io::Result<Self> {
         let lease = context.budget.root().child("dns", None).lease();
         let budget_bytes = context.budget.root().limit_bytes();
@@ -134,20 +134,20 @@ impl DnsService {
         })
     }
 
-    /// What it counts, whatever the configuration.
+    /// The metrics, which survive reloads.
     #[must_use]
     pub fn metrics(&self) -> &Arc<DnsMetrics> {
         &self.metrics
     }
 
-    /// Asks a question for `client`, on the thread of a worker. The response is as large as it has to be.
-    /// `None`: nothing is served there.
+    /// Sends a query for `client`, on the thread of a worker. The response is not truncated.
+    /// `None` if this thread serves no forwarder.
     #[must_use]
     pub fn ask(&self, query: &[u8], client: Client) -> Option<Asking> {
         worker::ask(Arc::as_ptr(&self.shared).addr(), query, client)
     }
 
-    /// What it is, and what it has counted.
+    /// The state of the forwarder, with its counts.
     #[must_use]
     pub fn report(&self) -> Report {
         let in_force = self.in_force();
@@ -156,14 +156,14 @@ impl DnsService {
         Report::new(told, &self.shared.servers, snapshot)
     }
 
-    /// Lists of which a fetched file is not in force, by name, and why.
+    /// Lists with a fetched file that is not in force, with the reason.
     #[must_use]
     pub fn lists_left_out(&self) -> Vec<(String, WhyLeftOut)> {
         self.metrics.lists.left_out()
     }
 
-    /// Forgets responses of the cache. Returns how many. It goes through the whole cache, a shard at a
-    /// time, which workers that need that shard wait for: a millisecond for each MiB of it.
+    /// Removes responses from the cache; returns their number. A flush walks the whole cache, and locks one shard at a
+    /// time, for a millisecond per MiB of the cache in all; workers that need the shard wait.
     #[must_use]
     pub fn flush(&self, flush: &Flush) -> u64 {
         let cache = self
@@ -173,7 +173,7 @@ impl DnsService {
         cache.map_or(0, |cache| cache.cache.flush(flush))
     }
 
-    /// Opens the query log anew, where there is one: whoever moved it away asks for that.
+    /// Reopens the query log, if there is one, after it was rotated.
     pub fn reopen_log(&self) {
         let in_force = self.in_force();
         let log = in_force
@@ -182,8 +182,8 @@ impl DnsService {
         log.into_iter().for_each(|log| log.lines.reopen());
     }
 
-    /// Writes what is left of the query log, and the cache to its file, when no worker serves any more.
-    /// Returns whether that was done, each within `timeout`.
+    /// Writes the rest of the query log, and the cache to its file, after the workers have stopped. True if
+    /// both succeeded, each within `timeout`.
     #[must_use]
     pub fn close(&self, timeout: Duration) -> bool {
         let log = self
@@ -198,7 +198,7 @@ impl DnsService {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cache of a configuration: the one in force, unless its size is another.
+    /// The cache for a configuration: the one in force, unless its size differs.
     #[expect(clippy::disallowed_methods, reason = "a cache's time begins with it")]
     fn cache(&self, config: &Forwarder) -> Result<Arc<ChargedCache>, OverBudget> {
         let bytes = self.fixed_bytes(config).cache;
@@ -212,7 +212,7 @@ impl DnsService {
         Ok(Arc::new(ChargedCache::new(cache, bytes, reservation)))
     }
 
-    /// The query log of a configuration: the one in force, unless it is another one.
+    /// The query log for a configuration: the one in force, unless its settings differ.
     fn query_log(&self, config: &Forwarder) -> io::Result<Option<Arc<QueryLog>>> {
         let Some(wanted) = &config.query_log else {
             return Ok(None);
@@ -235,13 +235,13 @@ impl DnsService {
         let bytes = self.fixed_bytes(config).tables(self.workers);
         let reservation = self.lease.try_reserve(bytes)?;
         if config.is_asked() {
-            // Made now, and not by the first query.
+            // Allocated now rather than by the first query.
             let _ = (self.shared.coalescer(), self.shared.rate_limiter());
         }
         Ok(Arc::new(reservation))
     }
 
-    /// Buffers of the listeners of a configuration.
+    /// Reservation for the buffers of a configuration's listeners.
     fn buffers(&self, config: &Forwarder) -> Result<Arc<Reservation>, OverBudget> {
         let bytes = self.workers * self.fixed_bytes(config).worker_listeners;
         if let Some(in_force) = &*self.in_force()
@@ -256,7 +256,7 @@ impl DnsService {
         FixedBytes::of(config, self.workers, self.budget_bytes)
     }
 
-    /// TLS of the listeners. Those that stay keep their tickets.
+    /// Loads TLS of the listeners. Listeners that stay keep their tickets.
     #[expect(
         clippy::disallowed_methods,
         reason = "secrets of tickets have a time from when they are made"
@@ -283,7 +283,7 @@ impl DnsService {
             let names = loaded.certificates().into_iter();
             let names: Vec<String> = names.flat_map(|(_, summary)| summary.names).collect();
             tls.designations.extend(Designation::of(listener, &names));
-            // The gateway has its own of a listener that it serves.
+            // DoH listeners are served by the gateway, with TLS of its own.
             let is_served_here = listener.stream_protocol() == Some(Protocol::Tls);
             let served = is_served_here.then(|| Arc::new(loaded));
             tls.listeners.push(served);
@@ -291,7 +291,7 @@ impl DnsService {
         Ok(tls)
     }
 
-    /// TLS of the listeners that are served here, of the configuration in force.
+    /// TLS of the listeners that are served here, in the configuration in force.
     #[must_use]
     pub fn tls(&self) -> Vec<Arc<ListenerTls>> {
         let in_force = self.in_force();
@@ -301,7 +301,7 @@ impl DnsService {
             .collect()
     }
 
-    /// Makes the snapshot of `config` the one in force.
+    /// Puts the snapshot of `prepared` in force.
     fn replace(&self, prepared: PreparedForwarder) -> Option<Arc<Snapshot>> {
         let mut in_force = self.in_force();
         let last = in_force.as_ref().map(|in_force| &*in_force.snapshot);
@@ -370,7 +370,7 @@ impl<C: AsRef<Forwarder>> Service<C> for DnsService {
                 cause: Box::new(cause),
             }
         };
-        // As they are before they are read: what changes meanwhile is seen to have changed.
+        // Watched before they are loaded, so that a change in between is noticed.
         let authorities = Watch::new(Sessions::files(&config.upstreams));
         let sessions = Sessions::load(&config.upstreams);
         Ok(Box::new(PreparedForwarder {

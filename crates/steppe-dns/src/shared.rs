@@ -1,4 +1,4 @@
-//! What workers share whatever the configuration: who waits for which question, and how they are told.
+//! State that workers share across reloads: questions in flight with their waiting clients, and wake-ups.
 
 use std::io;
 use std::sync::OnceLock;
@@ -14,25 +14,25 @@ use crate::siphash::SipKey;
 use crate::sizes::TableSizes;
 use crate::wakes::Wakes;
 
-/// What workers share whatever the configuration.
+/// State that workers share across reloads.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Made with the first configuration that forwards anything: a node without a forwarder pays nothing.
+    /// Created with the first configuration that forwards queries: a node without a forwarder pays nothing.
     coalescer: OnceLock<Coalescer>,
     rate_limiter: OnceLock<RateLimiter>,
     pub(crate) wakes: Wakes,
     pub(crate) servers: ServerBoard,
-    /// Of the cache, of the questions in flight, of names of rules, lists and hosts, the seed of cookies, and
-    /// of the buckets.
+    /// Keys of the cache, of the questions in flight, of the names in rules, lists and hosts, of cookies, and
+    /// of rate-limit buckets.
     hash_keys: [SipKey; 5],
     workers: usize,
-    /// Of each worker's tables.
+    /// Sizes of each worker's tables.
     pub(crate) sizes: TableSizes,
 }
 
 impl Shared {
     /// # Errors
-    /// When the system has no random numbers to give.
+    /// If the system provides no random numbers.
     pub(crate) fn new(workers: usize, sizes: TableSizes) -> io::Result<Self> {
         let mut rng = rng()?;
         Ok(Self {
@@ -46,22 +46,22 @@ impl Shared {
         })
     }
 
-    /// What the cache's hashes are made with.
+    /// Hash key of the cache.
     pub(crate) fn cache_key(&self) -> SipKey {
         self.hash_keys[0]
     }
 
-    /// What hashes of names of the configuration are made with.
+    /// Hash key of the names in a configuration.
     pub(crate) fn names_key(&self) -> SipKey {
         self.hash_keys[2]
     }
 
-    /// What secrets of cookies follow from.
+    /// Seed of the secrets for DNS cookies.
     pub(crate) fn cookie_seed(&self) -> SipKey {
         self.hash_keys[3]
     }
 
-    /// What clients and zones have had of this second.
+    /// Token buckets of clients and zones.
     #[expect(
         clippy::disallowed_methods,
         reason = "the buckets' time begins with them"
@@ -71,14 +71,14 @@ impl Shared {
         self.rate_limiter.get_or_init(make)
     }
 
-    /// Questions in flight of all workers, and who may wait for them.
+    /// The maximum of questions in flight over all workers, and of waiters for them.
     pub(crate) fn questions(workers: usize, sizes: TableSizes) -> (usize, usize) {
         let each = |count: u32| workers * count as usize;
-        // A refresh waits too, though no client does.
+        // A refresh occupies a waiter too, although no client waits.
         (each(sizes.exchanges), each(sizes.exchanges + sizes.waiting))
     }
 
-    /// The questions in flight.
+    /// Questions in flight.
     pub(crate) fn coalescer(&self) -> &Coalescer {
         self.coalescer.get_or_init(|| {
             let (questions, waiters) = Self::questions(self.workers, self.sizes);
@@ -87,7 +87,7 @@ impl Shared {
     }
 }
 
-/// A generator that nobody can predict.
+/// A random number generator seeded by the system, which clients can't predict.
 pub(crate) fn rng() -> io::Result<StdRng> {
     StdRng::try_from_rng(&mut SysRng).map_err(io::Error::other)
 }

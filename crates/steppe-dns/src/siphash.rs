@@ -1,15 +1,15 @@
-//! SipHash: a keyed hash that peers can't find collisions of. Spec: Aumasson and Bernstein, "SipHash: a
+//! SipHash: a keyed hash for which peers can't find collisions. Spec: Aumasson and Bernstein, "SipHash: a
 //! fast short-input PRF".
 
-/// A key. Whoever does not know it can't tell what hashes to what.
+/// A key. Without it, hashes can't be predicted.
 #[derive(Clone, Copy)]
 pub struct SipKey(pub [u64; 2]);
 
-/// SipHash with `C` rounds a word and `D` at the end, over bytes as they come.
+/// SipHash with `C` rounds for each word and `D` at the end, over a stream of bytes.
 #[derive(Clone, Copy)]
 pub struct SipHash<const C: usize, const D: usize> {
     state: [u64; 4],
-    /// Bytes that are no whole word yet, the first lowest.
+    /// Bytes after the last whole word, the first lowest.
     tail: u64,
     bytes: u64,
 }
@@ -17,11 +17,11 @@ pub struct SipHash<const C: usize, const D: usize> {
 /// SipHash-1-3, for tables.
 pub type SipHash13 = SipHash<1, 3>;
 
-/// SipHash-2-4, for cookies: RFC 9018 §4.4 asks for it.
+/// SipHash-2-4, which RFC 9018 §4.4 requires for cookies.
 pub type SipHash24 = SipHash<2, 4>;
 
 impl SipKey {
-    /// A key of sixteen bytes.
+    /// A key from sixteen bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_le_bytes(bytes);
@@ -37,7 +37,7 @@ impl std::fmt::Debug for SipKey {
 }
 
 impl<const C: usize, const D: usize> SipHash<C, D> {
-    /// Of no bytes yet.
+    /// The state before any bytes.
     #[must_use]
     pub fn new(key: &SipKey) -> Self {
         let [k0, k1] = key.0;

@@ -1,4 +1,4 @@
-//! Room of the tables of a worker: less where the budget is small or workers are many.
+//! Sizes of a worker's tables, reduced for a small budget or many workers.
 
 use crate::limits::{
     ATTEMPTS_PER_WORKER, EXCHANGES_PER_WORKER, TABLES_SHARE, WAITING_PER_WORKER,
@@ -8,21 +8,21 @@ use crate::limits::{
 /// Sizes of the tables of one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableSizes {
-    /// Clients that wait for answers.
+    /// Clients that wait for responses.
     pub(crate) waiting: u32,
-    /// Questions that are asked of servers.
+    /// Questions in flight.
     pub(crate) exchanges: u32,
-    /// Queries that are out for them.
+    /// Queries in flight for these questions.
     pub(crate) attempts: u32,
 }
 
-/// Bytes of all tables for a client that waits: its own place, half of an exchange, an attempt, and its part
-/// of the table that all workers share.
+/// Bytes of all tables for each waiting client: its entry, half of an exchange, an attempt, and its part of the table
+/// that workers share.
 const BYTES_PER_CLIENT: u64 = 1536;
 
 impl TableSizes {
-    /// For so many workers below a budget: all their tables take a [`TABLES_SHARE`]th of it, between
-    /// [`WAITING_PER_WORKER_MIN`] and [`WAITING_PER_WORKER`] clients each.
+    /// Sizes for this number of workers and budget: all tables together take a [`TABLES_SHARE`]th of it, for between
+    /// [`WAITING_PER_WORKER_MIN`] and [`WAITING_PER_WORKER`] clients of each worker.
     pub(crate) fn of(workers: usize, budget_bytes: u64) -> Self {
         let of_worker = budget_bytes / TABLES_SHARE / workers.max(1) as u64;
         let room = u32::try_from(of_worker / BYTES_PER_CLIENT).unwrap_or(u32::MAX);
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(of(1, 8), (682, 341, 682));
     }
 
-    /// Bytes that grow with a client are no more than was taken for it.
+    /// Table bytes for each client are within the estimate.
     #[test]
     fn a_client_takes_no_more_than_its_part() {
         let bytes = |waiting, exchanges| {

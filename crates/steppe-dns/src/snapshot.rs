@@ -1,8 +1,8 @@
-//! A configuration as all workers have it, with the cache that it says.
+//! A configuration in force, as all workers share it, with its cache.
 //!
-//! Invariant: it is never changed; a reload makes the next one, which has the same cache unless its size
-//! is another, and the same views of upstreams whose responses stay what they are. Files that change make
-//! one too, with all else as it was.
+//! Invariant: a snapshot is immutable. A reload creates the next one, with the same cache unless its size
+//! differs, and with the same views of upstreams whose responses stay valid. Changed files create one too,
+//! with everything else unchanged.
 
 mod aliases;
 mod plan;
@@ -38,22 +38,22 @@ pub(crate) struct Snapshot {
     pub(crate) cache: Arc<ChargedCache>,
     pub(crate) query_log: Option<Arc<QueryLog>>,
     pub(crate) plans: Plans,
-    /// By upstream.
+    /// TLS sessions of servers, by upstream.
     pub(crate) sessions: Vec<Sessions>,
-    /// By listener; `None` where there is none, or the gateway has it.
+    /// TLS by listener; `None` without TLS, or if the gateway serves it.
     pub(crate) tls: Vec<Option<Arc<ListenerTls>>>,
-    /// What clients are told of encrypted listeners.
+    /// Records of `_dns.resolver.arpa`: the encrypted listeners, for discovery (RFC 9462).
     pub(crate) designations: Vec<Designation>,
     views: Views,
     program: Arc<Program>,
     files: Files,
-    /// Where hits are counted, by list.
+    /// Index of the hit counter, by list.
     list_places: Arc<[u8]>,
-    /// Those by which aliases are blocked.
+    /// Lists that block the targets of aliases.
     alias_lists: ListSet,
 }
 
-/// What was read of files that a configuration names.
+/// The loaded files of a configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) lists: Arc<ListsInForce>,
@@ -63,12 +63,12 @@ pub(crate) struct Files {
 /// TLS of a configuration's listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Tls {
-    /// By listener; `None` where there is none, or the gateway has it.
+    /// TLS by listener; `None` without TLS, or if the gateway serves it.
     pub(crate) listeners: Vec<Option<Arc<ListenerTls>>>,
     pub(crate) designations: Vec<Designation>,
 }
 
-/// A cache whose bytes are those of the node's budget.
+/// A cache with the reservation of its memory.
 #[derive(Debug)]
 pub(crate) struct ChargedCache {
     pub(crate) cache: Cache,
@@ -87,7 +87,7 @@ impl ChargedCache {
 }
 
 impl Snapshot {
-    /// The snapshot that follows `last`.
+    /// The snapshot of a new configuration, after `last`.
     pub(crate) fn new(
         (config, sessions, tls): (Forwarder, Vec<Sessions>, Tls),
         (cache, query_log): (Arc<ChargedCache>, Option<Arc<QueryLog>>),
@@ -115,7 +115,7 @@ impl Snapshot {
         }
     }
 
-    /// The same with other files, whose lists count their hits at these places.
+    /// This snapshot with other files, whose lists count hits in these counters.
     pub(crate) fn with_files(&self, files: Files, list_places: Vec<u8>) -> Self {
         Self {
             files,
@@ -124,7 +124,7 @@ impl Snapshot {
         }
     }
 
-    /// The same with what servers are spoken with, by upstream.
+    /// This snapshot with other TLS sessions, by upstream.
     pub(crate) fn with_sessions(&self, sessions: Vec<Sessions>) -> Self {
         Self {
             sessions,
@@ -132,7 +132,7 @@ impl Snapshot {
         }
     }
 
-    /// What was read of files.
+    /// The loaded files.
     pub(crate) fn files(&self) -> &Files {
         &self.files
     }
@@ -144,18 +144,18 @@ impl Snapshot {
         found.and_then(|(_, tls)| tls.as_deref())
     }
 
-    /// Whether a peer is believed whom it connects for.
+    /// True if the peer is a trusted proxy: the client in its PROXY header is used.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let mut proxies = self.config.trusted_proxies.iter();
         proxies.any(|network| network.contains(&peer.to_canonical()))
     }
 
-    /// The views of all that may be kept, in an order that [`Self::origins`] tells.
+    /// The views of all responses that may be cached, in the order of [`Self::origins`].
     pub(crate) fn views(&self) -> Vec<View> {
         self.plans.views()
     }
 
-    /// What [`Self::views`] are, in text: the same after a restart, as long as that has the same ones.
+    /// The origins of [`Self::views`] in text: equal after a restart with the same origins.
     pub(crate) fn origins(&self) -> String {
         let upstreams = self.config.upstreams.iter().map(Upstream::source);
         let policies = CachePolicy::distinct(&self.config.rules);
@@ -166,36 +166,36 @@ impl Snapshot {
         )
     }
 
-    /// Whether a client is answered.
+    /// True if the client may send queries (`dns.access`).
     pub(crate) fn admits(&self, client: &Client) -> bool {
         let mut networks = self.config.access.iter();
         networks.any(|network| network.contains(&client.address))
     }
 
-    /// What rules say of a question.
+    /// The result of the rules for a question.
     pub(crate) fn rule(&self, asked: Asked<'_>) -> Found<'_> {
         let lists = || self.files.lists.index.matches(asked.qname);
         self.program.find(&self.config.rules, asked, lists)
     }
 
-    /// Whether rules have times.
+    /// True if any rule has a schedule.
     pub(crate) fn has_times(&self) -> bool {
         self.program.has_times()
     }
 
-    /// Has those rules count whose time it is. It looks at time zones, which workers need not wait for.
+    /// Updates the rules that their schedules put in force. Workers need not wait for the reading of time zones.
     pub(crate) fn look_at_the_clock(&self) {
         self.program
             .set_time(&self.config.rules, jiff::Timestamp::now());
     }
 
-    /// Where hits of these lists are counted.
+    /// Indexes of the hit counters of these lists.
     pub(crate) fn list_places(&self, lists: ListSet) -> impl Iterator<Item = u8> {
         let place = |list: u8| self.list_places.get(usize::from(list)).copied();
         lists.iter().filter_map(place)
     }
 
-    /// The records of a name that is answered here.
+    /// The local records of a name.
     pub(crate) fn host(&self, qname: &Name) -> Option<Records<'_>> {
         self.files.hosts.table.find(qname)
     }

@@ -1,36 +1,36 @@
-//! Names that are answered here and never forwarded, unless configuration says otherwise.
+//! Special-use domain names: answered locally and never forwarded, unless the configuration says otherwise.
 //!
 //! Sources: RFC 6761 (localhost, invalid, test and the reverse zones of private networks), RFC 6303 §4
 //! (more reverse zones), RFC 7686 (onion), RFC 6762 §3 (local), RFC 8375 (home.arpa), RFC 9462 §4
-//! (resolver.arpa), RFC 9476 (alt), and the name by which browsers ask whether they may use a resolver of
+//! (resolver.arpa), RFC 9476 (alt), and the canary domain of browsers that asks for permission to use a resolver of
 //! their own.
 
 use crate::wire::{Name, Rtype};
 
-/// How a name of special use is answered.
+/// Local response to a special-use name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialUse {
-    /// With the address of the loopback interface. RFC 6761 §6.3.
+    /// Address of the loopback interface. RFC 6761 §6.3.
     Loopback,
     /// NXDOMAIN.
     NameError,
-    /// NODATA: the name is there, and has nothing of that type.
+    /// NODATA: the name exists, without records of the type.
     NoData,
-    /// With this name. RFC 6303: a reverse zone that is empty but for the loopback's.
+    /// PTR record of `localhost`. RFC 6303: reverse zones are empty but for the loopback address.
     LocalhostPtr,
-    /// With this resolver's designations (`SVCB` of `_dns.resolver.arpa`), or NODATA if it has none.
+    /// Designations of this resolver (`SVCB` of `_dns.resolver.arpa`), or NODATA if it has none.
     /// RFC 9462 §4.
     Designations,
 }
 
-/// Whether a rule is for a name alone or for those below it too.
+/// Scope of an entry: the name alone, or with all names below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Name,
     Suffix,
 }
 
-/// Names as text, with what they and those below them get. The longest match counts.
+/// Special-use names as text, with their responses. The longest match counts.
 const NAMES: &[(&str, Scope, SpecialUse)] = {
     use Scope::{Name, Suffix};
     use SpecialUse::{Designations, Loopback, NameError, NoData};
@@ -41,7 +41,7 @@ const NAMES: &[(&str, Scope, SpecialUse)] = {
         ("onion", Suffix, NameError),
         ("local", Suffix, NameError),
         ("alt", Suffix, NameError),
-        // RFC 8375 §4: a locally served zone, which has nothing but what the configuration adds.
+        // RFC 8375 §4: a locally served zone, with no records but those of the configuration.
         ("home.arpa", Suffix, NameError),
         ("home.arpa", Name, NoData),
         ("resolver.arpa", Suffix, NameError),
@@ -53,7 +53,7 @@ const NAMES: &[(&str, Scope, SpecialUse)] = {
 };
 
 /// Reverse zones of IPv4, as the first bytes of their addresses. RFC 6761 §6.1, RFC 6303 §4.1 and §4.2;
-/// those of RFC 7793 (100.64/10) and 172.16/12 are ranges of a second byte.
+/// RFC 7793's (100.64/10) and 172.16/12 are ranges of the second byte, in [`reverse_v4`].
 const REVERSE_V4: &[&[u8]] = &[
     &[0],
     &[10],
@@ -66,7 +66,7 @@ const REVERSE_V4: &[&[u8]] = &[
     &[255, 255, 255, 255],
 ];
 
-/// Reverse zones of IPv6, as the first digits of their addresses. RFC 6303 §4.3 to §4.6.
+/// Reverse zones of IPv6, as the first hexadecimal digits of their addresses. RFC 6303 §4.3 to §4.6.
 const REVERSE_V6: &[&[u8]] = &[
     b"fd",
     b"fe8",
@@ -78,10 +78,10 @@ const REVERSE_V6: &[&[u8]] = &[
     b"00000000000000000000000000000001",
 ];
 
-/// Digits of an address of IPv6, a label each.
+/// Hexadecimal digits of an IPv6 address, one label each.
 const V6_DIGITS: usize = 32;
 
-/// How a name is answered here; `None`: as any other.
+/// The local response to a name; `None` for other names.
 #[must_use]
 pub fn special_use(qname: &Name, qtype: Rtype) -> Option<SpecialUse> {
     let found = named(qname).or_else(|| reverse(qname))?;
@@ -93,8 +93,8 @@ pub fn special_use(qname: &Name, qtype: Rtype) -> Option<SpecialUse> {
     })
 }
 
-/// Whether no rule may have a name asked of a server. RFC 9462 §8: other resolvers' designations are not
-/// this one's, and clients that follow them leave without a word.
+/// True for names at or below `resolver.arpa`, which no rule may forward. RFC 9462 §8: the designations of another
+/// resolver are not this one's, and clients that follow them bypass this one.
 #[must_use]
 pub fn is_never_forwarded(qname: &Name) -> bool {
     qname
@@ -107,12 +107,12 @@ fn named(qname: &Name) -> Option<SpecialUse> {
         let is_it = |(text, scope, _): &&(&str, Scope, SpecialUse)| {
             (depth == 0 || *scope == Scope::Suffix) && is_text(suffix, text)
         };
-        // Of a name's two rules the one for it alone stands last.
+        // Of two entries of a name, the one for it alone is last.
         NAMES.iter().rfind(is_it).map(|(_, _, found)| *found)
     })
 }
 
-/// Whether a wire form is this text of plain labels, whatever the case.
+/// True if a wire form has the labels of this text, in any case.
 fn is_text(mut wire: &[u8], text: &str) -> bool {
     for label in text.split('.') {
         let Some((&len, rest)) = wire.split_first() else {
@@ -127,7 +127,7 @@ fn is_text(mut wire: &[u8], text: &str) -> bool {
     wire == [0]
 }
 
-/// Reverse zones of networks that public servers know nothing about.
+/// The response for reverse zones of networks that public servers have no data for.
 fn reverse(qname: &Name) -> Option<SpecialUse> {
     let mut zone = qname.suffixes().enumerate();
     zone.find_map(|(depth, suffix)| match suffix {
@@ -137,8 +137,8 @@ fn reverse(qname: &Name) -> Option<SpecialUse> {
     })
 }
 
-/// A name that has `count` labels below `in-addr.arpa`. RFC 6303 §3: whatever is below a zone is of the zone,
-/// so only the labels count that are bytes of an address, from the top.
+/// The response for a name with `count` labels below `in-addr.arpa`. RFC 6303 §3: names below a zone belong to it,
+/// so only the labels from the top that are bytes of an address count.
 fn reverse_v4(qname: &Name, count: usize) -> Option<SpecialUse> {
     let mut bytes = [0; 4];
     let len = read_labels(qname, count, &mut bytes, address_byte);
@@ -152,7 +152,7 @@ fn reverse_v4(qname: &Name, count: usize) -> Option<SpecialUse> {
     is_private.then_some(SpecialUse::NameError)
 }
 
-/// A name that has `count` labels below `ip6.arpa`, of which those count that are digits.
+/// The response for a name with `count` labels below `ip6.arpa`; labels that are hexadecimal digits count.
 fn reverse_v6(qname: &Name, count: usize) -> Option<SpecialUse> {
     let mut digits = [0; V6_DIGITS];
     let len = read_labels(qname, count, &mut digits, |label| match label {
@@ -167,8 +167,8 @@ fn reverse_v6(qname: &Name, count: usize) -> Option<SpecialUse> {
     })
 }
 
-/// Reads the last of a name's first `count` labels, then the one before it, as long as `read` knows them and
-/// there is room. Returns how many it has read.
+/// Reads the last of a name's first `count` labels, then the one before it, as long as `read` accepts them and
+/// `out` has room. Returns the number of labels that were read.
 fn read_labels(
     qname: &Name,
     count: usize,
@@ -184,14 +184,14 @@ fn read_labels(
                 out[place] = byte;
                 known = known.max(place + 1);
             }
-            // What is before it is below it.
+            // Labels before an unknown one are below it, and do not count.
             None => known = 0,
         }
     }
     known.min(count)
 }
 
-/// A byte of an address as reverse zones have it: without a zero before it.
+/// A byte of an address in a reverse zone: decimal, without leading zeros.
 fn address_byte(label: &[u8]) -> Option<u8> {
     let is_plain = label.iter().all(u8::is_ascii_digit) && (label.len() == 1 || label[0] != b'0');
     is_plain

@@ -1,4 +1,4 @@
-//! TLS with servers, for all workers: they resume each other's sessions.
+//! TLS sessions with servers, shared by all workers for resumption.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use steppe_net::tls::{LoadError, ServerTls};
 
 use crate::config::{Server, Transport, Trust, Upstream};
 
-/// The protocol below TLS as ALPN names it. RFC 7858 §3.2 (IANA's registry), RFC 9113 §3.1.
+/// ALPN identifiers of the protocols over TLS. RFC 7858 §3.2 (IANA's registry), RFC 9113 §3.1.
 const DOT: &[u8] = b"dot";
 const HTTP_2: &[u8] = b"h2";
 
-/// What the servers of an upstream are spoken with.
+/// TLS settings for the servers of an upstream, by protocol.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
     dot: Option<Arc<ServerTls>>,
@@ -20,11 +20,11 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Those of each upstream. Upstreams that trust the same share them: the system's authorities are some
+    /// Loads the settings of each upstream. Upstreams with the same trust share them: the system's authorities are some
     /// hundred certificates.
     ///
     /// # Errors
-    /// [`LoadError`]: what is wrong with a file.
+    /// [`LoadError`] of a file.
     pub(crate) fn load(upstreams: &[Upstream]) -> Result<Vec<Self>, LoadError> {
         let mut known: Vec<(ServerTrust, Arc<ServerTls>)> = Vec::new();
         let mut load = |upstream: &Upstream, transport, alpn| {
@@ -49,7 +49,7 @@ impl Sessions {
         upstreams.collect()
     }
 
-    /// The files that they are made of.
+    /// The files of certificate authorities that the settings depend on.
     pub(crate) fn files(upstreams: &[Upstream]) -> Vec<PathBuf> {
         let secure = upstreams
             .iter()
@@ -59,7 +59,7 @@ impl Sessions {
             .collect()
     }
 
-    /// What is spoken over a transport; `None` for those without TLS.
+    /// The settings for a transport; `None` for those without TLS.
     pub(crate) fn of(&self, transport: Transport) -> Option<Arc<ServerTls>> {
         match transport {
             Transport::Udp | Transport::Tcp => None,
@@ -72,7 +72,7 @@ impl Sessions {
 fn server_trust(trust: &Trust, alpn: &[u8]) -> ServerTrust {
     ServerTrust {
         ca: trust.ca.clone(),
-        // Each server has its own.
+        // Set for each server.
         server_name: None,
         identity: None,
         verify: trust.verify,

@@ -1,7 +1,7 @@
-//! The names that are asked for most, in a table of fixed size: Space-Saving (Metwally, Agrawal and El Abbadi,
+//! The most frequent qnames, in a table of fixed size: Space-Saving (Metwally, Agrawal and El Abbadi,
 //! "Efficient computation of frequent and top-k elements in data streams", 2005).
 //!
-//! Invariant: counting allocates nothing. A name that had more than one of [`TOP_NAMES_MAX`] of all queries is
+//! Invariant: counting allocates nothing. A name with more than a [`TOP_NAMES_MAX`]th of all queries is
 //! in the table, and its count is too high by `over` at most.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::limits::{NAME_BYTES_MAX, TOP_NAMES_MAX, TOP_NAMES_SHOWN};
 use crate::wire::Name;
 
-/// A name that is asked for often.
+/// A frequent qname.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopName {
-    /// The name.
+    /// The qname in presentation format.
     pub name: String,
-    /// Its queries at most.
+    /// Upper bound of the queries for the name.
     pub queries: u64,
-    /// Of these, how many may have been for others.
+    /// Part of this number that may belong to other names.
     pub over: u64,
 }
 
-/// A table of names.
+/// A table of names with their counts.
 #[derive(Debug, Clone)]
 pub(crate) struct TopNames(Vec<Entry>);
 
@@ -28,13 +28,13 @@ pub(crate) struct TopNames(Vec<Entry>);
 struct Entry {
     hash: u64,
     count: u64,
-    /// Of the count, what may be others'.
+    /// Part of the count that may belong to other names.
     over: u64,
     len: u8,
     name: [u8; NAME_BYTES_MAX],
 }
 
-/// Tables as workers have last shown them.
+/// The tables that workers have published last.
 #[derive(Debug, Default)]
 pub(crate) struct ShownNames(Mutex<Vec<Weak<Mutex<TopNames>>>>);
 
@@ -46,7 +46,7 @@ impl TopNames {
         Self(Vec::with_capacity(TOP_NAMES_MAX))
     }
 
-    /// Counts a name on the wire.
+    /// Counts a qname in wire form.
     pub(crate) fn count(&mut self, qname: &[u8]) {
         let (hash, Ok(len)) = (hash(qname), u8::try_from(qname.len())) else {
             return;
@@ -74,7 +74,7 @@ impl TopNames {
         }
     }
 
-    /// Takes over what another table has.
+    /// Replaces the contents by those of another table.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.0.clear();
         self.0.extend_from_slice(&other.0);
@@ -92,7 +92,7 @@ impl Entry {
 }
 
 impl ShownNames {
-    /// A table that a worker shows its own in.
+    /// A table for a worker to publish its counts in.
     pub(crate) fn add(&self) -> Arc<Mutex<TopNames>> {
         let table = Arc::new(Mutex::new(TopNames::new()));
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +101,7 @@ impl ShownNames {
         table
     }
 
-    /// The names with the highest counts of all workers together, the highest first.
+    /// The names with the highest counts over all workers, the highest first.
     pub(crate) fn top(&self) -> Vec<TopName> {
         let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::<Entry>::new();
@@ -130,7 +130,7 @@ impl ShownNames {
     }
 }
 
-/// FNV-1a of a name in lower case. Names that meet are compared: who makes them meet gains nothing.
+/// FNV-1a of a name in lower case. Names are compared too, so a client gains nothing from collisions.
 fn hash(qname: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| {
         (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
@@ -142,7 +142,7 @@ fn hash(qname: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// One label, and the root.
+    /// A name of one label, in wire form.
     fn wire(label: &str) -> Vec<u8> {
         let mut name = vec![u8::try_from(label.len()).expect("a label")];
         name.extend(label.as_bytes());

@@ -1,7 +1,7 @@
-//! Clients of one worker whose question another one asked: they are told by a channel a worker.
+//! Wake-ups of clients whose question another worker has in flight, by one channel for each worker.
 //!
-//! Invariant: a channel never is full. A client is woken once at most for each time that it waits, and a
-//! worker has room for as many wakes as for clients that wait.
+//! Invariant: a channel is never full. A client is woken at most once for each wait, and the channel of a
+//! worker has room for as many wake-ups as clients can wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,19 +10,19 @@ use tokio::sync::mpsc;
 use crate::answer::Answer;
 use crate::limits::WAITING_PER_WORKER;
 
-/// The end of a client's wait.
+/// The end of a client's wait, with the answer.
 #[derive(Debug)]
 pub(crate) struct Wake {
-    /// What its worker knows it by.
+    /// Token of the client at its worker.
     pub(crate) token: u64,
     pub(crate) answer: Arc<SharedAnswer>,
 }
 
-/// An answer that several workers' clients get.
+/// An answer for clients of several workers.
 #[derive(Debug)]
 pub(crate) struct SharedAnswer {
     pub(crate) answer: Answer,
-    /// The body, where there is one.
+    /// The body, if there is one.
     pub(crate) bytes: Box<[u8]>,
 }
 
@@ -45,10 +45,10 @@ impl Wakes {
         }
     }
 
-    /// The end of a worker.
+    /// Takes the receiver of a worker.
     ///
     /// # Panics
-    /// Where it was taken before, or there is no such worker.
+    /// If it was taken before, or if there is no such worker.
     pub(crate) fn take_receiver(&self, worker: usize) -> mpsc::Receiver<Wake> {
         let receivers = self.receivers.lock();
         let mut receivers = receivers.unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Wakes {
             .expect("a service serves once on each worker")
     }
 
-    /// Tells a worker. One that has ended has no client left.
+    /// Sends a wake-up to a worker. A worker that has ended has no clients left.
     pub(crate) fn send(&self, worker: u16, wake: Wake) {
         if let Some(sender) = self.senders.get(usize::from(worker)) {
             let _ = sender.try_send(wake);

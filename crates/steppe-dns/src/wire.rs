@@ -1,7 +1,7 @@
 //! Messages on the wire: views that copy nothing, and writers into a caller's buffer. Spec: RFC 1035.
 //!
-//! Invariant: reading a message takes work in proportion to its bytes, whatever its compression
-//! pointers say, and nothing here allocates.
+//! Invariant: reading takes work proportional to the bytes of a message, for any compression pointers, and
+//! nothing here allocates.
 
 mod body;
 mod code;

@@ -1,4 +1,4 @@
-//! Requests and answers, by HTTP/1.1.
+//! HTTP/1.1 client of etcd's JSON gateway: requests and responses.
 
 use std::fmt;
 use std::io;
@@ -27,56 +27,56 @@ use crate::limits::{ANSWER_BYTES_MAX, TEXT_BYTES_MAX, TIMEOUT};
 use crate::lines::Lines;
 use crate::message::Streamed;
 
-/// A cluster of etcd, or one server. Clones share which of its members answered last.
+/// A cluster of etcd, or one server. Clones share the member that requests go to.
 #[derive(Clone)]
 pub struct Etcd(Arc<Cluster>);
 
 struct Cluster {
     endpoints: Vec<Endpoint>,
-    /// The member that is asked next, counted without an end.
+    /// Requests go to the member at this index, modulo the number of endpoints.
     next: AtomicUsize,
 }
 
-/// Why etcd did not answer.
+/// The reason why a request to etcd failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody is named.
+    /// No endpoint is configured.
     #[error("no etcd endpoint is configured")]
     NoEndpoint,
-    /// It can't be reached.
+    /// The connection or the TLS handshake failed.
     #[error("cannot connect")]
     Connect(#[source] io::Error),
-    /// It took longer than [`TIMEOUT`].
+    /// The exchange took longer than [`TIMEOUT`].
     #[error("no response in time")]
     Timeout,
-    /// There are no authorities that can be trusted, or its name is none.
+    /// The system's root certificates can't be loaded, or the host is no valid server name.
     #[error("TLS: {0}")]
     Tls(String),
-    /// The exchange broke off.
+    /// The connection broke during the exchange.
     #[error("the connection broke during the exchange")]
     Http(#[from] hyper::Error),
-    /// It said that it can't.
+    /// Etcd answered with an error status or message; the text has it.
     #[error("{0}")]
     Refused(String),
-    /// What it said is not what etcd says.
+    /// The response is not JSON of etcd's v3 API.
     #[error("not a response of etcd's v3 API")]
     Message(#[from] serde_json::Error),
-    /// It said more than [`ANSWER_BYTES_MAX`].
+    /// The response exceeds [`ANSWER_BYTES_MAX`].
     #[error("a response of more than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
-    /// A stream of messages ended.
+    /// A watch or another stream of messages ended.
     #[error("the watch ended")]
     Ended,
 }
 
-/// The messages of an answer, as they come.
+/// The messages of a streamed response, in order of arrival.
 pub(crate) struct Messages {
     body: Incoming,
     lines: Lines,
     _connection: Connection,
 }
 
-/// The task of a connection, which ends with this.
+/// Guard of the task that drives an HTTP connection: aborts it on drop.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {
@@ -86,7 +86,7 @@ impl Drop for Connection {
 }
 
 impl Etcd {
-    /// A cluster whose members are at `endpoints`: the next is asked where one does not answer.
+    /// Creates a client of the members at `endpoints`. A failed request moves on to the next member.
     pub fn new(endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self(Arc::new(Cluster {
             endpoints: endpoints.into_iter().collect(),
@@ -94,7 +94,7 @@ impl Etcd {
         }))
     }
 
-    /// Asks, and takes the answer whole.
+    /// Sends a request and receives the whole response, within [`TIMEOUT`].
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -112,7 +112,7 @@ impl Etcd {
         Ok(serde_json::from_slice(&body)?)
     }
 
-    /// Asks for messages that come one after the other.
+    /// Sends a request whose response is a stream of messages.
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -129,7 +129,7 @@ impl Etcd {
         })
     }
 
-    /// Has another member be asked next.
+    /// Directs further requests to the next member.
     pub(crate) fn turn(&self) {
         self.0.next.fetch_add(1, Ordering::Relaxed);
     }
@@ -151,7 +151,7 @@ impl Etcd {
         }
         let tls = |problem: &dyn fmt::Display| Error::Tls(problem.to_string());
         let name = ServerName::try_from(endpoint.host().to_owned()).map_err(|error| tls(&error))?;
-        // Read each time: authorities of the system change while the process runs.
+        // Loaded for each connection: the system's root certificates change while the process runs.
         let config = spawn_blocking(by_authority).await;
         let config = config.map_err(|error| tls(&error))?;
         let config = config.map_err(|error| tls(&error))?.rustls_config();
@@ -180,7 +180,7 @@ async fn post_on(
 ) -> Result<(Response<Incoming>, Connection), Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let task = tokio::spawn(async move {
-        // What goes wrong is told to the request.
+        // The request reports errors of the connection.
         let _ = connection.await;
     });
     let connection = Connection(task.abort_handle());
@@ -215,10 +215,10 @@ async fn whole(body: Incoming) -> Result<Bytes, Error> {
 }
 
 impl Messages {
-    /// The next one. `None`: the stream ended.
+    /// The next message; `None` when the stream has ended.
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing was lost.
+    /// No message is lost if the future is dropped.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Error> {
         loop {
             if let Some(line) = self.lines.next() {

@@ -1,34 +1,34 @@
-//! Where a member of a cluster is.
+//! Address of a cluster member.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hyper::Uri;
 
-/// Where a member is: `http://127.0.0.1:2379`, or by `https`.
+/// URL of a cluster member, such as `http://127.0.0.1:2379`; `https` for TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     is_tls: bool,
-    /// Without brackets.
+    /// Host name or IP address, without brackets.
     host: String,
     port: u16,
 }
 
-/// What is wrong with one.
+/// The reason why a text is not an [`Endpoint`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It is no URL.
+    /// The text is not an `http` or `https` URL with a host.
     #[error("not a URL such as \"http://127.0.0.1:2379\"")]
     Url,
-    /// A user and a password stand in it.
+    /// The URL contains a user.
     #[error("etcd users and passwords are not supported")]
     User,
-    /// Something follows the port.
+    /// The URL has a path or a query.
     #[error("a path after the port is not allowed")]
     Path,
 }
 
-/// Of etcd's clients.
+/// Default port of etcd for clients.
 const PORT: u16 = 2379;
 
 impl Endpoint {
@@ -44,7 +44,7 @@ impl Endpoint {
         self.port
     }
 
-    /// What `Host` says.
+    /// Value of the `Host` field: host and port, with brackets around an IPv6 address.
     pub(crate) fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),

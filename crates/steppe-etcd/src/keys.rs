@@ -1,4 +1,4 @@
-//! The keys below a prefix, as they are and as they change.
+//! List and watch of the keys below a prefix.
 
 use tokio::time::{error::Elapsed, timeout};
 
@@ -6,14 +6,14 @@ use crate::client::{Error, Etcd, Messages};
 use crate::limits::WATCH_SILENCE;
 use crate::message::{EventKind, ListRequest, Listed, Range, WatchCreate, WatchRequest, Watched};
 
-/// What is new.
+/// A change of the keys below a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// These are all that there are: at first, and after what was missed.
+    /// All keys that exist: the first change, and the first one after an error.
     All(Vec<String>),
-    /// This one was written.
+    /// A key was written.
     Put(String),
-    /// This one is gone.
+    /// A key was deleted.
     Deleted(String),
 }
 
@@ -23,19 +23,19 @@ pub struct Keys {
     range: Range,
     keys_max: usize,
     state: State,
-    /// Of a message that brought several.
+    /// Changes of the last message that [`Keys::next`] has not returned yet.
     changes: std::vec::IntoIter<Change>,
 }
 
 enum State {
     Unknown,
-    /// All up to this revision was told.
+    /// Changes up to this revision were received.
     Known(i64),
     Watched(i64, Messages),
 }
 
 impl Keys {
-    /// Those that begin with `prefix`, of which a list names `keys_max` at most.
+    /// Watches the keys that begin with `prefix`. A list has at most `keys_max` of them.
     #[must_use]
     pub fn new(etcd: &Etcd, prefix: &str, keys_max: usize) -> Self {
         Self {
@@ -47,13 +47,14 @@ impl Keys {
         }
     }
 
-    /// What is new: all of them at first, and each change from then on. It waits for as long as there is none.
+    /// Waits for the next change: all keys first, then each write and deletion.
     ///
     /// # Errors
-    /// Why they can't be known now. Asked again, it lists them anew, of the next member of the cluster.
+    /// Returns the error of the list or of the watch. The next call lists the keys again; after a
+    /// broken watch or a failed request it asks the next member of the cluster.
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing is lost.
+    /// No change is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
             if let Some(change) = self.changes.next() {
@@ -63,7 +64,7 @@ impl Keys {
                 Ok(Some(change)) => return Ok(change),
                 Ok(None) => {}
                 Err(error) => {
-                    // Where it did not answer at all, that was seen.
+                    // A failed request has already moved on to the next member.
                     if let State::Watched(..) = std::mem::replace(&mut self.state, State::Unknown) {
                         self.etcd.turn();
                     }

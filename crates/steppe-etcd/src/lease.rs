@@ -1,4 +1,4 @@
-//! Keys that are there for as long as whoever wrote them is.
+//! Keys bound to a lease that is kept alive while their writer lives.
 
 use std::time::Duration;
 
@@ -12,19 +12,21 @@ use crate::message::{
     Done, GrantRequest, LeaseRequest, Leased, PutMissingRequest, PutRequest, base64,
 };
 
-/// Keys that are kept in etcd by a lease. Where it is dropped, they lapse with the lease.
+/// Keys in etcd that are bound to a lease. After a drop, they expire with the lease.
 #[derive(Debug)]
 pub struct Lease {
     etcd: Etcd,
-    /// The number of the lease, while the keys are there.
+    /// Number of the lease; `None` until all keys have been written.
     held: watch::Receiver<Option<i64>>,
     task: JoinHandle<()>,
 }
 
 impl Lease {
-    /// Writes `keys`, with empty values, and keeps them there: they go away `time` after the last sign of
-    /// life, and come back when etcd does. One that somebody deletes is written again before `time` has passed. `time`
-    /// is brought within [`LEASE`], and to whole seconds.
+    /// Writes `keys` with empty values under a lease, and keeps the lease alive in a task.
+    ///
+    /// The keys expire `time` after the last keep-alive, and are written again once etcd is reachable
+    /// after an outage. A key that another client deletes is written again before `time` has passed.
+    /// `time` is clamped to [`LEASE`] and cut to whole seconds.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -41,16 +43,16 @@ impl Lease {
     /// Waits until the keys are there.
     ///
     /// # Cancel safety
-    /// It may be dropped.
+    /// The future may be dropped at any time.
     pub async fn kept(&self) {
-        // It fails where the task has ended, and then this is over too.
+        // An error means that the task has ended: no reason to wait any longer.
         let _ = self.held.clone().wait_for(Option::is_some).await;
     }
 
-    /// Takes the keys away at once; where etcd can't be reached, they lapse with the lease.
+    /// Revokes the lease, which deletes the keys. On an error, they expire with the lease.
     ///
     /// # Errors
-    /// Why they may still be there.
+    /// Returns the error of the request; the keys may still exist.
     pub async fn withdraw(self) -> Result<(), Error> {
         self.task.abort();
         let held = *self.held.borrow();
@@ -67,7 +69,7 @@ impl Drop for Lease {
     }
 }
 
-/// Keeps them, until it is aborted.
+/// Writes the keys and keeps their lease alive, until the task is aborted.
 async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender<Option<i64>>) {
     let mut beats = interval(time / BEATS_PER_LEASE);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -88,7 +90,7 @@ async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender
                 was_told = false;
                 tell.send_replace(id);
             }
-            // Once, for as long as it lasts. What is held may outlive it.
+            // Logged once per outage. The lease in etcd may outlive the outage.
             Err(error) if !std::mem::replace(&mut was_told, true) => {
                 tracing::warn!(%error, "cannot announce this worker in etcd");
             }
@@ -97,7 +99,7 @@ async fn keep(etcd: Etcd, keys: Vec<String>, time: Duration, tell: watch::Sender
     }
 }
 
-/// The lease, where there is one, with all keys: one may have been deleted alone.
+/// Keeps a lease alive and writes its missing keys. `None` if the lease has expired.
 async fn renewed(etcd: &Etcd, keys: &[String], id: i64) -> Result<Option<i64>, Error> {
     if !is_alive(etcd, id).await? {
         return Ok(None);
@@ -110,7 +112,7 @@ async fn renewed(etcd: &Etcd, keys: &[String], id: i64) -> Result<Option<i64>, E
     Ok(Some(id))
 }
 
-/// Whether there is such a lease, which lasts longer for having been asked.
+/// Sends a keep-alive, which renews the lease. True if the lease still exists.
 async fn is_alive(etcd: &Etcd, id: i64) -> Result<bool, Error> {
     let request = LeaseRequest { id: id.to_string() };
     let asked = async {

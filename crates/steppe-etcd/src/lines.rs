@@ -1,18 +1,18 @@
-//! Messages of a stream: each is a line of JSON.
+//! Stream of JSON lines, split into messages.
 
 use bytes::Buf;
 
 use crate::limits::ANSWER_BYTES_MAX;
 
-/// Takes bytes as they come, and gives lines.
+/// Splits received bytes into lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     bytes: Vec<u8>,
-    /// Bytes at the start that have no end of a line.
+    /// Number of bytes at the start that contain no line feed.
     searched: usize,
 }
 
-/// A line is longer than [`ANSWER_BYTES_MAX`].
+/// A line exceeds [`ANSWER_BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -29,7 +29,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line that is whole, without its end.
+    /// The next complete line, without its line feed.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         let end = self.bytes[self.searched..]
             .iter()

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Keys from `key` on, up to and without `range_end`.
+/// Range of keys: from `key` up to, but not including, `range_end`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Range {
     key: String,
@@ -19,7 +19,7 @@ pub(crate) struct Range {
 pub(crate) struct ListRequest<'a> {
     #[serde(flatten)]
     pub(crate) range: &'a Range,
-    /// As a string, as all 64-bit integers.
+    /// A decimal string, like all 64-bit integers.
     pub(crate) limit: String,
     pub(crate) keys_only: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Header {
     pub(crate) revision: i64,
 }
 
-/// `mvccpb.KeyValue`, whose value is not looked at.
+/// `mvccpb.KeyValue`, without the value.
 #[derive(Debug, Deserialize)]
 pub(crate) struct KeyValue {
     #[serde(default, deserialize_with = "text")]
@@ -68,7 +68,7 @@ pub(crate) enum Streamed<T> {
     Error(StreamError),
 }
 
-/// Why a stream ended.
+/// The error that ended a stream.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StreamError {
     #[serde(default)]
@@ -104,14 +104,14 @@ pub(crate) enum EventKind {
     Delete,
 }
 
-/// `TxnRequest` that writes a key under a lease where there is none of its name.
+/// `TxnRequest` that writes a key under a lease if the key does not exist.
 #[derive(Debug, Serialize)]
 pub(crate) struct PutMissingRequest {
     compare: [Compare; 1],
     success: [RequestOp; 1],
 }
 
-/// `Compare` of the revision that created a key: 0 where there is none.
+/// `Compare` of a key's `create_revision`: 0 for a key that does not exist.
 #[derive(Debug, Serialize)]
 struct Compare {
     key: String,
@@ -163,7 +163,7 @@ pub(crate) struct LeaseRequest {
 pub(crate) struct Leased {
     #[serde(default, rename = "ID", deserialize_with = "integer")]
     pub(crate) id: i64,
-    /// Zero: there is no such lease any more.
+    /// Time to live in seconds; 0 for a lease that has expired.
     #[serde(default, rename = "TTL", deserialize_with = "integer")]
     pub(crate) seconds: i64,
 }
@@ -175,7 +175,7 @@ pub(crate) struct PutRequest {
     pub(crate) lease: String,
 }
 
-/// An answer of which nothing is wanted.
+/// A response whose fields are all ignored.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Done {}
 
@@ -183,7 +183,7 @@ impl Range {
     /// Every key that begins with `prefix`.
     pub(crate) fn prefixed(prefix: &str) -> Self {
         let mut end = prefix.as_bytes().to_vec();
-        // The first that does not begin with it. No byte of UTF-8 is 255.
+        // The first key after all that begin with the prefix. No byte of UTF-8 is 255.
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
@@ -198,13 +198,13 @@ pub(crate) fn base64(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// A 64-bit integer.
+/// Reads a 64-bit integer from a decimal string.
 fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let text = String::deserialize(from)?;
     text.parse().map_err(serde::de::Error::custom)
 }
 
-/// Bytes that are text; others become what no key of ours is.
+/// Reads a key from base64. Bytes other than UTF-8 yield an empty string, which is no key of Steppe.
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;

@@ -1,4 +1,4 @@
-//! Against a real etcd: lists, changes, leases, an outage, what was compacted.
+//! Lists, changes, leases, an outage and compaction, against a real etcd.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
@@ -10,9 +10,9 @@ use steppe_testkit::EtcdServer;
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is kept is written again within a third of it.
+/// Time of a lease whose keys are written again. A deleted key comes back within a third of it.
 const LEASE: Duration = Duration::from_secs(10);
-/// Of a lease whose time is waited for.
+/// Time of a lease whose expiry is waited for.
 const SHORT_LEASE: Duration = Duration::from_secs(4);
 
 fn etcd(urls: &[&str]) -> Etcd {
@@ -24,7 +24,7 @@ async fn next(keys: &mut Keys) -> Change {
     next.expect("a change in time").expect("etcd answers")
 }
 
-/// What all keys are, once they can be listed.
+/// Waits for a complete list of the keys.
 async fn listed(keys: &mut Keys) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -103,18 +103,19 @@ async fn measured_a_lease_keeps_its_keys_and_takes_them_along() {
         .await
         .expect("it is written");
     assert_eq!(next(&mut keys).await, Change::Put("/steppe/a".into()));
-    // It outlives its time.
+    // The lease outlives its first period.
     assert!(timeout(SHORT_LEASE * 2, keys.next()).await.is_err());
     lease.withdraw().await.expect("etcd is there");
     assert_eq!(next(&mut keys).await, Change::Deleted("/steppe/a".into()));
-    // One whose owner dies lapses by itself.
+    // A lease whose owner is dropped expires.
     let lease = Lease::new(&etcd, vec!["/steppe/b".into()], SHORT_LEASE);
     assert_eq!(next(&mut keys).await, Change::Put("/steppe/b".into()));
     drop(lease);
     assert_eq!(next(&mut keys).await, Change::Deleted("/steppe/b".into()));
 }
 
-/// The lease lives on: keys that are there are not written again, which every watcher would hear of.
+/// A deleted key comes back under the same lease. Existing keys are not written again: every watcher
+/// would be notified.
 #[tokio::test]
 async fn a_key_that_was_deleted_is_written_again() {
     let server = EtcdServer::start();

@@ -1,4 +1,4 @@
-//! A caller of the worker beside this: it has a text shouted, and prints numbers as they come.
+//! A caller of `examples/worker.rs`: sends a text to `shout`, and prints the numbers of `count`.
 //!
 //! `cargo run -p steppe-plane --example caller -- 127.0.0.1:7701 hello`
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! A worker that listens: `speech` is sent packets of `@steppe/audio`, 16-bit, and answers with a line for each utterance
-//! when it is over.
+//! A worker with the service `speech`: receives packets of `@steppe/audio` with 16-bit samples, and sends a line
+//! for each utterance at its end.
 //!
 //! `cargo run -p steppe-plane --example speech -- 127.0.0.1:7701`
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Bytes before the samples of a packet; `clients/node-audio/docs/stream.md` draws them.
 const HEADER_BYTES: usize = 48;
 
-/// Most bytes of a packet: what a call keeps besides the budget.
+/// Most bytes of samples in a packet. A call buffers one packet beside the budget.
 const PACKET_BYTES_MAX: usize = 64 << 10;
 
 /// Root mean square above which a packet is speech: 40 dB below full scale.
@@ -46,9 +46,9 @@ async fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Packets with speech that follow each other.
+/// A run of consecutive packets with speech.
 struct Utterance {
-    /// Frames before it.
+    /// Position of the first frame in the stream.
     begin: u64,
     frames: u64,
     loudest: f64,
@@ -56,13 +56,13 @@ struct Utterance {
 
 #[derive(Default)]
 struct Listener {
-    /// The begin of a packet that goes on in the next part.
+    /// Received bytes of a packet whose remainder is in the next part.
     rest: Vec<u8>,
     speaking: Option<Utterance>,
 }
 
 impl Listener {
-    /// Takes a part of the content, however it is cut; gives what is over.
+    /// Reads a part of the content, split anywhere; returns a line for each utterance that has ended.
     fn hear(&mut self, part: &[u8]) -> Result<Vec<Bytes>, Failure> {
         let mut content = std::mem::take(&mut self.rest);
         content.extend_from_slice(part);
@@ -79,7 +79,7 @@ impl Listener {
             lines.extend(self.packet(header, samples));
             left = rest;
         }
-        // What goes on in the next part stays where it is, unless a packet before it is over.
+        // The incomplete packet stays in the same buffer.
         let heard = content.len() - left.len();
         content.drain(..heard);
         self.rest = content;

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
     let address = std::env::args().nth(1).expect("an address to listen on");
-    // Of requests and responses it holds this, whatever is asked at once.
+    // Requests and responses take at most this memory, for any number of concurrent calls.
     let memory = Arc::new(Memory::new(Budget::new(16 << 20).root()));
     let worker = Worker::builder(&memory)
         .unary("shout", 100, |body: Bytes| async move {
@@ -32,7 +32,7 @@ async fn main() -> std::io::Result<()> {
     let server = worker.listen(address).await?;
     println!("listening on {}", server.address());
     signal(SignalKind::terminate())?.recv().await;
-    // No further calls; those that are open may take a while.
+    // Accepts no further calls; open calls have 30 seconds to finish.
     println!("drained: {}", server.drain(Duration::from_secs(30)).await);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Calls over several workers, or relays: whom to ask, and when to ask another.
+//! Calls over several workers or relays: choice of a peer, and retries at another.
 //!
-//! Invariant: a call is sent again only where nothing was done for it, or where its idempotency key permits
-//! another run; and never once its response was handed on.
+//! Invariant: a call is sent again only if the first peer did not process it, or if its idempotency key permits
+//! another run; and never after its response was passed on.
 
 mod retries;
 mod seat;
@@ -24,17 +24,17 @@ use crate::status::Status;
 use retries::Retries;
 use seat::{Seat, Taken};
 
-/// Calls over several workers, or relays, to each of which it keeps a connection. Clones share them.
+/// Calls over several workers or relays, with a connection to each. Clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Balancer(Arc<Shared>);
 
-/// Who is asked, of those that are connected and serve it.
+/// The policy that selects one of the connected peers that offer the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice<'a> {
     /// Of two at random, the one with fewer bytes in flight (Mitzenmacher, "The power of two choices in
     /// randomized load balancing", 2001).
     Least,
-    /// The same one for the same key, as long as it is there (rendezvous hashing, Thaler and Ravishankar,
+    /// The same peer for the same key, as long as it is connected (rendezvous hashing, Thaler and Ravishankar,
     /// 1998).
     Key(&'a [u8]),
 }
@@ -43,14 +43,14 @@ pub enum Choice<'a> {
 struct Shared {
     memory: Arc<Memory>,
     seats: Mutex<Vec<Arc<Seat>>>,
-    /// Somebody has connected.
+    /// Notified whenever a peer has connected.
     changed: Arc<Notify>,
     random: Random,
     retries: Retries,
 }
 
 impl Balancer {
-    /// Dials `targets`, each again whenever its connection is lost, with a back-off.
+    /// Dials `targets`, and dials each again with a back-off when its connection is lost.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -66,8 +66,8 @@ impl Balancer {
         balancer
     }
 
-    /// Dials those that are new, and leaves those that are not among `targets`: calls that are open there
-    /// go on.
+    /// Replaces the targets: dials new ones, and closes connections to removed ones once their open calls
+    /// have ended.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -85,7 +85,7 @@ impl Balancer {
         *seats = wanted;
     }
 
-    /// How many are connected now.
+    /// The number of peers that are connected now.
     #[must_use]
     pub fn connected(&self) -> usize {
         self.seats()
@@ -94,18 +94,18 @@ impl Balancer {
             .count()
     }
 
-    /// Calls with one message, and takes one. While nobody is connected it waits, until the deadline, or
-    /// [`CONNECT_TIMEOUT`] where there is none.
+    /// Sends a request of one message and receives one message. While no peer is connected, the call waits until
+    /// its deadline, or for [`CONNECT_TIMEOUT`] if it has none.
     ///
-    /// What one could not do is asked of another, [`CALL_TRIES_MAX`] times in all: where nothing was done for
-    /// it, whatever it is; else where the request has an idempotency key, which permits another run and
-    /// does not prevent one. `body` is charged to the memory meanwhile.
+    /// A failed call is sent to another peer, [`CALL_TRIES_MAX`] times in all: any request that was not
+    /// processed; another request only with an idempotency key, which permits another run and
+    /// does not deduplicate. `body` is charged to the memory until the call has ended.
     ///
     /// # Errors
-    /// [`Failure`], of the last try.
+    /// The [`Failure`] of the last try.
     ///
     /// # Cancel safety
-    /// Where it is dropped, the call is cancelled on both sides.
+    /// A future that is dropped cancels the call on both sides.
     #[expect(
         clippy::disallowed_methods,
         reason = "the deadline of all tries begins"
@@ -154,14 +154,14 @@ impl Balancer {
         }
     }
 
-    /// Begins a call whose messages are sent and taken one by one, as [`Caller::call`] does. It is begun
-    /// elsewhere where it could not be opened; what was sent is not sent again.
+    /// Begins a call whose messages are sent and received one by one, as [`Caller::call`] does. If a peer can't
+    /// open it, another one is tried; messages are sent once only.
     ///
     /// # Errors
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing was opened. A [`Call`] that is dropped is cancelled.
+    /// A future that is dropped has opened nothing. A [`Call`] that is dropped is cancelled.
     pub async fn call(
         &self,
         ask: &Ask<'_>,
@@ -176,14 +176,14 @@ impl Balancer {
         Ok(call)
     }
 
-    /// Calls with one message, and takes the answer message by message, as [`Caller::stream`] does; it is begun
-    /// elsewhere where it could not be opened.
+    /// Sends a request of one message and receives the response message by message, as [`Caller::stream`] does.
+    /// If a peer can't open the call, another one is tried.
     ///
     /// # Errors
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing was opened. A [`Receiver`] that is dropped cancels the call.
+    /// A future that is dropped has opened nothing. A [`Receiver`] that is dropped cancels the call.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -232,7 +232,7 @@ impl Balancer {
         }
     }
 
-    /// Waits until somebody is connected who serves `service`.
+    /// Waits until a connected peer offers `service`, and chooses one.
     #[expect(
         clippy::disallowed_methods,
         reason = "whoever waits for a connection does so for a while"
@@ -247,7 +247,7 @@ impl Balancer {
     ) -> Result<(Arc<Seat>, Caller), Failure> {
         let patience = until.unwrap_or_else(|| Instant::now() + CONNECT_TIMEOUT);
         loop {
-            // Who connects after this is seen, even before it is awaited.
+            // Created before the check, so that a peer that connects in between wakes this wait.
             let changed = self.0.changed.notified();
             if until.is_some_and(|until| left(until).is_zero()) {
                 return Err(Failure::unprocessed(Status::DeadlineExceeded, ""));
@@ -284,7 +284,7 @@ impl Balancer {
             Choice::Least => {
                 let count = there.len();
                 let first = self.random_below(count)?;
-                // Another than the first, where there is one.
+                // A peer other than the first, if there are two.
                 let step = self.random_below(count - 1).map_or(0, |step| step + 1);
                 let second = (first + step) % count;
                 match there[second].0.load() < there[first].0.load() {
@@ -296,12 +296,12 @@ impl Balancer {
         Some(there.swap_remove(at))
     }
 
-    /// Those that are connected, and serve it as far as they say.
+    /// The connected peers that offer `service`, or whose services are unknown.
     fn who_serves(&self, service: &str) -> Vec<(Arc<Seat>, Caller)> {
         let seats = self.seats();
         let there = seats.iter().filter_map(|seat| {
             let caller = seat.caller()?;
-            // A relay names nothing.
+            // A relay sends no SERVICES.
             let may_serve = caller.serves(service).unwrap_or(true);
             may_serve.then(|| (Arc::clone(seat), caller))
         });
@@ -327,7 +327,7 @@ impl Balancer {
     }
 }
 
-/// Whether to ask again, and of another.
+/// True if a failed call may be tried again: for some failures only when another peer is there.
 #[expect(clippy::fn_params_excessive_bools, reason = "older than the rule")]
 fn may_retry(failure: &Failure, ask: &Ask<'_>, is_other: bool) -> bool {
     match (failure.status, failure.processing) {
@@ -335,13 +335,13 @@ fn may_retry(failure: &Failure, ask: &Ask<'_>, is_other: bool) -> bool {
         (Status::Unavailable | Status::Draining, Processing::Begun) => {
             ask.idempotency_key.is_some()
         }
-        // Somebody else may have room; to ask the same one again is the caller's to decide.
+        // Another peer may have room; a retry at the same one is left to the caller.
         (Status::Overloaded | Status::TooLarge, Processing::None) => is_other,
         _ => false,
     }
 }
 
-/// What `work` comes to before the deadline.
+/// Runs `work` until the deadline; fails as deadline exceeded after it.
 async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Result<T, Failure> {
     match until {
         None => Ok(work.await),

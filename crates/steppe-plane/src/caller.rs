@@ -15,7 +15,7 @@ use crate::io::payment_of;
 use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, Receiver, Sender, Way};
 use crate::status::Status;
 
-/// A connection to call over. Clones share it; it closes once the last one and its calls are dropped.
+/// A connection for calls. Clones share it; it closes once the last clone and its calls are dropped.
 #[derive(Debug, Clone)]
 pub struct Caller(Arc<Inner>);
 
@@ -24,20 +24,20 @@ struct Inner {
     link: Arc<Link>,
 }
 
-/// What is asked, besides the body.
+/// The settings of a call, without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask<'a> {
     /// The service.
     pub service: &'a str,
-    /// How long it may take, over all hops; [`DEADLINE_MAX`](crate::limits::DEADLINE_MAX) at most.
+    /// Time limit of the call over all hops; [`DEADLINE_MAX`](crate::limits::DEADLINE_MAX) at most.
     pub deadline: Option<Duration>,
-    /// Whether it may wait for room.
+    /// Permission to wait for room.
     pub queueing: Queueing,
-    /// The media type of its messages.
+    /// The media type of the request's messages.
     pub content_type: Option<&'a str>,
-    /// Permits to run it more than once.
+    /// Key that permits running the request more than once.
     pub idempotency_key: Option<&'a [u8]>,
-    /// The trace that it belongs to, for who serves it.
+    /// Trace context that is sent to the worker.
     pub trace_parent: Option<TraceParent>,
 }
 
@@ -50,7 +50,7 @@ pub struct Call {
     pub response: Receiver,
 }
 
-/// A caller serves nothing.
+/// The endpoint of a caller: it offers no service and refuses every request.
 struct Nothing;
 
 impl Endpoint for Nothing {
@@ -63,7 +63,7 @@ impl Endpoint for Nothing {
 }
 
 impl<'a> Ask<'a> {
-    /// A request to `service` with nothing else said.
+    /// A request to `service` without any other setting.
     #[must_use]
     pub fn new(service: &'a str) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl<'a> Ask<'a> {
 }
 
 impl Caller {
-    /// Calls over a connection that there is.
+    /// Calls over the established connection of `link`.
     pub(crate) fn of(link: Arc<Link>) -> Self {
         Self(Arc::new(Inner { link }))
     }
@@ -99,7 +99,7 @@ impl Caller {
     /// Dials `target`, once. The connection is driven by a task of the current runtime.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room.
+    /// The error of the system; [`io::ErrorKind::OutOfMemory`] if the budget has no room.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -123,19 +123,19 @@ impl Caller {
         self.0.link.lost().await;
     }
 
-    /// Whether the peer says that it serves `service`; `None` where it has named nothing, as relays do.
+    /// True if the peer offers `service`; `None` if it has sent no SERVICES, as relays do.
     #[must_use]
     pub fn serves(&self, service: &str) -> Option<bool> {
         self.0.link.serves(service)
     }
 
-    /// Calls with one message, and takes one.
+    /// Sends a request of one message and receives one message.
     ///
     /// # Errors
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Where it is dropped, the call is cancelled on both sides.
+    /// A future that is dropped cancels the call on both sides.
     pub async fn unary(&self, ask: &Ask<'_>, body: Bytes) -> Result<Bytes, Failure> {
         let head = ask.head(Some(body.len() as u64), payment_of(body.len()));
         let Call {
@@ -143,7 +143,7 @@ impl Caller {
             mut response,
         } = self.open(&head).await?;
         let sent = request.send_whole(body).await;
-        // A worker may answer before it has read all; else nothing more comes.
+        // A worker may respond before it has read the whole request. Otherwise no response follows.
         if let Err(failure) = sent
             && !response.has_ended()
         {
@@ -152,14 +152,14 @@ impl Caller {
         response.whole().await
     }
 
-    /// Calls with one message, and takes the answer message by message. The message is sent by a task of the
-    /// current runtime, while the answer is taken: where it was not taken whole, the answer says why.
+    /// Sends a request of one message and receives the response message by message. A task of the current
+    /// runtime sends the request meanwhile; if sending fails, the response has the error.
     ///
     /// # Errors
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing was opened. A [`Receiver`] that is dropped cancels the call.
+    /// A future that is dropped has opened nothing. A [`Receiver`] that is dropped cancels the call.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -170,15 +170,15 @@ impl Caller {
         Ok(response)
     }
 
-    /// Begins a call whose messages are sent and taken one by one. `payment`: [`Payment::Granted`] where
-    /// one may be larger than [`EAGER_BYTES_MAX`](crate::limits::EAGER_BYTES_MAX), or where the body
+    /// Begins a call whose messages are sent and received one by one. `payment`: [`Payment::Granted`] if
+    /// a message may be larger than [`EAGER_BYTES_MAX`](crate::limits::EAGER_BYTES_MAX), or if the body
     /// may be larger than the worker's memory.
     ///
     /// # Errors
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing was opened. A [`Call`] that is dropped is cancelled.
+    /// A future that is dropped has opened nothing. A [`Call`] that is dropped is cancelled.
     pub async fn call(&self, ask: &Ask<'_>, payment: Payment) -> Result<Call, Failure> {
         self.open(&ask.head(None, payment)).await
     }

@@ -1,8 +1,8 @@
-//! What the plane of a node is told.
+//! Settings of the request plane.
 //!
 //! Invariant: every value is within its range; nothing validates it again.
 //!
-//! Leaves out how it is written down.
+//! Non-goals: the text of the configuration, which `keys.rs` reads.
 
 pub mod keys;
 mod rules;
@@ -17,58 +17,58 @@ use crate::relay::DialedWorker;
 
 pub use rules::{Peers, Rule, Services};
 
-/// Everything that one plane is told.
+/// All settings of one request plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plane {
-    /// Where callers and workers connect.
+    /// Addresses that callers and workers connect to.
     pub listeners: Vec<Listener>,
-    /// Rights of peers by service: the first rule that is about a peer decides, and the end of them denies.
-    /// None: everybody may do everything.
+    /// Rights of peers by service: the first rule that matches a peer decides; a peer that none matches may do
+    /// nothing. Without rules, every peer may offer and call everything.
     pub rules: Vec<Rule>,
-    /// Bytes that it may hold, of its node's budget. `None`: as many as the node has.
+    /// Bytes that the plane may hold, of its node's budget. `None`: the whole budget of the node.
     pub budget: Option<u64>,
-    /// Thousandths of them that requests may not take; at most
+    /// Share of these bytes that requests leave to responses, in thousandths; at most
     /// [`RESPONSE_SHARE_PERMILLE_MAX`](crate::limits::RESPONSE_SHARE_PERMILLE_MAX).
     pub response_permille: u16,
-    /// Bytes of a body.
+    /// Largest body of a request, in bytes.
     pub max_payload: u64,
-    /// Requests that wait for a worker.
+    /// Limits of calls that wait for a worker.
     pub queue: Queue,
-    /// Workers that are dialed.
+    /// Workers that the relay dials.
     pub workers: Workers,
-    /// TLS to them. `None`: none.
+    /// TLS to dialed workers. `None`: without TLS.
     pub worker_tls: Option<ServerTrust>,
 }
 
-/// Where callers and workers connect.
+/// An address that callers and workers connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     /// An IP address and a port.
     pub address: ListenAddress,
-    /// What is shown and asked for. `None`: no TLS.
+    /// Certificates, and the request for those of clients. `None`: without TLS.
     pub tls: Option<ListenerConfig>,
 }
 
-/// Who says which workers are dialed.
+/// The source of the workers that the relay dials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workers {
-    /// These are, each address once.
+    /// The workers of the configuration file, each address once.
     Static(Vec<DialedWorker>),
-    /// Those that are found there.
+    /// The workers that are registered in this directory of etcd.
     Found(Directory),
 }
 
-/// Requests that wait for a worker.
+/// Limits of calls that wait for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// Bytes of theirs that were received.
+    /// Bytes that waiting calls may have sent, together.
     pub bytes: u64,
-    /// How long one waits, at most. Zero: none does.
+    /// Longest wait of a call. Zero: calls do not wait.
     pub wait: Duration,
 }
 
 impl Plane {
-    /// The listeners that strangers may reach, where no rule says who may do what.
+    /// The listeners with an address other than loopback, if there are no rules.
     pub(crate) fn open_listeners(&self) -> impl Iterator<Item = &ListenAddress> {
         let is_local = |address: &ListenAddress| match address {
             ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -78,7 +78,7 @@ impl Plane {
         listeners.filter(move |address| self.rules.is_empty() && !is_local(address))
     }
 
-    /// Whether anybody can be reached by it.
+    /// True if the plane has a listener or dials workers.
     #[must_use]
     pub fn is_used(&self) -> bool {
         let are_dialed = match &self.workers {

@@ -1,12 +1,12 @@
-//! One connection: the state machine that both sides of it run, and a relay at either end.
+//! State machine of one connection. Callers, workers and both ends of a relay use it.
 //!
 //! ```text
 //!  bytes ─ room, filled ─ Reader ─ receive ─ Event      ─ the shell: buffers, budget, handlers
 //!                                  Streams
 //!  bytes ─ slices, sent ─ Output ─ transmit ─ open, respond, send, end, reset, grant, release
 //! ```
-//! `machine.rs` is the connection; `receive.rs` and `call.rs` have what a peer's frames do to it, `command.rs` what
-//! the shell does, `transmit.rs` which frame is next.
+//! `machine.rs` is the connection; `receive.rs` and `call.rs` handle received frames, `command.rs` has the commands
+//! of the shell, `transmit.rs` chooses the next frame.
 
 mod call;
 mod command;

@@ -1,4 +1,4 @@
-//! Whom to dial, and how often.
+//! Targets of outgoing connections, and the back-off between attempts.
 
 mod backoff;
 
@@ -19,14 +19,14 @@ pub(crate) use backoff::Backoff;
 use crate::io::{ALPN, Memory, Transport, reserve_session};
 use crate::limits::CONNECT_TIMEOUT;
 
-/// Whom to dial.
+/// Address of a peer to dial, with TLS if there is any.
 #[derive(Debug, Clone)]
 pub struct Target {
     address: Arc<str>,
     tls: Option<TargetTls>,
 }
 
-/// TLS to those who are dialed. Clones share it.
+/// TLS settings for dialed peers. Clones share them.
 #[derive(Clone)]
 pub struct TargetTls(Arc<Loaded>);
 
@@ -37,10 +37,10 @@ struct Loaded {
 }
 
 impl TargetTls {
-    /// Reads the files of `trust`, whose ALPN is set to [`ALPN`].
+    /// Loads the files of `trust`; its ALPN is set to [`ALPN`].
     ///
     /// # Errors
-    /// What is wrong with a file; and where there is no authority to trust.
+    /// The error of a file or of the server name; and if there is no trusted authority.
     pub fn load(trust: &ServerTrust) -> Result<Self, LoadError> {
         let trust = ServerTrust {
             alpn: vec![ALPN.to_vec()],
@@ -56,7 +56,7 @@ impl TargetTls {
     }
 }
 
-/// Whether both trust alike.
+/// Equal if both have the same trust settings.
 impl PartialEq for TargetTls {
     fn eq(&self, other: &Self) -> bool {
         self.0.trust == other.0.trust
@@ -70,7 +70,7 @@ impl fmt::Debug for TargetTls {
 }
 
 impl Target {
-    /// Who listens at `address`: a name or an IP address, and a port. A name is resolved each time.
+    /// A peer at `address`: a host name or an IP address, and a port. A name is resolved for each connection.
     pub fn new(address: impl Into<Arc<str>>) -> Self {
         Self {
             address: address.into(),
@@ -78,19 +78,19 @@ impl Target {
         }
     }
 
-    /// The same by TLS, where there is any.
+    /// The same target with these TLS settings.
     #[must_use]
     pub fn with_tls(self, tls: Option<TargetTls>) -> Self {
         Self { tls, ..self }
     }
 
-    /// Its address, as it was given.
+    /// The address as it was given.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Dials it once, for [`CONNECT_TIMEOUT`] at most; a session of TLS is charged to `memory`.
+    /// Connects once, within [`CONNECT_TIMEOUT`]. A TLS session is charged to `memory`.
     pub(crate) async fn dial(&self, memory: &Memory) -> io::Result<Transport> {
         let connect = async {
             let socket = TcpStream::connect(&*self.address).await?;
@@ -110,7 +110,7 @@ impl Target {
     }
 }
 
-/// The name to verify of `address`.
+/// The host of `address`, as the name that its certificate must have.
 fn name_of(address: &str) -> io::Result<ServerName<'static>> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let bare = host

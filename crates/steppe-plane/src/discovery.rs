@@ -1,13 +1,13 @@
-//! Workers that are found in etcd: each writes a key there for as long as it lives, and whoever calls
-//! watches them.
+//! Worker discovery by etcd: each worker keeps a key there while it lives, and callers and relays watch the
+//! keys.
 //!
 //! ```text
-//!  PREFIX/workers/SERVICE/ADDRESS      kept by the worker's lease; its value is empty
+//!  PREFIX/workers/SERVICE/ADDRESS      bound to the worker's lease; the value is empty
 //! ```
-//! Invariant: through an outage of etcd the last list holds. After it, a worker that is not in the list
-//! yet stays for as long as a lease, in which it is announced again if it is there: etcd may have lost it.
+//! Invariant: during an outage of etcd the last list stays in use. A worker that is missing from the first list
+//! after it is kept for the time of a lease, in which a live worker writes its key again: etcd may have lost it.
 //!
-//! Leaves out: who dials them.
+//! Non-goals: connections to the workers.
 
 mod known;
 
@@ -22,19 +22,19 @@ use crate::limits::FOUND_WORKERS_MAX;
 use crate::relay::DialedWorker;
 use known::Known;
 
-/// Where workers are found in etcd.
+/// The directory of workers in etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
     /// Members of the cluster.
     pub endpoints: Vec<Endpoint>,
-    /// What keys begin with: `/steppe`.
+    /// Prefix of all keys, such as `/steppe`.
     pub prefix: String,
-    /// How long a worker that is silent stays there.
+    /// Time that the keys of a silent worker stay in etcd.
     pub lease: Duration,
 }
 
 impl Directory {
-    /// Tells the workers whenever they change. It ends by being dropped alone: what fails is tried again, with
+    /// Calls `tell` with the workers whenever they change. The future never completes: errors are retried with
     /// a back-off.
     #[expect(clippy::disallowed_methods, reason = "etcd says who is there")]
     pub async fn follow(&self, mut tell: impl FnMut(&[DialedWorker])) -> Infallible {
@@ -47,7 +47,7 @@ impl Directory {
             let over = known.next_over();
             let next = tokio::select! {
                 next = keys.next() => next,
-                // Not while there is no list: nothing is known of them then.
+                // Not during an outage: whether the workers are there is unknown then.
                 () = sleep_until(over.unwrap_or_else(Instant::now).into()), if over.is_some() && !was_told => {
                     known.forget(Instant::now());
                     tell(&known.workers());
@@ -65,7 +65,7 @@ impl Directory {
                     }
                 }
                 Err(error) => {
-                    // Once, for as long as it lasts.
+                    // Logged once per outage.
                     if !std::mem::replace(&mut was_told, true) {
                         tracing::warn!(%error, "cannot read workers from etcd: the last list stays in use");
                     }
@@ -75,8 +75,8 @@ impl Directory {
         }
     }
 
-    /// Names a worker there for as long as what is returned lives: `services` at `address`, a host and a port
-    /// by which those who call can reach it.
+    /// Registers a worker of `services` until the returned lease is dropped. `address` is the host and port at
+    /// which callers reach it.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -92,7 +92,7 @@ impl Directory {
         Lease::new(&etcd, keys.collect(), self.lease)
     }
 
-    /// What keys of workers begin with.
+    /// Prefix of the workers' keys.
     fn folder(&self) -> String {
         format!("{}/workers/", self.prefix.trim_end_matches('/'))
     }

@@ -1,7 +1,7 @@
-//! Frames: their header, and what stands in the payload of those that have fields.
+//! Frames: the header, and the fields in payloads.
 //!
-//! Invariant: reading takes no memory and one pass, whatever the bytes are. What a frame means for
-//! its stream is the connection's business.
+//! Invariant: reading allocates nothing and takes one pass, for any input. The meaning of a frame for
+//! its stream is up to the connection.
 
 mod field;
 mod head;

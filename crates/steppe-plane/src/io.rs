@@ -1,17 +1,17 @@
-//! The shell around a connection: a socket, the time, and the budget.
+//! The shell of a connection: socket, timer and memory budget.
 //!
 //! ```text
 //!  Caller, Handlers ─ Call ─ Sender, Receiver ─ Link ─ Driver ─ socket
-//!                            └ Memory: reserves what is granted
+//!                            └ Memory: reserves granted credit
 //! ```
-//! A `Link` is a connection and the streams on it, under one lock that is held for a turn at most; its
-//! `Driver` is the task that reads, writes and keeps time. Whoever waits for the budget is the task of
-//! the call, never the driver: cancels and pings pass whatever is held.
+//! A `Link` is a connection and its streams, under one lock that is held for one turn of the driver at most; its
+//! `Driver` is the task that reads, writes and sets timers. Tasks of calls wait for the budget, the driver
+//! never does: resets and PINGs pass while calls wait.
 //!
-//! Invariant: what comes from a peer is in memory that is reserved before it is granted, and charged
-//! until the last view of it is dropped.
+//! Invariant: memory for received bytes is reserved before it is granted to the peer, and charged until the
+//! last view of the bytes is dropped.
 //!
-//! Leaves out: discovery, whom to dial and when.
+//! Non-goals: discovery, and the choice of peers to dial.
 
 mod driver;
 mod failure;

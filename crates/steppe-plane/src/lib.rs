@@ -44,7 +44,7 @@
 //! - `balance.rs`, `balance/`: calls over several peers: connections (`seat.rs`), retry budget (`retries.rs`)
 //! - `worker.rs`, `worker/`: services and their handlers: listening, or registered at a relay
 //! - `relay.rs`: relay of calls from callers to workers
-//!   - `peers.rs`, `access.rs`: connections of the relay, and what their peers may do
+//!   - `peers.rs`, `access.rs`: connections of the relay, and the rights of their peers
 //!   - `registry.rs`: services of the connected workers, and the choice of a worker
 //!   - `dialed.rs`: workers that the relay dials
 //!   - `forward.rs`, `pump.rs`: forwarding of a call, and of a body
@@ -60,7 +60,7 @@
 //!   - `running.rs`: the running relay
 //!   - `tls.rs`: TLS of listeners and of dialed workers
 //!   - `metrics.rs`: metrics of the relay
-//! - `config.rs`, `config/rules.rs`: settings of the plane as valid types; who may offer and call what
+//! - `config.rs`, `config/rules.rs`: settings of the plane as valid types; rules for offered and called services
 //!   - `keys.rs`, `keys/`: keys of `[plane]` and `[discovery]`, with their checks and builds
 //! - `random.rs`: pseudorandom numbers
 //! - `rest.rs`: rest of a worker that refused a call

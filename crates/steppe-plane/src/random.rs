@@ -1,25 +1,25 @@
-//! Random numbers for choices among peers and for times to wait: none of them is a secret.
+//! Pseudorandom numbers for the choice among peers and for back-off. They are not secret.
 //!
-//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): its state is
-//! a counter, so threads share one without a lock.
+//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): the state is
+//! a counter, so threads share a generator without a lock.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A sequence of random numbers.
+/// A generator of pseudorandom numbers.
 #[derive(Debug)]
 pub(crate) struct Random(AtomicU64);
 
 impl Random {
-    /// One of its own.
+    /// A generator with a random seed.
     pub(crate) fn new() -> Self {
         // The standard library seeds its hashers from the system, and differently each time.
         Self::seeded(RandomState::new().build_hasher().finish())
     }
 
-    /// The one of `seed`.
+    /// A generator with this seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
@@ -28,14 +28,14 @@ impl Random {
         mix(self.0.fetch_add(GAMMA, Ordering::Relaxed))
     }
 
-    /// Below `bound`, or 0 where that is 0.
+    /// A number below `bound`; 0 if `bound` is 0.
     pub(crate) fn below(&self, bound: u64) -> u64 {
         let product = u128::from(self.next()) * u128::from(bound);
         u64::try_from(product >> 64).expect("the upper half of 128 bits")
     }
 }
 
-/// Scatters the bits of `value`.
+/// Mixes the bits of `value`.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(GAMMA);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

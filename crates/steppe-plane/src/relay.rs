@@ -1,12 +1,12 @@
-//! Passes calls on: callers and workers connect here, and a worker names its services when it connects.
+//! The relay: callers and workers connect to it, and it forwards calls to the workers of their services.
 //!
 //! ```text
 //!  caller ─ stream ─ Relay ─ Registry: chooses a worker, or waits ─ forward ─ stream ─ worker
 //! ```
-//! Bodies go through in parts, as they come. What is granted to the side that sends was granted by the
-//! side that receives before: memory is held here only for bytes that can go on.
+//! Bodies are forwarded in parts, as they are received. The relay grants the sender of a body only credit that the
+//! receiver has granted to it: it holds memory only for bytes that can be sent on.
 //!
-//! Leaves out: who listens, and on which threads connections are driven.
+//! Non-goals: listeners, and the choice of the thread that drives a connection.
 
 mod access;
 mod counts;
@@ -43,7 +43,7 @@ pub use queue::RelayConfig;
 pub use report::{CallReport, QueueReport, RelayReport, ServiceReport, TimeReport, WorkerReport};
 pub use tries::Tries;
 
-/// A relay between callers and workers, which may be driven on any number of threads.
+/// A relay between callers and workers. Any number of threads may drive its connections.
 #[derive(Debug)]
 pub struct Relay {
     passage: Arc<Passage>,
@@ -63,24 +63,25 @@ impl Relay {
         })
     }
 
-    /// Limits calls that come from now on by `config`.
+    /// Sets the limits for further calls.
     pub fn set_config(&self, config: RelayConfig) {
         self.passage.set_config(config);
     }
 
-    /// Has each peer that connects follow `rules` from now on: the first that is about it decides, and the end of them
-    /// denies. Open calls that are no longer allowed are reset as *denied*, and workers that offer what they may not
-    /// are dismissed. Without rules every peer may do everything. Calls of [`Relay::call`] follow none.
+    /// Replaces the rules of all peers that connect: the first rule that matches a peer decides, and a peer that none
+    /// matches may do nothing. Open calls that are no longer allowed are reset as *denied*, and workers that offer a
+    /// service without permission are dismissed. Without rules, every peer may offer and call everything. The rules do
+    /// not apply to [`Relay::call`].
     pub fn set_rules(&self, rules: Vec<Rule>) {
         self.passage.rules.set(rules);
         self.peers.update_access();
     }
 
-    /// Serves a peer that has connected, caller or worker, until its connection is over. The future runs
-    /// on a tokio runtime, which also runs the calls that the peer makes.
+    /// Serves a peer that has connected, caller or worker, until its connection is closed. The future runs
+    /// on a tokio runtime, which also runs the calls of the peer.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room for it.
+    /// The error of the system; [`io::ErrorKind::OutOfMemory`] if the budget has no room for the connection.
     pub fn serve(
         self: &Arc<Self>,
         socket: TcpStream,
@@ -88,10 +89,10 @@ impl Relay {
         Ok(self.peers.serve(socket.into(), Side::Acceptor, None)?.1)
     }
 
-    /// The same by TLS: `config` is what a listener shows and asks for.
+    /// Serves a peer over TLS, with the `config` of a listener.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] where the budget has no room for it.
+    /// [`io::ErrorKind::OutOfMemory`] if the budget has no room for the session.
     pub fn serve_tls(
         self: &Arc<Self>,
         socket: TcpStream,
@@ -112,37 +113,37 @@ impl Relay {
         })
     }
 
-    /// Keeps a connection to each of `workers`, by TLS where there is any, and to no others that were dialed before: what is open there goes
-    /// on.
+    /// Dials each of `workers` and keeps a connection to it, over TLS if `tls` is given. Connections to workers that
+    /// are not listed any more are closed once their open calls have ended.
     ///
     /// # Panics
-    /// Outside of a tokio runtime, which has to go on for as long as they are dialed.
+    /// Outside of a tokio runtime, which has to run while the workers are dialed.
     pub fn set_workers(self: &Arc<Self>, workers: &[DialedWorker], tls: Option<&TargetTls>) {
         self.dialed.set(&self.peers, workers, tls);
     }
 
-    /// Opens a call to a service from inside of the process. What `head` says must hold.
+    /// Opens a call to a service from inside of the process. Its body must have the length and payment of `head`.
     ///
     /// # Errors
-    /// [`Failure`], with nothing done: nobody serves it, or all that do have no room for too long.
+    /// [`Failure`], unprocessed: no worker offers the service, or none has room in time.
     ///
     /// # Cancel safety
-    /// Where it is dropped, nothing was opened. A [`Call`] that is dropped is cancelled.
+    /// A future that is dropped has opened nothing. A [`Call`] that is dropped is cancelled.
     pub async fn call(&self, head: &Head<'_>) -> Result<Call, Failure> {
         self.call_again(head, &self.tries()).await
     }
 
-    /// The tries of a call that comes now.
+    /// The tries of a new call, whose time to wait for workers begins now.
     #[must_use]
     pub fn tries(&self) -> Tries {
         self.passage.tries()
     }
 
-    /// Notes that the worker of a call has done nothing for it, and that nothing of its body was passed on: another may
-    /// be asked by [`Relay::call_again`].
+    /// Notes that the worker of a call did not process it, and that no part of its body was passed on: another worker
+    /// may be tried by [`Relay::call_again`].
     ///
     /// # Errors
-    /// `failure`, where another worker could do no more, or where enough were asked.
+    /// `failure`, if other workers would fail too, or if enough workers were tried.
     pub fn refused(
         &self,
         tries: &mut Tries,
@@ -152,13 +153,13 @@ impl Relay {
         tries.note(&self.passage.registry, response.link(), failure)
     }
 
-    /// [`Relay::call`] of a worker that has not refused the call.
+    /// Opens a call as [`Relay::call`] does, at a worker that has not refused it.
     ///
     /// # Errors
-    /// As [`Relay::call`]; where nobody else has room, what the workers said that refused it.
+    /// The errors of [`Relay::call`]; if no other worker has room, the refusal of one that was tried.
     ///
     /// # Cancel safety
-    /// As [`Relay::call`].
+    /// As for [`Relay::call`].
     pub async fn call_again(&self, head: &Head<'_>, tries: &Tries) -> Result<Call, Failure> {
         let handle = self.passage.open(head, tries).await?;
         Ok(Call {
@@ -167,8 +168,8 @@ impl Relay {
         })
     }
 
-    /// Counts a call of [`Relay::call`] that is over, as whoever made it knows: its status, and how long it took
-    /// until its answer began.
+    /// Counts a call of [`Relay::call`] that has ended: its status, and the time until its response
+    /// began.
     pub fn count(&self, status: Status, answered: Option<Duration>) {
         if let Some(time) = answered {
             self.passage.counts.answer(time);
@@ -176,24 +177,24 @@ impl Relay {
         self.passage.counts.finish(status);
     }
 
-    /// Says from `at` on, until this is dropped, that a call of [`Relay::call`] has waited for long: calls that hold
-    /// credit and use none of it are reset. Never ready.
+    /// From `at` on, reports that a call of [`Relay::call`] has waited for long, until the future is dropped: calls
+    /// that hold credit without using it are reset meanwhile. The future never completes.
     ///
     /// # Cancel safety
-    /// Nothing is held once it is dropped.
+    /// A future that is dropped holds nothing.
     pub async fn press_at<T>(&self, at: Instant) -> T {
         self.passage.pressure.press_at(at).await
     }
 
-    /// Waits until a call has waited for long.
+    /// Waits until any call has waited for long.
     ///
     /// # Cancel safety
-    /// Nothing is held once it is dropped.
+    /// A future that is dropped holds nothing.
     pub async fn pressed(&self) {
         self.passage.pressure.pressed().await;
     }
 
-    /// What it serves, and what waits.
+    /// The services, workers and waiting calls of the relay, and the counts of its calls.
     #[must_use]
     pub fn report(&self) -> RelayReport {
         RelayReport {
@@ -204,8 +205,8 @@ impl Relay {
         }
     }
 
-    /// Takes no further calls from callers, and finishes those that are open: workers are told once these
-    /// are over, since calls that wait still need them.
+    /// Drains the relay: accepts no further calls from callers, and finishes the open ones. Workers are sent GOAWAY
+    /// after these calls, which may still wait for them.
     pub fn drain(&self) {
         self.passage.drain();
         for link in self.peers.links().iter().filter(|link| !link.serves_any()) {
@@ -213,8 +214,8 @@ impl Relay {
         }
     }
 
-    /// Resets the calls that are still open after [`Relay::drain`]: its time is over. Callers are told that nothing was
-    /// done where that is so.
+    /// Resets the calls that are still open when the deadline of [`Relay::drain`] has passed, as UNPROCESSED if no
+    /// worker got them.
     pub fn cut(&self) {
         for link in self.peers.links() {
             link.drain();

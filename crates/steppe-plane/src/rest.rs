@@ -1,6 +1,6 @@
-//! The rest of a worker that has just refused a call as overloaded: others are asked while it lasts.
+//! The rest of a worker after it has refused a call as overloaded: other workers get the calls meanwhile.
 //!
-//! A worker that refuses has few calls open, so a choice by load alone sends it every call.
+//! A worker that refuses has few open calls, so a choice by load alone would send it every call.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,23 +8,23 @@ use std::time::Instant;
 
 use crate::limits::REFUSAL_REST;
 
-/// When the rest of a worker ends.
+/// The end of a worker's rest.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
-    /// In milliseconds of [`now_ms`]; 0: it takes calls.
+    /// Time in milliseconds of [`now_ms`]; 0: the worker takes calls.
     until_ms: AtomicU64,
 }
 
 impl Rest {
-    /// The worker has refused a call.
+    /// Begins the rest, since the worker has refused a call.
     fn begin(&self) {
         let rest_ms = u64::try_from(REFUSAL_REST.as_millis()).unwrap_or(u64::MAX);
         self.until_ms.store(now_ms() + rest_ms, Ordering::Relaxed);
     }
 
-    /// A call of the worker has ended, which may have made room.
+    /// Ends the rest, since a call of the worker has ended, which may have made room.
     fn end(&self) {
-        // Read first: a worker that refuses nothing has nothing written here.
+        // Checked first: the line of a worker that refuses nothing is not written to.
         if self.until_ms.load(Ordering::Relaxed) != 0 {
             self.until_ms.store(0, Ordering::Relaxed);
         }
@@ -36,20 +36,20 @@ impl Rest {
     }
 }
 
-/// The part of one call in the rest of its worker.
+/// The state of one call, for the rest of its worker.
 #[derive(Debug, Default)]
 pub(crate) struct Refusal {
     was_refused: AtomicBool,
 }
 
 impl Refusal {
-    /// The worker has refused the call.
+    /// Notes that the worker has refused the call.
     pub(crate) fn begin(&self, rest: &Rest) {
         self.was_refused.store(true, Ordering::Relaxed);
         rest.begin();
     }
 
-    /// The call has ended: that makes room, unless it was refused.
+    /// Notes that the call has ended, which makes room unless it was refused.
     pub(crate) fn end(&mut self, rest: &Rest) {
         if !*self.was_refused.get_mut() {
             rest.end();
@@ -57,7 +57,7 @@ impl Refusal {
     }
 }
 
-/// Milliseconds since the first call of this.
+/// Milliseconds since the first call of this function.
 #[expect(
     clippy::disallowed_methods,
     reason = "read only while a worker refuses calls"

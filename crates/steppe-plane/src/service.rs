@@ -1,7 +1,7 @@
 //! The request plane as a service of the node.
 //!
-//! Invariant: there is one relay for all workers, which a reload does not change: connections and calls
-//! outlive it. A connection is driven on the worker that accepted it.
+//! Invariant: there is one relay for all workers of the node. A reload keeps it, with its connections and calls. A
+//! connection is driven by the worker that accepted it.
 
 mod accept;
 mod dialing;
@@ -30,15 +30,15 @@ pub use metrics::PlaneCollector;
 use running::Running;
 use tls::{InForce, Tls};
 
-/// What the plane takes from its node.
+/// The node's resources for the request plane.
 pub struct PlaneContext<'a> {
-    /// Everything is charged below it.
+    /// Budget of the node; all memory of the plane is charged below its root.
     pub budget: &'a Budget,
-    /// How many workers will serve.
+    /// Number of the node's workers.
     pub workers: usize,
 }
 
-/// The request plane, whatever its configuration. Clones share it.
+/// The request plane of a node, across reloads. Clones share it.
 #[derive(Clone)]
 pub struct PlaneService(Arc<Inner>);
 
@@ -46,23 +46,23 @@ struct Inner {
     node: Budget,
     changes: Changes<InForce>,
     running: Running,
-    /// Of the configuration in force, and the tasks that keep its files current.
+    /// TLS of the configuration in force, and the tasks that reload its files.
     tls: Mutex<(Arc<Tls>, JoinSet<()>)>,
-    /// Of the configuration in force.
+    /// Maximum of a body in the configuration in force.
     payload_bytes_max: AtomicU64,
     grant_wait_ms: AtomicU64,
-    /// Listeners of it that were told to be open to everybody.
+    /// Listeners of the configuration in force for which the warning of open access was logged.
     open: Mutex<Vec<ListenAddress>>,
 }
 
-/// A configuration whose sockets are bound, and whose files are read.
+/// A configuration with bound sockets and loaded files.
 struct PreparedPlane {
     service: PlaneService,
     config: Plane,
     tls: Arc<Tls>,
 }
 
-/// A key has another value than the one that the node started with.
+/// A key has changed that can't change while the node runs.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot change while the node runs; restart it")]
 struct Fixed;
@@ -88,25 +88,25 @@ impl PlaneService {
         }))
     }
 
-    /// The relay; `None` until a configuration has a use for it.
+    /// The relay; `None` until a configuration needs one.
     #[must_use]
     pub fn relay(&self) -> Option<&Arc<Relay>> {
         self.0.running.relay()
     }
 
-    /// Bytes that a body may have.
+    /// Maximum of a request's body in bytes.
     #[must_use]
     pub fn payload_bytes_max(&self) -> u64 {
         self.0.payload_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// How long the first credit of a request may take, to the millisecond.
+    /// Time limit of the first credit of a request, in milliseconds.
     #[must_use]
     pub fn grant_wait(&self) -> Duration {
         Duration::from_millis(self.0.grant_wait_ms.load(Ordering::Relaxed))
     }
 
-    /// TLS of the listeners, of the configuration in force.
+    /// TLS of the listeners in the configuration in force.
     #[must_use]
     pub fn tls(&self) -> Vec<Arc<ListenerTls>> {
         self.lock_tls().0.all().cloned().collect()
@@ -116,7 +116,7 @@ impl PlaneService {
         self.0.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of each listener, once, that strangers may reach it and do everything.
+    /// Logs a warning once for each listener at which any peer may do everything.
     fn warn_of_open(&self, config: &Plane) {
         let mut told = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open: Vec<ListenAddress> = config.open_listeners().cloned().collect();
@@ -129,7 +129,7 @@ impl PlaneService {
         *told = open;
     }
 
-    /// Has everything be as `config` says from now on.
+    /// Puts `config` in force.
     fn apply(&self, config: &Plane) {
         self.0.running.apply(config, &self.0.node);
         let bytes_max = config.max_payload;

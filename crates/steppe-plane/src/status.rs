@@ -1,52 +1,52 @@
-//! How streams end: a status, and the rest of the reason.
+//! The status of a stream's end, and the reason around it.
 
 use std::time::Duration;
 
 use crate::limits::DETAIL_BYTES_MAX;
 
-/// How a stream ended. The numbers are those of the wire.
+/// The status of a stream's end. The numbers are those on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Status {
-    /// As it should.
+    /// The stream ended as intended.
     Ok = 0,
-    /// The other side no longer wants it.
+    /// The peer cancelled the call.
     Cancelled = 1,
     /// The handler does not accept the request.
     Invalid = 2,
-    /// Its time is over.
+    /// The deadline has passed.
     DeadlineExceeded = 3,
-    /// Nobody serves the service that it names.
+    /// No worker offers this service.
     UnknownService = 4,
-    /// Whoever serves it can't be reached now.
+    /// The workers of this service can't be reached now.
     Unavailable = 5,
-    /// There is no room for it now.
+    /// No room now.
     Overloaded = 6,
-    /// There is never room for so much; the detail has the limit.
+    /// Larger than the receiver's limit, which the text names.
     TooLarge = 7,
-    /// It needs what the receiver does not know.
+    /// The request needs a feature that the receiver does not know.
     Unsupported = 8,
-    /// The peer may not ask for it.
+    /// The peer is not permitted to make this request.
     Denied = 9,
     /// The handler failed.
     Internal = 10,
-    /// The receiver goes away.
+    /// The receiver is shutting down.
     Draining = 11,
 }
 
-/// Why a stream ended.
+/// The reason of a stream's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reason<'a> {
-    /// How it ended.
+    /// Status of the end.
     pub status: Status,
-    /// When another try may succeed; to the microsecond, zero for none.
+    /// Time until another try may succeed, in microseconds on the wire; `None` if unspecified.
     pub retry_after: Option<Duration>,
-    /// A text for people; at most [`DETAIL_BYTES_MAX`] bytes of it are sent.
+    /// A text for people; its first [`DETAIL_BYTES_MAX`] bytes are sent.
     pub detail: &'a str,
 }
 
 impl Status {
-    /// All of them, by their numbers.
+    /// All statuses, by number.
     pub(crate) const ALL: [Self; 12] = [
         Self::Ok,
         Self::Cancelled,
@@ -68,7 +68,7 @@ impl Status {
         self as u32
     }
 
-    /// Its name, as `docs/plane/protocol.md` §7 has it.
+    /// Name of the status in `docs/plane/protocol.md` §7.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Status {
         }
     }
 
-    /// The status of a number; one that a newer version has counts as [`Status::Internal`].
+    /// The status of a number; unknown numbers, of newer versions, are [`Status::Internal`].
     #[must_use]
     pub fn of_code(code: u32) -> Self {
         usize::try_from(code)
@@ -108,7 +108,7 @@ impl From<Status> for Reason<'_> {
 }
 
 impl<'a> Reason<'a> {
-    /// What was received in a frame of END or RESET. Text that is not UTF-8 is left out.
+    /// Reads the reason in an END or RESET frame. A text that is not UTF-8 is ignored.
     pub(crate) fn read(code: u32, aux: u64, payload: &'a [u8]) -> Self {
         Self {
             status: Status::of_code(code),
@@ -117,19 +117,19 @@ impl<'a> Reason<'a> {
         }
     }
 
-    /// The detail, as much of it as is sent.
+    /// The part of the text that is sent.
     pub(crate) fn detail_sent(&self) -> &'a str {
         cut(self.detail)
     }
 
-    /// The time until another try, as it is sent.
+    /// The time until another try in microseconds, 0 if unspecified.
     pub(crate) fn retry_micros(&self) -> u64 {
         let micros = self.retry_after.map_or(0, |after| after.as_micros());
         u64::try_from(micros).unwrap_or(u64::MAX)
     }
 }
 
-/// At most [`DETAIL_BYTES_MAX`] bytes, up to the end of a character.
+/// Truncates a text to [`DETAIL_BYTES_MAX`] bytes, at a character boundary.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(DETAIL_BYTES_MAX)]
 }

@@ -1,10 +1,10 @@
-//! Streams by their number, each in a block of its own.
+//! Streams by number, each in a block of its own.
 //!
-//! Invariant: what a table takes is in proportion to the streams in it, and to [`STREAMS_KEPT`] of them: a crowd
-//! that has gone, but for one of it, leaves no more.
+//! Invariant: the memory of a table is proportional to its streams, plus [`STREAMS_KEPT`] blocks: a crowd of streams
+//! that has ended leaves no more, even if one of them stays.
 //!
-//! A map that holds streams themselves takes several times their size while it is partly empty: blocks do not, and a
-//! few are kept, so that streams that come and go allocate nothing.
+//! A map that holds the streams themselves takes several times their size while it is partly empty; a map of blocks
+//! does not. Some blocks are kept, so that streams that come and go allocate nothing.
 
 mod number;
 
@@ -14,7 +14,7 @@ use crate::connection::StreamId;
 use crate::limits::{STALE_MAX, STREAMS_KEPT};
 use number::Keys;
 
-/// Streams of one connection, as one of its layers has them.
+/// The streams of one connection, in one of its layers.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     open: HashMap<StreamId, Box<T>, Keys>,
@@ -22,13 +22,13 @@ pub(crate) struct Table<T> {
     spare: Vec<Box<T>>,
 }
 
-/// Capacity from which on a table or queue that `count` live streams use gives memory up. It is given up down to half of
-/// this, so that each stream that ends is moved once, on average.
+/// Capacity above which a table or queue with `count` live streams is shrunk, to half of this: each stream that ends
+/// is moved once on average.
 pub(crate) fn capacity_max(count: usize) -> usize {
     4 * count + 2 * STALE_MAX
 }
 
-/// Empties a list that is filled anew each time, and gives up memory that it did not need this time.
+/// Empties a list that is refilled each time, and shrinks it to the need of this time.
 pub(crate) fn drain<T>(list: &mut Vec<T>, take: impl FnMut(T)) {
     let count = list.len();
     list.drain(..).for_each(take);
@@ -73,7 +73,7 @@ impl<T> Table<T> {
         self.open.values_mut().map(|stream| &mut **stream)
     }
 
-    /// Every block, of open streams and spare.
+    /// All blocks, of open streams and spare ones.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         self.open
             .values()
@@ -81,7 +81,7 @@ impl<T> Table<T> {
             .map(|stream| &**stream)
     }
 
-    /// A block for a stream: a spare one as it was left, else one for `new`.
+    /// A block for a stream: a spare one in the state in which it was kept, or a new one from `new`.
     pub(crate) fn take_spare(&mut self, new: impl FnOnce() -> T) -> Box<T> {
         self.spare.pop().unwrap_or_else(|| Box::new(new()))
     }
@@ -90,7 +90,7 @@ impl<T> Table<T> {
         self.open.entry(id).insert_entry(stream).into_mut()
     }
 
-    /// Takes a stream out. Its block is to come back by [`Table::keep_spare`].
+    /// Removes a stream. Its block is to be returned by [`Table::keep_spare`].
     pub(crate) fn remove(&mut self, id: StreamId) -> Option<Box<T>> {
         let stream = self.open.remove(&id);
         let count = self.open.len();
@@ -100,7 +100,7 @@ impl<T> Table<T> {
         stream
     }
 
-    /// Keeps a block for the next stream, unless enough are kept.
+    /// Keeps a block for a later stream, unless enough are kept.
     pub(crate) fn keep_spare(&mut self, stream: Box<T>) {
         let kept_max = STREAMS_KEPT + self.open.len() / 4;
         if self.spare.len() < kept_max {
@@ -113,11 +113,11 @@ impl<T> Table<T> {
         }
     }
 
-    /// Bytes of its blocks, and of the map of them.
+    /// Bytes of the blocks, and of the map.
     pub(crate) fn held_bytes(&self) -> usize {
         (self.open.len() + self.spare.len()) * size_of::<T>()
             + self.spare.capacity() * size_of::<Box<T>>()
-            // A table of hashbrown is at most 7/8 full and has a byte of control an entry.
+            // A hashbrown table is at most 7/8 full, and has one control byte for each entry.
             + self.open.capacity() * (size_of::<(StreamId, Box<T>)>() + 1) * 8 / 7
     }
 }

@@ -1,4 +1,4 @@
-//! Services, and who serves them.
+//! Services and their handlers: the worker's side of calls.
 
 mod connections;
 mod listen;
@@ -27,35 +27,35 @@ use crate::status::Status;
 pub use listen::WorkerServer;
 pub use register::{Registered, WorkerStatus};
 
-/// Services by their names. Clones share them.
+/// A set of services with their handlers. Clones share them.
 #[derive(Clone)]
 pub struct Worker {
     services: Arc<BTreeMap<String, Service>>,
     memory: Arc<Memory>,
 }
 
-/// What a worker is built from.
+/// Builder of a [`Worker`].
 pub struct WorkerBuilder {
     services: BTreeMap<String, Service>,
     memory: Arc<Memory>,
 }
 
-/// A request, and what answers it.
+/// A request, with the sender of its response.
 #[derive(Debug)]
 pub struct Request {
-    /// The service that it names.
+    /// Name of the called service.
     pub service: String,
-    /// The media type of its messages.
+    /// Media type of the request's messages.
     pub content_type: Option<String>,
-    /// Permits to run it more than once.
+    /// Key that permits running the request more than once.
     pub idempotency_key: Option<Vec<u8>>,
-    /// The trace that it belongs to, as the caller has it: what the handler asks of others passes it on.
+    /// Trace context of the caller; the handler passes it on in its own calls.
     pub trace_parent: Option<TraceParent>,
-    /// When its time is over. The handler is dropped then.
+    /// Deadline of the call, at which the handler is dropped.
     pub deadline: Option<Instant>,
-    /// Its body.
+    /// Body of the request.
     pub body: Receiver,
-    /// The response.
+    /// Sender of the response.
     pub response: Sender,
 }
 
@@ -69,8 +69,8 @@ struct Service {
 }
 
 impl WorkerBuilder {
-    /// Adds a service that takes one message and answers with one. At most `calls_max` run at a time;
-    /// others wait, or are refused where they do not.
+    /// Adds a service that receives one message and responds with one. At most `calls_max` calls run at a time;
+    /// further ones wait, or are refused if they may not wait.
     #[must_use]
     pub fn unary<H, F>(self, service: &str, calls_max: usize, handler: H) -> Self
     where
@@ -93,8 +93,8 @@ impl WorkerBuilder {
         })
     }
 
-    /// Adds a service that takes and answers as it likes. Where its handler fails, the stream is reset
-    /// with that, unless it has ended.
+    /// Adds a service that receives and sends any number of messages. If the handler fails, the stream is reset
+    /// with its failure, unless it has ended.
     #[must_use]
     pub fn stream<H, F>(mut self, service: &str, calls_max: usize, handler: H) -> Self
     where
@@ -110,7 +110,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// The worker.
+    /// Builds the worker.
     #[must_use]
     pub fn build(self) -> Worker {
         Worker {
@@ -121,7 +121,7 @@ impl WorkerBuilder {
 }
 
 impl Worker {
-    /// A worker without services.
+    /// A builder without services.
     #[must_use]
     pub fn builder(memory: &Arc<Memory>) -> WorkerBuilder {
         WorkerBuilder {
@@ -130,10 +130,10 @@ impl Worker {
         }
     }
 
-    /// A connection, which names the services to its peer.
+    /// A new connection, which registers the services at its peer.
     #[expect(clippy::disallowed_methods, reason = "a connection begins")]
     fn driver(&self, transport: Transport, side: Side) -> io::Result<(Arc<Link>, Driver<Self>)> {
-        // Without it answers are late, and right.
+        // Without TCP_NODELAY, responses are only slower.
         let _ = transport.socket().set_nodelay(true);
         let now = Instant::now();
         let link = Link::new(side, &self.memory, now)
@@ -143,7 +143,7 @@ impl Worker {
         Ok((link, driver))
     }
 
-    /// Checks whether the services can be named.
+    /// Checks that the services fit a SERVICES frame.
     fn check(&self) -> io::Result<()> {
         write_services(&self.named(), &mut Vec::new()).map_err(|error| invalid(error.into()))
     }
@@ -185,7 +185,7 @@ impl Endpoint for Worker {
     }
 }
 
-/// Runs a handler, until it is done or the stream is gone.
+/// Runs a handler, until it has finished or the stream is closed.
 async fn serve(service: Service, handle: Arc<Handle>, request: Request) {
     let run = async {
         let permit = match handle.queueing {

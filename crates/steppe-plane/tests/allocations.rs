@@ -1,4 +1,4 @@
-//! What a call costs in allocations: none of the protocol's, for small and for large bodies; and, by sockets and a
+//! Allocations of a call: none by the protocol, for small and for large bodies; and, over sockets and a
 //! relay, none that grows with the body.
 //!
 //! A binary of its own: the allocator counts for the whole process, by thread.
@@ -28,7 +28,7 @@ static ALLOCATOR: Counted<System> = Counted(System);
 
 static BODY: [u8; 1_000_000] = [7; 1_000_000];
 
-/// A side, and the memory that its messages are read into.
+/// One side of a connection, and the memory that its messages are read into.
 struct End {
     connection: Connection,
     message: Vec<u8>,
@@ -53,7 +53,7 @@ fn end(side: Side, now: Instant) -> End {
     }
 }
 
-/// Carries what one end has to write, as a socket of 64 KiB would.
+/// Carries the output of one end to the other, in pieces of 64 KiB as a socket would.
 fn carry(from: &mut End, to: &mut End, now: Instant, wire: &mut [u8]) -> bool {
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
     let count = from.connection.slices(&mut slices);
@@ -84,7 +84,7 @@ fn carry(from: &mut End, to: &mut End, now: Instant, wire: &mut [u8]) -> bool {
 }
 
 impl End {
-    /// Answers a request with what it had, and says when a response was whole.
+    /// Answers a request with a body of the same length, and notes when a response is complete.
     fn events(&mut self, now: Instant) {
         let Self {
             connection,
@@ -116,7 +116,7 @@ impl End {
                 }
                 Some(_) => continue,
             };
-            // Of a body on standing credit this is refused.
+            // Refused for a body on standing credit.
             let _ = connection.grant(stream, len + 4096);
         }
     }
@@ -162,14 +162,14 @@ fn call(ends: &mut [End; 2], len: usize, now: Instant, wire: &mut [u8]) {
     assert!(caller.is_done, "{len} bytes");
 }
 
-/// A budget, and the memory of it.
+/// A budget, and its memory.
 fn side() -> (Budget, Arc<Memory>) {
     let budget = Budget::new(32 << 20);
     let memory = Arc::new(Memory::new(budget.root()));
     (budget, memory)
 }
 
-/// The most that bodies which go one way have held of a budget.
+/// Peak bytes of the bodies in one direction.
 fn peak(budget: &Budget, way: &str) -> u64 {
     let report = budget.report();
     let bodies = report.children.iter().find(|child| child.name == "bodies");
@@ -178,8 +178,8 @@ fn peak(budget: &Budget, way: &str) -> u64 {
     way.expect("it is there").peak_bytes
 }
 
-/// Caller, relay and worker on one thread, so that it counts what all of them allocate. Buffers for bodies are the
-/// pool's: what it holds is seen in the budgets.
+/// Caller, relay and worker run on one thread, so that the allocations of all are counted. Buffers for bodies are the
+/// pool's: their bytes show in the budgets.
 #[test]
 fn a_large_body_takes_one_buffer_a_hop() {
     const CALLS: u64 = 50;
@@ -224,7 +224,7 @@ fn a_large_body_takes_one_buffer_a_hop() {
         ];
         println!("{allocations} allocations of {asked} bytes a call; {held:?} held");
         assert!(asked < 64 << 10, "{asked} bytes a call");
-        // One buffer of 1 MiB at either end, and what may lie free of a budget; windows between them.
+        // One buffer of 1 MiB at either end, and the bytes that may lie free in a budget; windows between them.
         for held in held {
             assert!((256 << 10..3 << 19).contains(&held), "{held}");
         }
@@ -266,7 +266,7 @@ fn what_a_crowd_needed_is_not_kept() {
             assert_eq!(answer.expect("no panic").expect("an answer"), "all");
         }
         drop(calls);
-        // The worker hears of the last ends a little later.
+        // The worker receives the last ENDs a little later.
         for _ in 0..6_000 {
             if thread_live_bytes() - before < 512 << 10 {
                 break;

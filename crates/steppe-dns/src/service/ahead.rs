@@ -1,6 +1,6 @@
-//! Lists and hosts that were read for a configuration that is about to be prepared.
+//! Lists and hosts that were loaded ahead, for a configuration that is about to be prepared.
 //!
-//! Invariant: they count for the configuration that they were read for, and for no other one.
+//! Invariant: they are used only for the configuration for which they were loaded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -9,18 +9,18 @@ use steppe_net::ReadAhead;
 use crate::config::{Forwarder, Hosts, List};
 use crate::files::{FilesError, HostsInForce, ListsInForce};
 
-/// Files that a configuration names: `None` for those that are in force and stay.
+/// Files of a configuration: `None` for those that are in force and stay.
 #[derive(Debug, Default)]
 pub(super) struct PreparedFiles {
     pub(super) lists: Option<ListsInForce>,
     pub(super) hosts: Option<HostsInForce>,
 }
 
-/// What was read, and for whom; gone when nobody prepares a configuration any more.
+/// Files that were loaded ahead, and their configuration; dropped with the result of [`Ahead::keep`].
 #[derive(Debug, Default)]
 pub(super) struct Ahead(Mutex<Weak<Mutex<Option<FilesAhead>>>>);
 
-/// Files that were read for a configuration, or why they can't be.
+/// Files that were loaded for a configuration, or the error.
 #[derive(Debug)]
 pub(super) struct FilesAhead {
     pub(super) lists: Vec<List>,
@@ -29,14 +29,14 @@ pub(super) struct FilesAhead {
 }
 
 impl Ahead {
-    /// Keeps files for as long as the result is there.
+    /// Keeps files until the result is dropped.
     pub(super) fn keep(&self, files: FilesAhead) -> ReadAhead {
         let files = Arc::new(Mutex::new(Some(files)));
         *lock(&self.0) = Arc::downgrade(&files);
         Box::new(files)
     }
 
-    /// Those of this configuration, once.
+    /// Takes the files, if they are those of this configuration.
     pub(super) fn take(&self, config: &Forwarder) -> Option<FilesAhead> {
         let files = lock(&self.0).upgrade()?;
         let files = lock(&files).take()?;

@@ -1,8 +1,8 @@
-//! Keeps a list that is fetched as new as it is to be.
+//! Keeps a fetched list up to date.
 //!
-//! Invariant: a fetched file takes the last good one's place when it is in force, and not before; whatever
-//! else comes, the last good one stays. Beside `NAME.txt` stands `NAME.txt.fetched`: what its source said of
-//! it (two lines, `ETag` and `Last-Modified`), whose time is when it was asked for last.
+//! Invariant: a fetched file replaces the last good one only when it comes into force; after any failure the last good
+//! one stays. The file `NAME.txt.fetched` beside `NAME.txt` has the validators of its response (two lines, `ETag` and
+//! `Last-Modified`); its modification time is that of the last successful request.
 
 mod contents;
 
@@ -22,16 +22,16 @@ use crate::limits::{FETCH_RETRY_MAX, FETCH_RETRY_MIN, FETCHED_BYTES_MAX};
 use crate::metrics::FetchOutcome;
 use crate::rules::PlainScope;
 
-/// Where fetched files come into force.
+/// The service in which fetched files come into force.
 pub(super) trait InForce {
-    /// Brings a fetched file into force, and into its place. The error says why neither was done.
+    /// Puts a fetched file in force, and moves it to its place. The error is the reason why neither was done.
     async fn take_over(&self, draft: Draft) -> Result<(), String>;
 
-    /// Counts a fetch.
+    /// Counts a fetch, with its result.
     fn count(&self, place: (&str, &str), told: Result<FetchOutcome, (FetchOutcome, &str)>);
 }
 
-/// A list that is fetched.
+/// A list with one of its URLs.
 #[derive(Debug)]
 pub(super) struct Fetching {
     list: String,
@@ -41,37 +41,37 @@ pub(super) struct Fetching {
     stored: Stored,
 }
 
-/// The state of the place of a fetched file.
+/// State of the stored file of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// The file that is in force.
+    /// The stored file is in force.
     InForce,
-    /// Nothing, or a file that can't be used.
+    /// No file is stored, or it can't be used.
     Useless,
 }
 
-/// The reason why a list is not fetched.
+/// The reason why a fetch had no effect.
 #[derive(Debug)]
 enum FetchError {
-    /// It did not come.
+    /// The fetch failed.
     Failed(String),
-    /// It came, and can't come into force.
+    /// The file was fetched, but can't come into force.
     Refused(String),
 }
 
-/// The time of the next try.
+/// Time of the next fetch.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// When the stored one is too old.
+    /// Once the stored file is too old.
     Due,
-    /// After so many failures in a row.
+    /// After this number of failures in a row.
     Failures(u32),
-    /// After one that was refused.
+    /// After a refused file.
     Refused,
 }
 
 impl Fetching {
-    /// `None`: the file has no name.
+    /// `None` if the path of the file has no file name.
     pub(super) fn new(list: &List, source: &FetchedFile, stored: Stored) -> Option<Self> {
         source.file.file_name()?;
         Some(Self {
@@ -83,7 +83,7 @@ impl Fetching {
         })
     }
 
-    /// Fetches it whenever it is too old, for ever.
+    /// Fetches the list whenever it is too old. Never completes.
     pub(super) async fn keep_current(mut self, fetch: Arc<dyn Fetch>, service: impl InForce) {
         let mut next = Next::Due;
         loop {
@@ -124,7 +124,7 @@ impl Fetching {
         }
     }
 
-    /// Fetches a list that nothing is served without, into its place. Returns why it has to do without.
+    /// Fetches a required list that is not stored yet, into its place. Returns the reason if that fails.
     pub(super) async fn fetch_missing(&self, fetch: &dyn Fetch) -> Result<(), FilesError> {
         let draft = self.draft();
         let fetched = match self.fetch_draft(fetch).await {
@@ -154,7 +154,7 @@ impl Fetching {
         })
     }
 
-    /// The time until the next try.
+    /// The time until the next fetch.
     fn pause(&self, next: Next) -> Duration {
         match next {
             Next::Due => self.due(),
@@ -165,7 +165,7 @@ impl Fetching {
         }
     }
 
-    /// How long what there is stays new enough.
+    /// The time until the stored file is too old.
     fn due(&self) -> Duration {
         let asked_at = match self.stored() {
             Stored::InForce => {
@@ -181,7 +181,7 @@ impl Fetching {
         age.map_or(Duration::ZERO, |age| self.refresh.saturating_sub(age))
     }
 
-    /// The state of its place now.
+    /// State of the stored file now.
     fn stored(&self) -> Stored {
         match self.source.file.exists() {
             true => self.stored,
@@ -189,7 +189,7 @@ impl Fetching {
         }
     }
 
-    /// A file that stands beside it.
+    /// A path with `end` appended to that of the stored file.
     fn beside(&self, end: &str) -> PathBuf {
         let mut name: OsString = self.source.file.clone().into_os_string();
         name.push(end);
@@ -203,7 +203,7 @@ impl Fetching {
         }
     }
 
-    /// Compares what was fetched with what is in force.
+    /// Compares the fetched file with the one in force.
     async fn check(&self) -> Result<(), FetchError> {
         let (draft, plain) = (self.draft(), self.plain);
         let last = (self.stored() == Stored::InForce).then_some(draft.place);
@@ -212,7 +212,7 @@ impl Fetching {
         match refusal.await {
             Ok(Ok(Some(refusal))) => Err(FetchError::Refused(refusal)),
             Ok(Err(error)) => Err(FetchError::Failed(error.to_string())),
-            // The runtime ends.
+            // The runtime is shutting down.
             Ok(Ok(None)) | Err(_) => Ok(()),
         }
     }
@@ -224,7 +224,7 @@ impl Fetching {
         let request = Request {
             url: self.source.url.clone(),
             file: self.beside(".new"),
-            // Of a file that is of no use, another state is wanted whatever it is.
+            // A stored file that can't be used must not be revalidated as unchanged.
             validators: match self.stored() {
                 Stored::InForce => read_validators(&self.beside(".fetched")),
                 Stored::Useless => Validators::default(),
@@ -234,7 +234,7 @@ impl Fetching {
         fetch.fetch(request).await
     }
 
-    /// Fetches it, and has it in force if it can be.
+    /// Fetches the list, and puts it in force if possible.
     async fn bring_into_force(
         &mut self,
         fetch: &dyn Fetch,
@@ -255,13 +255,13 @@ impl Fetching {
         let written = spawn_blocking(move || write_validators(&said, &validators));
         match written.await {
             Ok(Err(error)) => Err(FetchError::Failed(error.to_string())),
-            // The runtime ends.
+            // The runtime is shutting down.
             Ok(Ok(())) | Err(_) => Ok(outcome),
         }
     }
 }
 
-/// What cannot be read was not said.
+/// Reads stored validators; those of a missing or unreadable file are empty.
 fn read_validators(file: &Path) -> Validators {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let mut lines = text

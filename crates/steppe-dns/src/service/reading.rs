@@ -1,8 +1,8 @@
-//! Lists and hosts of a configuration are read on a thread of their own before it is prepared: a second for a
-//! million names, in which the control thread goes on.
+//! Loads lists and hosts of a configuration ahead of its preparation, on a thread of its own: a million names take a
+//! second, which must not block the control thread.
 //!
-//! Invariant: what was read ahead counts while its files are what was read; else they are read again, and
-//! nothing that came between is lost.
+//! Invariant: files that were loaded ahead are used only if they have not changed meanwhile; otherwise they are loaded
+//! again, so that no change is lost.
 
 use steppe_net::ReadAhead;
 use tokio::task::spawn_blocking;
@@ -14,9 +14,9 @@ use crate::config::{Forwarder, Hosts, List};
 use crate::files::{FilesError, HostsInForce, ListsInForce, Reading};
 
 impl DnsService {
-    /// Fetches lists that nothing is served without, and reads the files of a configuration beside the
-    /// control thread; they are there for [`Self::files`] as long as the result is. Before a start nothing
-    /// is read: caches and tables take their memory first, and there is nobody to be kept waiting.
+    /// Fetches missing required lists, and loads the files of a configuration outside of the control thread;
+    /// [`Self::files`] uses them until the result is dropped. At the start of the node nothing is loaded ahead:
+    /// caches and tables reserve their memory first, and no client waits yet.
     pub(super) async fn read_files_ahead(self, lists: Vec<List>, hosts: Hosts) -> ReadAhead {
         if let Err(error) = self.fetch_missing(&lists).await {
             let read = Err(("dns.list", error));
@@ -33,7 +33,7 @@ impl DnsService {
         });
         match read.await {
             Ok(files) => self.ahead.keep(files),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => Box::new(()),
         }
     }
@@ -52,7 +52,7 @@ impl DnsService {
         Ok(())
     }
 
-    /// Files of a configuration that are not in force as they are.
+    /// The files of a configuration that differ from those in force.
     pub(super) fn files(
         &self,
         config: &Forwarder,
@@ -64,14 +64,14 @@ impl DnsService {
         self.read_files(known, (&config.lists, &config.hosts))
     }
 
-    /// Reads what is neither in force nor known.
+    /// Loads the files that are neither in force nor in `known`.
     fn read_files(
         &self,
         known: PreparedFiles,
         (lists, hosts): (&[List], &Hosts),
     ) -> Result<PreparedFiles, (&'static str, FilesError)> {
         let key = self.shared.names_key();
-        // It is not held while files are read: others ask what is in force.
+        // Unlocked while files are loaded, since reports need the lock.
         let (has_lists, has_hosts, kept) = match self.in_force().as_ref() {
             Some(in_force) => {
                 let files = in_force.snapshot.files();
@@ -80,7 +80,7 @@ impl DnsService {
             }
             None => (false, false, Vec::new()),
         };
-        // Hosts first: what was fetched gets what is left.
+        // Hosts first: fetched lists get the memory that is left.
         let hosts = match known.hosts {
             _ if has_hosts => None,
             Some(known) => Some(known),

@@ -1,5 +1,5 @@
-//! What goes on beside the workers: files of lists, hosts and TLS are read again when they change, and rules
-//! count when it is their time.
+//! Tasks beside the workers: they reload changed files of lists, hosts and TLS, and put scheduled rules in force at
+//! their times.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::metrics::FetchOutcome;
 use crate::snapshot::{Files, Snapshot};
 use crate::tls::Sessions;
 
-/// Files of one kind under watch.
+/// Watched files of one kind.
 struct Kept {
     watch: Watch,
-    /// The last time that they were read failed.
+    /// True if the last reload failed.
     has_failed: bool,
 }
 
 impl DnsService {
-    /// Has files of the configuration in force read again when they change, until the next one. Must be
-    /// called within a runtime that spawns local tasks, the control thread's.
+    /// Starts the tasks that keep the files of the configuration in force current, until the next one. Must be
+    /// called in a runtime that spawns local tasks, that of the control thread.
     pub(super) fn keep_files_current(&self) {
         let mut in_force = self.in_force();
         let Some(in_force) = in_force.as_mut() else {
@@ -67,19 +67,19 @@ impl DnsService {
         in_force.rereads = rereads;
     }
 
-    /// What was read of files, as it is in force.
+    /// The files in force.
     fn files_in_force(&self) -> Option<Files> {
         let in_force = self.in_force();
         Some(in_force.as_ref()?.snapshot.files().clone())
     }
 
-    /// Reads the lists in force anew, one time after another; with a draft, that one is in its place when
-    /// it is done. `None`: the node is stopping.
+    /// Reloads the lists in force, one reload at a time. A draft is moved to its place if the reload succeeds,
+    /// and removed otherwise. `None` if the node is stopping.
     async fn read_lists(&self, draft: Option<Draft>) -> Option<Result<ListsInForce, FilesError>> {
         let turn = Arc::clone(&self.reading).lock_owned().await;
         let lists = self.files_in_force()?.lists;
         let (config, kept) = (lists.config().to_vec(), lists.kept());
-        // It is not kept from going while the next one is read.
+        // Dropped, so that its memory can be freed while the next one is loaded.
         drop(lists);
         let (key, lease) = (self.shared.names_key(), self.lease.clone());
         let read = spawn_blocking(move || {
@@ -105,7 +105,7 @@ impl DnsService {
         read.await.ok()
     }
 
-    /// Brings files into force that were read, all else staying as it is.
+    /// Puts changed files in force; everything else stays.
     async fn replace_files(&self, change: impl FnOnce(&mut Files)) {
         let next = |snapshot: &Snapshot| {
             let mut files = snapshot.files().clone();
@@ -116,10 +116,10 @@ impl DnsService {
         self.replace_snapshot(next).await;
     }
 
-    /// Brings the snapshot into force that follows from the last one.
+    /// Puts the snapshot in force that `next` derives from the last one.
     async fn replace_snapshot(&self, next: impl FnOnce(&Snapshot) -> Snapshot) {
         let _turn = self.turn.lock().await;
-        // Workers that drain change no more.
+        // Draining workers accept no further changes.
         if self.drain.get().is_some_and(steppe_net::Drain::is_draining) {
             return;
         }
@@ -166,7 +166,7 @@ impl Kept {
         }
     }
 
-    /// Waits until the files are to be read.
+    /// Waits until the files have changed, or until a failed reload is due again.
     async fn due(&mut self) {
         let retry = async {
             match self.has_failed {
@@ -180,7 +180,7 @@ impl Kept {
         }
     }
 
-    /// What was read, if it can be used. What can't is told once, until it changes.
+    /// Returns the loaded files. An error is logged once, until a reload succeeds.
     fn read<T>(&mut self, what: &str, read: Result<T, impl Display>) -> Option<T> {
         match read {
             Ok(read) => {
@@ -203,7 +203,7 @@ impl Kept {
     }
 }
 
-/// Has rules count when it is their time. Snapshots with other files have the same rules.
+/// Puts rules in force at their times. Later snapshots with other files share these rules.
 async fn keep_time(snapshot: Arc<Snapshot>) {
     loop {
         sleep(SCHEDULES_EVERY).await;
@@ -217,7 +217,7 @@ async fn keep_lists(service: DnsService, mut kept: Kept) {
         let Some(files) = service.files_in_force() else {
             return;
         };
-        // What was fetched came into force with its file in place.
+        // A fetched list came into force together with its file.
         if !kept.has_failed && files.lists.is_of(files.lists.config()) {
             kept = Kept::new(files.lists.watch());
             continue;
@@ -257,7 +257,7 @@ async fn keep_hosts(service: DnsService, mut kept: Kept) {
     }
 }
 
-/// Authorities that certify servers.
+/// Reloads changed certificate authorities for servers.
 async fn keep_authorities(service: DnsService, mut kept: Kept) {
     loop {
         kept.due().await;

@@ -1,9 +1,8 @@
-//! Aliases of responses that lead to names of lists.
+//! Blocking of responses whose aliases lead to names on lists.
 //!
 //! A tracker hides behind a name of the site that uses it, by a CNAME record, or as the target of an HTTPS or SVCB
-//! record (RFC 9460 §2.4). So each name that a response leads
-//! to is looked for as if it were asked for, and the rules above the one that decides about the client's name
-//! have their say. Sources: AdGuard Home and Pi-hole do the same ("CNAME cloaking").
+//! record (RFC 9460 §2.4). So each target in a response is matched like a qname, and the rules above the one that
+//! decided about the qname apply to it. Sources: AdGuard Home and Pi-hole do the same ("CNAME cloaking").
 
 use super::Snapshot;
 use crate::client::Client;
@@ -12,25 +11,25 @@ use crate::limits::ALIASES_PER_RESPONSE_MAX;
 use crate::rules::{Asked, ListSet, Rewriting, Why};
 use crate::wire::{Message, Name, Record, Rtype, Section, Steps, read_name};
 
-/// A response that is not passed on.
+/// The block of a response by the target of an alias.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockedAlias {
-    /// The answer that its client gets.
+    /// Response to the client instead.
     pub(crate) block: Block,
-    /// The lists by which it is blocked.
+    /// Lists that block the target.
     pub(crate) lists: ListSet,
 }
 
 impl Snapshot {
-    /// The reason why a response, which begins with `body`, is not for a client. `rewriting`: whether rules that rewrite
-    /// count for the name of its question.
+    /// The block of the response that begins with `body`, if a target in it is blocked for the client.
+    /// `rewriting`: state of the rewriting rules for the qname.
     pub(crate) fn blocked_alias(
         &self,
         client: &Client,
         rewriting: Rewriting,
         body: &[u8],
     ) -> Option<BlockedAlias> {
-        // Most responses have no alias, and many configurations no list.
+        // Many configurations have no such list, and most responses no alias.
         if self.alias_lists == ListSet::default() {
             return None;
         }
@@ -56,7 +55,7 @@ impl Snapshot {
             })
     }
 
-    /// The number of the rule that decides about the name of a response's question.
+    /// The number of the rule that decides about the qname of a response.
     fn deciding_rule(
         &self,
         client: &Client,
@@ -73,7 +72,7 @@ impl Snapshot {
         self.rule(asked).decision.map(|decision| decision.number)
     }
 
-    /// The decision about the target of an alias, by a rule above the one of this number.
+    /// The block of a target, if a rule above number `before` blocks it by a list.
     fn blocks_target(&self, asked: Asked<'_>, before: usize) -> Option<BlockedAlias> {
         let decision = self.rule(asked).decision?;
         let (&Action::Block(block), Why::Lists(lists)) = (decision.action, decision.why) else {
@@ -85,11 +84,11 @@ impl Snapshot {
     }
 }
 
-/// The place of the name that a record leads to. The target `.` of an HTTPS or SVCB record is its owner, and on no list.
+/// Offset of a record's target. The target `.` of an HTTPS or SVCB record is its owner, and on no list.
 fn target_at(record: Record<'_>) -> Option<usize> {
     match record.rtype {
         Rtype::CNAME => Some(record.rdata_at),
-        // Behind the priority: RFC 9460 §2.2.
+        // After the priority: RFC 9460 §2.2.
         Rtype::SVCB | Rtype::HTTPS => Some(record.rdata_at + 2),
         _ => None,
     }

@@ -1,5 +1,5 @@
-//! What responses are kept and served by: of each upstream as it is, and as each cache policy of rules
-//! changes it.
+//! Plans: the cache settings of each upstream, without a rule and with each cache policy of the
+//! rules.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use crate::cache::snapshot::View;
 use crate::config::{CachePolicy, Forwarder, Rule, Stale, StalePolicy, Upstream};
 use crate::wire::TtlPolicy;
 
-/// What an upstream's responses are kept and served by.
+/// Settings for caching and serving an upstream's responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// Responses of two upstreams are never mixed, nor are those that are kept in different ways.
+    /// View of the cache: separates upstreams, and responses of an upstream that are cached in different ways.
     pub(crate) view: u16,
     pub(crate) serve: ServePolicy,
     pub(crate) ttl: TtlPolicy,
-    /// How long servers are waited for before a response is served past its time.
+    /// Wait for servers before a stale response is served.
     pub(crate) stale_after: Duration,
     pub(crate) keeps: Keeps,
 }
 
-/// What of an upstream's responses is kept.
+/// Kind of an upstream's responses that are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeps {
-    /// All that may be.
+    /// All cacheable responses.
     Responses,
-    /// That servers have failed.
+    /// Failures of servers only.
     Failures,
 }
 
-/// All plans of a configuration.
+/// The plans of a configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Plans {
-    /// Those of all upstreams without a rule's policy, then those with the first policy, and so on.
+    /// Plans of all upstreams without a rule's policy, then with the first policy, and so on.
     plans: Vec<Plan>,
     upstreams: usize,
-    /// By rule: which policy it has, from 1; 0 for none.
+    /// Number of the policy from 1, by rule; 0 for none.
     policies: Vec<usize>,
 }
 
@@ -64,19 +64,19 @@ impl Plans {
         }
     }
 
-    /// The plan of an upstream for a query whose cache policy is this rule's.
+    /// The plan of an upstream for a query under the cache policy of this rule.
     pub(crate) fn of(&self, upstream: usize, rule: Option<usize>) -> Option<Plan> {
         let policy = rule.and_then(|rule| self.policies.get(rule).copied());
         let at = policy.unwrap_or_default() * self.upstreams + upstream;
         self.plans.get(at).copied()
     }
 
-    /// Those of upstreams without a rule's policy.
+    /// The plans of all upstreams without a rule's policy.
     pub(crate) fn usual(&self) -> impl Iterator<Item = Plan> {
         self.plans.iter().take(self.upstreams).copied()
     }
 
-    /// The views of all of them, in their order.
+    /// The views of all plans, in their order.
     pub(super) fn views(&self) -> Vec<View> {
         let view = |plan: &Plan| View {
             number: plan.view,
@@ -88,7 +88,7 @@ impl Plans {
 }
 
 impl CachePolicy {
-    /// The policies that rules have, each once, in the order of the rules.
+    /// The distinct policies of rules, in the order of the rules.
     pub(crate) fn distinct(rules: &[Rule]) -> Vec<Self> {
         let mut distinct = Vec::new();
         for policy in rules.iter().filter_map(|rule| rule.cache) {

@@ -1,20 +1,20 @@
-//! Views of the cache: what is kept under one is never an answer under another.
+//! Views of the cache: an entry of one view is never an answer in another.
 //!
-//! Invariant: two upstreams never have one view, and what is kept of an upstream in one way keeps its own
-//! over reloads as long as all that its responses depend on stays as it is.
+//! Invariant: two upstreams never share a view. An upstream with a cache policy keeps its view
+//! over reloads, as long as everything that its responses depend on stays the same.
 
 use crate::config::{CachePolicy, Source};
 
-/// What a response that is kept depends on, beside the question.
+/// Everything beside the question that a cached response depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) source: Source,
-    /// What rules say of keeping it.
+    /// Cache policy of the rules, as far as it affects stored entries.
     pub(super) kept: CachePolicy,
 }
 
-/// Which origin of responses has had which view: what one said is not another one's answer, however often
-/// they change places.
+/// Assignment of views to origins. An origin keeps its view while it is configured, in any order
+/// of origins.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Views {
     known: Vec<(Origin, u16)>,
@@ -22,7 +22,7 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// The views of these; others are forgotten, and their numbers not used again soon.
+    /// The views of these origins. Other origins are forgotten; their numbers are not reused soon.
     pub(super) fn renew(&mut self, origins: impl Iterator<Item = Origin>) -> Vec<u16> {
         let known = std::mem::take(&mut self.known);
         let mut views = Vec::new();

@@ -1,4 +1,4 @@
-//! A response as it is kept: without OPT, its TTLs within the policy, ready to be aged and sent again.
+//! A response as it is cached: without OPT, with TTLs within the policy, ready to be aged and sent.
 
 use crate::limits::CACHED_RECORDS_MAX;
 
@@ -7,18 +7,18 @@ use super::error::WireError;
 use super::message::{Message, Question};
 use super::record::{Record, Section};
 
-/// Where the parts of a response are that lies in a buffer, without an OPT record.
+/// Offsets of the sections of a response in a buffer, without an OPT record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {
-    /// Bytes of the whole.
+    /// Length in bytes.
     pub len: usize,
-    /// Where the authority section begins.
+    /// Offset of the authority section.
     pub authority_at: usize,
-    /// Where the additional section begins.
+    /// Offset of the additional section.
     pub additional_at: usize,
 }
 
-/// Where the TTLs of a response's records stand.
+/// Offsets of the TTLs of a response's records.
 #[derive(Debug, Clone)]
 pub struct TtlOffsets {
     at: [u16; CACHED_RECORDS_MAX],
@@ -28,25 +28,25 @@ pub struct TtlOffsets {
 /// Bounds of TTLs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TtlPolicy {
-    /// Records are kept for at least this long.
+    /// Minimum TTL of records.
     pub min: u32,
-    /// Records are kept for at most this long.
+    /// Maximum TTL of records.
     pub max: u32,
-    /// Negative responses are kept for at most this long. RFC 2308 §5 recommends one to three hours.
+    /// Maximum TTL of negative responses. RFC 2308 §5 recommends one to three hours.
     pub negative_max: u32,
 }
 
-/// What a response may be kept for.
+/// Time that a response may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// It answers: for the shortest of its TTLs.
+    /// A positive response: the shortest of its TTLs.
     Positive(u32),
-    /// It says that there is no such name or type: RFC 2308 §5.
+    /// A negative response, to a name or type that does not exist: RFC 2308 §5.
     Negative(u32),
 }
 
 impl Lifetime {
-    /// In seconds.
+    /// The time in seconds.
     #[must_use]
     pub fn seconds(self) -> u32 {
         match self {
@@ -65,7 +65,7 @@ impl Default for TtlOffsets {
 }
 
 impl TtlOffsets {
-    /// The offsets.
+    /// The offsets in ascending order.
     #[must_use]
     pub fn as_slice(&self) -> &[u16] {
         &self.at[..self.len]
@@ -79,20 +79,20 @@ impl TtlOffsets {
 }
 
 impl TtlPolicy {
-    /// A TTL within the bounds. RFC 8767 §4: one of more than 31 bits is a large one, not none.
+    /// A TTL within the bounds. RFC 8767 §4: a TTL of more than 31 bits is large, not zero.
     #[must_use]
     pub fn bounded(&self, ttl: u32) -> u32 {
         ttl.max(self.min).min(self.max)
     }
 }
 
-/// Brings the TTLs of a response's records within the policy, in place, notes in `offsets` where they
-/// stand, and says for how long the response may be kept. `negative_ttl` is that of a negative response:
+/// Limits the TTLs of a response's records to the policy, in place, and stores their offsets in `offsets`.
+/// Returns the time that the response may be cached. `negative_ttl` is the TTL of a negative response:
 /// its records have no longer one.
 ///
 /// # Errors
-/// [`WireError`] for what is no message; `Ok(None)` for none, or for more records than can be kept, whose TTLs
-/// are within the policy all the same.
+/// [`WireError`] for a malformed message. `Ok(None)` without records, or with more records than can be cached; their
+/// TTLs are limited all the same.
 pub fn apply_policy(
     response: &mut [u8],
     policy: &TtlPolicy,
@@ -128,7 +128,7 @@ pub fn apply_policy(
     })
 }
 
-/// Takes `age` seconds off the TTLs at these offsets; what is used up becomes `floor`.
+/// Subtracts `age` seconds from the TTLs at these offsets; TTLs that would be lower become `floor`.
 pub fn age_ttls(response: &mut [u8], offsets: impl Iterator<Item = u16>, age: u32, floor: u32) {
     for at in offsets.map(usize::from) {
         if let Some(place) = response.get_mut(at..at + 4)
@@ -141,7 +141,7 @@ pub fn age_ttls(response: &mut [u8], offsets: impl Iterator<Item = u16>, age: u3
 }
 
 impl Body {
-    /// The parts of a response that is read, OPT being last or missing.
+    /// The sections of a parsed response, whose OPT record is last or missing.
     #[must_use]
     pub fn of(message: &Message<'_>) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl Body {
         }
     }
 
-    /// A response of a question alone.
+    /// A response with a question and no records.
     #[must_use]
     pub fn of_question(question: &Question<'_>) -> Self {
         Self {

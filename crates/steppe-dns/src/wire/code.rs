@@ -1,7 +1,7 @@
-//! Numbers with names: types, classes, opcodes, response codes. Source: IANA's registry "Domain Name
+//! Types, classes, opcodes and response codes. Source: IANA's registry "Domain Name
 //! System Parameters".
 
-/// A type of records, or of a question.
+/// Type of a record or of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rtype(pub u16);
 
@@ -42,18 +42,18 @@ impl Rtype {
     pub const ANY: Self = Self(255);
 }
 
-/// A class of records, or of a question.
+/// Class of a record or of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Class(pub u16);
 
 impl Class {
     /// The Internet.
     pub const IN: Self = Self(1);
-    /// CHAOS, in which servers are asked for their version.
+    /// CHAOS, for queries about the server itself, such as its version.
     pub const CH: Self = Self(3);
 }
 
-/// What a message is for. RFC 1035 §4.1.1.
+/// Purpose of a message. RFC 1035 §4.1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opcode(pub u8);
 
@@ -77,13 +77,13 @@ impl Rcode {
     pub const BADVERS: Self = Self(16);
     pub const BADCOOKIE: Self = Self(23);
 
-    /// The four bits that stand in the header.
+    /// The four bits in the header.
     #[must_use]
     pub fn low(self) -> u16 {
         self.0 & 0x0f
     }
 
-    /// The eight bits that stand in the OPT record. RFC 6891 §6.1.3.
+    /// The eight bits in the OPT record. RFC 6891 §6.1.3.
     #[must_use]
     pub fn high(self) -> u8 {
         self.0.to_be_bytes()[1] >> 4 | (self.0.to_be_bytes()[0] << 4)

@@ -21,36 +21,36 @@ impl OptionCode {
 /// An OPT record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opt<'a> {
-    /// Bytes of a UDP message that its sender takes.
+    /// Largest UDP message that the sender accepts, in bytes.
     pub udp_payload: u16,
     /// The upper eight bits of the response code.
     pub rcode_high: u8,
-    /// The version of EDNS; 0 is the only one there is.
+    /// Version of EDNS; only 0 is defined.
     pub version: u8,
     /// Flags; the first bit is DO.
     pub flags: u16,
     options: &'a [u8],
 }
 
-/// The options of an OPT record that a forwarder acts on. Of an option that comes twice, the first.
+/// The options of an OPT record that a forwarder acts on. Of a repeated option, the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EdnsOptions<'a> {
-    /// A client's cookie.
+    /// Cookie of the client.
     pub cookie: Option<ClientCookie<'a>>,
-    /// The network that the client says it is in.
+    /// Network that the client names.
     pub subnet: Option<Subnet>,
-    /// The client asks for a padded response.
+    /// True if the client asks for a padded response.
     pub has_padding: bool,
-    /// The client asks how long a connection may idle.
+    /// True if the client asks for the idle timeout of the connection.
     pub has_keepalive: bool,
 }
 
 /// A COOKIE option as a client sends it. RFC 7873 §4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientCookie<'a> {
-    /// The client's part.
+    /// Client cookie.
     pub client: [u8; 8],
-    /// The server's part that the client was given: nothing, or 8 to 32 bytes.
+    /// Server cookie that the client returns: empty, or 8 to 32 bytes.
     pub server: &'a [u8],
 }
 
@@ -66,7 +66,7 @@ pub struct Subnet {
 }
 
 impl<'a> Opt<'a> {
-    /// DO: the sender wants DNSSEC records. RFC 3225.
+    /// DO bit: the sender asks for DNSSEC records. RFC 3225.
     pub const DNSSEC_OK: u16 = 1 << 15;
 
     /// Reads an OPT record of a message.
@@ -90,13 +90,13 @@ impl<'a> Opt<'a> {
         Ok(opt)
     }
 
-    /// Whether its sender wants DNSSEC records.
+    /// True if the sender asks for DNSSEC records.
     #[must_use]
     pub fn is_dnssec_ok(&self) -> bool {
         self.flags & Self::DNSSEC_OK != 0
     }
 
-    /// Its options, codes and data.
+    /// Codes and data of the options.
     pub fn options(&self) -> impl Iterator<Item = (OptionCode, &'a [u8])> + use<'a> {
         let mut rest = self.options;
         std::iter::from_fn(move || {
@@ -106,11 +106,11 @@ impl<'a> Opt<'a> {
         })
     }
 
-    /// The options of a client that are acted on.
+    /// Reads the options of a client that the forwarder acts on.
     ///
     /// # Errors
-    /// [`WireError::Opt`] for a cookie or a subnet that is malformed: RFC 7873 §5.2.2 and RFC 7871 §7.1.2
-    /// ask for FORMERR.
+    /// [`WireError::Opt`] for a malformed cookie or subnet: RFC 7873 §5.2.2 and RFC 7871 §7.1.2
+    /// require FORMERR.
     pub fn client_options(&self) -> Result<EdnsOptions<'a>, WireError> {
         let mut found = EdnsOptions::default();
         for (code, data) in self.options() {
@@ -129,7 +129,7 @@ impl<'a> Opt<'a> {
         Ok(found)
     }
 
-    /// Of a response: the network that it is for, and the bits of it that the answer depends on; 0 for
+    /// The subnet in a response, and its scope: the number of prefix bits that the answer depends on, 0 for
     /// none. RFC 7871 §7.2.1.
     ///
     /// # Errors
@@ -159,12 +159,12 @@ impl<'a> ClientCookie<'a> {
 }
 
 impl Subnet {
-    /// Addresses of IPv4.
+    /// Address family of IPv4.
     pub const IPV4: u8 = 1;
-    /// Addresses of IPv6.
+    /// Address family of IPv6.
     pub const IPV6: u8 = 2;
 
-    /// The network of this many bits that an address is in.
+    /// The network of an address with a prefix of this many bits.
     #[must_use]
     pub fn of(address: std::net::IpAddr, prefix: u8) -> Self {
         let (family, bits, mut bytes) = match address {
@@ -185,7 +185,7 @@ impl Subnet {
         }
     }
 
-    /// The option of a query: its scope is zero. RFC 7871 §6.
+    /// Reads the option of a query, whose scope must be zero. RFC 7871 §6.
     fn read_query(data: &[u8]) -> Result<Self, WireError> {
         match Self::read(data)? {
             (subnet, 0) => Ok(subnet),
@@ -193,7 +193,7 @@ impl Subnet {
         }
     }
 
-    /// The network of an option, whose bits after the prefix are zero, and the scope beside it.
+    /// Reads a network and its scope. Bits after the prefix must be zero.
     fn read(data: &[u8]) -> Result<(Self, u8), WireError> {
         let (&[f0, family, prefix, scope], sent) =
             data.split_first_chunk::<4>().ok_or(WireError::Opt)?;
@@ -247,7 +247,7 @@ pub(super) fn write_option(
     parts.iter().try_for_each(|part| out.bytes(part))
 }
 
-/// An OPT record whose options are being written.
+/// Writer of an OPT record's options.
 pub(super) struct OptWriter {
     length_at: usize,
 }
@@ -272,7 +272,7 @@ impl OptWriter {
         })
     }
 
-    /// Pads the message to a multiple of `block`, as far as the buffer and `bytes_max` go.
+    /// Pads the message to a multiple of `block`, limited by the buffer and by `bytes_max`.
     pub(super) fn pad(
         &self,
         out: &mut Writer<'_>,

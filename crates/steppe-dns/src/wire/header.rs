@@ -6,7 +6,7 @@ use super::error::WireError;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 12;
 
-/// The second two bytes of a header: QR, opcode, flags, response code.
+/// The second 16 bits of a header: QR, opcode, flags, response code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
@@ -22,38 +22,38 @@ impl Flags {
 }
 
 impl Flags {
-    /// Whether one of these bits is set.
+    /// True if any of these bits is set.
     #[must_use]
     pub fn has(self, bits: u16) -> bool {
         self.0 & bits != 0
     }
 
-    /// What the message is for.
+    /// The purpose of the message.
     #[must_use]
     pub fn opcode(self) -> Opcode {
         Opcode((self.0 >> 11).to_be_bytes()[1] & 0x0f)
     }
 
-    /// The response code without the bits that EDNS adds.
+    /// The response code, without the extended bits of EDNS.
     #[must_use]
     pub fn rcode(self) -> Rcode {
         Rcode(self.0 & 0x0f)
     }
 }
 
-/// A header, read.
+/// A parsed header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The message's id.
+    /// Id of the message.
     pub id: u16,
-    /// Bits and codes.
+    /// Flags, opcode and response code.
     pub flags: Flags,
-    /// Entries of the question, answer, authority and additional sections.
+    /// Entries in the question, answer, authority and additional sections.
     pub counts: [u16; 4],
 }
 
 impl Header {
-    /// The header of a message.
+    /// Reads the header of a message.
     ///
     /// # Errors
     /// [`WireError::Short`].

@@ -1,7 +1,7 @@
-//! A message with one question: where its sections are, and its OPT record.
+//! A message with one question: its sections, and its OPT record.
 //!
-//! Invariant: every record lies within the message, and nothing follows the last one. Names are
-//! skipped here, not followed: that a pointer leads somewhere is checked by those who read the name.
+//! Invariant: every record lies within the message, and no bytes follow the last one. Names are
+//! skipped here, not decompressed: their pointers are checked when the name is read.
 //! Spec: RFC 1035 §4.1; RFC 9619: a query has one question.
 
 use super::code::{Class, Rtype};
@@ -12,33 +12,33 @@ use super::name::{Name, Steps, read_name_below, skip_name};
 use super::record::{Record, Section};
 use crate::limits::MESSAGE_BYTES_MAX;
 
-/// A message that was read.
+/// A parsed message with one question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     bytes: &'a [u8],
     header: Header,
     question: Question<'a>,
-    /// Where each section begins, and where the message ends.
+    /// Offset of each section, and of the end of the message.
     bounds: [usize; 4],
     opt: Option<Opt<'a>>,
 }
 
-/// What a message asks.
+/// The question of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// The name in its wire form, as it came; never compressed.
+    /// Name in wire form, as received; never compressed.
     pub qname: &'a [u8],
-    /// The type.
+    /// Type of the question.
     pub qtype: Rtype,
-    /// The class.
+    /// Class of the question.
     pub qclass: Class,
 }
 
 impl<'a> Question<'a> {
-    /// The question behind a header.
+    /// Reads the question after a header.
     ///
     /// # Errors
-    /// [`WireError`] of names; a pointer has nothing to lead to here.
+    /// [`WireError`] of names. A pointer is an error here: there is no earlier name.
     pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
         let qname_end = skip_name(bytes, HEADER_BYTES)?;
         let qname = &bytes[HEADER_BYTES..qname_end];
@@ -56,14 +56,14 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// Where the question ends in its message.
+    /// Offset of the end of the question.
     #[must_use]
     pub fn end(&self) -> usize {
         HEADER_BYTES + self.qname.len() + 4
     }
 }
 
-/// Whether the second to last byte of a skipped name is a pointer's first: `c0 00` ends in zero too.
+/// True if a skipped name ends in a compression pointer, whose last byte may be zero too (`c0 00`).
 fn ends_in_pointer(name: &[u8]) -> bool {
     let mut at = 0;
     while let Some(&len) = name.get(at) {
@@ -77,8 +77,8 @@ fn ends_in_pointer(name: &[u8]) -> bool {
 }
 
 impl<'a> Message<'a> {
-    /// The name at `at`, and where it ends, with labels of the question in lower case: those letters have the case that
-    /// the server was asked in.
+    /// The name at offset `at`, and its end. Labels of the question are in lower case: their case is the 0x20
+    /// encoding of the query to the server.
     ///
     /// # Errors
     /// [`WireError`] of names.
@@ -87,7 +87,7 @@ impl<'a> Message<'a> {
         read_name_below((self.bytes, self.question.end()), at, &mut steps)
     }
 
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
     /// [`WireError`].
@@ -129,37 +129,37 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The bytes that it was read from.
+    /// The bytes of the message.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its header.
+    /// The header of the message.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// Its question.
+    /// The question of the message.
     #[must_use]
     pub fn question(&self) -> Question<'a> {
         self.question
     }
 
-    /// Its OPT record.
+    /// The OPT record, if there is one.
     #[must_use]
     pub fn opt(&self) -> Option<Opt<'a>> {
         self.opt
     }
 
-    /// Where a section begins.
+    /// Offset of a section.
     #[must_use]
     pub fn section_at(&self, section: Section) -> usize {
         self.bounds[section as usize]
     }
 
-    /// Records in a section, as its header counts them.
+    /// Number of records in a section, from the header.
     #[must_use]
     pub fn count(&self, section: Section) -> u16 {
         self.header.counts[section as usize + 1]
@@ -170,7 +170,7 @@ impl<'a> Message<'a> {
         let (bytes, mut at) = (self.bytes, self.section_at(section));
         let end = self.bounds[section as usize + 1];
         std::iter::from_fn(move || {
-            // They were read once before, so none of them fails.
+            // Parsed once before, so no record fails.
             let record = (at < end).then(|| Record::read(bytes, at).ok()).flatten()?;
             at = record.end();
             Some(record)

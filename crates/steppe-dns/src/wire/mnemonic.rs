@@ -1,4 +1,4 @@
-//! Types and response codes as text. Source: IANA's registry "Domain Name System
+//! Text of types and response codes. Source: IANA's registry "Domain Name System
 //! Parameters"; RFC 3597 §5 for types without a name.
 
 use std::fmt;

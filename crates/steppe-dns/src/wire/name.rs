@@ -1,8 +1,8 @@
-//! Names: reading through compression pointers, comparing without regard to case, 0x20.
+//! Names: decompression, comparison without regard to case, 0x20 encoding.
 //!
-//! Invariant: a pointer leads to before the part of the name that it ends, so every chain of them ends,
-//! and has [`NAME_POINTERS_MAX`] at most; and all names of a message share one count of [`Steps`]. Spec: RFC 1035 §3.1, §4.1.4; RFC 4343
-//! (case); draft-vixie-dnsext-dns0x20.
+//! Invariant: a pointer leads to an offset before the part of the name that it ends, so every chain of pointers ends,
+//! after [`NAME_POINTERS_MAX`] at most; and all names of a message share one count of [`Steps`]. Spec: RFC 1035 §3.1,
+//! §4.1.4; RFC 4343 (case); draft-vixie-dnsext-dns0x20.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,51 +14,51 @@ use crate::limits::{
 use super::error::WireError;
 use super::header::HEADER_BYTES;
 
-/// A name in its wire form, without compression, on the stack.
+/// A name in uncompressed wire form, on the stack.
 #[derive(Clone, Copy)]
 pub struct Name {
     bytes: [u8; NAME_BYTES_MAX],
     len: u8,
 }
 
-/// Labels and pointers that may still be read in a message.
+/// The number of labels and pointers that may still be read in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steps(u32);
 
-/// Random bits for the case of a name's letters: its first 64 letters have a bit each, and further ones
-/// use the bits again.
+/// Random bits for the case of a name's letters (0x20 encoding): one for each of the first 64 letters; further letters
+/// reuse them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CaseBits(pub u64);
 
-/// Why a text is no name.
+/// The reason why a text is not a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Two dots in a row, or one at the start.
+    /// Two dots in a row, or a leading dot.
     #[error("empty label")]
     EmptyLabel,
-    /// More than 63 bytes between dots.
+    /// A label of more than 63 bytes.
     #[error("label over 63 bytes")]
     LabelTooLong,
-    /// More than 255 bytes on the wire.
+    /// More than 255 bytes in wire form.
     #[error("name over 255 bytes")]
     TooLong,
-    /// A backslash that no escape follows.
+    /// A backslash without a valid escape.
     #[error("malformed escape")]
     Escape,
-    /// A space or a control character, or Unicode that no domain name has.
+    /// A space or a control character, or a Unicode character that domain names can't have.
     #[error("character that needs an escape, or that no domain name has")]
     Character,
 }
 
 impl Steps {
-    /// As many as a message of this many bytes has.
+    /// The steps for a message of this many bytes.
     #[must_use]
     pub fn of_message(message_bytes: usize) -> Self {
         let steps = NAME_STEPS_PER_BYTE * message_bytes;
         Self(u32::try_from(steps).unwrap_or(u32::MAX))
     }
 
-    /// How many are left.
+    /// The number of steps that are left.
     #[must_use]
     pub fn left(self) -> u32 {
         self.0
@@ -71,16 +71,16 @@ impl Steps {
 }
 
 impl Name {
-    /// The root.
+    /// The root name.
     pub const ROOT: Self = Self {
         bytes: [0; NAME_BYTES_MAX],
         len: 1,
     };
 
-    /// A name of its wire form, which must be whole and without compression.
+    /// A name from its wire form, which must be complete and uncompressed.
     ///
     /// # Errors
-    /// [`WireError`], and [`WireError::Trailing`] when bytes follow the root.
+    /// [`WireError`] of names; [`WireError::Trailing`] if bytes follow the root label.
     pub fn from_wire(wire: &[u8]) -> Result<Self, WireError> {
         match skip_name(wire, 0)? {
             end if end < wire.len() => Err(WireError::Trailing),
@@ -89,7 +89,7 @@ impl Name {
         }
     }
 
-    /// A name of a wire form that is known to be one.
+    /// A name from a wire form that was checked.
     fn of_checked(wire: &[u8]) -> Self {
         let mut name = Self::ROOT;
         name.bytes[..wire.len()].copy_from_slice(wire);
@@ -97,7 +97,7 @@ impl Name {
         name
     }
 
-    /// Its wire form.
+    /// The wire form.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -106,19 +106,19 @@ impl Name {
     /// The same name in lower case. RFC 4034 §6.2 calls it canonical.
     #[must_use]
     pub fn to_lower(mut self) -> Self {
-        // Lengths are below 64 and letters are not, so lengths stay as they are.
+        // Length bytes are below 64, and letters are not: lengths stay unchanged.
         self.bytes[..usize::from(self.len)].make_ascii_lowercase();
         self
     }
 
-    /// Its labels, without that of the root.
+    /// The labels, without the root label.
     pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
         self.suffixes()
             .filter_map(|suffix| suffix.split_first())
             .map(|(&len, rest)| &rest[..usize::from(len)])
     }
 
-    /// The name and the names above it in wire form, the root not included.
+    /// The wire forms of the name and of its ancestors, without the root.
     pub fn suffixes(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.wire();
         std::iter::from_fn(move || {
@@ -129,7 +129,7 @@ impl Name {
         })
     }
 
-    /// Whether it is `ancestor` or a name below it, whatever the case.
+    /// True if the name is `ancestor` or below it, in any case.
     #[must_use]
     pub fn is_at_or_below(&self, ancestor: &Name) -> bool {
         let ends_so = |suffix: &[u8]| suffix.eq_ignore_ascii_case(ancestor.wire());
@@ -157,7 +157,7 @@ impl Name {
 }
 
 impl PartialEq for Name {
-    /// RFC 4343 §3: whatever the case.
+    /// Equal without regard to case (RFC 4343 §3).
     fn eq(&self, other: &Self) -> bool {
         self.wire().eq_ignore_ascii_case(other.wire())
     }
@@ -172,8 +172,8 @@ impl fmt::Debug for Name {
 }
 
 impl fmt::Display for Name {
-    /// Presentation format with the last dot, RFC 1035 §5.1: dots and backslashes within a label are
-    /// escaped, and so is whatever is not printable.
+    /// Presentation format with the trailing dot, RFC 1035 §5.1. Special characters within a label are
+    /// escaped, and so are bytes that are not printable.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.len == 1 {
             return f.write_str(".");
@@ -197,14 +197,14 @@ impl fmt::Display for Name {
 impl FromStr for Name {
     type Err = NameError;
 
-    /// Presentation format, RFC 1035 §5.1; the last dot may be left out. Labels of Unicode become A-labels: RFC
-    /// 5891 §5, by the mapping of Unicode's UTS #46.
+    /// Presentation format, RFC 1035 §5.1; the trailing dot is optional. Unicode labels become A-labels: RFC
+    /// 5891 §5, with the mapping of Unicode's UTS #46.
     fn from_str(text: &str) -> Result<Self, NameError> {
         if !text.is_ascii() {
             if text.len() > UNICODE_NAME_BYTES_MAX {
                 return Err(NameError::TooLong);
             }
-            // Letters that are mapped to a backslash, a slash or a space make no escape and no other name.
+            // The deny list rejects characters that map to a backslash, a slash or a space.
             let ascii = idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL);
             return Self::from_ascii(&ascii.map_err(|_| NameError::Character)?);
         }
@@ -236,7 +236,7 @@ impl Name {
     }
 }
 
-/// The next byte of a label and what follows it; `None` at a dot and at the end.
+/// The next byte of a label, and the text after it; `None` at a dot and at the end.
 fn next_character(text: &[u8]) -> Result<Option<(u8, &[u8])>, NameError> {
     match *text {
         [] | [b'.', ..] => Ok(None),
@@ -261,7 +261,7 @@ fn next_character(text: &[u8]) -> Result<Option<(u8, &[u8])>, NameError> {
 }
 
 impl CaseBits {
-    /// Sets the case of a name's letters in its wire form, whatever it was.
+    /// Sets the case of the letters in a wire form.
     pub fn apply(self, wire: &mut [u8]) {
         let letters = wire.iter_mut().filter(|byte| byte.is_ascii_alphabetic());
         for (index, byte) in letters.enumerate() {
@@ -269,7 +269,7 @@ impl CaseBits {
         }
     }
 
-    /// Whether a name has the case that [`CaseBits::apply`] gives it.
+    /// True if the letters of a wire form have the case that [`CaseBits::apply`] sets.
     #[must_use]
     pub fn fits(self, wire: &[u8]) -> bool {
         let letters = wire.iter().filter(|byte| byte.is_ascii_alphabetic());
@@ -287,7 +287,7 @@ impl CaseBits {
     }
 }
 
-/// Where a name ends that begins at `at`. Its pointer, if it has one, is not followed.
+/// The end of the name at offset `at`. A pointer ends the name, and is not followed.
 ///
 /// # Errors
 /// [`WireError::Short`], [`WireError::Label`] or [`WireError::NameTooLong`].
@@ -303,14 +303,14 @@ pub fn skip_name(bytes: &[u8], at: usize) -> Result<usize, WireError> {
             }
             _ => return Err(WireError::Label),
         }
-        // Checked on the way, so that a name never takes more than its largest size to skip.
+        // Checked for each label, so that skipping takes no more work than the longest name.
         if end - at >= NAME_BYTES_MAX {
             return Err(WireError::NameTooLong);
         }
     }
 }
 
-/// The name that begins at `at`, its pointers followed, and where it ends in the message.
+/// The name at offset `at`, decompressed, and its end in the message.
 ///
 /// # Errors
 /// [`WireError`] of names.
@@ -318,8 +318,8 @@ pub fn read_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<(Name, us
     read_name_below((bytes, 0), at, steps)
 }
 
-/// As [`read_name`], with those labels in lower case that stand before `question_end`: the question's letters
-/// have the case that its server was asked in.
+/// The name as by [`read_name`], with labels before `question_end` in lower case: the question's letters
+/// have the 0x20 case of the query to the server.
 ///
 /// # Errors
 /// [`WireError`] of names.
@@ -343,7 +343,7 @@ pub(super) fn read_name_below(
     Ok((name, end))
 }
 
-/// Where a name ends whose pointers lead somewhere.
+/// The end of a name, after checking its pointers.
 ///
 /// # Errors
 /// [`WireError`] of names.
@@ -351,7 +351,7 @@ pub(super) fn check_name(bytes: &[u8], at: usize, steps: &mut Steps) -> Result<u
     walk(bytes, at, steps, |_, _| ())
 }
 
-/// Goes through a name's labels, each by its place and with its length before it, that of the root included.
+/// Walks the labels of a name, root included. `each` gets their offsets, and their bytes with the length byte.
 fn walk<'a>(
     bytes: &'a [u8],
     start: usize,

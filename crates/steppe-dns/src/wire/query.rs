@@ -1,4 +1,4 @@
-//! A client's query: what is answered, what is refused, and what is not worth a response.
+//! Queries of clients: accepted ones, and rejected or ignored ones.
 
 use super::code::{Opcode, Rcode, Rtype};
 use super::edns::{EdnsOptions, Opt, OptWriter, OptionCode, write_option};
@@ -8,28 +8,28 @@ use super::message::{Message, Question};
 use super::write::{Full, Writer};
 use crate::limits::{CLIENT_QUERY_BYTES_MAX, UDP_PAYLOAD_BYTES, UDP_PAYLOAD_BYTES_MIN};
 
-/// A query that can be answered.
+/// A valid query of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientQuery<'a> {
     message: Message<'a>,
     options: EdnsOptions<'a>,
 }
 
-/// What becomes of bytes that are no such query.
+/// Handling of a message that is not a valid query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// No response: it is one itself (two servers would go on forever), or has no header.
+    /// No response: the message is a response itself (two servers could loop), or has no header.
     Ignore,
-    /// A response of this code, by [`write_rejection`].
+    /// A response with this code, by [`write_rejection`].
     Respond(Rcode),
 }
 
 impl<'a> ClientQuery<'a> {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
-    /// [`Rejection`]. FORMERR, RFC 9619 §4: not one question; also: records where a query has none,
-    /// malformed EDNS. BADVERS, RFC 6891 §6.1.3: a version of EDNS that is not 0. NOTIMP: another
+    /// [`Rejection`]. FORMERR: not one question (RFC 9619 §4), records in the answer or authority section, or
+    /// malformed EDNS. BADVERS: an EDNS version other than 0 (RFC 6891 §6.1.3). NOTIMP: another
     /// opcode, or a zone transfer (RFC 5936 §2.2.1).
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Rejection> {
         let header = Header::read(bytes).map_err(|_| Rejection::Ignore)?;
@@ -63,31 +63,31 @@ impl<'a> ClientQuery<'a> {
         &self.message
     }
 
-    /// Its question.
+    /// The question of the query.
     #[must_use]
     pub fn question(&self) -> Question<'a> {
         self.message.question()
     }
 
-    /// The options of its OPT record.
+    /// The options of the OPT record.
     #[must_use]
     pub fn options(&self) -> &EdnsOptions<'a> {
         &self.options
     }
 
-    /// Its flags.
+    /// The flags of the query.
     #[must_use]
     pub fn flags(&self) -> Flags {
         self.message.header().flags
     }
 
-    /// Whether the client wants DNSSEC records. RFC 3225.
+    /// True if the client asks for DNSSEC records. RFC 3225.
     #[must_use]
     pub fn is_dnssec_ok(&self) -> bool {
         self.message.opt().is_some_and(|opt| opt.is_dnssec_ok())
     }
 
-    /// Bytes of a datagram that the client takes. RFC 6891 §6.2.3.
+    /// Largest datagram that the client accepts, in bytes. RFC 6891 §6.2.3.
     #[must_use]
     pub fn udp_payload(&self) -> usize {
         let asked = self
@@ -99,11 +99,11 @@ impl<'a> ClientQuery<'a> {
 }
 
 impl ClientQuery<'_> {
-    /// The query as it waits for its answer, in at most [`CLIENT_QUERY_BYTES_MAX`] bytes: a longer one without
-    /// padding and options that no response depends on, written to the front of `room`.
+    /// The query as it is kept until its response, in at most [`CLIENT_QUERY_BYTES_MAX`] bytes: a longer one is
+    /// written to the front of `room`, without padding and without options that no response depends on.
     ///
     /// # Errors
-    /// [`Full`]: `room` is smaller than that.
+    /// [`Full`] if `room` is smaller than that.
     pub fn kept<'b>(&'b self, room: &'b mut [u8]) -> Result<&'b [u8], Full> {
         let bytes = self.message.bytes();
         if bytes.len() <= CLIENT_QUERY_BYTES_MAX {
@@ -142,10 +142,10 @@ impl ClientQuery<'_> {
     }
 }
 
-/// Writes the response to bytes that were rejected with a code. Returns its size.
+/// Writes the response to a rejected query. Returns its length in bytes.
 ///
-/// The question is repeated where it can be read, and is left out where it can't: RFC 1035 §4.1.1 has
-/// no rule, and a client matches by id.
+/// The question is repeated if it can be parsed: RFC 1035 §4.1.1 has
+/// no rule for other cases, and a client matches by id.
 ///
 /// # Errors
 /// [`Full`].
@@ -157,7 +157,7 @@ pub fn write_rejection(query: &[u8], rcode: Rcode, out: &mut [u8]) -> Result<usi
     };
     let question_end = question.map_or(HEADER_BYTES, |question| question.end());
     let opt = Message::parse(query).ok().and_then(|message| message.opt());
-    // A response code of more than four bits needs an OPT record to stand in.
+    // A response code of more than four bits needs an OPT record.
     let has_opt = opt.is_some() || rcode.high() != 0;
     let kept = header.flags.0 & (0x7800 | Flags::RD | Flags::CD);
     let flags = Flags::QR | Flags::RA | kept | rcode.low();

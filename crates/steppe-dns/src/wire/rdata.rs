@@ -1,7 +1,7 @@
-//! Names inside of record data that may be compressed. Spec: RFC 3597 §4 lists the types.
+//! Names within record data that may be compressed. Spec: RFC 3597 §4 lists the types.
 //!
-//! Data of every other type is passed as it is: RFC 3597 §4 forbids compression there. Addresses have no name,
-//! and are here for their lengths.
+//! Data of every other type is copied unchanged: RFC 3597 §4 forbids compression there. Address types have no names,
+//! and are included for their fixed lengths.
 
 use super::code::{Class, Rtype};
 use super::error::WireError;
@@ -10,16 +10,16 @@ use super::name::{Steps, check_name};
 use super::record::Record;
 use super::write::{Full, Writer};
 
-/// Where names stand in the data of a type.
+/// Layout of the names in the data of a type.
 struct Layout {
     /// Bytes before the first name.
     before: usize,
-    /// Names in a row.
+    /// Number of consecutive names.
     names: usize,
     tail: Tail,
 }
 
-/// What follows the names.
+/// Data after the names.
 enum Tail {
     /// This many bytes.
     Exactly(usize),
@@ -49,14 +49,14 @@ fn layout(record: &Record<'_>) -> Option<Layout> {
     })
 }
 
-/// Where the replacement of a NAPTR record's data begins: behind two numbers and three strings. RFC 3403 §4.1.
-/// Data that ends before gives a place behind its end.
+/// Offset of the replacement name in NAPTR data, after two numbers and three strings. RFC 3403 §4.1.
+/// For truncated data, an offset after its end.
 fn naptr_strings_end(rdata: &[u8]) -> usize {
     let string_end = |at: usize| at + 1 + usize::from(rdata.get(at).copied().unwrap_or(u8::MAX));
     (0..3).fold(4, |at, _| string_end(at))
 }
 
-/// Checks the names inside of a record's data, where its type has some, and its length, where its type has one.
+/// Checks the names in a record's data and its length, if its type has names or a fixed length.
 ///
 /// # Errors
 /// [`WireError`] of names, and [`WireError::Rdata`].
@@ -64,7 +64,7 @@ pub(super) fn check(bytes: &[u8], record: &Record<'_>, steps: &mut Steps) -> Res
     let Some(layout) = layout(record) else {
         return Ok(());
     };
-    // A name may not go on behind the data, though a pointer may lead to before it.
+    // A name must not extend past the data, although a pointer may lead to before it.
     let bytes = &bytes[..record.end()];
     let mut at = record.rdata_at + layout.before;
     for _ in 0..layout.names {
@@ -77,8 +77,8 @@ pub(super) fn check(bytes: &[u8], record: &Record<'_>, steps: &mut Steps) -> Res
     }
 }
 
-/// Writes a record's data with the names inside of it decompressed, labels of the question in lower case.
-/// `message` is the record's, which was checked.
+/// Writes a record's data with its names decompressed, and labels of the question in lower case.
+/// `message` is the checked message of the record.
 ///
 /// # Errors
 /// [`Full`].

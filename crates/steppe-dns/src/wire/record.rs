@@ -1,49 +1,49 @@
-//! Records where they stand in a message. Spec: RFC 1035 §4.1.3.
+//! Records in place, in their message. Spec: RFC 1035 §4.1.3.
 
 use super::code::{Class, Rtype};
 use super::error::WireError;
 use super::name::skip_name;
 
-/// A section of records.
+/// A section of a message with records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// What answers the question.
+    /// Answers to the question.
     Answer,
-    /// Authorities, and proofs of absence.
+    /// Authorities, and proofs of nonexistence.
     Authority,
     /// Additional records, and OPT.
     Additional,
 }
 
 impl Section {
-    /// In the order of a message.
+    /// All sections, in the order of a message.
     pub const ALL: [Self; 3] = [Self::Answer, Self::Authority, Self::Additional];
 }
 
-/// A record in a message, by where its parts are.
+/// A record in a message, by the offsets of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Where its owner's name begins.
+    /// Offset of the owner name.
     pub owner_at: usize,
-    /// Its type.
+    /// Type of the record.
     pub rtype: Rtype,
-    /// Its class; of OPT, the requestor's payload size.
+    /// Class of the record; in OPT, the requestor's payload size.
     pub class: Class,
-    /// Where its TTL stands.
+    /// Offset of the TTL.
     pub ttl_at: usize,
-    /// Its TTL in seconds.
+    /// TTL in seconds.
     pub ttl: u32,
-    /// Where its data begins.
+    /// Offset of the data.
     pub rdata_at: usize,
-    /// Its data.
+    /// Data of the record.
     pub rdata: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// The record that begins at `at`.
+    /// Reads the record at offset `at`.
     ///
     /// # Errors
-    /// [`WireError::Short`], or what is wrong with its owner's name.
+    /// [`WireError::Short`], or the error of the owner name.
     pub(super) fn read(bytes: &'a [u8], at: usize) -> Result<Self, WireError> {
         let fixed_at = skip_name(bytes, at)?;
         let fixed = bytes
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Where the next record begins.
+    /// Offset of the next record.
     #[must_use]
     pub fn end(&self) -> usize {
         self.rdata_at + self.rdata.len()

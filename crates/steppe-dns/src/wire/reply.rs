@@ -1,7 +1,7 @@
-//! Responses to clients: of a body that is cached or was just received, or made here.
+//! Responses to clients: from a cached or received body, or from local records.
 //!
-//! Invariant: a response on a datagram is never larger than the client and the path take. What does not
-//! have to be there goes first, and never a part of an RRset: RFC 2181 §9.
+//! Invariant: a response in a datagram never exceeds the size that the client and the path accept. Optional
+//! sections are dropped first, and never a part of an RRset: RFC 2181 §9.
 
 use std::borrow::Borrow;
 
@@ -19,77 +19,77 @@ use crate::limits::{
     EXTENDED_ERROR_TEXT_BYTES_MAX, MESSAGE_BYTES_MAX, RESPONSE_PADDING_BYTES, UDP_PAYLOAD_BYTES,
 };
 
-/// What a response is sent over.
+/// Transport of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// A datagram of at most this many bytes, or what the client takes if that is less.
+    /// A datagram, limited to this size or the client's, whichever is smaller.
     Udp {
-        /// Bytes.
+        /// Maximum in bytes.
         payload_max: usize,
     },
     /// A stream.
     Stream,
 }
 
-/// Whether messages are padded.
+/// Padding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
-    /// Not: anybody can read them.
+    /// No padding, on unencrypted transports.
     None,
-    /// Up to a block, if the client padded its query. RFC 8467 §4.1.
+    /// Padding to a block, if the client padded its query. RFC 8467 §4.1.
     Blocks,
 }
 
-/// How a query is to be answered.
+/// The settings of a response to a query.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
-    /// The query.
+    /// Query of the client.
     pub query: &'a ClientQuery<'a>,
-    /// What it came by.
+    /// Transport of the query.
     pub transport: Transport,
-    /// Whether to pad.
+    /// Padding of the response.
     pub padding: Padding,
-    /// RFC 8914: why the answer is what it is.
+    /// Extended DNS error with its text: RFC 8914.
     pub extended_error: Option<(ExtendedError, &'a str)>,
-    /// RFC 7873: the server's part of the cookie. It is sent if the client sent its own.
+    /// Server cookie: RFC 7873. Sent if the client has sent a cookie.
     pub server_cookie: Option<[u8; 16]>,
-    /// RFC 7828: units of 100 ms that a connection may idle. It is sent if the client asked.
+    /// Idle timeout of the connection in units of 100 ms: RFC 7828. Sent if the client asked for it.
     pub keepalive: Option<u16>,
-    /// The name that the question's name is an alias of: its CNAME record comes first.
+    /// Alias of the qname, whose CNAME record comes first.
     pub alias: Option<Alias<'a>>,
-    /// RFC 7871 §7.2.1: the scope of the answer. It is sent if the client named a network.
+    /// Scope of the answer: RFC 7871 §7.2.1. Sent if the client named a network.
     pub subnet_scope: u8,
 }
 
-/// An alias that is made here. RFC 1034 §3.6.2.
+/// A local alias. RFC 1034 §3.6.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alias<'a> {
-    /// The name that it leads to.
+    /// Target of the alias.
     pub target: &'a Name,
-    /// TTL of its record, in seconds.
+    /// TTL of the CNAME record, in seconds.
     pub ttl: u32,
 }
 
-/// A record that is made here.
+/// A local record.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalRecord<'a> {
-    /// Its owner; `None` for the name that was asked for.
+    /// Owner of the record; `None` for the qname.
     pub owner: Option<&'a Name>,
-    /// Its type.
+    /// Type of the record.
     pub rtype: Rtype,
-    /// Its TTL in seconds.
+    /// TTL in seconds.
     pub ttl: u32,
-    /// Its data in wire form.
+    /// Data in wire form.
     pub rdata: &'a [u8],
 }
 
-/// Bits of a body that a client is shown.
+/// Header bits of a body that are passed to the client.
 const BODY_FLAGS: u16 = Flags::AD | 0x0f;
-/// Bits of a query that its response repeats.
+/// Header bits of a query that its response repeats.
 const QUERY_FLAGS: u16 = Flags::RD | Flags::CD;
 
 impl<'a> Reply<'a> {
-    /// A plain reply.
+    /// A response without options.
     #[must_use]
     pub fn new(query: &'a ClientQuery<'a>, transport: Transport) -> Self {
         Self {
@@ -104,16 +104,16 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Makes the response of a body that lies at the front of `out`. Returns its size.
+    /// Completes the response from the body at the front of `out`. Returns its length.
     ///
     /// # Errors
-    /// [`Full`]; with room for [`MESSAGE_BYTES_MAX`], or what the datagram may have, there is none.
+    /// [`Full`]; never with room for [`MESSAGE_BYTES_MAX`] or the limit of the datagram.
     pub fn finish(&self, out: &mut [u8], body: Body) -> Result<usize, Full> {
         self.finish_with(out, body, 0)
     }
 
-    /// Writes a response without records. Returns its size. RFC 6891 §6.1.3: a client without EDNS gets SERVFAIL
-    /// for a code of more than four bits, of which it would read another one.
+    /// Writes a response without records. Returns its length. RFC 6891 §6.1.3: a client without EDNS gets SERVFAIL
+    /// instead of an extended code, of which it would read the low bits only.
     ///
     /// # Errors
     /// [`Full`].
@@ -124,7 +124,7 @@ impl<'a> Reply<'a> {
         self.finish_with(out, body, rcode.high())
     }
 
-    /// Writes a response of records that are made here. Returns its size.
+    /// Writes a response with local records. Returns its length.
     ///
     /// # Errors
     /// [`Full`].
@@ -150,15 +150,15 @@ impl<'a> Reply<'a> {
         self.finish(out, body)
     }
 
-    /// Writes a negative response, NXDOMAIN or NODATA, that clients may keep for `ttl` seconds: RFC 2308
-    /// §3 needs an SOA for that, whose owner is the name itself. Returns its size.
+    /// Writes a negative response, NXDOMAIN or NODATA, that clients may cache for `ttl` seconds: RFC 2308
+    /// §3 requires an SOA record for that, whose owner is the qname. Returns the length of the response.
     ///
     /// # Errors
     /// [`Full`].
     pub fn negative(&self, rcode: Rcode, ttl: u32, out: &mut [u8]) -> Result<usize, Full> {
         let body = self.begin(rcode, out)?;
         let mut rdata = [0; 22];
-        // Two names of the root; serial 1; refresh, retry, expire; and how long the denial holds.
+        // MNAME and RNAME are the root; SERIAL is 1; REFRESH, RETRY, EXPIRE; MINIMUM is the negative TTL.
         for (at, number) in [(2, 1), (6, 3600), (10, 600), (14, 86400), (18, ttl)] {
             rdata[at..at + 4].copy_from_slice(&u32::to_be_bytes(number));
         }
@@ -180,11 +180,11 @@ impl<'a> Reply<'a> {
         self.finish(out, body)
     }
 
-    /// Makes the response of a message that answers the question of [`Self::alias`] instead. Returns its
-    /// size.
+    /// Writes the response from `answer`, a message with the answer for the target of [`Self::alias`]. Returns its
+    /// length.
     ///
     /// # Errors
-    /// [`Full`]: names are written whole, so that a message of nearly the largest size has no room.
+    /// [`Full`]: names are written uncompressed, so a message of nearly the largest size does not fit.
     pub fn finish_alias(&self, answer: &[u8], out: &mut [u8]) -> Result<usize, Full> {
         let answer = Message::parse(answer).map_err(|_| Full)?;
         let rcode = Rcode(answer.header().flags.0 & 0x0f);
@@ -209,7 +209,7 @@ impl<'a> Reply<'a> {
         self.finish(out, body)
     }
 
-    /// Writes a record of another message, its names whole, and that of the alias as it is here.
+    /// Writes a record of another message with uncompressed names; the alias' target keeps its local spelling.
     fn write_whole(
         &self,
         record: &Record<'_>,
@@ -225,7 +225,7 @@ impl<'a> Reply<'a> {
         rdata::write(message, record, out)
     }
 
-    /// Header and question, and the alias.
+    /// Writes header and question, and the record of the alias.
     fn begin(&self, rcode: Rcode, out: &mut [u8]) -> Result<Body, Full> {
         let question = self.query.question();
         let end = question.end();
@@ -258,7 +258,7 @@ impl<'a> Reply<'a> {
         set_number(out, 0, self.query.message().header().id);
         set_number(out, 2, flags | truncated);
         let question = &self.query.message().bytes()[HEADER_BYTES..self.query.question().end()];
-        // The client gets its own spelling back, which its 0x20 may need.
+        // The client gets its own spelling back, which its 0x20 encoding may need.
         out[HEADER_BYTES..HEADER_BYTES + question.len()].copy_from_slice(question);
         if self.query.message().opt().is_none() {
             return Ok(len);
@@ -276,11 +276,11 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Leaves out what has no room, and corrects the counts. Returns the bytes that stay, and whether
+    /// Drops the sections that do not fit, and corrects the counts. Returns the remaining length, and whether
     /// the response is truncated.
     fn fit(&self, out: &mut [u8], body: Body, bytes_max: usize) -> Result<(usize, bool), Full> {
         let room = bytes_max.checked_sub(self.opt_bytes()).ok_or(Full)?;
-        // The OPT record that is to come is the only additional one.
+        // The pending OPT record is the only additional one.
         if body.len <= room && body.len == body.additional_at {
             set_number(out, 10, 0);
             return Ok((body.len, false));
@@ -291,7 +291,7 @@ impl<'a> Reply<'a> {
         }
         let question_end = self.query.question().end();
         let has_answer = body.authority_at > question_end;
-        // With DNSSEC the authority section may have the proof that the answer needs: RFC 4035 §3.1.3.
+        // With DNSSEC, the authority section may have the proof of the answer: RFC 4035 §3.1.3.
         let can_spare_authority = has_answer && !self.query.is_dnssec_ok();
         set_number(out, 8, 0);
         if body.authority_at <= room && can_spare_authority {
@@ -304,13 +304,13 @@ impl<'a> Reply<'a> {
     fn flags(&self, out: &[u8]) -> u16 {
         let query = self.query.flags().0;
         let body = u16::from_be_bytes([out[2], out[3]]) & BODY_FLAGS;
-        // RFC 6840 §5.8: AD is shown to who asked by AD or DO.
+        // RFC 6840 §5.8: AD is set only for queries with AD or DO.
         let sees_ad = query & Flags::AD != 0 || self.query.is_dnssec_ok();
         let body = if sees_ad { body } else { body & !Flags::AD };
         Flags::QR | Flags::RA | query & QUERY_FLAGS | body
     }
 
-    /// Bytes of the OPT record without padding.
+    /// Length of the OPT record, without padding.
     fn opt_bytes(&self) -> usize {
         if self.query.message().opt().is_none() {
             return 0;
@@ -379,7 +379,7 @@ fn write_local(
     out.bytes(record.rdata)
 }
 
-/// As much of a text as an extended error may have, cut between characters.
+/// Truncates the text of an extended error at a character boundary.
 fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(EXTENDED_ERROR_TEXT_BYTES_MAX)]
 }

@@ -1,12 +1,12 @@
-//! A server's response: what it says, and which of its records are passed on.
+//! Responses of servers: classification, and the records that are passed on.
 //!
-//! Invariant: what is passed on answers the question that was asked: answers on the chain of aliases
-//! that begins at its name, the SOA of a zone that the end of the chain is in, and proofs for those who
-//! asked for them. The rest (other names, authorities beside an answer, additional records) is left out,
+//! Invariant: records that are passed on answer the question: answers on the alias chain
+//! from the qname, the SOA of a zone that encloses the end of the chain, and proofs for clients that
+//! asked for them. The rest (other names, authorities beside an answer, additional records) is dropped,
 //! as `minimal-responses` of BIND and Unbound does. Spec: RFC 2308 §2 (negative responses), RFC 2181
-//! §5.4.1 (what may be trusted), RFC 6672 (DNAME).
+//! §5.4.1 (trust ranking), RFC 6672 (DNAME).
 //!
-//! Non-goals: comparing with the query that was sent, which `in_flight` does.
+//! Non-goals: matching with the query that was sent, which `in_flight` does.
 
 use crate::limits::CNAME_CHAIN_MAX;
 
@@ -20,28 +20,28 @@ use super::rdata;
 use super::record::{Record, Section};
 use super::write::{Full, Writer, set_number};
 
-/// What a response says.
+/// Classification of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has the records that were asked for.
+    /// The response has records of the qtype.
     Answer,
-    /// It says that there are none.
+    /// The name or the type does not exist.
     Negative {
-        /// Of what there is none.
+        /// Denied part of the question.
         denial: Denial,
-        /// Seconds that this may be kept for: the lesser of the SOA's TTL and its last field. RFC 2308
-        /// §5. `None`: no SOA, so it may not be kept.
+        /// Negative TTL in seconds: the lesser of the SOA's TTL and its MINIMUM field. RFC 2308
+        /// §5. `None` without an SOA record: the response must not be cached.
         ttl: Option<u32>,
     },
-    /// It names other servers, which a resolver should not.
+    /// A referral to other servers, which a resolver should not send.
     Referral,
-    /// It did not fit, and the question is to be asked again over a stream.
+    /// The response is truncated: the query is to be repeated over a stream.
     Truncated,
-    /// It failed.
+    /// A failure, with its response code.
     Failure(Rcode),
 }
 
-/// What a negative response denies.
+/// The denied part of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
     /// The name: NXDOMAIN.
@@ -50,16 +50,16 @@ pub enum Denial {
     Type,
 }
 
-/// What a response is read for.
+/// Settings of the query that affect the reading of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Aliases that are followed at most.
+    /// Maximum number of aliases that are followed.
     pub cname_depth: usize,
-    /// Whether the query had DO set: signatures and proofs are passed on then.
+    /// True if the query had DO set: signatures and proofs are passed on then.
     pub is_dnssec_ok: bool,
 }
 
-/// A response that was read and checked.
+/// A parsed and checked response.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
     message: Message<'a>,
@@ -68,7 +68,7 @@ pub struct Response<'a> {
     asked: Asked,
 }
 
-/// The names that a question leads to by aliases, its own first.
+/// The names on the alias chain of a question, the qname first.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
     names: [Name; CNAME_CHAIN_MAX],
@@ -77,10 +77,10 @@ struct Chain {
 }
 
 impl<'a> Response<'a> {
-    /// Checks all names of a response, and says what it says.
+    /// Checks all names of a response, and classifies it.
     ///
     /// # Errors
-    /// [`WireError`], [`WireError::Aliases`] for aliases in a circle among them.
+    /// [`WireError`]; [`WireError::Aliases`] if aliases form a loop.
     pub fn read(message: Message<'a>, asked: Asked) -> Result<Self, WireError> {
         check_names(&message)?;
         let chain = Chain::of(&message, asked.cname_depth)?;
@@ -96,7 +96,7 @@ impl<'a> Response<'a> {
         Ok(response)
     }
 
-    /// What it says.
+    /// The classification.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome
@@ -108,7 +108,7 @@ impl<'a> Response<'a> {
         &self.message
     }
 
-    /// Its response code, with the bits in its OPT record.
+    /// The response code, with the extended bits of the OPT record.
     #[must_use]
     pub fn rcode(&self) -> Rcode {
         let high = self.message.opt().map_or(0, |opt| opt.rcode_high);
@@ -122,11 +122,11 @@ impl<'a> Response<'a> {
             .filter(move |record| self.is_kept(section, record))
     }
 
-    /// Writes what is passed on, without OPT and with an id of zero.
+    /// Writes the records that are passed on, without OPT and with id zero.
     ///
     /// # Errors
-    /// [`Full`]: names that were compressed no longer are where records had to be left out between
-    /// others.
+    /// [`Full`]: a body without a dropped record in the middle is copied, but another one is written anew, with
+    /// some compressed names uncompressed.
     pub fn write_body(&self, out: &mut [u8]) -> Result<Body, Full> {
         match self.kept_prefix() {
             Some(counts) => self.copy_prefix(counts, out),
@@ -180,7 +180,7 @@ impl<'a> Response<'a> {
         if self.is_unwanted_proof(record.rtype) {
             return false;
         }
-        // Most owners are a pointer to the question.
+        // Most owner names are a pointer to the question.
         if self.message.bytes()[record.owner_at..].starts_with(&[0xc0, 0x0c]) {
             return true;
         }
@@ -195,7 +195,7 @@ impl<'a> Response<'a> {
                 && names.iter().any(|name| name.is_at_or_below(&owner))
     }
 
-    /// RFC 4035 §3.2.1: signatures and proofs are for those who set DO, or asked for their type.
+    /// True for signatures and proofs, unless the query had DO or asked for the type. RFC 4035 §3.2.1.
     fn is_unwanted_proof(&self, rtype: Rtype) -> bool {
         let is_proof = matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3);
         let asked = self.message.question().qtype;
@@ -228,7 +228,7 @@ impl<'a> Response<'a> {
         self.owner(record).is_some_and(|owner| owner == *name)
     }
 
-    /// Records of answer and authority that are passed on, if they are all those before some place.
+    /// Counts of answer and authority records that are passed on, if no dropped record is before them.
     fn kept_prefix(&self) -> Option<[u16; 2]> {
         let mut counts = [0; 2];
         let mut is_over = false;
@@ -346,18 +346,18 @@ impl Chain {
         chain.names[0] = qname;
         let qtype = message.question().qtype;
         if matches!(qtype, Rtype::CNAME | Rtype::ANY) {
-            // An alias that a DNAME made is nothing to a validator without it.
+            // A validator needs the DNAME record of a synthesized CNAME.
             let is_dname = |record: Record<'_>| record.rtype == Rtype::DNAME;
             chain.has_dname = message.records(Section::Answer).any(is_dname);
             return Ok(chain);
         }
         let names_max = cname_depth.saturating_add(1).min(CNAME_CHAIN_MAX);
-        // Servers send aliases in order, which one pass follows; each further pass follows one at least.
+        // Servers send aliases in order, so one pass suffices; each further pass finds one alias at least.
         while chain.follow(message, names_max)? {}
         Ok(chain)
     }
 
-    /// Whether an alias was found that the next pass may go on from.
+    /// Follows aliases in one pass. True if any was found.
     fn follow(&mut self, message: &Message<'_>, names_max: usize) -> Result<bool, WireError> {
         let bytes = message.bytes();
         let mut steps = Steps::of_message(bytes.len());
@@ -395,11 +395,11 @@ impl Chain {
     }
 }
 
-/// Checks the names of all records. Returns the steps that are left.
+/// Checks the names of all records. Returns the number of steps that are left.
 fn check_names(message: &Message<'_>) -> Result<Steps, WireError> {
     let bytes = message.bytes();
     let mut steps = Steps::of_message(bytes.len());
-    // Records of one RRset point to one name, which is followed once.
+    // Records of one RRset point to the same name, which is checked once.
     let mut last_pointer = [0xc0, 0x0c];
     for record in Section::ALL
         .into_iter()
@@ -419,7 +419,7 @@ fn check_names(message: &Message<'_>) -> Result<Steps, WireError> {
     Ok(steps)
 }
 
-/// The type of a record, or, of a signature, the type that it covers. RFC 4034 §3.1.1.
+/// The type of a record; for a signature, the type that it covers. RFC 4034 §3.1.1.
 fn covered_type(record: &Record<'_>) -> Rtype {
     match (record.rtype, record.rdata) {
         (Rtype::RRSIG, &[high, low, ..]) => Rtype(u16::from_be_bytes([high, low])),
@@ -427,7 +427,7 @@ fn covered_type(record: &Record<'_>) -> Rtype {
     }
 }
 
-/// RFC 2308 §5: the lesser of an SOA's TTL and its last field.
+/// The negative TTL of an SOA record: the lesser of its TTL and its MINIMUM field. RFC 2308 §5.
 fn soa_ttl(soa: &Record<'_>) -> Result<u32, WireError> {
     let minimum = soa.rdata.last_chunk::<4>().ok_or(WireError::Rdata)?;
     Ok(soa.ttl.min(u32::from_be_bytes(*minimum)))

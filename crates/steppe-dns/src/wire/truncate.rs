@@ -1,4 +1,4 @@
-//! Taking the records out of a response that was written.
+//! Truncation of a written response.
 
 use super::code::Rtype;
 use super::header::Flags;
@@ -6,8 +6,8 @@ use super::message::Message;
 use super::record::Section;
 use super::write::set_number;
 
-/// Leaves a response its question and OPT record, and says by TC that it had more: RFC 2181 §9. Returns
-/// its size; `None` for what is no message with one question.
+/// Truncates a response to its question and OPT record, and sets TC: RFC 2181 §9. Returns
+/// its length; `None` if it is not a message with one question.
 #[must_use]
 pub fn truncate(response: &mut [u8]) -> Option<usize> {
     let message = Message::parse(response).ok()?;

@@ -1,8 +1,8 @@
-//! Types by their names. Source: IANA's registry "Domain Name System Parameters".
+//! Names of types. Source: IANA's registry "Domain Name System Parameters".
 
 use super::code::Rtype;
 
-/// Types with a name: those that people ask for and write rules for.
+/// Types with a name: those that are common in queries and rules.
 const TYPES: [(&str, u16); 27] = [
     ("A", 1),
     ("NS", 2),
@@ -34,7 +34,7 @@ const TYPES: [(&str, u16); 27] = [
 ];
 
 impl Rtype {
-    /// The type of this name, which is in upper case, or of `TYPE` and its number (RFC 3597 §5).
+    /// The type with this name in upper case, or with `TYPE` and a number (RFC 3597 §5).
     #[must_use]
     pub fn named(text: &str) -> Option<Self> {
         let named = TYPES.iter().find(|(name, _)| *name == text);
@@ -42,7 +42,7 @@ impl Rtype {
         named.map(|(_, number)| *number).or_else(numbered).map(Self)
     }
 
-    /// Its name, where it has one here.
+    /// The name of the type, if it is in this table.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let named = TYPES.iter().find(|(_, number)| *number == self.0);

@@ -1,4 +1,4 @@
-//! A query to a server. Spec: RFC 1035 §4.1; RFC 6891; RFC 5452 §9 (what makes it hard to forge).
+//! Queries to servers. Spec: RFC 1035 §4.1; RFC 6891; RFC 5452 §9 (protection against forgery).
 
 use super::edns::{Opt, OptWriter, OptionCode, Subnet, write_option};
 use super::header::{Flags, HEADER_BYTES};
@@ -8,25 +8,25 @@ use super::reply::Padding;
 use super::write::{Full, Writer, length};
 use crate::limits::{QUERY_PADDING_BYTES, UDP_PAYLOAD_BYTES, UPSTREAM_QUERY_BYTES_MAX};
 
-/// What is asked, and how. The same for every server that is asked; ids and cases differ.
+/// A query to servers, without its id and case, which differ between servers.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamQuery<'a> {
     /// The question.
     pub question: Question<'a>,
     /// RD, AD and CD.
     pub flags: Flags,
-    /// The second part of the OPT record: [`Opt::DNSSEC_OK`] or zero. `None`: without EDNS, and what it has.
+    /// Flags of the OPT record: [`Opt::DNSSEC_OK`] or zero. `None`: no EDNS, and so no options.
     pub edns_flags: Option<u16>,
-    /// RFC 7871: the network to answer for.
+    /// Client subnet: RFC 7871.
     pub subnet: Option<Subnet>,
-    /// RFC 7873: our part of the cookie, and the server's as far as it gave one.
+    /// Client cookie, and the server cookie if the server has sent one: RFC 7873.
     pub cookie: Option<(&'a [u8; 8], &'a [u8])>,
-    /// Whether to pad: on transports that are encrypted.
+    /// Padding, on encrypted transports.
     pub padding: Padding,
 }
 
 impl UpstreamQuery<'_> {
-    /// Writes the query. Returns its size, at most [`UPSTREAM_QUERY_BYTES_MAX`].
+    /// Writes the query. Returns its length, at most [`UPSTREAM_QUERY_BYTES_MAX`].
     ///
     /// # Errors
     /// [`Full`].

@@ -1,6 +1,6 @@
-//! A writer into a buffer of the caller, which never grows.
+//! A writer into a buffer of fixed size.
 
-/// The buffer has no room for what was to be written.
+/// The buffer has no room for the bytes to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room in the buffer")]
 pub struct Full;
@@ -19,25 +19,25 @@ impl<'a> Writer<'a> {
         Self { buf, at: 0 }
     }
 
-    /// Writes into `buf` behind what it has.
+    /// Continues to write into `buf` at offset `at`.
     #[must_use]
     pub fn after(buf: &'a mut [u8], at: usize) -> Self {
         Self { buf, at }
     }
 
-    /// Bytes written so far.
+    /// The number of bytes written so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.at
     }
 
-    /// Whether nothing was written.
+    /// True if nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.at == 0
     }
 
-    /// What was written.
+    /// The bytes written so far.
     #[must_use]
     pub fn written(&self) -> &[u8] {
         &self.buf[..self.at]
@@ -46,7 +46,7 @@ impl<'a> Writer<'a> {
     /// Appends bytes.
     ///
     /// # Errors
-    /// [`Full`], and nothing is written.
+    /// [`Full`]; nothing is written then.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let end = self.at + bytes.len();
         self.buf
@@ -57,7 +57,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Appends numbers of 16 bits.
+    /// Appends 16-bit numbers in network byte order.
     ///
     /// # Errors
     /// [`Full`].
@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
             .try_for_each(|number| self.bytes(&number.to_be_bytes()))
     }
 
-    /// Appends bytes of zero.
+    /// Appends zero bytes.
     ///
     /// # Errors
     /// [`Full`].
@@ -78,20 +78,20 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a number of 16 bits over bytes that were written before.
+    /// Overwrites a 16-bit number in the bytes written so far.
     pub(super) fn set_number(&mut self, at: usize, number: u16) {
         set_number(&mut self.buf[..self.at], at, number);
     }
 }
 
-/// Writes a number of 16 bits into `bytes`; past their end it writes nothing.
+/// Writes a 16-bit number at offset `at` of `bytes`, or nothing past their end.
 pub(super) fn set_number(bytes: &mut [u8], at: usize, number: u16) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
         place.copy_from_slice(&number.to_be_bytes());
     }
 }
 
-/// A length that fits 16 bits, as all of a message do.
+/// A length as 16 bits, as all lengths in a message are.
 pub(super) fn length(len: usize) -> Result<u16, Full> {
     u16::try_from(len).map_err(|_| Full)
 }

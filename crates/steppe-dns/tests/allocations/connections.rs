@@ -1,4 +1,4 @@
-//! Bytes that connections take on a worker, against their charges.
+//! Memory of connections at a worker, against their charges.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::secure::{NAME, Site, server as by_https};
 use crate::service::ONE_AT_A_TIME;
 use crate::streams::ask;
 
-/// Live bytes of the worker's thread, as of its last housekeeping, and how often that was told.
+/// Live bytes of the worker's thread at its last housekeeping, and the number of reports.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static TOLD: AtomicU64 = AtomicU64::new(0);
 
@@ -28,7 +28,7 @@ fn tell() {
     TOLD.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Live bytes of the worker now: it says so every second.
+/// Live bytes of the worker now. It reports them every second.
 fn live() -> i64 {
     let before = TOLD.load(Ordering::SeqCst);
     eventually("the worker tells", || {
@@ -37,7 +37,7 @@ fn live() -> i64 {
     LIVE.load(Ordering::SeqCst)
 }
 
-/// The constant is what was measured, to a tenth.
+/// Checks that the constant covers the measured bytes, and is at most a tenth above them.
 fn assert_is(constant: usize, measured: i64, what: &str) {
     let measured = usize::try_from(measured).expect("it grows");
     println!("{what}: {measured} of {constant} bytes");
@@ -58,7 +58,7 @@ fn a_connection_takes_what_it_is_charged_with() {
     raise_file_limit();
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[]);
-    // Its responses are as long as what a connection keeps.
+    // The responses fill the buffers that a connection keeps.
     let texts: Vec<_> = (0..4)
         .map(|number| format!("TXT \"{number:0>230}\"").parse().expect("a record"))
         .collect();
@@ -68,7 +68,7 @@ fn a_connection_takes_what_it_is_charged_with() {
     let before = live();
     let connect = |_| {
         let mut peer = Peer::connect(listen);
-        // Each of its two buffers is used.
+        // Uses both buffers of the connection.
         for _ in 0..3 {
             assert!(ask(&mut peer, &asked).len() > 900);
         }
@@ -89,7 +89,7 @@ fn a_connection_to_a_server_takes_what_it_is_charged_with() {
     let listener = TcpListener::bind("0.0.0.0:0").expect("a free port");
     let port = listener.local_addr().expect("is bound").port();
     thread::spawn(move || {
-        // Silent, and open for as long as the test's process.
+        // Silent, and open until the process of the test ends.
         let open: Vec<_> = listener.incoming().flatten().collect();
         drop(open);
     });
@@ -112,11 +112,11 @@ fn a_connection_to_a_server_takes_what_it_is_charged_with() {
     let node = Node::start_beside(config, 1, tell);
     let client = Client::of(listen);
     let sent = "steppe_dns_upstream_queries_total{transport=\"tcp\"}";
-    // What the first query makes the worker allocate is no connection's.
+    // The first query's allocations by the worker do not belong to a connection.
     client.send(&query("first.example", 1));
     node.wait_until(|node| node.metric(sent) >= 1);
     let (before, sent_before) = (live(), node.metric(sent));
-    // Each of its two buffers is used.
+    // Uses both buffers of each connection.
     for round in 1..=2 {
         client.send(&query(&format!("n{round}.example"), 1));
         node.wait_until(|node| node.metric(sent) >= sent_before + round * COUNT as u64);
@@ -128,10 +128,10 @@ fn a_connection_to_a_server_takes_what_it_is_charged_with() {
 
 #[test]
 fn a_query_by_https_takes_what_it_is_charged_with() {
-    // Nearly as many as tables have places when they have doubled to the last.
+    // Just below a size at which the tables have doubled.
     const QUERIES: usize = 250;
     let _alone = ONE_AT_A_TIME.lock().expect("no test failed");
-    // It answers when more have come than are sent.
+    // The server answers only after more queries than are sent.
     let silent = Manner {
         together: 10 * QUERIES,
         ..Manner::default()
@@ -148,12 +148,12 @@ fn a_query_by_https_takes_what_it_is_charged_with() {
     client.send(&query("first.example", 1));
     node.wait_until(|_| sent() >= 1);
     let (before, sent_before) = (live(), sent());
-    // Names as long as they may be.
+    // Names of nearly the maximum length.
     let label = "a".repeat(60);
     for number in 0..QUERIES {
         let name = format!("{label}.{label}.{label}.n{number:0>50}.example");
         client.send(&query(&name, 1));
-        // Some at a time: a listener has room for so many datagrams, and a connection waits five seconds.
+        // In batches: a listener's socket has limited room for datagrams, and a connection waits five seconds.
         if number % 50 == 49 {
             node.wait_until(|_| sent() > sent_before + number as u64);
         }

@@ -1,6 +1,6 @@
-//! What the forwarder costs in allocations.
+//! Allocations of the forwarder.
 //!
-//! A program of its own: it has an allocator that counts, by thread.
+//! A binary of its own, with an allocator that counts by thread.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 

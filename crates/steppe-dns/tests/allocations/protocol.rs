@@ -1,4 +1,4 @@
-//! What a query costs in allocations: none, on a hit and on a miss.
+//! Allocations of a query in the protocol layer: none, on a hit and on a miss.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -39,7 +39,7 @@ fn a_hit_and_a_miss_allocate_nothing() {
     let cache = Cache::new(1 << 20, SipKey([1, 2]), now);
     let mut out = vec![0; 65_535];
     let mut sent = vec![0; 512];
-    // More names than fit, so that insertions evict and move entries.
+    // More names than the cache holds, so that insertions evict and move entries.
     for number in 0..30_000 {
         let is_popular = number % 3 == 0;
         let (text, wire) = nth(number % if is_popular { 300 } else { 29_999 });
@@ -63,7 +63,7 @@ fn a_hit_and_a_miss_allocate_nothing() {
     assert!(stats.evictions > 1000 && stats.moves > 100, "{stats:?}");
 }
 
-/// From a client's query to its response, if there is one in the cache.
+/// Handles a client's query up to the response, if the cache has one.
 fn serve(cache: &Cache, bytes: &[u8], out: &mut [u8], now: Instant) -> bool {
     let query = ClientQuery::parse(bytes).expect("a query");
     let question = query.question();
@@ -88,7 +88,7 @@ fn ask(bytes: &[u8], sent: &mut [u8]) {
     query.write(1, CaseBits(0x5555), sent).expect("room");
 }
 
-/// From a server's response to an entry.
+/// Handles a server's response up to the cache entry.
 #[expect(clippy::too_many_arguments, reason = "older than the limit")]
 fn answer(cache: &Cache, key: &Key<'_>, bytes: &[u8], out: &mut [u8], now: Instant) {
     let asked = Asked {

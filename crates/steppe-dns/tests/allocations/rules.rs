@@ -1,4 +1,4 @@
-//! Domain rules: which lists a name is on, and what a million of them take.
+//! Domain rules: the lists that a name is on, and the memory of a million rules.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-/// An index of lists given as text.
+/// Builds an index from the text of lists.
 fn built(lists: &[&str]) -> Index {
     let mut builder = Builder::new(KEY);
     for (list, text) in lists.iter().enumerate() {
@@ -49,7 +49,7 @@ fn names_are_on_the_lists_that_have_rules_for_them() {
         ("x.www.ads.example", 0b101),
         ("good.ads.example", 0b100),
         ("x.good.ads.example", 0b100),
-        // An exception counts for all names below it, whatever other rules its list has.
+        // An exception applies to all names below it, in spite of other rules of its list.
         ("bad.good.ads.example", 0b100),
         ("other.example", 0b010),
         ("x.other.example", 0),
@@ -87,7 +87,7 @@ fn a_list_has_a_bit() {
 #[test]
 fn a_million_rules_take_less_than_ten_megabytes() {
     const RULES: u64 = 1_000_000;
-    // The test's own: the harness's thread allocates meanwhile.
+    // Live bytes of this thread alone: the harness's thread allocates meanwhile.
     let before = thread_live_bytes();
     let live = || u64::try_from(thread_live_bytes() - before).expect("what was there before stays");
     let (mut builder, mut reader) = (Builder::new(KEY), Reader::new(PlainScope::Suffix));
@@ -114,9 +114,9 @@ fn a_million_rules_take_less_than_ten_megabytes() {
     );
     assert_eq!(index.len() as u64, RULES);
     assert!(index.bytes() < 10_000_000 && kept < 10_000_000, "{kept}");
-    // Three masks, and what finds them, beside it.
+    // Beside the index: three masks, and the table to find them.
     assert!(kept <= index_max + 4096, "{kept} of {index_max}");
-    // With an index of before, a reload takes less than 2.5 times twenty megabytes.
+    // Together with the previous index, a reload takes less than 2.5 times twenty megabytes.
     assert!(collected + index_max + kept < 50_000_000, "{collected}");
     let allocations = thread_allocations();
     for number in (0..RULES).step_by(37) {
@@ -132,7 +132,7 @@ fn a_million_rules_take_less_than_ten_megabytes() {
     );
 }
 
-/// `www.n1.d2.example`, without an allocation.
+/// Makes the name `www.n1.d2.example` without an allocation.
 fn stack_name(number: u64, part: u64) -> Name {
     let mut buf = [0_u8; 64];
     let mut cursor = &mut buf[..];
@@ -146,7 +146,7 @@ fn stack_name(number: u64, part: u64) -> Name {
 }
 
 proptest! {
-    /// Beside a list that is gone through rule by rule.
+    /// Compares the index with a linear search of its rules.
     #[test]
     fn the_index_says_what_its_rules_say(
         rules in prop::collection::vec(

@@ -1,6 +1,6 @@
-//! What queries cost in allocations on the real sockets.
+//! Allocations of queries on real sockets.
 //!
-//! The allocator counts by thread, and a worker's thread says what it counted.
+//! The allocator counts by thread, and the worker's thread reports its count.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -17,11 +17,11 @@ use steppe_dns::limits::{SOCKET_TIME_MAX, SOCKETS_PER_SERVER};
 use steppe_mem::alloc::thread_allocations;
 use steppe_testkit::{Peer, Port, eventually};
 
-/// Allocations of the worker's thread, as of its last housekeeping.
+/// Allocations of the worker's thread at its last housekeeping.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
-/// One test at a time has a worker that tells.
+/// Held by a test whose worker reports: one at a time.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-/// How often it was told.
+/// Number of reports.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 
 fn tell() {
@@ -29,19 +29,19 @@ fn tell() {
     TOLD.fetch_add(1, Ordering::SeqCst);
 }
 
-/// What the worker has allocated by now: it says so every second.
+/// Allocations of the worker until now. It reports them every second.
 fn counted() -> u64 {
     let before = TOLD.load(Ordering::SeqCst);
     eventually("the worker tells", || TOLD.load(Ordering::SeqCst) > before);
     COUNTED.load(Ordering::SeqCst)
 }
 
-/// Sockets of UDP that are connected to an address of IPv4.
+/// The number of UDP sockets that are connected to an IPv4 address.
 fn sockets_to(address: SocketAddr) -> usize {
     let SocketAddr::V4(address) = address else {
         panic!("{address} is one of IPv6");
     };
-    // proc_net_tcp(5): the address as the machine has it in memory, and the port.
+    // proc_net_tcp(5): the address in host memory order, and the port.
     let ip = u32::from_ne_bytes(address.ip().octets());
     let remote = format!("{ip:08X}:{:04X}", address.port());
     let table = std::fs::read_to_string("/proc/self/net/udp").expect("Linux");
@@ -51,7 +51,7 @@ fn sockets_to(address: SocketAddr) -> usize {
         .count()
 }
 
-/// A rule that says all that can be said, and lets all pass.
+/// A rule with every setting, which lets all queries pass.
 fn with_settings() -> Rule {
     let bounds = CacheBounds {
         min_ttl: Some(Duration::from_secs(60)),
@@ -80,13 +80,13 @@ fn a_hit_allocates_nothing() {
     let start = counted();
     assert_eq!(answers(&client.ask_for("a.example.org")), 1);
     assert!(counted() > start, "the counter counts: a socket was opened");
-    // What the miss has opened is closed after its time, not while hits are counted.
+    // The miss has opened a socket, which must close before hits are counted.
     eventually("no socket to the server is open", || {
         sockets_to(server.address) == 0
     });
     const HITS: u64 = 20_000;
     let asked = query("a.example.org", 1);
-    // A busy machine may have housekeeping allocate once; a hit that did would do so in every round.
+    // On a busy machine, housekeeping may allocate once; an allocating hit would do so in every round.
     let rounds = (0..3).map(|_| {
         let before = counted();
         for _ in 0..HITS {
@@ -103,23 +103,23 @@ fn a_hit_allocates_nothing() {
         assert_eq!(answers(&ask(&mut peer, &asked)), 1);
     }
     let hits = counted() - connected;
-    // What is counted beside them is the housekeeping of a few seconds.
+    // The count includes the housekeeping of a few seconds.
     assert!(
         hits < HITS / 100,
         "{hits} allocations for {HITS} hits by TCP"
     );
 }
 
-/// Clients, each with a question at a time, and questions of each.
+/// Clients with one question each at a time, and questions of each client.
 const CLIENTS: usize = 100;
 const QUESTIONS: usize = 20;
-/// To open one is less.
+/// Upper bound of the allocations to open a socket.
 const ALLOCATIONS_PER_SOCKET: u64 = 8;
 
-/// Allocations for so many questions that nobody asked before, each of which goes to all `servers` at once.
+/// Allocations for questions that are not in the cache, each of which goes to all `servers` at once.
 ///
-/// Second, how many of them sockets may have cost that were closed because of their age: none in a run that takes
-/// as long as a socket lives at most.
+/// The second number is the part that may be due to sockets closed for their age: none if the run takes less
+/// time than a socket lives.
 fn allocations_with(servers: usize) -> (u64, u64) {
     let start = Instant::now();
     let servers: Vec<Server> = (0..servers)
@@ -141,8 +141,8 @@ fn allocations_with(servers: usize) -> (u64, u64) {
             for client in &clients {
                 assert_eq!(answers(&client.receive()), 1);
             }
-            // One answer is enough for a client: the socket of a server that is slower than others
-            // would overflow, were it not waited for. It is asked again where it is very slow.
+            // A client needs one response only. Without this wait, the socket of a slower server
+            // would overflow. A very slow server is sent the query again.
             let all = before + (question + 1) * CLIENTS;
             eventually("every server is asked every question", || {
                 servers.iter().all(|server| server.asked_count() >= all)
@@ -157,8 +157,8 @@ fn allocations_with(servers: usize) -> (u64, u64) {
     (counted, lives * sockets * ALLOCATIONS_PER_SOCKET)
 }
 
-/// The allocations of a forwarder that asks all of its servers, as a published one counted them: 29 a
-/// question with 4 servers, and 225 with 32; with one message that all of them share, 5 and 33.
+/// Prints the allocations of a forwarder that sends each question to all servers. A published one had 29 for each
+/// question with 4 servers, and 225 with 32; with one message shared by all servers, 5 and 33.
 #[test]
 fn measured_a_question_costs_no_more_allocations_with_more_servers() {
     let _alone = ONE_AT_A_TIME.lock().expect("no test failed");
@@ -169,7 +169,7 @@ fn measured_a_question_costs_no_more_allocations_with_more_servers() {
         #[expect(clippy::cast_precision_loss, reason = "it is printed")]
         let each = counted as f64 / questions as f64;
         println!("{servers:>7}  {questions:>9}  {counted:>11}  {each:>10.3}");
-        // Sockets are opened, each for hundreds of queries or some seconds: nothing else allocates.
+        // Sockets are opened, each for hundreds of queries or some seconds. Nothing else allocates.
         let queries = (servers * questions) as u64;
         assert!(
             counted < queries / 8 + of_age,

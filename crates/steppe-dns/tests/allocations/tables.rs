@@ -1,4 +1,4 @@
-//! Charges of a worker's tables, against the memory that they take.
+//! Memory of a worker's tables, against their charges.
 
 use std::time::Instant;
 
@@ -6,10 +6,10 @@ use steppe_dns::in_flight::{Attempts, Sizes};
 use steppe_dns::limits::{ATTEMPT_BYTES, ATTEMPTS_EXCHANGE_BYTES};
 use steppe_mem::alloc::thread_live_bytes;
 
-/// The list of chains is as long as the next power of two: here it takes most.
+/// The list of chains is as long as the next power of two: just above one, it takes the most for each entry.
 const COUNT: u32 = (1 << 12) + 1;
 
-/// Bytes of a table of so many exchanges and attempts.
+/// Bytes of a table for this number of exchanges and attempts.
 fn taken(exchanges: u32, attempts: u32) -> usize {
     let sizes = Sizes {
         exchanges,
@@ -23,7 +23,7 @@ fn taken(exchanges: u32, attempts: u32) -> usize {
     taken
 }
 
-/// It covers what was measured, and is no more than a tenth above it.
+/// Checks that the constant covers the measured bytes, and is at most a tenth above them.
 #[track_caller]
 fn is_held(constant: usize, measured: usize) {
     println!("{constant} for {measured}");

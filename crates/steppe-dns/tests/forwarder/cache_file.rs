@@ -1,4 +1,4 @@
-//! What a restart brings back from the cache's file, against the service on its sockets.
+//! Responses that a restart restores from the cache file, with the service on its sockets.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ fn ttl(response: &[u8], name: &str) -> u32 {
     u32::from_be_bytes(*response[at..].first_chunk().expect("a record"))
 }
 
-/// Waits until the cache has so many responses.
+/// Waits until the cache has at least `entries` responses.
 fn wait_for_entries(node: &Node, entries: u64) {
     let end = Instant::now() + PATIENCE;
     while node.metric("steppe_dns_cache_entries") < entries {
@@ -63,7 +63,7 @@ fn a_restart_brings_answers_back_with_the_time_that_they_have_left() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(!scratch.join("dns-cache.bin.new").exists());
-    // Nobody is there any more who could answer.
+    // Without the server, only the cache can answer.
     drop(server);
     let start = Instant::now();
     let node = Node::start(config, 2);
@@ -75,7 +75,7 @@ fn a_restart_brings_answers_back_with_the_time_that_they_have_left() {
         let left = ttl(&response, name);
         assert!(left <= TTL && left > TTL - 600, "{left} s");
     }
-    // A second later they have a second less.
+    // A second later, TTLs are a second less.
     while start.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -108,7 +108,7 @@ fn a_file_that_is_foreign_torn_or_of_another_upstream_is_no_harm() {
     wait_for_entries(&node, 30);
     assert_eq!(answers(&client.ask_for("a.example.org")), 1);
     node.stop();
-    // How the upstream is asked does not matter; another upstream's answers are not this one's.
+    // Settings of the queries do not matter, but responses of another upstream must not be used.
     fs::write(&file, &whole).expect("a folder");
     let mut other = config;
     other.upstreams[0].timeout += Duration::from_secs(1);

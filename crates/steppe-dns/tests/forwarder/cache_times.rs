@@ -1,4 +1,4 @@
-//! How long responses are kept, by each key that says so, against the service on its sockets.
+//! Times for which responses are cached, by each key that affects them, with the service on its sockets.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn node(server: &Server, cache: config::Cache) -> (Node, Client) {
     node_within(2 * PATIENCE, server, cache)
 }
 
-/// A node that waits so long for its server.
+/// A node with this timeout of its server.
 fn node_within(timeout: Duration, server: &Server, cache: config::Cache) -> (Node, Client) {
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[server.address]);
@@ -36,7 +36,7 @@ fn answering(ttl: u32) -> Server {
     Server::start(move |asked| vec![answered(&asked.bytes, 0, &[(A, ttl, &[192, 0, 2, 7])])])
 }
 
-/// NXDOMAIN, for `ttl` seconds.
+/// An NXDOMAIN response that may be cached for `ttl` seconds.
 fn denied(asked: &Asked, ttl: u32) -> Vec<u8> {
     let mut denial = answered(&asked.bytes, u16::from(NXDOMAIN), &[]);
     let authority = [Rr("example.org", SOA, ttl, soa(ttl))];
@@ -56,10 +56,10 @@ fn ttl(response: &[u8], owner_bytes: usize) -> u32 {
     u32::from_be_bytes(*response[at..].first_chunk().expect("a record"))
 }
 
-/// The values that a record of `ttl` seconds may have when it was put into the cache after `since`.
+/// The TTLs that are possible for a record of `ttl` seconds that was cached after `since`.
 fn aged(ttl: u32, since: Instant) -> RangeInclusive<u32> {
     let age = u32::try_from(since.elapsed().as_secs()).expect("a short test");
-    // Whole seconds may begin on either side.
+    // The boundary of a second may lie on either side.
     ttl.saturating_sub(age + 1)..=ttl
 }
 
@@ -77,7 +77,7 @@ fn min_ttl_keeps_what_a_server_would_have_forgotten_at_once() {
         assert!(aged(600, since).contains(&ttl(&response, 2)));
     }
     assert_eq!(server.asked().len(), 1);
-    // Without it each question is asked.
+    // Without the minimum, each question is forwarded.
     let (_node, client) = self::node(&server, config::Cache::default());
     (0..3).for_each(|_| drop(client.ask_for("a.example.org")));
     assert_eq!(server.asked().len(), 4);
@@ -138,7 +138,7 @@ fn prefetch_asks_again_in_the_last_part_of_the_time_and_only_then() {
     assert_eq!(node.metric("steppe_dns_events_total{event=\"refresh\"}"), 0);
 }
 
-/// What clients get of two names, one of which is denied, when their time is over and the server is gone.
+/// Responses for two names, one of which is denied, after their expiry, while the server is silent.
 fn after_the_end(stale: Option<Stale>) -> [Vec<u8>; 2] {
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
@@ -163,7 +163,7 @@ fn after_the_end(stale: Option<Stale>) -> [Vec<u8>; 2] {
         is_gone.store(false, Ordering::Release);
         client.ask_for(name);
         is_gone.store(true, Ordering::Release);
-        // Until its time is over it is what it was, without a reason.
+        // A fresh response has no extended error.
         let end = Instant::now() + PATIENCE;
         loop {
             let response = client.ask_for(name);

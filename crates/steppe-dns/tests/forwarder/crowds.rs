@@ -14,14 +14,14 @@ use crate::streams::ask;
 
 const A: u16 = 1;
 
-/// How many come beyond those that find room.
+/// Connections beyond the limit.
 const MORE: usize = 300;
 
 fn address_for_all() -> Server {
     Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[192, 0, 2, 7])])])
 }
 
-/// Whether the other end has closed.
+/// True if the peer has closed the connection.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).expect("is set");
     let read = stream.read(&mut [0; 64]);
@@ -47,7 +47,7 @@ fn of_too_many_connections_those_that_idle_longest_are_closed() {
     let (server, listen) = (address_for_all(), Port::free().keep());
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let mut idle: Vec<TcpStream> = Vec::new();
-    // The accept queue is shorter than a crowd.
+    // The accept queue is shorter than the crowd.
     for _ in 0..CONNECTIONS_PER_WORKER_MAX / 256 {
         idle.extend((0..256).map(|_| connect(listen)));
         let mut probe = idle.pop().expect("one is there");
@@ -63,10 +63,10 @@ fn of_too_many_connections_those_that_idle_longest_are_closed() {
     for _ in 0..MORE {
         let mut peer = Peer::connect(listen);
         assert_eq!(answers(&ask(&mut peer, &query("a.example.org", A))), 1);
-        // It idles from now on, and is younger than the others.
+        // From now on this connection idles, and is younger than the others.
         idle.push(peer.stream().try_clone().expect("a descriptor"));
     }
-    // On a slow machine some were closed for having idled for so long.
+    // On a slow machine, the idle timeout has closed some.
     assert!(evicted() > 0);
     eventually("the oldest are closed", || {
         let oldest = idle[..MORE].iter_mut();
@@ -90,7 +90,7 @@ fn who_sends_slowly_or_nothing_is_closed() {
         let mut bytes = vec![0, u8::try_from(asked.len()).expect("short")];
         bytes.extend(asked);
         std::thread::spawn(move || {
-            // A byte in a while, so that the whole takes longer than anybody waits.
+            // One byte at a time, so that the query takes longer than any timeout.
             for byte in bytes {
                 if slow.write_all(&[byte]).is_err() {
                     return;

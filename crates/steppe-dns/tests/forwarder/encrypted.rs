@@ -1,4 +1,4 @@
-//! Clients on connections, over TLS and without it, and what the OPT record tells them.
+//! Clients on connections, with and without TLS, and the OPT records of their responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ fn queries_over_tls_are_answered_in_any_order() {
     let node = Node::start(config, 2);
     let mut peer = dot().connect(encrypted, "dns.example.org");
     assert_eq!(peer.session().alpn_protocol(), Some(&b"dot"[..]));
-    // The second one is answered here.
+    // The second query is answered locally.
     let queries = [query("a.example.org", A), query("localhost", A)];
     send(&mut peer, &queries);
     assert_eq!(receive(&mut peer)[..2], queries[1][..2]);
@@ -78,7 +78,7 @@ fn queries_over_tls_are_answered_in_any_order() {
 
 #[test]
 fn a_large_response_comes_whole_over_tls() {
-    // More than a record has room for.
+    // More than a TLS record has room for.
     let data = vec![0xab; 60_000];
     let server = {
         let data = data.clone();
@@ -105,7 +105,7 @@ fn responses_are_padded_over_tls_where_the_query_is() {
     let _node = Node::start(config, 1);
     let mut peer = dot().connect(encrypted, "dns.example.org");
     let padded = asking("a.example.org", &[(PADDING, &[0; 20])]);
-    // Of a server, and of the cache.
+    // First from the server, then from the cache.
     for _ in 0..2 {
         let response = ask(&mut peer, &padded);
         assert_eq!(response.len(), RESPONSE_PADDING_BYTES);
@@ -113,7 +113,7 @@ fn responses_are_padded_over_tls_where_the_query_is() {
         let response = ask(&mut peer, &asking("a.example.org", &[]));
         assert!(option(&response, PADDING).is_none());
     }
-    // Whoever listens on the way reads it anyway.
+    // No padding without encryption.
     let response = ask(&mut Peer::connect(plain), &padded);
     assert!(option(&response, PADDING).is_none());
     assert!(option(&Client::of(plain).ask(&padded), PADDING).is_none());
@@ -150,7 +150,7 @@ fn a_cookie_is_given_and_known_again() {
     let given = cookie(&[7; 8]);
     assert_eq!((given.len(), &given[..8]), (24, &[7; 8][..]));
     assert_eq!(proven(), 0);
-    // On whatever worker: the kernel spreads clients by their ports.
+    // For any worker: the kernel distributes clients by their ports.
     for _ in 0..20 {
         let response = Client::of(listen).ask(&asking("a.example.org", &[(COOKIE, &given)]));
         assert_eq!(option(&response, COOKIE).as_ref(), Some(&given));
@@ -181,7 +181,7 @@ fn whoever_agrees_on_no_tls_is_closed_and_counted() {
     let failed = "steppe_dns_connection_events_total{event=\"handshake_failed\"}";
     eventually("both are counted", || node.metric(failed) == 2);
     assert_eq!(server.asked().len(), 0);
-    // Who offers nothing by ALPN speaks DNS.
+    // A client without ALPN speaks DNS.
     let mut peer = TlsClient::new().connect(encrypted, "dns.example.org");
     assert_eq!(answers(&ask(&mut peer, &query("a.example.org", A))), 1);
 }
@@ -190,7 +190,7 @@ fn whoever_agrees_on_no_tls_is_closed_and_counted() {
 fn a_client_is_told_of_encrypted_listeners_and_nobody_is_asked() {
     let (server, [plain, encrypted]) = (address_for_all(), [(); 2].map(|()| Port::free().keep()));
     let (mut config, _files) = both(plain, encrypted, &[server.address]);
-    // Not even where a rule says so.
+    // Even if a rule forwards everything.
     config.rules[0].suffixes = vec![".".parse().expect("a name")];
     let mut node = Node::start(config.clone(), 1);
     let client = Client::of(plain);
@@ -202,19 +202,19 @@ fn a_client_is_told_of_encrypted_listeners_and_nobody_is_asked() {
     assert!(has(b"\0\x01\0\x04\x03dot"), "what is spoken");
     let port = [&b"\0\x03\0\x02"[..], &encrypted.port().to_be_bytes()].concat();
     assert!(has(&port) && has(b"\0\x04\0\x04\x7f\0\0\x01"), "where");
-    // By any transport.
+    // Over any transport.
     let mut peer = dot().connect(encrypted, "dns.example.org");
     assert_eq!(answers(&ask(&mut peer, &asked)), 1);
     for (name, code) in [("_dns.resolver.arpa", 0), ("x.resolver.arpa", 3)] {
         let response = client.ask(&query(name, A));
         assert_eq!((rcode(&response), answers(&response)), (code, 0), "{name}");
     }
-    // Without one there is nothing to tell.
+    // No response without an encrypted listener.
     config.listeners.pop();
     node.change(config.clone());
     let response = client.ask(&asked);
     assert_eq!((rcode(&response), answers(&response)), (0, 0));
-    // And it may be blocked.
+    // A rule may block the name.
     config.rules.insert(
         0,
         Rule {
@@ -263,7 +263,7 @@ fn a_trusted_proxy_says_whom_it_connects_for() {
     for listener in &mut config.listeners {
         listener.introduction = Introduction::ByProxy;
     }
-    // A rule sees the client, not its proxy.
+    // A rule matches the client, not its proxy.
     let blocked = Rule {
         clients: vec!["10.1.2.3/32".parse().expect("a network")],
         action: Some(Action::Block(Block::NoData)),
@@ -280,7 +280,7 @@ fn a_trusted_proxy_says_whom_it_connects_for() {
     assert_eq!(answers(&ask(&mut of("10.1.2.4"), &asked)), 1);
     assert_eq!(answers(&ask(&mut of("10.1.2.3"), &asked)), 0);
     of("10.2.0.1").expect_close();
-    // In one write with what follows, and below TLS.
+    // The header may come in one write with the query, and comes before TLS.
     let len = u16::try_from(asked.len()).expect("short").to_be_bytes();
     let mut peer = Peer::connect(plain);
     peer.send([header("10.1.2.4").as_bytes(), &len, &asked].concat());
@@ -289,7 +289,7 @@ fn a_trusted_proxy_says_whom_it_connects_for() {
     peer.send(header("10.1.2.4"));
     let mut peer = dot().over(peer, "dns.example.org").expect("a session");
     assert_eq!(answers(&ask(&mut peer, &asked)), 1);
-    // Without a header nobody is served, and of others it is not believed.
+    // A proxy without a header is not served, and headers of other peers are rejected.
     let mut peer = Peer::connect(plain);
     send(&mut peer, std::slice::from_ref(&asked));
     peer.drain();
@@ -316,7 +316,7 @@ fn a_reload_changes_what_is_spoken_on_a_port() {
         let mut peer = dot().connect(other, "dns.example.org");
         assert_eq!(answers(&ask(&mut peer, &asked)), 1);
         node.change(config.clone());
-        // What stands goes on.
+        // Open connections continue.
         assert_eq!(answers(&ask(&mut peer, &asked)), 1);
     }
 }

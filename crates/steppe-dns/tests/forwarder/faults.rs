@@ -1,5 +1,5 @@
-//! What goes wrong between the forwarder and its servers, and what it does about it: rows of the table
-//! of faults that were seen in others (RFC 5452 has the reasons).
+//! Faults between the forwarder and its servers, and its reactions: rows of the table
+//! of faults that were seen in other forwarders (RFC 5452 has the reasons).
 
 mod answers;
 mod forgery;
@@ -26,7 +26,7 @@ fn good(asked: &Asked) -> Vec<u8> {
     answered(&asked.bytes, 0, &[(A, 3600, &[192, 0, 2, 7])])
 }
 
-/// What the client gets from a forwarder whose server says this.
+/// The response to a client, from a forwarder whose server answers with `say`.
 fn response_of(say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static) -> (Vec<u8>, Server) {
     let (server, listen) = (Server::start(say), Port::free().keep());
     let _node = Node::start(forwarder(listen, &[server.address]), 2);
@@ -39,7 +39,7 @@ fn assert_good(response: &[u8]) {
     assert_eq!(response[response.len() - 11 - 4..][..4], [192, 0, 2, 7]);
 }
 
-/// A response with another address, which nobody may get.
+/// A response with a forged address, which no client may receive.
 fn forged(asked: &Asked) -> Vec<u8> {
     answered(&asked.bytes, 0, &[(A, 3600, &[203, 0, 113, 66])])
 }
@@ -97,7 +97,7 @@ fn a_name_in_another_case_has_the_question_asked_again_by_tcp() {
         vec![answer]
     });
     assert_good(&response);
-    // By chance the name was asked for in lower case: once in two thousand times.
+    // By chance the name is in lower case, once in two thousand times.
     let ways: Vec<By> = server.asked().iter().map(|asked| asked.by).collect();
     assert!(ways == [By::Udp, By::Tcp] || ways == [By::Udp], "{ways:?}");
 }
@@ -119,7 +119,7 @@ fn fifty_clients_with_one_question_have_it_asked_once() {
     for client in &clients {
         client.send(&query("a.example.org", A));
     }
-    // The server answers when all are waiting: on whatever worker.
+    // The server answers when all clients wait, at any worker.
     eventually("all wait for one answer", || {
         node.metric("steppe_dns_events_total{event=\"coalesced\"}") >= 49
     });
@@ -141,7 +141,7 @@ fn a_response_that_comes_to_a_listener_is_dropped() {
     let mut response = query("loop.example.org", A);
     response[2] |= 0x80;
     client.send(&response);
-    // What is answered next is the query that was sent next.
+    // The next response belongs to the next query.
     assert_good(&client.ask_for("a.example.org"));
     assert_eq!(node.metric("steppe_dns_events_total{event=\"dropped\"}"), 1);
     assert_eq!(server.asked().len(), 1);
@@ -207,7 +207,7 @@ fn a_stale_answer_is_better_than_none() {
     let client = Client::of(listen);
     assert_good(&client.ask_for("a.example.org"));
     is_dead.store(true, std::sync::atomic::Ordering::Release);
-    // Until its second is over it is fresh, and has no extended error.
+    // A fresh response has no extended error.
     let response = loop {
         let response = client.ask_for("a.example.org");
         if extended_error(&response).is_some() {

@@ -1,4 +1,4 @@
-//! Servers that go away and come back: what clients get meanwhile, and how soon it is over.
+//! Servers that fail and recover: responses to clients meanwhile, and the time until recovery is detected.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const A: u16 = 1;
 const SERVFAIL: u8 = 2;
 const PROBES: &str = "steppe_dns_upstream_trouble_total{kind=\"probe\"}";
 
-/// A server that can be switched off.
+/// A server that can be made silent.
 struct Switched {
     server: Server,
     is_silent: Arc<AtomicBool>,
@@ -48,14 +48,14 @@ impl Switched {
         self.is_silent.store(true, Ordering::Release);
     }
 
-    /// Its answers are good for long from now on.
+    /// Answers again, with a long TTL from now on.
     fn switch_on(&self) {
         self.ttl.store(3600, Ordering::Release);
         self.is_silent.store(false, Ordering::Release);
     }
 }
 
-/// Whether a query asks for the name servers of the root.
+/// True for a query of a probe: the name servers of the root.
 fn is_probe(asked: &Asked) -> bool {
     asked.bytes[12..17] == [0, 0, 2, 0, 1]
 }
@@ -81,11 +81,11 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
         ask();
         node.metric(PROBES) > 0
     });
-    // A query is counted before its server has it.
+    // A query is counted before its server receives it.
     eventually("the probe arrives", || {
         first.server.asked().iter().any(is_probe)
     });
-    // No client waits for it any more: it is asked only where the other one is late for once.
+    // Clients no longer wait for this server: it gets a query only if the other one is late once.
     let before = second.server.asked().len();
     let asked_first = |is_wanted: fn(&Asked) -> bool| {
         let asked = first.server.asked();
@@ -96,7 +96,7 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
     assert!(second.server.asked().len() >= before + 20);
     let since = asked_first(|asked| !is_probe(asked)) - questions;
     assert!(since < 10, "{since} of 20 questions");
-    // It is back, and nobody waits for it but the probe.
+    // The server answers again, and only a probe can detect it.
     first.switch_on();
     eventually("it is asked first again", || {
         let before = second.server.asked_count();
@@ -111,7 +111,7 @@ fn a_server_that_was_down_is_asked_again_when_a_probe_finds_it_back() {
 
 #[test]
 fn probes_hold_up_no_drain() {
-    // Of as many servers as this, one or another is always being probed.
+    // With this number of servers, at least one is always being probed.
     let servers: Vec<Switched> = (0..24).map(|_| Switched::start(1)).collect();
     servers.iter().for_each(Switched::switch_off);
     let listen = Port::free().keep();
@@ -130,7 +130,7 @@ fn probes_hold_up_no_drain() {
         servers.iter().all(is_probed)
     });
     node.drain();
-    // Its socket is closed when the worker has ended.
+    // The socket closes when the worker has ended.
     eventually("the worker ends", || UdpSocket::bind(listen).is_ok());
 }
 
@@ -163,7 +163,7 @@ fn while_all_servers_are_dead_stale_answers_are_served_and_then_fresh_ones_witho
     };
     ask_all();
     switched.switch_off();
-    // Everything becomes stale, and nothing goes unanswered.
+    // All responses become stale, and no query is left without a response.
     eventually("all answers are stale", || {
         ask_all().iter().all(Option::is_some)
     });
@@ -171,7 +171,7 @@ fn while_all_servers_are_dead_stale_answers_are_served_and_then_fresh_ones_witho
         ask_all();
         node.metric(PROBES) > 0
     });
-    // Of each name servers are asked once in half a minute, and some more times for what was lost.
+    // Each name is refreshed once in half a minute; some queries are repeated for loss.
     let before = switched.server.asked().len();
     for _ in 0..20 {
         assert!(ask_all().iter().all(Option::is_some));
@@ -180,7 +180,7 @@ fn while_all_servers_are_dead_stale_answers_are_served_and_then_fresh_ones_witho
     assert!(meanwhile < 2 * NAMES, "{meanwhile} queries");
     let new = clients[0].ask_for("new.example.org");
     assert_eq!(rcode(&new), SERVFAIL);
-    // It is back. A probe finds out; then what failed is asked again at once.
+    // The server answers again. After a probe has detected it, failed questions are forwarded at once.
     let before = switched.server.asked().len();
     switched.switch_on();
     eventually("a name that has failed is answered", || {

@@ -1,4 +1,4 @@
-//! Servers by HTTPS that end connections, limit streams, or break the rules of HTTP/2.
+//! HTTPS servers that end connections, limit streams, or violate HTTP/2.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
@@ -27,7 +27,7 @@ fn good(asked: &Asked) -> Vec<u8> {
     response(asked.stream, &message(asked))
 }
 
-/// Answers everything.
+/// Answers every query.
 fn serve(connection: &mut Connection) -> Option<()> {
     loop {
         let asked = connection.asked()?;
@@ -40,11 +40,11 @@ fn assert_good(response: &[u8]) {
     assert_eq!((rcode(response), answers(response)), (0, 1));
 }
 
-/// The first connection answers one query, and ends by GOAWAY with three more open, of which it processes the first.
+/// The first connection answers one query, and ends by a GOAWAY that processes the first of three open queries.
 #[test]
 fn queries_that_a_goaway_leaves_out_go_on_the_next_connection_at_once() {
     let (site, listen) = (Site::new(), Port::free().keep());
-    // The one that is processed takes until the others were answered.
+    // The processed one takes until the others were answered.
     let (others_answered, wait) = sync_channel(1);
     let wait: Mutex<Receiver<()>> = Mutex::new(wait);
     let origin = ByHand::start(&site.issue(NAME), Vec::new(), move |connection| {
@@ -77,7 +77,7 @@ fn queries_that_a_goaway_leaves_out_go_on_the_next_connection_at_once() {
     assert_good(&client.receive());
     assert_eq!(origin.connections(), 2);
     assert_eq!([origin.asked_on(0), origin.asked_on(1)], [4, 2]);
-    // Later queries go there too.
+    // Later queries use the new connection too.
     assert_good(&client.ask_for("last.example.org"));
     assert_eq!([origin.asked_on(0), origin.asked_on(1)], [4, 3]);
 }
@@ -106,7 +106,7 @@ fn queries_wait_while_the_server_allows_no_stream() {
     let is_raised = Arc::new(Barrier::new(2));
     let raise = Arc::clone(&is_raised);
     let origin = ByHand::start(&site.issue(NAME), none, move |connection| {
-        // The first query was sent before the limit was known.
+        // The first query was sent before the client knew the limit.
         let first = loop {
             let (kind, _, stream, _) = connection.frame()?;
             if kind == HEADERS {
@@ -165,7 +165,7 @@ fn padded_content_interim_responses_and_trailers_are_read() {
     let server = by_https(Transport::Https, origin.address);
     let _node = Node::start(site.forwarder(listen, server), 1);
     let client = Client::of(listen);
-    // More than the windows of the connection hold.
+    // More than the flow-control windows of the connection hold.
     for number in 0..600 {
         assert_good(&client.ask_for(&format!("{number}.example.org")));
     }
@@ -203,7 +203,7 @@ fn a_reset_stream_takes_no_other_with_it() {
     assert_eq!((origin.connections(), other.asked().len()), (1, 1));
 }
 
-/// A server by UDP that is asked where one by HTTPS fails.
+/// A UDP server, used after the HTTPS server has failed.
 fn other() -> crate::server::Server {
     crate::server::Server::start(|asked| {
         vec![answered(&asked.bytes, 0, &[(A, 3600, &[192, 0, 2, 8])])]

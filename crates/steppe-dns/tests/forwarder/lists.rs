@@ -1,4 +1,4 @@
-//! Lists of domains, hosts and rules of the configuration, on the forwarder's sockets.
+//! Lists of domains, hosts and rules of the configuration, with the service on its sockets.
 
 mod aliases;
 mod formats;
@@ -28,7 +28,7 @@ const MX: u16 = 15;
 const TXT: u16 = 16;
 const AAAA: u16 = 28;
 
-/// One address for each name, for an hour.
+/// A server with one address for each name, for an hour.
 fn address_for_all() -> Server {
     Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[192, 0, 2, 7])])])
 }
@@ -45,7 +45,7 @@ fn list(name: &str, files: Vec<PathBuf>) -> List {
     }
 }
 
-/// A rule that blocks names of these lists.
+/// A rule that blocks the names on these lists.
 fn blocks(lists: &[u8], block: Block) -> Rule {
     Rule {
         lists: lists.iter().copied().collect::<ListSet>(),
@@ -53,7 +53,7 @@ fn blocks(lists: &[u8], block: Block) -> Rule {
     }
 }
 
-/// What a client gets: response code, answers, extended error.
+/// The response code, answer count and extended error of a response.
 fn got(client: &Client, name: &str) -> (u8, u16, Option<u16>) {
     let response = client.ask_for(name);
     (
@@ -66,7 +66,7 @@ fn got(client: &Client, name: &str) -> (u8, u16, Option<u16>) {
 const FORWARDED: (u8, u16, Option<u16>) = (0, 1, None);
 const BLOCKED: (u8, u16, Option<u16>) = (3, 0, Some(15));
 
-/// A forwarder with two lists, the first of which has two files.
+/// A forwarder with two lists; the first has two files.
 fn with_lists(listen: SocketAddr, server: &Server, scratch: &Scratch) -> Forwarder {
     scratch.write(
         "ads.txt",
@@ -115,9 +115,9 @@ fn names_on_a_list_are_blocked_and_hits_are_counted_by_list() {
     let child = Client::from_to([127, 0, 0, 2].into(), listen);
     for (name, expected) in [
         ("adult.example", (5, 0, Some(15))),
-        // It is on two lists of the rule.
+        // The name is on two lists of the rule.
         ("track.example", (5, 0, Some(15))),
-        // An exception of one list is none of another.
+        // An exception applies only to its own list.
         ("ok.track.example", (5, 0, Some(15))),
         ("www.example", FORWARDED),
     ] {
@@ -172,13 +172,13 @@ fn a_list_that_changes_is_read_again_and_one_that_is_gone_stays_in_force() {
         BLOCKED,
         "of a file that is as it was"
     );
-    // A folder in its place can't be read.
+    // A directory in place of the file can't be read.
     std::fs::remove_file(scratch.join("more.txt")).expect("was there");
     std::fs::create_dir(scratch.join("more.txt")).expect("is free");
     node.wait_until(|node| node.metric("steppe_dns_list_reads_total{result=\"failed\"}") == 1);
     assert_eq!(got(&client, "new.example"), BLOCKED);
     assert_eq!(got(&client, "more.example"), BLOCKED);
-    // The budget has what the index takes, and no more.
+    // The budget holds the index alone.
     std::fs::remove_dir(scratch.join("more.txt")).expect("was there");
     scratch.write("more.txt", "again.example\n");
     node.wait_until(|_| got(&client, "again.example") == BLOCKED);
@@ -201,7 +201,7 @@ fn a_reload_brings_lists_and_a_list_that_is_not_there_refuses_it() {
     assert_eq!(got(&client, "ads.example"), FORWARDED);
     node.change(config.clone());
     assert_eq!(got(&client, "ads.example"), BLOCKED);
-    // The other list takes the first one's number, and its own count goes on.
+    // The other list gets the number of the first, and keeps its own hit count.
     let mut swapped = config.clone();
     swapped.lists.swap(0, 1);
     node.change(swapped);
@@ -219,15 +219,15 @@ fn a_reload_brings_lists_and_a_list_that_is_not_there_refuses_it() {
     assert_eq!(got(&client, "adult.example"), BLOCKED);
 }
 
-/// Writes a list of so many names, of which the last is `n{count}.example`.
+/// Writes a list of `count` names, the last of which is `n{count}.example`.
 fn write_names(scratch: &Scratch, count: usize) {
     let names = (1..=count).map(|number| format!("n{number}.example\n"));
-    // Replaced whole, as tools that fetch lists do.
+    // Replaced as a whole, as tools that fetch lists do.
     let draft = scratch.write("big.new", names.collect::<String>());
     std::fs::rename(draft, scratch.join("big.txt")).expect("it can be replaced");
 }
 
-/// Asks until it is told to stop. How many queries were answered, each as it is to be.
+/// Sends queries until `stop`, and checks the responses. Returns the number of queries.
 fn ask_until(stop: &AtomicBool, listen: SocketAddr) -> usize {
     let client = Client::of(listen);
     let mut count = 0;
@@ -269,7 +269,7 @@ fn a_large_list_is_read_again_under_load_and_no_query_is_lost() {
             let count = NAMES + round % 2;
             write_names(&scratch, count);
             node.wait_until(|node| is_read(node, count));
-            // All workers decide by it.
+            // All workers use the new list.
             let last = format!("n{}.example", NAMES + 1);
             let expected = if round % 2 == 1 { BLOCKED } else { FORWARDED };
             node.wait_until(|_| got(&probe, &last) == expected);
@@ -292,11 +292,11 @@ fn a_large_list_is_read_again_under_load_and_no_query_is_lost() {
         "{answered} answers during {ROUNDS} reads of {NAMES} names; {before} bytes before, {after} after"
     );
     assert!(answered > ROUNDS);
-    // Whatever is in flight keeps the last but one. Bytes are reserved some at a time.
+    // Queries in flight keep the previous index for a moment. Bytes are reserved in portions.
     node.wait_until(|node| node.reserved_bytes() <= before + (256 << 10));
 }
 
-/// A source of a list: what it has now, and how often it was asked for.
+/// A source of a list: its current content, and the number of its fetches.
 struct Source {
     has: Mutex<Result<String, String>>,
     asked: AtomicUsize,
@@ -369,7 +369,7 @@ fn a_list_is_fetched_kept_and_the_last_good_one_used() {
         .collect();
     now_has(Ok(&format!("ads.example\n{long}")));
     node.wait_until(|node| result(node, "new") == 2);
-    // What has no rules is no list; nor is a page that seems to have some, or what is left of a list.
+    // Refused: a text without rules, a page that seems to have rules, and a list that has lost most of its rules.
     for wrong in [
         "Not today\n",
         &format!("<!DOCTYPE html>\n<html>\n{long}</html>\n"),
@@ -381,7 +381,7 @@ fn a_list_is_fetched_kept_and_the_last_good_one_used() {
         assert_eq!(got(&client, "ads.example"), BLOCKED, "{wrong}");
         assert_eq!(result(&node, "new"), 2, "{wrong}");
     }
-    // One that has lost fewer of its rules is the list.
+    // A list that has lost fewer of its rules is accepted.
     let rest: String = long
         .lines()
         .take(4)
@@ -390,7 +390,7 @@ fn a_list_is_fetched_kept_and_the_last_good_one_used() {
     now_has(Ok(&format!("ads.example\n{rest}")));
     node.wait_until(|_| got(&client, "n39.example") == FORWARDED);
     drop(node);
-    // Over a restart too, while its source is away.
+    // The list survives a restart while its source is unreachable.
     now_has(Err("it is away"));
     let node = start(&config);
     assert_eq!(got(&client, "ads.example"), BLOCKED);
@@ -410,7 +410,7 @@ fn a_stored_file_that_cannot_be_used_is_left_out_and_fetched_again() {
         asked: AtomicUsize::new(0),
     });
     let text = "good.example\n";
-    // What an earlier version has left: no list, with the validators of the next good one.
+    // Files of an earlier version: a page instead of a list, with validators that match the next good list.
     scratch.write("ads.txt", "<html>Not today</html>\n");
     scratch.write("ads.txt.fetched", format!("\"{}\"\n\n", text.len()));
     scratch.write("own.txt", "own.example\n");
@@ -485,7 +485,7 @@ fn a_required_list_is_fetched_before_the_change_or_refuses_it() {
     assert_eq!(got(&client, "ads.example"), BLOCKED);
 }
 
-/// Whether these bytes stand in a response.
+/// True if the response contains these bytes.
 fn has_data(response: &[u8], data: &[u8]) -> bool {
     response.windows(data.len()).any(|bytes| bytes == data)
 }
@@ -511,7 +511,7 @@ fn hosts_are_answered_here_and_have_nothing_of_other_types() {
             record("localhost", "127.0.0.9"),
         ],
     };
-    // Whatever rules say.
+    // Local records take precedence over rules.
     config.rules.insert(
         0,
         Rule {
@@ -532,7 +532,7 @@ fn hosts_are_answered_here_and_have_nothing_of_other_types() {
     assert_eq!(codes(&ask("scanner.home.arpa", A)), (5, 0));
     let pointer = ask("9.7.168.192.in-addr.arpa", PTR);
     assert!(codes(&pointer) == (0, 1) && has_data(&pointer, &name("printer.home.arpa")));
-    // Another one of the same network is not there.
+    // Another address of the network has no name.
     assert_eq!(codes(&ask("8.7.168.192.in-addr.arpa", PTR)), (3, 0));
     let exchange = ask("example.org", MX);
     assert!(codes(&exchange) == (0, 1) && has_data(&exchange, &name("mail.example.org")));
@@ -541,12 +541,12 @@ fn hosts_are_answered_here_and_have_nothing_of_other_types() {
     assert_eq!(node.metric("steppe_dns_events_total{event=\"hosts\"}"), 8);
     scratch.write("hosts", "192.168.7.10 scanner.home.arpa\n");
     node.wait_until(|_| codes(&ask("scanner.home.arpa", A)) == (0, 1));
-    // What the file no longer has is left to rules.
+    // A name that was removed from the file is left to the rules.
     assert_eq!(codes(&ask("printer", A)), (0, 1));
     assert_eq!(server.asked().len(), 1);
 }
 
-/// A server that has an alias, an address for everything else, and no such name below `no.`.
+/// A server with an alias, NXDOMAIN for names below `no.`, and an address for every other name.
 fn with_aliases() -> Server {
     Server::start(|asked| {
         let target = name("b.example.net");
@@ -587,7 +587,7 @@ fn a_name_is_rewritten_to_another_and_answered_with_both() {
             rewrite("host.example.org", "host.example.net"),
             rewrite("here.example.org", "localhost"),
             rewrite("ads.example.org", "ads.example.net"),
-            // It would go round, and counts once.
+            // Applies once: a repeated rewrite would loop.
             rewrite("round.example.org", "round.example.org"),
             Rule {
                 names: vec!["ads.example.net".parse().expect("a name")],

@@ -1,4 +1,4 @@
-//! Lists that a reload names are read while the control thread goes on, against the service on its sockets.
+//! Lists of a reload are loaded without blocking the control thread, with the service on its sockets.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn what_was_read_ahead_comes_into_force_and_is_not_read_again() {
     let scratch = Scratch::new("lists-ahead");
     let (mut node, config, client, file, _server) = started(&scratch);
     let changed = node.change_slowly(with_list(&config, &file), || {
-        // Another name, and nobody sees it by the file.
+        // Another name, with an unchanged modification time and size of the file.
         let modified = file.metadata().and_then(|known| known.modified());
         scratch.write("ads.txt", "bad.example\n");
         let open = File::options().write(true).open(&file).expect("a file");

@@ -1,4 +1,4 @@
-//! Which server is asked when, and what clients get meanwhile.
+//! Policies: the choice and timing of servers, and the responses to clients meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn silent() -> Server {
     Server::start(|_| Vec::new())
 }
 
-/// How often each of these servers is asked for ten names. One that is late for once has another asked too.
+/// Queries at each of these servers for ten names. If a server is late once, another one gets a query too.
 fn asked_for_ten(policy: Policy, servers: &[Server]) -> Vec<usize> {
     let listen = Port::free().keep();
     let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
@@ -109,7 +109,7 @@ fn a_server_that_says_nothing_means_servfail_with_the_reason() {
     assert!(node.metric(series) > 0);
 }
 
-/// RFC 9520 §3.1.
+/// RFC 9520 §3.1: at most three queries to a server over one transport.
 #[test]
 fn a_silent_server_is_asked_three_times_by_udp_and_then_by_tcp() {
     let (server, listen) = (silent(), Port::free().keep());
@@ -154,7 +154,7 @@ fn a_stale_answer_is_served_when_servers_take_too_long() {
         }
     };
     assert_eq!((answers(&stale), extended_error(&stale)), (1, Some(3)));
-    // Servers are asked still; nobody waits for them again at once.
+    // Queries to servers continue, but the next client does not wait for them.
     let again = client.ask_for("a.example.org");
     assert_eq!((answers(&again), extended_error(&again)), (1, Some(3)));
 }

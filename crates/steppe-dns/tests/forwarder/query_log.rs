@@ -1,4 +1,4 @@
-//! What the query log says, against the service on its sockets with two workers.
+//! Lines of the query log, with the service on its sockets and two workers.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -44,7 +44,7 @@ fn logged(
     config
 }
 
-/// Lines of a file, when there are so many.
+/// The lines of a file, once there are `count` of them.
 fn lines(file: &Path, count: usize) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -59,7 +59,7 @@ fn lines(file: &Path, count: usize) -> Vec<String> {
     }
 }
 
-/// A line without its time and what it took.
+/// A line without its time and its duration.
 fn without_times(line: &str) -> &str {
     let (time, rest) = line.split_once(' ').expect("a time");
     assert!(time.len() == 24 && time.ends_with('Z'), "{time}");
@@ -124,7 +124,7 @@ fn a_name_ends_no_value_of_a_line_in_json() {
     assert!(line["tag"].is_null());
 }
 
-/// A rule for a name, which says this of its queries.
+/// A rule with this log setting for a name.
 fn rule(name: &str, log: RuleLog) -> Rule {
     Rule {
         names: vec![name.parse().expect("a name")],
@@ -139,7 +139,7 @@ fn rules_say_which_queries_have_a_line_and_what_stands_in_it() {
     let (file, server, listen) = (scratch.join("queries.log"), server(), Port::free().keep());
     let to_file = (file.clone(), QueryLogFormat::Text);
     let mut config = logged(listen, server.address, to_file);
-    // The first that says it counts, and so does one beside an action.
+    // The first rule with the setting decides, also beside an action.
     config.rules[0].log = Some(RuleLog::Tagged("ad".into()));
     let rules = [
         rule("off.example.org", RuleLog::Off),
@@ -150,11 +150,11 @@ fn rules_say_which_queries_have_a_line_and_what_stands_in_it() {
     let mut node = Node::start(config.clone(), 1);
     let names = ["off", "on", "ads", "www"].map(|name| format!("{name}.example.org"));
     let client = Client::of(listen);
-    // Once each from the server, and once from the cache.
+    // Each name twice: from the server, and from the cache.
     for name in names.iter().chain(&names) {
         client.ask_for(name);
     }
-    // The names of lines, and their tags.
+    // The names and tags of lines.
     let told = |count: usize| {
         let lines = lines(&file, count);
         let told = lines.iter().map(|line| {
@@ -231,20 +231,20 @@ fn lines_of_clients_that_wait_and_the_last_ones_are_written() {
     assert!(forwarded.count() >= 50);
 }
 
-/// A pipe that nobody empties: lines are dropped and counted, clients notice nothing.
+/// A pipe without a reader: lines are dropped and counted, and clients are not affected.
 #[test]
 fn a_log_that_takes_nothing_costs_lines_and_no_answer() {
     let scratch = Scratch::new("dns-log-pipe");
     let (pipe, server, listen) = (scratch.join("pipe"), server(), Port::free().keep());
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo is there").success());
-    // Both ends, so that neither is waited for; nobody reads.
+    // Opened for both, so that opening does not block; nothing is read.
     let held = fs::OpenOptions::new().read(true).write(true).open(&pipe);
     let held = held.expect("a pipe");
     let config = logged(listen, server.address, (pipe, QueryLogFormat::Text));
     let node = Node::start(config, 1);
     let client = Client::of(listen);
-    // Long lines fill the buffers sooner.
+    // Long names fill the buffers sooner.
     let name = ["a".repeat(60), "b".repeat(60), "c".repeat(60)].join(".");
     let dropped = "steppe_dns_query_log_lines_total{result=\"dropped\"}";
     eventually("lines are dropped", || {

@@ -1,4 +1,4 @@
-//! Clients and zones that ask for too much, against the service on its sockets with two workers.
+//! Rate limits of clients and zones, with the service on its sockets and two workers.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU32;
@@ -26,13 +26,13 @@ fn per_second(rate: u32) -> Option<NonZeroU32> {
     NonZeroU32::new(rate)
 }
 
-/// Nothing more comes after so long without a response on any of a flood's sockets.
+/// Time without a response after which no more is expected.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A flood from sockets of one address, so many that both workers get some.
+/// A flood from one address, by so many sockets that both workers get queries.
 struct Flood {
     sockets: Vec<UdpSocket>,
-    /// Since when.
+    /// Start of the flood.
     start: Instant,
     sent: u64,
 }
@@ -51,7 +51,7 @@ impl Flood {
         }
     }
 
-    /// Sends all, as fast as `node` reads, and waits until it has read them.
+    /// Sends all queries, as fast as `node` reads them, and waits until it has read them.
     fn send(&mut self, node: &Node, queries: &[Vec<u8>]) {
         let series = "steppe_dns_queries_total{transport=\"udp\"}";
         let before = node.metric(series);
@@ -69,14 +69,14 @@ impl Flood {
         }
     }
 
-    /// What a rate lets pass until now, and what two workers may let pass that count at the same time.
+    /// Upper bound of the queries that a rate lets pass until now, with races between two workers.
     fn allowed(&self, per_second: u32) -> u64 {
-        // The second that may come at once, and the one that has begun.
+        // The initial burst of one second, and the second that has begun.
         let seconds = 2 + self.start.elapsed().as_secs();
         seconds * u64::from(per_second) + self.sent / 50
     }
 
-    /// Responses: waits for so many, and on until none comes any more.
+    /// Receives at least `least` responses, and further ones until none comes any more.
     fn responses(&self, least: usize) -> Vec<Vec<u8>> {
         self.block(false);
         let mut responses = Vec::new();
@@ -114,8 +114,8 @@ impl Flood {
     }
 }
 
-/// The refusal that a client gets on a connection: it asks on, since the rate lets another query pass now and
-/// then.
+/// The refusal of a query on a connection. Some queries before it may pass, as the rate
+/// permits.
 #[track_caller]
 fn refused(peer: &mut Peer, query: &[u8]) -> Vec<u8> {
     let mut responses = (0..100).map(|_| ask(peer, query));
@@ -141,7 +141,7 @@ fn measured_a_network_that_asks_too_often_is_dropped_and_others_are_not() {
     let answered = flood.responses(5).len() as u64;
     assert!((5..=allowed).contains(&answered), "{answered} of {allowed}");
     assert_eq!(limited(&node, "client_qps"), 1000 - answered);
-    // The same network, but its client would wait on a connection.
+    // The same network; a client of it on a connection would wait.
     flood.send(&node, &queries);
     refused(&mut Peer::connect(listen), &queries[0]);
     let mut other = Flood::from("127.0.1.1", listen);
@@ -149,7 +149,7 @@ fn measured_a_network_that_asks_too_often_is_dropped_and_others_are_not() {
     assert_eq!(other.responses(5).len(), 5);
 }
 
-/// An answer of a kilobyte to everything.
+/// A server with a response of a kilobyte for every query.
 fn large() -> Server {
     let text = [&[250; 251][..]; 4].concat();
     Server::start(move |asked| vec![answered(&asked.bytes, 0, &[(TXT, 3600, &text)])])
@@ -162,7 +162,7 @@ fn measured_a_network_that_may_not_have_asked_gets_few_bytes() {
     config.limits.unproven_bytes_per_s = per_second(8 << 10);
     let node = Node::start(config, 2);
     let queries = [query("a.example.org", TXT), query("b.example.org", ANY)];
-    // From another network, so that the answers are there.
+    // From another network, to fill the cache.
     let mut other = Flood::from("127.0.3.1", listen);
     other.send(&node, &queries);
     assert_eq!(other.responses(2).len(), 2);
@@ -176,12 +176,12 @@ fn measured_a_network_that_may_not_have_asked_gets_few_bytes() {
     assert!(bytes as u64 <= allowed, "{bytes} of {allowed} bytes");
     assert!(short.iter().all(|each| each.len() <= queries[0].len()));
     assert!(short.iter().all(|each| answers(each) == 0 && each[11] == 1));
-    // Some slip through truncated, the others are dropped.
+    // Some responses slip through truncated, the others are dropped.
     let beyond = limited(&node, "unproven_bytes");
     assert_eq!(beyond, 2000 - whole.len() as u64);
     let share = short.len() as u64 * 100 / beyond;
     assert!((35..=65).contains(&share), "{share} % are truncated");
-    // Another network is served, and so is this one when it has shown that it is there.
+    // Another network is served, and so is this one after it has proven its address.
     other.send(&node, &queries);
     assert!(other.responses(2).iter().all(|each| answers(each) == 1));
     assert_eq!(answers(&ask(&mut Peer::connect(listen), &queries[0])), 1);
@@ -221,7 +221,7 @@ fn measured_a_flood_of_random_subdomains_is_asked_of_no_server_and_harms_no_othe
     let asked = server.asked().len() as u64;
     assert!((20..=allowed + 1).contains(&asked), "{asked} were asked");
     assert_eq!(limited(&node, "zone_misses"), failed);
-    // What is cached is answered, and so are other zones, below the same registry too.
+    // Cached names are answered, and so are other zones, even below the same registry.
     assert_eq!(answers(&client.ask_for("known.flood.co.uk")), 1);
     assert_eq!(answers(&client.ask_for("www.other.co.uk")), 1);
     assert_eq!(answers(&client.ask_for("flood.co")), 1);
@@ -244,7 +244,7 @@ fn measured_data_in_names_is_counted_and_limited_and_plain_names_of_the_zone_are
     tunnel.send(&node, &queries);
     let encoded = node.metric("steppe_dns_events_total{event=\"encoded\"}");
     assert!(encoded > 450, "{encoded} look like data");
-    // One of ten of what the zone may have.
+    // A tenth of the zone's rate.
     let allowed = tunnel.allowed(5) + (500 - encoded);
     let beyond = limited(&node, "tunnel");
     assert!(
@@ -268,7 +268,7 @@ fn without_limits_nothing_is_limited() {
     assert!(responses.iter().all(|each| answers(each) == 1));
 }
 
-/// A rule that lets so many queries of a name pass.
+/// A rule that limits the rate of queries for a name.
 fn limiting(name: &str, queries_per_second: u32, of: RateOf) -> Rule {
     let queries_per_second = per_second(queries_per_second).expect("not 0");
     Rule {
@@ -285,12 +285,12 @@ fn limiting(name: &str, queries_per_second: u32, of: RateOf) -> Rule {
 fn measured_a_rule_limits_the_queries_that_it_is_for_and_no_others() {
     let listen = Port::free().keep();
     let mut config = forwarder(listen, &[]);
-    // No server has to be waited for.
+    // No server, so that no query waits for one.
     config.upstreams.clear();
     config.rules = vec![
         limiting("each.example", 5, RateOf::Client),
         limiting("all.example", 5, RateOf::All),
-        // The first that says it counts.
+        // The first rule with the setting decides.
         limiting("each.example", 1, RateOf::All),
         Rule::new(Action::Block(Block::NoData)),
     ];
@@ -308,7 +308,7 @@ fn measured_a_rule_limits_the_queries_that_it_is_for_and_no_others() {
         );
         dropped += 500 - answered;
         assert_eq!(limited(&node, "rule"), dropped);
-        // Another network has its own share, or what is left of the only one.
+        // Another network has its own share, or, for a shared rate, what is left of it.
         flood.send(&node, &queries);
         let mut other = Flood::from("127.0.1.1", listen);
         other.send(&node, &queries[..5]);

@@ -1,4 +1,4 @@
-//! What rules say of a query beside what becomes of it, against the service on its sockets.
+//! Settings of rules beside their actions, with the service on its sockets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn answering(ttl: u32) -> Server {
     Server::start(move |asked| vec![answered(&asked.bytes, 0, &[(A, ttl, &[192, 0, 2, 7])])])
 }
 
-/// A rule for a name and those below it, without an action.
+/// A rule without an action for a name and all names below it.
 fn of(suffix: &str, change: impl FnOnce(&mut Rule)) -> Rule {
     let mut rule = Rule::without_action();
     rule.suffixes = vec![suffix.parse().expect("a name")];
@@ -34,12 +34,12 @@ fn kept(change: impl FnOnce(&mut CacheBounds)) -> Option<CachePolicy> {
     Some(CachePolicy::Kept(bounds))
 }
 
-/// A forwarder with these rules before the one that forwards.
+/// A forwarder with these rules before the one that forwards everything.
 fn started(server: &Server, rules: impl IntoIterator<Item = Rule>) -> (Node, Client) {
     started_within(2 * PATIENCE, server, rules)
 }
 
-/// One that waits so long for its server.
+/// A forwarder with this timeout of its server.
 fn started_within(
     timeout: Duration,
     server: &Server,
@@ -96,7 +96,7 @@ fn a_rule_bounds_how_long_responses_are_kept() {
             of("short.example", |it| {
                 it.cache = kept(|it| it.max_ttl = Some(Duration::from_secs(10)));
             }),
-            // The first that has it says it.
+            // The first rule with the setting decides.
             of("example", |it| {
                 it.cache = kept(|it| it.min_ttl = Some(Duration::from_secs(7200)));
             }),

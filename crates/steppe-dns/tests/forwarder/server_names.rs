@@ -1,4 +1,4 @@
-//! Servers that are known by name: whom their addresses are asked of, and how often.
+//! Servers configured by name: the resolution of their addresses by bootstrap resolvers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,14 +19,14 @@ fn good(query: &[u8]) -> Vec<u8> {
     answered(query, 0, &[(A, 3600, &[192, 0, 2, 7])])
 }
 
-/// Answers one query, and ends.
+/// Answers one query, and closes the connection.
 fn answer_one(peer: &mut OriginPeer) {
     if let Some(query) = read_message(peer) {
         write_message(peer, &good(&query));
     }
 }
 
-/// The addresses that a resolver has for any name: nothing for AAAA.
+/// Response of a resolver with an address for any name, and NODATA for AAAA.
 fn addresses(asked: &Asked) -> Vec<Vec<u8>> {
     addresses_for(asked, 3600)
 }
@@ -37,7 +37,7 @@ fn addresses_for(asked: &Asked, ttl: u32) -> Vec<Vec<u8>> {
     vec![answered(&asked.bytes, 0, if is_a { records } else { &[] })]
 }
 
-/// A server that is known by name alone.
+/// A server configured by name only.
 fn named(origin: &RawOrigin) -> config::Server {
     config::Server {
         address: ServerAddress::Name {
@@ -55,7 +55,7 @@ fn a_name_is_asked_of_the_bootstrap_once_for_many_connections() {
     let origin = RawOrigin::start_tls(TlsServer::showing(&site.issue(NAME)), answer_one);
     let bootstrap = Server::start(addresses);
     let mut config = site.forwarder(listen, named(&origin));
-    // The first one is dead.
+    // The first bootstrap resolver is dead.
     config.upstreams[0].bootstrap = vec![Port::free().keep(), bootstrap.address];
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
@@ -99,7 +99,7 @@ fn what_was_known_of_a_name_goes_on_when_nobody_knows_it_any_more() {
     config.upstreams[0].bootstrap = vec![bootstrap.address];
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
-    // It is asked for again when its time is over.
+    // The name is resolved again after its TTL.
     let mut number = 0;
     eventually("it is asked for again", || {
         number += 1;

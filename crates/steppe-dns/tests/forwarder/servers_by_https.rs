@@ -1,4 +1,4 @@
-//! Servers that are asked by HTTPS (RFC 8484): what they are sent, and which of their responses count.
+//! HTTPS servers (RFC 8484): the requests to them, and the responses that are accepted.
 
 use steppe_dns::config::{Policy, Server, Transport};
 use steppe_testkit::{Port, eventually};
@@ -58,7 +58,7 @@ fn queries_share_a_connection_at_the_same_time() {
     };
     let origin = HttpsServer::start(&site.issue(NAME), manner, good);
     let server = by_https(Transport::Https, origin.address);
-    // A question that is asked again would be one of the five: this one is patient.
+    // A repeated query would be one of the five: the forwarder repeats none.
     let _node = Node::start(site.forwarder(listen, server), 1);
     let client = Client::of(listen);
     for number in 0..5 {

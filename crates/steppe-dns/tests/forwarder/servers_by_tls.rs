@@ -1,4 +1,4 @@
-//! Servers that are asked by TLS (RFC 7858): who they have to be, and what becomes of connections.
+//! TLS servers (RFC 7858): their authentication, and the handling of their connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ fn assert_good(response: &[u8]) {
     assert_eq!((rcode(response), answers(response)), (0, 1));
 }
 
-/// The response code that a client gets by way of this server, with this trust.
+/// The response code to a client of a forwarder with this server and this trust.
 fn rcode_of(server: Server, trust: Trust) -> u8 {
     let listen = Port::free().keep();
     let mut config = crate::client::forwarder(listen, &[]);
@@ -166,7 +166,7 @@ fn a_connection_that_ends_is_followed_by_another_which_resumes_its_session() {
         let resumed = Arc::clone(&resumed);
         start(&site.issue(NAME), move |peer| {
             resumed.lock().expect("a lock").push(peer.is_resumed());
-            // It answers one query, and goes.
+            // The server answers one query, and closes the connection.
             if let Some(query) = read_message(peer) {
                 write_message(peer, &good(&query));
             }
@@ -186,7 +186,7 @@ fn a_connection_that_ends_is_followed_by_another_which_resumes_its_session() {
 fn what_was_out_on_a_connection_that_ended_is_asked_again() {
     let (site, listen) = (Site::new(), Port::free().keep());
     let origin = start(&site.issue(NAME), |peer| {
-        // The first answers one query and takes two more with it.
+        // The first connection answers one query, and loses two more.
         if peer.index == 0 {
             let first = read_message(peer).expect("a query");
             write_message(peer, &good(&first));
@@ -225,14 +225,14 @@ fn a_server_that_only_closes_is_tried_after_pauses() {
         let response = client.ask_for(&format!("{number}.example.org"));
         assert_eq!(rcode(&response), SERVFAIL);
     }
-    // Pauses are doubled from 50 ms up to a second: 200 questions take no 200 connections.
+    // Back-off doubles from 50 ms to a second: 200 questions cause fewer than 200 connections.
     assert!(origin.accepted() < 100, "{} connections", origin.accepted());
     assert!(taken.load(Ordering::Acquire) > 0);
 }
 
 #[test]
 fn a_stream_that_idles_is_closed() {
-    // By TCP, where that takes eight seconds.
+    // Over TCP, with an idle timeout of eight seconds.
     let listen = Port::free().keep();
     let origin = RawOrigin::start_plain(answer_all);
     let mut config = crate::client::forwarder(listen, &[origin.address()]);
@@ -247,7 +247,7 @@ fn answers_that_come_late_do_no_harm_to_a_connection() {
     let (site, listen) = (Site::new(), Port::free().keep());
     let origin = start(&site.issue(NAME), |peer| {
         while let Some(query) = read_message(peer) {
-            // As many as would be taken for a flood of guesses on a socket.
+            // As many as would count as a flood of guesses on a UDP socket.
             for number in 1..100 {
                 let mut late = good(&query);
                 late[0] ^= number;

@@ -1,4 +1,4 @@
-//! The forwarder on its sockets, with servers and clients of the test's own.
+//! The forwarder on its sockets, with servers and clients of the test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, UdpSocket};
@@ -15,7 +15,7 @@ use crate::streams::{receive, send};
 
 const A: u16 = 1;
 
-/// One address for each name, for an hour.
+/// A server with one address for each name, for an hour.
 fn address_for_all() -> Server {
     Server::start(|asked| vec![answered(&asked.bytes, 0, &[(A, 3600, &[192, 0, 2, 7])])])
 }
@@ -73,7 +73,7 @@ fn queries_of_a_connection_are_answered_in_any_order() {
     };
     let listen = Port::free().keep();
     let _node = Node::start(forwarder(listen, &[slow.address]), 1);
-    // The second one is answered here.
+    // The second query is answered locally.
     let queries = [query("a.example.org", A), query("localhost", A)];
     let mut peer = Peer::connect(listen);
     send(&mut peer, &queries);
@@ -152,7 +152,7 @@ fn the_first_rule_that_matches_decides() {
     assert_eq!((server.asked().len(), other.asked().len()), (0, 1));
     assert_eq!(got("a.example.net"), (0, 1, None));
     assert_eq!((server.asked().len(), other.asked().len()), (1, 1));
-    // Never forwarded, unless a rule names it.
+    // Special-use names are forwarded only if a rule names them.
     assert_eq!(got("localhost"), (0, 1, None));
     assert_eq!(got("x.invalid"), (3, 0, None));
     assert_eq!((server.asked().len(), other.asked().len()), (1, 1));
@@ -170,7 +170,7 @@ fn a_reload_loses_no_query_and_keeps_what_is_cached() {
             let client = Client::of(listen);
             let mut count = 0;
             while !is_over.load(Ordering::Acquire) {
-                // Every third one is new.
+                // Every third name is new.
                 let response = client.ask_for(&format!("{}.example.org", count / 3));
                 assert_eq!((rcode(&response), answers(&response)), (0, 1));
                 count += 1;
@@ -271,7 +271,7 @@ fn what_is_no_question_is_answered_as_the_standards_say() {
     assert_eq!(changed(|query| query[5] = 2), formerr, "two");
     assert_eq!(changed(|query| query[2] |= 0x28), notimp, "an update");
     assert_eq!(changed(|query| query[12] = 64), formerr, "a label of 64");
-    // The upper bits of BADVERS stand in the OPT record.
+    // The upper bits of BADVERS are in the OPT record.
     let version_at = asked.len() - 5;
     let mut version = asked.clone();
     version[version_at] = 1;
@@ -303,7 +303,7 @@ fn a_client_that_does_not_read_is_no_longer_read() {
     let listen = Port::free().keep();
     let node = Node::start(forwarder(listen, &[server.address]), 1);
     let asked = query("a.example.org", 16);
-    // What it asks for is more than the kernel has room for, both ways.
+    // The responses to the queries exceed the kernel's buffers in both directions.
     let mut peer = Peer::connect(listen);
     send(&mut peer, std::slice::from_ref(&asked));
     let mut stream = peer.stream();
@@ -318,7 +318,7 @@ fn a_client_that_does_not_read_is_no_longer_read() {
     let many = framed.repeat(1000);
     while stream.write_all(&many).is_ok() {}
     let count = || node.metric("steppe_dns_queries_total{transport=\"tcp\"}");
-    // Others are served, and soon nothing of it is read any more.
+    // Other clients are served, and soon no more queries of this one are read.
     let mut before = None;
     while before != Some(count()) {
         before = Some(count());

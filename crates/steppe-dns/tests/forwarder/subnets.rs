@@ -1,4 +1,4 @@
-//! Client subnets (RFC 7871): which network servers are told, and whom their answers reach.
+//! Client subnets (RFC 7871): the networks that servers are sent, and the clients that get the answers.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,19 +16,19 @@ const A: u16 = 1;
 const SUBNET: u16 = 8;
 const NAME: &str = "a.example.org";
 
-/// The data of an option for a network of IPv4: family, bits, scope and as much of the address as it needs.
+/// Data of a CLIENT-SUBNET option for IPv4: family, prefix, scope, and the bytes of the prefix.
 fn option(address: [u8; 4], bits: u8, scope: u8) -> Vec<u8> {
     let needed = usize::from(bits.div_ceil(8));
     [&[0, 1, bits, scope], &address[..needed]].concat()
 }
 
-/// A query of a client in a network.
+/// A query with the option for this network.
 fn query(address: [u8; 4], bits: u8) -> Vec<u8> {
     let plain = message(7, 0x0100, (NAME, A), [&[], &[], &[]]);
     with_opt(plain, 1232, 0, &[(SUBNET, &option(address, bits, 0))])
 }
 
-/// The data of a message's option, if it has one.
+/// Data of a message's CLIENT-SUBNET option.
 fn subnet_of(message: &[u8]) -> Option<Vec<u8>> {
     let opt = message.windows(3).rposition(|bytes| bytes == [0, 0, 41])?;
     let mut options = message.get(opt + 11..)?;
@@ -42,7 +42,7 @@ fn subnet_of(message: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// An answer of the last number of the network that the server was told, for `scope` bits of it.
+/// An answer with the last byte of the network in the query, and this scope.
 fn answer(asked: &Asked, scope: u8) -> Vec<u8> {
     let told = subnet_of(&asked.bytes);
     let number = told.as_ref().and_then(|told| told.get(6)).copied();
@@ -57,7 +57,7 @@ fn answer(asked: &Asked, scope: u8) -> Vec<u8> {
     }
 }
 
-/// The last number of the address in a response.
+/// The last byte of the address in a response.
 fn number(response: &[u8]) -> u8 {
     assert_eq!((rcode(response), answers(response)), (0, 1));
     let at = response
@@ -80,7 +80,7 @@ fn config(policy: ClientSubnet, listen: SocketAddr, server: &Server) -> Forwarde
     config
 }
 
-/// What the server was told with each query.
+/// Data of the option in each query that the server received.
 fn told(server: &Server) -> Vec<Option<Vec<u8>>> {
     let asked = server.asked();
     asked.iter().map(|asked| subnet_of(&asked.bytes)).collect()
@@ -111,7 +111,7 @@ fn an_answer_reaches_clients_of_the_network_that_it_is_for() {
     }
     let networks = [1, 2].map(|third| Some(option([10, 0, third, 0], 24, 0)));
     assert_eq!(told(&server), networks, "once each");
-    // A client that names none is none of theirs.
+    // A client without the option gets none of these answers.
     assert_eq!(number(&client.ask_for(NAME)), 255);
     assert_eq!(number(&client.ask(&query([10, 0, 1, 0], 24))), 1);
 }
@@ -136,7 +136,7 @@ fn the_network_of_a_clients_address_is_added() {
     assert_eq!(number(&Client::of(listen).ask_for(NAME)), 0);
     let other = Client::from_to([127, 0, 9, 1].into(), listen);
     assert_eq!(number(&other.ask_for(NAME)), 9);
-    // What a client says of itself counts for nothing, unless it wants nobody to be told.
+    // The network that a client names is ignored, except a prefix of 0, which forbids sending any.
     assert_eq!(number(&other.ask(&query([10, 0, 1, 0], 24))), 9);
     assert_eq!(number(&other.ask(&query([0; 4], 0))), 255);
     let first = Some(option([127, 0, 0, 0], 24, 0));
@@ -164,7 +164,7 @@ fn a_response_for_another_network_is_dropped() {
 
 #[test]
 fn networks_that_clients_make_up_send_few_queries() {
-    // CVE-2025-5994: fifty identical questions, each of a network of its own.
+    // CVE-2025-5994: fifty identical questions, each with a network of its own.
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().expect("a lock");
     let server = {
@@ -196,12 +196,12 @@ fn networks_that_clients_make_up_send_few_queries() {
         .collect();
     let general = numbers.iter().filter(|&&number| number == 255).count();
     assert_eq!(general, 50 - SUBNETS_PER_QUESTION_MAX as usize);
-    // Queries that were lost on the way are asked again; here none is, but the server was slow.
+    // Queries may be repeated if the server is slow, as it is here.
     let mut networks = told(&server);
     networks.sort();
     networks.dedup();
     assert_eq!(networks.len(), most);
-    // The answer for any network is not kept: whoever comes next gets one of his own.
+    // The answer for all networks is not cached: the next client gets one for its own network.
     let response = Client::of(listen).ask(&query([10, 0, 99, 0], 24));
     assert_eq!(number(&response), 99);
 }

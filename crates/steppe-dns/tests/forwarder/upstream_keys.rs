@@ -1,4 +1,4 @@
-//! What an upstream is told to do that is told nowhere else: each as clients and servers see it.
+//! Keys of upstreams that no other test has: their effects on clients and servers.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn names_are_in_lower_case_where_their_case_is_not_randomized() {
         assert_eq!((rcode(&response), answers(&response)), (0, 1));
         let asked = &server.asked()[0].bytes;
         let qname = &asked[12..12 + NAME.len()];
-        // Twenty-eight letters are of lower case by chance once in 268 million times.
+        // Twenty-eight letters are all in lower case by chance once in 268 million times.
         assert_eq!(
             qname.is_ascii() && qname.to_ascii_lowercase() == qname,
             is_lower
@@ -68,7 +68,7 @@ fn answers_of_an_upstream_are_kept_for_its_time_at_most() {
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
     let response = client.ask_for(NAME);
-    // The answer's TTL is behind its owner, type and class, before its length and address.
+    // The TTL is before the length and the address of the answer, and before the OPT record.
     let ttl = &response[response.len() - 11 - 4 - 2 - 4..][..4];
     assert_eq!(ttl, [0, 0, 0, 1]);
     eventually("it is asked for again", || {

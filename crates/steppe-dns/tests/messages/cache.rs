@@ -1,4 +1,4 @@
-//! The cache: what it serves and for how long, what it evicts, and what a snapshot brings back.
+//! The cache: hits and their times, eviction, and restored snapshots.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn a_denial_is_forgotten_when_its_soa_says_so() {
     world.put(1, 7, None, 0);
     let hit = world.hit(1, &STALE, 6).expect("still there");
     assert_eq!((hit.kind, world.ttl(&hit)), (Kind::Negative, 1));
-    // Stale answers are for positive ones only here.
+    // Here, stale responses are served for positive entries only.
     assert_eq!(world.get(1, &STALE, 8), Lookup::Miss);
 }
 
@@ -120,7 +120,7 @@ fn a_stale_answer_waits_for_servers_and_is_then_served_at_once() {
     let recheck = 12 + u64::from(STALE_RECHECK_SECONDS);
     assert_eq!(refresh(&mut world, recheck - 1), Refresh::NotDue);
     assert_eq!(refresh(&mut world, recheck), Refresh::Due);
-    // Servers are back, and are asked before the time is over.
+    // Servers have recovered: the question is forwarded before the failure expires.
     world.fail(1, recheck);
     assert_eq!(refresh(&mut world, recheck + 2), Refresh::NotDue);
     world.cache.void_failures(world.at(recheck + 1));
@@ -151,7 +151,7 @@ fn failures_are_remembered_longer_each_time() {
         assert_eq!(failure(world.get(1, &STALE, u64::from(now) - 1)), Some(1));
         assert_eq!(world.get(1, &STALE, now.into()), Lookup::Miss);
     }
-    // Long after, it is a first failure again; and none once servers are back.
+    // After a long time it is a first failure again; and none after servers have recovered.
     now += 2 * FAILURE_SECONDS_MAX;
     world.fail(1, now.into());
     assert_eq!(
@@ -160,7 +160,7 @@ fn failures_are_remembered_longer_each_time() {
     );
     world.cache.void_failures(world.at(now.into()));
     assert_eq!(world.get(1, &STALE, now.into()), Lookup::Miss);
-    // An answer takes its place.
+    // An answer replaces a failure.
     world.fail(2, now.into());
     world.put(2, 300, SOME, now.into());
     assert!(world.hit(2, &STALE, now.into()).is_some());
@@ -175,12 +175,12 @@ fn answers_in_use_are_refreshed_once_before_they_end() {
     };
     world.put(1, 100, SOME, 0);
     let mut refresh = |seconds| world.hit(1, &policy, seconds).expect("fresh").refresh;
-    // Twice asked for before the last tenth, and in it.
+    // Two hits before the last tenth of the TTL, then one within it.
     assert_eq!([refresh(0), refresh(89), refresh(89)], [Refresh::NotDue; 3]);
     assert_eq!(refresh(90), Refresh::Due);
     assert_eq!([refresh(90), refresh(94)], [Refresh::NotDue; 2]);
     assert_eq!(refresh(95), Refresh::Due);
-    // What nobody asks for is left to end.
+    // An entry without hits is left to expire.
     world.put(2, 100, SOME, 0);
     assert_eq!(
         world.hit(2, &policy, 95).expect("fresh").refresh,
@@ -218,7 +218,7 @@ fn a_scan_leaves_what_is_in_use() {
     for _ in 0..3 {
         (0..500).for_each(|number| assert!(world.hit(number, &STRICT, 0).is_some()));
     }
-    // Forty times what the cache holds, each asked for once.
+    // Forty times the capacity of the cache, each requested once.
     for number in 1000..400_000 {
         world.put(number, 3600, SOME, 0);
     }
@@ -233,7 +233,7 @@ fn a_scan_leaves_what_is_in_use() {
 #[test]
 fn a_flood_of_names_that_do_not_exist_evicts_its_own_kind() {
     let mut world = World::new(1 << 20);
-    // As many answers as probation alone holds, which nobody asked for again.
+    // As many answers as probation alone holds, none of them requested again.
     (0..500).for_each(|number| world.put(number, 3600, SOME, 0));
     (1000..100_000).for_each(|number| world.put(number, 3600, None, 0));
     (100_000..200_000).for_each(|number| world.fail(number, 0));
@@ -375,7 +375,7 @@ fn a_response_is_kept_if_it_says_for_how_long() {
     assert_eq!(kept(0x8380, &[a()], &[]), None, "truncated");
 }
 
-/// What may happen to a cache.
+/// An operation on the cache.
 #[derive(Debug, Clone)]
 enum Operation {
     Put(usize, u32),
@@ -399,8 +399,8 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    /// Beside a model without a limit: a cache with room for everything has what the model has, no
-    /// older and no younger.
+    /// Compares the cache with an unbounded model: a cache with enough room has the entries of the model, with
+    /// the same ages.
     #[test]
     fn the_cache_serves_what_a_map_would(operations in prop::collection::vec(operation(), 1..300)) {
         let mut world = World::new(1 << 20);
@@ -419,7 +419,7 @@ proptest! {
                 }
                 Operation::Fail(number) => {
                     world.fail(number, now);
-                    // It stays while it may be served, positive ones for 1,000 seconds more.
+                    // An entry that may still be served stays; a positive one for 1,000 seconds longer.
                     let stays = |entry: &(u64, u32, bool)| is_live(entry) || entry.2 && now < entry.0 + u64::from(entry.1) + 1000;
                     if !model.get(&number).is_some_and(stays) {
                         model.remove(&number);

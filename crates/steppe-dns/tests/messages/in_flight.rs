@@ -1,4 +1,4 @@
-//! Questions in flight: who waits for whom, and which datagrams are responses.
+//! Questions in flight: coalescing of clients, and matching of datagrams with queries.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn identical_questions_are_asked_once() {
     assert_eq!(completed(&coalescer, other), [50]);
     assert_eq!(completed(&coalescer, with_do), [51]);
     assert_eq!(coalescer.questions(), 0);
-    // Who comes after the answer leads anew.
+    // A client after the answer leads a new question.
     let again = coalescer.join(&key(&one), waiter(7));
     assert_eq!(completed(&coalescer, again), [7]);
 }
@@ -99,7 +99,7 @@ fn what_has_no_room_is_refused_and_leaves_none_behind() {
         .count();
     assert_eq!(refused, 2000 - WAITERS_PER_QUESTION_MAX as usize);
     completed(&coalescer, lead);
-    // One question a shard, and then two clients a shard.
+    // One question for each shard, and then two clients for each shard.
     for (questions, waiters) in [(1, 100_000), (1000, 1)] {
         let small = Coalescer::new(questions, waiters, SipKey([1, 2]));
         for _ in 0..3 {
@@ -188,7 +188,7 @@ impl World {
     }
 }
 
-/// The response to a query of this name, with the case that it was sent with.
+/// The response to a query for this name, with the case of the query.
 fn response(sent: &Sent, qname: &str) -> Vec<u8> {
     let mut bytes = message(sent.id, 0x8180, (qname, 1), [&[], &[], &[]]);
     let end = bytes.len() - 4;
@@ -229,13 +229,13 @@ fn a_response_has_all_that_its_query_had() {
     }
     let on_another = world.attempts.receive(1, &good);
     assert_eq!(on_another, Received::Ignored(Ignored::Id), "another socket");
-    // Only the case differs, in one letter.
+    // A difference in case only, in one letter.
     let cased = edit(13, 0x20);
     assert_eq!(
         world.attempts.receive(2, &cased),
         Received::CaseMismatch(sent.attempt)
     );
-    // After all that the query still waits.
+    // After all mismatches, the query still waits.
     let received = world.attempts.receive(2, &good);
     assert!(matches!(received, Received::Response(attempt, _) if attempt == sent.attempt));
     assert_eq!(world.attempts.attempt(sent.attempt), Some((exchange, 3)));
@@ -252,7 +252,7 @@ fn a_response_has_all_that_its_query_had() {
 #[test]
 fn the_same_id_on_another_socket_is_another_query() {
     let mut world = World::new();
-    // With room for two attempts, chains are shared.
+    // With room for two attempts, hash chains are shared.
     world.attempts = Attempts::new(
         Sizes {
             attempts: 2,
@@ -388,7 +388,7 @@ fn deadlines_end_attempts_and_wake_exchanges() {
 }
 
 proptest! {
-    /// Whatever is opened, sent and closed: what is out is found by its id, and nothing else is.
+    /// After any sequence of operations, exactly the attempts in flight are found by their ids.
     #[test]
     fn attempts_are_found_while_they_are_out(
         operations in prop::collection::vec((0..4_u8, any::<prop::sample::Index>(), 0..4_u32), 1..200),

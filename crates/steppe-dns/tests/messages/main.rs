@@ -1,4 +1,4 @@
-//! Without a socket: queries, responses, what is cached of them, and questions in flight.
+//! The protocol without sockets: queries, responses, the cache, and questions in flight.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 

@@ -1,4 +1,4 @@
-//! Queries of clients, and the responses that they get.
+//! Queries of clients, and the responses to them.
 
 use hickory_proto::op as other;
 use steppe_dns::limits::CLIENT_QUERY_BYTES_MAX;
@@ -20,7 +20,7 @@ fn rejected(bytes: &[u8]) -> Option<Rejection> {
     ClientQuery::parse(bytes).err()
 }
 
-/// Another reader's view of a response.
+/// Parses a response with another library.
 fn read(bytes: &[u8]) -> other::Message {
     other::Message::from_vec(bytes).expect("another reader takes it")
 }
@@ -105,7 +105,7 @@ fn a_rejection_says_what_it_can() {
         &[0x12, 0x34, 0x81, 0x94, 0, 1, 0, 0, 0, 0, 0, 0]
     );
     assert_eq!(out[12..len], query(0)[12..]);
-    // No question that can be repeated.
+    // A question that can't be repeated.
     let mut two = query(0x0100);
     two[5] = 2;
     let len = write_rejection(&two, Rcode::FORMERR, &mut out).unwrap();
@@ -116,7 +116,7 @@ fn a_rejection_says_what_it_can() {
     let with_edns = with_opt(query(0x0100), 4096, DO, &[]);
     let len = write_rejection(&with_edns, Rcode::BADVERS, &mut out).unwrap();
     let seen = read(&out[..len]);
-    // 16 is BADSIG too: another reader calls it that.
+    // 16 is also the number of BADSIG, which is the name in the other library.
     assert_eq!(u16::from(seen.metadata.response_code), Rcode::BADVERS.0);
     let edns = seen.edns.expect("an OPT record");
     assert_eq!(
@@ -178,7 +178,7 @@ fn a_long_query_waits_with_all_that_its_response_depends_on() {
         assert_eq!(again.question(), query.question());
         assert_eq!((again.udp_payload(), again.is_dnssec_ok()), (4096, true));
     }
-    // A short one waits as it is.
+    // A short query is kept unchanged.
     let bytes = with_opt(query(0x0100), 1232, 0, &[(65001, b"x")]);
     let query = ClientQuery::parse(&bytes).expect("a query");
     assert_eq!(query.kept(&mut []), Ok(&bytes[..]));
@@ -261,7 +261,7 @@ fn a_denial_made_here_can_be_kept() {
     );
 }
 
-/// A response of these sections, as it lies in a buffer, and the reply to a query with this OPT record.
+/// Builds a response with these sections for a query with this OPT record.
 fn finish(sections: [&[Rr<'_>]; 3], edns: Option<(u16, u16)>) -> Vec<u8> {
     let response = message(0, 0x81a0, ("wwW.example.org", 1), sections);
     let body = Body::of(&Message::parse(&response).expect("made here"));
@@ -296,7 +296,7 @@ fn answers(count: u8) -> Vec<Rr<'static>> {
 
 #[test]
 fn what_has_no_room_goes_by_sections() {
-    // A record of `www.example.org` takes 31 bytes here, header and question 33.
+    // A record of `www.example.org` takes 31 bytes here, header and question take 33.
     let authority = [Rr("example.org", 2, 300, name("ns.example.org"))];
     let additional = [Rr("ns.example.org", 1, 300, vec![192, 0, 2, 1])];
     fn three<'a>(answers: &'a [Rr<'a>], rest: [&'a [Rr<'a>]; 2]) -> [&'a [Rr<'a>]; 3] {
@@ -305,7 +305,7 @@ fn what_has_no_room_goes_by_sections() {
     let rest: [&[Rr<'_>]; 2] = [&authority, &additional];
     let few = answers(5);
     let (counts_few, truncated) = counts(&finish(three(&few, rest), None));
-    // RFC 2181 §9: additional records are left out without TC; an OPT record is not due.
+    // RFC 2181 §9: additional records are dropped without TC; no OPT record is due.
     assert_eq!((counts_few, truncated), ([5, 1, 0], false));
     let more = answers(15);
     assert_eq!(
@@ -314,7 +314,7 @@ fn what_has_no_room_goes_by_sections() {
     );
     let many = answers(16);
     assert_eq!(counts(&finish(three(&many, rest), None)), ([0, 0, 0], true));
-    // With EDNS the OPT record is always there, and has its room.
+    // With EDNS, the OPT record is always included, and has room reserved.
     assert_eq!(
         counts(&finish(three(&more, rest), Some((512, 0)))),
         ([15, 0, 1], false)
@@ -327,12 +327,12 @@ fn what_has_no_room_goes_by_sections() {
         counts(&finish(three(&many, rest), Some((1232, 0)))),
         ([16, 1, 1], false)
     );
-    // RFC 4035 §3.1.1: with DO the authority section may be what proves the answer.
+    // RFC 4035 §3.1.1: with DO, the authority section may have the proof of the answer.
     assert_eq!(
         counts(&finish(three(&more, rest), Some((512, DO)))),
         ([0, 0, 1], true)
     );
-    // A path takes 1,232 bytes, whatever the client takes.
+    // A path allows 1,232 bytes, even if the client allows more.
     let crowd = answers(60);
     assert_eq!(
         counts(&finish(three(&crowd, rest), Some((4096, 0)))),

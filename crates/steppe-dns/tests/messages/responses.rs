@@ -1,4 +1,4 @@
-//! Responses of servers: what they say, what of them is passed on, and how long it lasts.
+//! Responses of servers: classification, records that are passed on, and cache times.
 
 use hickory_proto::op as other;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn outcome(bytes: &[u8]) -> Result<Outcome, WireError> {
     Response::read(Message::parse(bytes)?, ASKED).map(|response| response.outcome())
 }
 
-/// What is passed on, as another reader sees it: a record a line, sections parted by a line of dashes.
+/// The passed-on records, as parsed by another library: one record a line, sections separated by a line of dashes.
 fn passed(bytes: &[u8], asked: Asked) -> String {
     let response =
         Response::read(Message::parse(bytes).expect("well formed"), asked).expect("well formed");
@@ -41,7 +41,7 @@ fn passed(bytes: &[u8], asked: Asked) -> String {
     format!("{}--\n{}", lines(&seen.answers), lines(&seen.authorities))
 }
 
-/// Responses that dnsmasq made, with the types that they are for.
+/// Responses captured from dnsmasq, with their types.
 fn captured() -> Vec<(String, u16, Vec<u8>)> {
     let lines = include_str!("../../testdata/dnsmasq.txt").lines();
     let responses = lines.filter(|line| !line.starts_with('#')).map(|line| {
@@ -99,7 +99,7 @@ fn responses_are_told_apart() {
     let denies = |denial, ttl| Ok(Outcome::Negative { denial, ttl });
     assert_eq!(response(0x8180, [&[a()], &[], &[]]), Ok(Outcome::Answer));
     assert_eq!(response(0x8380, [&[a()], &[], &[]]), Ok(Outcome::Truncated));
-    // RFC 2308 §5: the SOA's TTL is 3600, its last field 7.
+    // RFC 2308 §5: the SOA's TTL is 3600, its MINIMUM field is 7.
     assert_eq!(
         response(0x8183, [&[], &[authority()], &[]]),
         denies(Denial::Name, Some(7))
@@ -113,17 +113,17 @@ fn responses_are_told_apart() {
         denies(Denial::Type, None)
     );
     assert_eq!(response(0x8180, [&[], &[ns()], &[]]), Ok(Outcome::Referral));
-    // §2.2.1: with an SOA beside the NS records it is NODATA.
+    // §2.2.1: with an SOA beside the NS records, the response is NODATA.
     assert_eq!(
         response(0x8180, [&[], &[ns(), authority()], &[]]),
         denies(Denial::Type, Some(7))
     );
-    // The SOA of a zone that the name is not in says nothing about it.
+    // The SOA of a zone that does not enclose the name says nothing about it.
     assert_eq!(
         response(0x8183, [&[], &[other()], &[]]),
         denies(Denial::Name, None)
     );
-    // §2.1: the denial is of the name that the alias leads to.
+    // §2.1: the denial applies to the target of the alias.
     assert_eq!(
         response(0x8183, [&[alias()], &[other()], &[]]),
         denies(Denial::Name, Some(7))
@@ -150,7 +150,7 @@ fn aliases_in_a_circle_are_refused() {
     ];
     let bytes = message(1, 0x8180, ("a.example", 1), [&circle, &[], &[]]);
     assert_eq!(outcome(&bytes), Err(WireError::Aliases));
-    // As many as `cname_depth` are followed, in any order, and no more.
+    // `cname_depth` aliases are followed, in any order, and no more.
     for (count, expected) in [(8, Ok(Outcome::Answer)), (9, Err(WireError::Aliases))] {
         let names: Vec<String> = (0..=count)
             .map(|index| format!("n{index}.example"))
@@ -194,12 +194,12 @@ fn records_that_were_not_asked_for_are_left_out() {
                     --\n\
                     net. 300 IN SOA ns.example.org. admin.example.org. 1 2 3 4 60\n";
     assert_eq!(passed(&bytes, ASKED), expected);
-    // Records of another class answer nothing either.
+    // Records of another class are no answers.
     let mut chaos = message(1, 0x8180, ("www.example.org", 1), [&answers[2..], &[], &[]]);
     chaos[30] = 3;
     assert_eq!(passed(&chaos, ASKED), "--\n");
     let mut chaos = message(1, 0x8180, ("www.example.org", 1), [&answers, &[], &[]]);
-    // The class of the alias, behind the question and its owner.
+    // The class of the alias, after the question and its owner.
     chaos[33 + 17 + 3] = 3;
     assert_eq!(
         passed(&chaos, ASKED),
@@ -238,7 +238,7 @@ fn proofs_are_for_those_who_want_them() {
         ..ASKED
     };
     assert_eq!(count(with_do), [2, 2, 0]);
-    // Who asks for the type itself gets it.
+    // A query for the type itself gets the records.
     for (qtype, expected) in [(46, 1), (255, 2)] {
         let bytes = message(1, 0x8180, ("www.example.org", qtype), [&answers, &[], &[]]);
         let response = Response::read(Message::parse(&bytes).unwrap(), ASKED).unwrap();
@@ -272,8 +272,8 @@ fn addresses_have_the_length_of_their_type() {
     }
 }
 
-/// A response whose first record is another name's, so that those behind it are written anew; names of `data`
-/// may point to the question, whose letters have been drawn.
+/// A response whose first record is of another name, so that the records after it are written anew. Names in
+/// `data` may point to the question, which has mixed case.
 fn written_anew(qtype: u16, owner: &[u8], data: &[u8]) -> Vec<u8> {
     let other = [Rr("bank.example", 1, 300, vec![192, 0, 2, 66])];
     let mut bytes = message(1, 0x8180, ("wWw.eXample.ORG", qtype), [&other, &[], &[]]);
@@ -293,7 +293,7 @@ fn written_anew(qtype: u16, owner: &[u8], data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn names_in_data_that_is_written_anew_are_whole_and_in_lower_case() {
-    // At 16 stands `eXample.ORG`.
+    // `eXample.ORG` is at offset 16.
     let naptr = b"\0\x0a\0\x01\x01S\x07SIP+D2U\0\x04_sip\xc0\x10";
     let full = b"\x07example\x03org\0";
     for (qtype, data, expected) in [
@@ -310,7 +310,7 @@ fn names_in_data_that_is_written_anew_are_whole_and_in_lower_case() {
         let record = message.records(Section::Answer).next().expect("a record");
         assert_eq!(record.rdata, expected, "type {qtype}");
     }
-    // The strings have to end before the replacement.
+    // The strings must end before the replacement.
     let cut = [Rr("www.example.org", 35, 300, naptr[..12].to_vec())];
     let bytes = message(1, 0x8180, ("www.example.org", 35), [&cut, &[], &[]]);
     assert!(outcome(&bytes).is_err());
@@ -344,7 +344,7 @@ fn an_alias_that_is_asked_for_keeps_the_dname_that_made_it() {
 
 #[test]
 fn unknown_types_pass_byte_for_byte() {
-    // `c0 0c` would be a pointer in a type that has names.
+    // `c0 0c` would be a pointer in the data of a type with names.
     let data = b"\xc0\x0c\x00\xff\xc0\xff".to_vec();
     let answers = [
         Rr("other.example", 1, 1, vec![0; 4]),
@@ -388,7 +388,7 @@ fn ttls_are_brought_within_the_policy_and_aged() {
     assert_eq!(ttls(&bytes), [86_360, 0, 3560]);
     age_ttls(&mut bytes, offsets.as_slice().iter().copied(), 86_355, 30);
     assert_eq!(ttls(&bytes), [30, 30, 30]);
-    // More records than are cached have their TTLs within it too.
+    // With more records than can be cached, TTLs are limited too.
     let many: Vec<Rr<'_>> = (0..600)
         .map(|_| Rr("a", 1, 200_000, vec![192, 0, 2, 1]))
         .collect();
@@ -410,7 +410,7 @@ fn a_denial_is_kept_no_longer_than_its_soa_says() {
         let mut offsets = TtlOffsets::default();
         let lifetime = apply_policy(&mut bytes, &policy, Some(ttl), &mut offsets);
         assert_eq!(lifetime, Ok(Some(Lifetime::Negative(expected))));
-        // Clients keep it no longer than that either.
+        // The TTL for clients is limited too.
         let message = Message::parse(&bytes).unwrap();
         assert_eq!(
             message.records(Section::Authority).next().unwrap().ttl,
@@ -420,7 +420,7 @@ fn a_denial_is_kept_no_longer_than_its_soa_says() {
 }
 
 proptest! {
-    /// Whatever is done to bytes of a real message, reading ends, and what is passed on reads again.
+    /// Mutations of real messages: parsing terminates, and passed-on records can be parsed again.
     #[test]
     fn mutated_messages_are_read_or_refused(
         index in 0..10_usize,
@@ -477,6 +477,6 @@ fn private_addresses_are_seen_in_what_is_passed_on() {
         found(1, &[address("www.example.org", &[192, 0, 2, 1])]),
         None
     );
-    // What is not passed on harms nobody.
+    // Records that are not passed on are not checked.
     assert_eq!(found(1, &[address("bank.example", &[10, 0, 0, 1])]), None);
 }

@@ -1,4 +1,4 @@
-//! Snapshots of the cache: what a restart brings back.
+//! Snapshots of the cache: the entries that a restart restores.
 
 use steppe_dns::cache::Kind;
 use steppe_dns::cache::snapshot::{self, Context, Restored, SnapshotError, View};
@@ -48,12 +48,12 @@ fn a_snapshot_brings_responses_back_at_their_age() {
         next.hit(120, &STRICT, 1).expect("restored").kind,
         Kind::Negative
     );
-    // A clock that went back makes nothing younger.
+    // A clock that was set back makes no entry younger.
     let mut again = World::new(1 << 20);
     read(&again, context(&again, 0, 1), &file).expect("a snapshot");
     let hit = again.hit(7, &STRICT, 0).expect("restored");
     assert_eq!(again.ttl(&hit), 250);
-    // Of another configuration, or of another kind.
+    // The snapshot of another configuration is rejected, and so is another file.
     let other = Context {
         tag: 8,
         ..context(&world, 0, 10_060)

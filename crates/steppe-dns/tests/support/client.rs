@@ -1,4 +1,4 @@
-//! A client of the forwarder, and configurations to ask it by.
+//! A client of the forwarder, and configurations for tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use steppe_dns::config::{
 
 use crate::messages::{message, with_opt};
 
-/// Longer than any response takes.
+/// Upper bound of the time for any response.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A UDP client with a socket of its own.
@@ -20,7 +20,7 @@ impl Client {
         Self::from_to(Ipv4Addr::LOCALHOST.into(), server)
     }
 
-    /// With an address of its own, of the loopback's network.
+    /// A client with this address, of the loopback network.
     pub fn from_to(address: IpAddr, server: SocketAddr) -> Self {
         let socket = UdpSocket::bind((address, 0)).expect("loopback");
         socket.connect(server).expect("is set");
@@ -50,7 +50,7 @@ impl Client {
     }
 }
 
-/// A query with EDNS and an id that its name has.
+/// A query with EDNS, and with an id derived from its name.
 pub fn query(name: &str, rtype: u16) -> Vec<u8> {
     let id = name.bytes().fold(7_u16, |id, byte| {
         id.wrapping_mul(31).wrapping_add(byte.into())
@@ -63,17 +63,17 @@ pub fn query(name: &str, rtype: u16) -> Vec<u8> {
     )
 }
 
-/// The response code of a response.
+/// The response code in the header.
 pub fn rcode(response: &[u8]) -> u8 {
     response[3] & 0x0f
 }
 
-/// How many answers it has.
+/// The number of records in the answer section.
 pub fn answers(response: &[u8]) -> u16 {
     u16::from_be_bytes([response[6], response[7]])
 }
 
-/// The info-code of its extended error.
+/// The info-code of the extended error.
 pub fn extended_error(response: &[u8]) -> Option<u16> {
     let opt = response.windows(3).rposition(|bytes| bytes == [0, 0, 41])?;
     let mut options = response.get(opt + 11..)?;
@@ -87,10 +87,10 @@ pub fn extended_error(response: &[u8]) -> Option<u16> {
     None
 }
 
-/// A forwarder at `listen` that asks these servers over UDP, one after the other.
+/// A forwarder at `listen` that uses these servers over UDP, one after the other.
 ///
-/// So many queries reach a server as a test counts: one that is late is not asked again while its client waits.
-/// A race of one server is patient; with more of them it would ask all at once.
+/// Servers receive exactly the queries that a test counts: a late server gets no repeated query while its client
+/// waits. A race of a single server has no retries; with more servers, a race would query all at once.
 pub fn forwarder(listen: SocketAddr, servers: &[SocketAddr]) -> Forwarder {
     let servers = servers
         .iter()

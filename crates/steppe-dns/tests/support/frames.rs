@@ -1,4 +1,4 @@
-//! A server by HTTP/2 whose frames are written by hand.
+//! An HTTP/2 server whose frames are written by hand.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,25 +26,25 @@ pub const PADDED: u8 = 8;
 
 const PREFACE_BYTES: usize = 24;
 
-/// Time for which a server that nobody talks to keeps a connection.
+/// Time limit of a server's reads on a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs for as long as the test's process.
+/// A server that runs until the process of the test ends.
 pub struct ByHand {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    /// The number of its connection, for each whole request.
+    /// The connection's number, for each complete request.
     log: Arc<Mutex<Vec<usize>>>,
 }
 
-/// A connection of it.
+/// A connection of the server.
 pub struct Connection {
     pub number: usize,
     stream: StreamOwned<ServerConnection, TcpStream>,
     log: Arc<Mutex<Vec<usize>>>,
 }
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub stream: u32,
@@ -52,7 +52,7 @@ pub struct Asked {
 }
 
 impl ByHand {
-    /// `serve` has each connection, whose prefaces are exchanged: `settings` are those of its own.
+    /// Runs `serve` on each connection after the prefaces. `settings` is the payload of the server's SETTINGS.
     pub fn start(
         issued: &Issued,
         settings: Vec<u8>,
@@ -79,7 +79,7 @@ impl ByHand {
                     log: Arc::clone(&log),
                 };
                 let (serve, settings) = (Arc::clone(&serve), settings.clone());
-                // A client may go at any time.
+                // The client may close at any time.
                 thread::spawn(move || {
                     connection.bytes(PREFACE_BYTES)?;
                     connection.write(&[frame(SETTINGS, 0, 0, &settings)])?;
@@ -94,7 +94,7 @@ impl ByHand {
         self.connections.load(Ordering::Acquire)
     }
 
-    /// Whole requests of the connection with this number.
+    /// The number of complete requests on the connection with this number.
     pub fn asked_on(&self, number: usize) -> usize {
         let log = self.log.lock().expect("no test failed there");
         log.iter().filter(|&&on| on == number).count()
@@ -108,7 +108,7 @@ impl Connection {
         Some(bytes)
     }
 
-    /// The next frame: kind, flags, stream, payload.
+    /// The next frame: type, flags, stream, payload.
     pub fn frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let header = self.bytes(9)?;
         let &[l2, l1, l0, kind, flags, s3, s2, s1, s0] = &header[..] else {
@@ -119,7 +119,7 @@ impl Connection {
         Some((kind, flags, u32::from_be_bytes([s3, s2, s1, s0]), payload))
     }
 
-    /// The next whole request. Each is one DATA frame.
+    /// The next complete request. The content of each is one DATA frame.
     pub fn asked(&mut self) -> Option<Asked> {
         loop {
             let (kind, flags, stream, content) = self.frame()?;
@@ -162,7 +162,7 @@ pub fn goaway(last: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat())
 }
 
-/// RFC 7541 §6.2.2: a literal with a new name, both strings short.
+/// Encodes a field line: a literal with a new name, with short strings (RFC 7541 §6.2.2).
 pub fn line(name: &str, value: &str) -> Vec<u8> {
     let string = |text: &str| {
         let length = u8::try_from(text.len()).ok().filter(|&bytes| bytes < 127);
@@ -171,7 +171,7 @@ pub fn line(name: &str, value: &str) -> Vec<u8> {
     [vec![0], string(name), string(value)].concat()
 }
 
-/// The fields of a good response.
+/// The field section of a valid response.
 pub fn fields() -> Vec<u8> {
     [vec![0x88], line("content-type", "application/dns-message")].concat()
 }

@@ -1,4 +1,4 @@
-//! A server by HTTP/2 of a test's own.
+//! An HTTP/2 server for tests.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A request as the server got it.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,
@@ -27,7 +27,7 @@ pub struct Request {
     pub content: Vec<u8>,
 }
 
-/// What it says.
+/// A response of the server.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
@@ -35,18 +35,18 @@ pub struct Reply {
     pub content: Vec<u8>,
 }
 
-/// How it behaves otherwise.
+/// Behavior of the server beside its responses.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// What it agrees to by ALPN.
+    /// Protocol that it selects by ALPN.
     pub alpn: &'static str,
-    /// So many requests are waited for before one is answered.
+    /// Number of requests that must arrive before any is answered.
     pub together: usize,
-    /// After so many requests a connection ends, in order.
+    /// Number of requests after which a connection is closed gracefully.
     pub per_connection: usize,
 }
 
-/// Runs until it is dropped.
+/// A server that runs until it is dropped.
 pub struct HttpsServer {
     pub address: SocketAddr,
     shared: Arc<Shared>,
@@ -112,13 +112,13 @@ impl HttpsServer {
         }
     }
 
-    /// Every request so far.
+    /// All requests so far.
     pub fn asked(&self) -> Vec<Request> {
         let log = self.shared.log.lock();
         log.expect("no test failed there").clone()
     }
 
-    /// How many connections have come.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Acquire)
     }
@@ -227,7 +227,7 @@ async fn answer(
         .header("content-type", reply.content_type)
         .body(())
         .expect("a response");
-    // A client that has gone gets nothing.
+    // A client that has disconnected gets no content.
     if let Ok(mut content) = respond.send_response(response, false) {
         let _ = content.send_data(reply.content.into(), true);
     }

@@ -1,6 +1,6 @@
-//! Messages put together byte by byte, without the crate's own writer.
+//! Messages built byte by byte, without the crate's own writer.
 
-/// A record in text and bytes.
+/// A record of class IN: owner, type, TTL and data.
 pub struct Rr<'a>(pub &'a str, pub u16, pub u32, pub Vec<u8>);
 
 /// The wire form of a name of plain labels.
@@ -14,7 +14,7 @@ pub fn name(text: &str) -> Vec<u8> {
     wire
 }
 
-/// A message without compression, of one question of class IN.
+/// An uncompressed message with one question of class IN.
 pub fn message(id: u16, flags: u16, question: (&str, u16), sections: [&[Rr<'_>]; 3]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let count = |index: usize| u16::try_from(sections[index].len()).expect("few records");
@@ -39,7 +39,7 @@ pub fn message(id: u16, flags: u16, question: (&str, u16), sections: [&[Rr<'_>];
     bytes
 }
 
-/// The data of an SOA whose last field is `minimum`.
+/// The data of an SOA record with this MINIMUM field.
 pub fn soa(minimum: u32) -> Vec<u8> {
     let mut data = [name("ns.example.org"), name("admin.example.org")].concat();
     for number in [1, 2, 3, 4, minimum] {
@@ -48,7 +48,7 @@ pub fn soa(minimum: u32) -> Vec<u8> {
     data
 }
 
-/// Adds an OPT record as the last of a message.
+/// Adds an OPT record at the end of a message.
 pub fn with_opt(
     mut message: Vec<u8>,
     payload: u16,

@@ -1,4 +1,4 @@
-//! A forwarder that runs within the program, with as many workers as a test wants.
+//! A forwarder within the process of the test, with any number of workers.
 
 use std::sync::Arc;
 use std::sync::mpsc as threads;
@@ -17,7 +17,7 @@ use steppe_net::{
 use steppe_telemetry::{Registry, encode};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
-/// The configuration of the node: it has a forwarder and nothing else.
+/// A configuration of the node, with a forwarder only.
 pub struct Config(pub Forwarder);
 
 impl AsRef<Forwarder> for Config {
@@ -26,10 +26,10 @@ impl AsRef<Forwarder> for Config {
     }
 }
 
-/// Longer than a disk takes.
+/// Upper bound of the time to write files.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Runs until it is dropped.
+/// A node that runs until it is dropped.
 pub struct Node {
     set: ServiceSet<Config>,
     service: DnsService,
@@ -45,12 +45,12 @@ impl Node {
         Self::start_beside(config, workers, || ())
     }
 
-    /// `housekeeping` is called on each worker's thread every second.
+    /// Starts a node; each worker's thread calls `housekeeping` every second.
     pub fn start_beside(config: Forwarder, workers: usize, housekeeping: fn()) -> Self {
         Self::start_with(config, workers, housekeeping, None)
     }
 
-    /// `fetch` fetches lists.
+    /// Starts a node that fetches lists by `fetch`.
     pub fn start_with(
         config: Forwarder,
         workers: usize,
@@ -109,7 +109,7 @@ impl Node {
         self.try_change(config).expect("is valid");
     }
 
-    /// Why it stays as it is.
+    /// Changes the configuration. The error is the reason why the old one stays in force.
     pub fn try_change(&mut self, config: Forwarder) -> Result<(), String> {
         let config = Config(config);
         let prepared = self.control.block_on(self.set.prepare_beside(&config));
@@ -118,11 +118,11 @@ impl Node {
         Ok(())
     }
 
-    /// As [`Self::try_change`], while the disk is slow. `meanwhile` is called when files were read, and the
-    /// rest is not prepared yet.
+    /// Changes the configuration as [`Self::try_change`] does, while the disk is slow. `meanwhile` is called after the
+    /// files were loaded, and before the rest is prepared.
     ///
     /// # Panics
-    /// When the control thread waits for the disk.
+    /// If the control thread blocks on the disk.
     pub fn change_slowly(
         &mut self,
         config: Forwarder,
@@ -130,10 +130,10 @@ impl Node {
     ) -> Result<(), String> {
         let (config, service) = (Config(config), Arc::new(self.service.clone()));
         let read = self.control.block_on(async {
-            // The only thread that waits for disks has something to do.
+            // The only blocking thread is kept busy.
             let (release, released) = threads::sync_channel::<()>(1);
             let busy = tokio::task::spawn_blocking(move || {
-                // Nothing is sent.
+                // Returns when the sender is dropped.
                 let _ = released.recv();
             });
             let mut reading = Service::<Config>::read_ahead(service, &config);
@@ -151,15 +151,15 @@ impl Node {
         Ok(())
     }
 
-    /// Bytes that the forwarder has of the budget.
+    /// Bytes of the budget that the forwarder has reserved.
     pub fn reserved_bytes(&self) -> u64 {
         self.budget.root().reserved_bytes()
     }
 
-    /// Lets what goes on beside the workers go on, until something is so.
+    /// Runs the tasks of the control thread until `is_so` returns true.
     ///
     /// # Panics
-    /// When it is not within half a minute.
+    /// If it does not within half a minute.
     pub fn wait_until(&self, mut is_so: impl FnMut(&Self) -> bool) {
         let end = Instant::now() + Duration::from_secs(30);
         self.control.block_on(async {
@@ -170,7 +170,7 @@ impl Node {
         });
     }
 
-    /// A series of its metrics.
+    /// The value of a series in the metrics.
     pub fn metric(&self, series: &str) -> u64 {
         let mut registry = Registry::default();
         registry.register_collector(self.service.metrics().collector());
@@ -180,17 +180,17 @@ impl Node {
         line.trim().parse().expect("a number")
     }
 
-    /// Opens the query log anew.
+    /// Reopens the query log.
     pub fn reopen_log(&self) {
         self.service.reopen_log();
     }
 
-    /// Begins to drain; [`Node::stop`] ends it.
+    /// Begins a drain; [`Node::stop`] completes it.
     pub fn drain(&self) {
         self.drain.enter(Phase::Draining);
     }
 
-    /// Waits until all workers have drained, and what is kept is on the disk.
+    /// Waits until all workers have drained, and files are written.
     pub fn stop(mut self) -> Drained {
         self.drain.enter(Phase::Draining);
         let workers = std::mem::take(&mut self.workers);

@@ -13,7 +13,7 @@ pub const TTL: TtlPolicy = TtlPolicy {
     negative_max: 86_400,
 };
 
-/// A response that is to be kept.
+/// A response for the cache.
 pub struct Made {
     pub bytes: Vec<u8>,
     pub offsets: TtlOffsets,
@@ -31,7 +31,7 @@ pub fn key(qname: &[u8]) -> Key<'_> {
     }
 }
 
-/// An answer of one address, or, with a TTL alone, a denial.
+/// A response with one address, or, without an address, a denial.
 pub fn made(qname: &str, ttl: u32, address: Option<[u8; 4]>) -> Made {
     let (answer, authority);
     let sections: [&[Rr<'_>]; 3] = match address {
@@ -72,7 +72,7 @@ impl Made {
     }
 }
 
-/// The wire form of the n-th name.
+/// The n-th name, as text and in wire form.
 pub fn nth(number: usize) -> (String, Vec<u8>) {
     let text = format!("n{number}.example");
     let wire = name(&text);

@@ -1,4 +1,4 @@
-//! Servers by TLS of a test's own, and the authority that certifies them.
+//! TLS servers for tests, and the authority that certifies them.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use steppe_testkit::{Authority, Issued, Leaf, OriginPeer, Scratch};
 
 use crate::client::forwarder;
 
-/// The name of servers here.
+/// Name of the servers.
 pub const NAME: &str = "dns.test";
 
-/// An authority, in a file.
+/// A certificate authority, with its file.
 pub struct Site {
     authority: Authority,
     scratch: Scratch,
@@ -32,7 +32,7 @@ impl Site {
         self.scratch.join("ca.pem")
     }
 
-    /// Servers that it certifies are trusted, and no others.
+    /// Trust in servers that the authority certifies, and in no others.
     pub fn trust(&self) -> Trust {
         Trust {
             ca: Some(self.ca()),
@@ -40,7 +40,7 @@ impl Site {
         }
     }
 
-    /// A forwarder at `listen` that asks this server.
+    /// A forwarder at `listen` with this server.
     pub fn forwarder(&self, listen: std::net::SocketAddr, server: Server) -> Forwarder {
         let mut config = forwarder(listen, &[]);
         config.upstreams[0].servers = vec![server];
@@ -69,7 +69,7 @@ pub fn read_message(peer: &mut OriginPeer) -> Option<Vec<u8>> {
     peer.try_bytes(u16::from_be_bytes([len[0], len[1]]).into())
 }
 
-/// Sends a message on a stream; a client that has gone gets none.
+/// Sends a message on a stream; does nothing if the client has disconnected.
 pub fn write_message(peer: &mut OriginPeer, message: &[u8]) {
     let len = u16::try_from(message.len()).expect("a message");
     let _ = peer.try_send(&[&len.to_be_bytes()[..], message].concat());

@@ -1,4 +1,4 @@
-//! A server of a test's own: what it says to each query is the test's.
+//! A DNS server for tests, with responses from the test.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use steppe_testkit::Port;
 
-/// How a query came.
+/// Transport of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Udp,
     Tcp,
 }
 
-/// A query as the server got it.
+/// A query as received.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub by: By,
@@ -25,17 +25,17 @@ pub struct Asked {
     pub bytes: Vec<u8>,
 }
 
-/// Runs until it is dropped.
+/// A server that runs until it is dropped.
 pub struct Server {
     pub address: SocketAddr,
     log: Arc<Mutex<Vec<Asked>>>,
     ends: Arc<AtomicBool>,
-    /// Connections that are still to be reset.
+    /// Number of further connections to reset.
     resets: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What is sent for a query, in this order; nothing for none.
+/// Returns the messages to send for a query, in this order; empty for no response.
 pub type Say = dyn Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync;
 
 impl Server {
@@ -54,13 +54,13 @@ impl Server {
         server
     }
 
-    /// A server that refuses connections.
+    /// A server that refuses TCP connections.
     pub fn start_without_tcp(say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
         let say: Arc<Say> = Arc::new(say);
         Self::serving_udp(Port::free().keep(), &say)
     }
 
-    /// A server of connections alone, the first `resets` of which it resets.
+    /// A server over TCP only, which resets its first `resets` connections.
     pub fn start_with_resets(
         resets: usize,
         say: impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sync + 'static,
@@ -107,17 +107,17 @@ impl Server {
         self.threads.push(of_tcp);
     }
 
-    /// Every query so far.
+    /// All queries so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.log.lock().expect("no test failed there").clone()
     }
 
-    /// How many queries came so far.
+    /// The number of queries so far.
     pub fn asked_count(&self) -> usize {
         self.log.lock().expect("no test failed there").len()
     }
 
-    /// Ports that queries came from.
+    /// Source ports of the queries.
     pub fn ports(&self) -> HashSet<u16> {
         self.asked().iter().map(|asked| asked.from.port()).collect()
     }
@@ -160,7 +160,7 @@ fn serve_udp(socket: &UdpSocket, log: &Log, ends: &AtomicBool, say: &Say) {
     }
 }
 
-/// Parts of a server that its connections share.
+/// State of a server that its connections share.
 struct Shared {
     log: Arc<Log>,
     ends: Arc<AtomicBool>,
@@ -173,7 +173,7 @@ fn serve_tcp(listener: &TcpListener, mut resets: usize, shared: &Shared) {
         match listener.accept() {
             Ok((stream, _)) if resets > 0 => {
                 resets -= 1;
-                // Closed with nothing left to send, it is reset.
+                // With a linger time of zero, closing sends RST.
                 let stream = socket2::Socket::from(stream);
                 stream.set_linger(Some(Duration::ZERO)).expect("is set");
             }
@@ -217,7 +217,7 @@ fn serve_stream(mut stream: TcpStream, from: SocketAddr, log: &Log, ends: &Atomi
     }
 }
 
-/// The first message of a stream's bytes.
+/// Takes the first message from the bytes of a stream.
 pub fn take_message(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let len = usize::from(u16::from_be_bytes(*bytes.first_chunk::<2>()?));
     let message = bytes.get(2..2 + len)?.to_vec();
@@ -225,7 +225,7 @@ pub fn take_message(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// A response to a query: its question, and these records.
+/// A response with the question of the query, and these records.
 pub fn answered(query: &[u8], flags: u16, answers: &[(u16, u32, &[u8])]) -> Vec<u8> {
     let mut end = 12;
     while query[end] != 0 {

@@ -1,4 +1,4 @@
-//! Clients of DNS on connections, with TLS or without, and what a listener needs for it.
+//! Clients of DNS on connections, with and without TLS, and listeners for them.
 
 use std::net::SocketAddr;
 
@@ -15,20 +15,20 @@ pub fn send(peer: &mut Peer, queries: &[Vec<u8>]) {
     peer.send(framed.collect::<Vec<u8>>());
 }
 
-/// The next response.
+/// Receives the next response.
 pub fn receive(peer: &mut Peer) -> Vec<u8> {
     let len = peer.bytes(2);
     let len = u16::from_be_bytes([len[0], len[1]]);
     peer.bytes(usize::from(len))
 }
 
-/// The response to one query.
+/// Sends a query, and receives its response.
 pub fn ask(peer: &mut Peer, query: &[u8]) -> Vec<u8> {
     send(peer, &[query.to_vec()]);
     receive(peer)
 }
 
-/// A listener of DNS over TLS that shows `pair`, whose files are in `scratch`.
+/// A listener of DNS over TLS with the certificate `pair`, whose files are in `scratch`.
 pub fn tls_listener(address: SocketAddr, pair: &Issued, scratch: &Scratch) -> Listener {
     let files = CertificateFiles {
         cert: scratch.write("dns.crt", &pair.cert),
@@ -49,7 +49,7 @@ pub fn tls_listener(address: SocketAddr, pair: &Issued, scratch: &Scratch) -> Li
     }
 }
 
-/// The data of an option of a response's OPT record, which is its last record.
+/// The data of an option in the OPT record of a response, which must be its last record.
 pub fn option(response: &[u8], wanted: u16) -> Option<Vec<u8>> {
     let opt = response.windows(3).rposition(|bytes| bytes == [0, 0, 41])?;
     let mut options = response.get(opt + 11..)?;

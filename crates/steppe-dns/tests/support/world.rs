@@ -1,4 +1,4 @@
-//! A cache, a clock and names with numbers.
+//! A cache with a clock, and numbered names.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub const STALE: ServePolicy = ServePolicy {
     ..STRICT
 };
 
-/// A cache whose clock the test moves.
+/// A cache whose clock the test controls.
 pub struct World {
     pub cache: Cache,
     pub start: Instant,
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// The TTL of the first record of the last hit.
+    /// The TTL of the first record in the response of the last hit.
     pub fn ttl(&self, hit: &Hit) -> u32 {
         let message = Message::parse(&self.out[..hit.body.len]).expect("a message");
         let mut records = Section::ALL

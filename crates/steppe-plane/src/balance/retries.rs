@@ -1,14 +1,14 @@
-//! How many calls may be sent again, all in all: who can't be served is not to be asked ever more.
+//! Retry budget of a balancer: limits retries while peers fail.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::limits::{RETRIES_SAVED_MAX, RETRY_SHARE_DIVISOR};
 
-/// Retries that are left: [`RETRIES_SAVED_MAX`] at first, and one more for every
+/// The retries that are left: [`RETRIES_SAVED_MAX`] at first, and one more for every
 /// [`RETRY_SHARE_DIVISOR`] calls that succeed.
 #[derive(Debug)]
 pub(super) struct Retries {
-    /// In parts of a retry.
+    /// In units of 1/[`RETRY_SHARE_DIVISOR`] of a retry.
     saved: AtomicU32,
 }
 
@@ -21,9 +21,9 @@ impl Retries {
         }
     }
 
-    /// A call has succeeded.
+    /// Adds a successful call to the budget.
     pub(super) fn earn(&self) {
-        // Read first: while it is full, nobody writes.
+        // Checked first: a full budget is not written to, so its cache line stays shared.
         if self.saved.load(Ordering::Relaxed) < FULL {
             let more = |saved| (saved < FULL).then_some(saved + 1);
             let _ = self
@@ -32,7 +32,7 @@ impl Retries {
         }
     }
 
-    /// Takes a retry, where there is one.
+    /// Takes one retry from the budget; false if none is left.
     pub(super) fn spend(&self) -> bool {
         let less = |saved: u32| saved.checked_sub(RETRY_SHARE_DIVISOR);
         let taken = self

@@ -1,4 +1,4 @@
-//! One of those that are asked: its connection, and what is in flight there.
+//! One peer of a balancer: its connection and its calls in flight.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,12 +14,12 @@ use crate::io::{Kept, Memory};
 use crate::random::mix;
 use crate::rest::{Refusal, Rest};
 
-/// One of those that are asked.
+/// One peer of a balancer.
 #[derive(Debug)]
 pub(super) struct Seat {
     target: Target,
     hash: u64,
-    /// While it is connected.
+    /// `None` while the peer is not connected.
     caller: Mutex<Option<Caller>>,
     bytes: AtomicU64,
     calls: AtomicU32,
@@ -27,7 +27,7 @@ pub(super) struct Seat {
     keeper: Mutex<Option<AbortHandle>>,
 }
 
-/// A call that is open there, counted until this is dropped.
+/// An open call, counted at its peer until this is dropped.
 #[derive(Debug)]
 pub(super) struct Taken {
     seat: Arc<Seat>,
@@ -36,7 +36,7 @@ pub(super) struct Taken {
 }
 
 impl Seat {
-    /// Dials `target`, and again for as long as this lives; `changed` is told of each connection.
+    /// Dials `target`, again after each loss, until the seat is dropped. `changed` is notified of each connection.
     pub(super) fn new(target: Target, memory: &Arc<Memory>, changed: &Arc<Notify>) -> Arc<Self> {
         let seat = Arc::new(Self {
             hash: hash(target.address().as_bytes()),
@@ -62,22 +62,22 @@ impl Seat {
         self.target.address()
     }
 
-    /// Of its address.
+    /// Hash of the target's address.
     pub(super) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// While it is connected.
+    /// The connection; `None` while the peer is not connected.
     pub(super) fn caller(&self) -> Option<Caller> {
         lock(&self.caller).clone()
     }
 
-    /// True where it has just refused a call.
+    /// True while the peer rests, after it refused a call as overloaded.
     pub(super) fn rests(&self) -> bool {
         self.rest.is_on()
     }
 
-    /// Bytes in flight, then calls.
+    /// The load of the peer: bytes in flight first, then open calls.
     pub(super) fn load(&self) -> (u64, u32) {
         let bytes = self.bytes.load(Ordering::Relaxed);
         (bytes, self.calls.load(Ordering::Relaxed))
@@ -95,7 +95,7 @@ impl Seat {
     }
 }
 
-/// Keeps a connection, until the seat is gone.
+/// Keeps the connection of a seat: dials, waits for its loss, and dials again with a back-off.
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a connection lasts decides when it is dialed again"
@@ -144,7 +144,7 @@ impl Drop for Taken {
     }
 }
 
-/// The same for the same bytes, in every process: callers that share no memory choose alike.
+/// Hash of bytes, equal in every process: callers that share no memory choose the same peer.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];

@@ -1,7 +1,7 @@
-//! Keys of the plane in a configuration: their tables, what they say together, and the types that are built of them.
+//! Keys of `[plane]`: their tables, the checks of their combinations, and the settings that are built from them.
 //!
-//! Invariant: every key of a table here is read by its builder here. Non-goals: what they say beside keys of other
-//! sections, which `steppe-node` judges.
+//! Invariant: every key of a table here is read by its builder here. Non-goals: combinations with keys of other
+//! sections, which `steppe-node` checks.
 
 pub mod discovery;
 mod forms;
@@ -57,11 +57,11 @@ static RESPONSE_SHARE: Key<f64> = key(
 )
 .or(Absent::Text("25%"));
 
-/// The most of it.
+/// Maximum of `response_share`.
 const RESPONSE_SHARE_MAX: f64 = RESPONSE_SHARE_PERMILLE_MAX as f64 / 1000.0;
 
-/// The largest body that is sent without asking fits the least; bodies are streamed, so the most is only a typing
-/// mistake away.
+/// The minimum fits the largest body that is sent eagerly. Bodies are streamed, so the maximum only catches typing
+/// mistakes.
 static MAX_PAYLOAD: Key<u64> = key(
     "max_payload",
     size(EAGER_BYTES_MAX as u64, BUDGET_BYTES_MAX),
@@ -92,8 +92,8 @@ static QUEUE_WAIT: Key<Duration> = key(
 )
 .or(Absent::Text("5s"));
 
-/// The plane that `[plane]` describes, without workers that are dialed; `None`: a value of it is invalid, and its
-/// mistake was reported.
+/// Builds the settings of `[plane]`, without dialed workers. `None` if a value is invalid; its mistake was
+/// reported.
 #[must_use]
 pub fn build(plane: &Fields) -> Option<Plane> {
     Some(Plane {
@@ -136,7 +136,7 @@ fn permille(share: f64) -> u16 {
     (share * 1000.0).round() as u16
 }
 
-/// True if these sections have listeners or workers; what is invalid was meant to be there.
+/// True if these sections have listeners or workers, invalid ones included.
 #[must_use]
 pub fn is_used(plane: Option<&Fields>, discovery: Option<&Node>) -> bool {
     let listeners = plane.map(|plane| plane.get(&LISTENER));
@@ -145,7 +145,7 @@ pub fn is_used(plane: Option<&Fields>, discovery: Option<&Node>) -> bool {
         || workers.is_some_and(|workers| workers != Some(Workers::default()))
 }
 
-/// Finds the mistakes of what keys of `[plane]` say together.
+/// Reports mistakes in combinations of keys of `[plane]`.
 pub fn check(plane: &Fields, mistakes: &mut Mistakes) {
     let listeners = plane.items(&LISTENER).iter();
     for listener in listeners.filter_map(Node::fields) {

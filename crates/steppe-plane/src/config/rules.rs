@@ -1,42 +1,42 @@
-//! Rules of who may offer and call which services.
+//! Rules: the services that peers may offer and call.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use steppe_net::tls::x509::Summary;
 
-/// A rule: the rights of the peers that it is about.
+/// A rule: the rights of the peers that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The peers.
     pub peers: Peers,
-    /// Services that they may register.
+    /// Services that the peers may register.
     pub offer: Vec<Services>,
-    /// Services that they may call.
+    /// Services that the peers may call.
     pub call: Vec<Services>,
 }
 
-/// The peers that a rule is about.
+/// The peers that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peers {
-    /// Those whose certificate has this name: as a subject alternative name, as its subject (RFC 4514), or as the
+    /// Peers whose certificate has this name: as a subject alternative name, as its subject (RFC 4514), or as the
     /// common name that the subject begins with.
     ClientCert(String),
-    /// Those with an address in this network.
+    /// Peers with an address in this network.
     Network(IpNet),
 }
 
-/// A service by its name, or all services whose names begin alike.
+/// A service by its name, or all services whose names have a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Services {
     /// The service of this name.
     Named(String),
-    /// Those whose names begin with this.
+    /// All services whose names begin with this text.
     Prefixed(String),
 }
 
 impl Rule {
-    /// True where the rule is about a peer with this address, which showed this certificate.
+    /// True if the rule matches a peer with this address and this certificate.
     #[must_use]
     pub(crate) fn is_about(&self, address: IpAddr, cert: Option<&Summary>) -> bool {
         match &self.peers {
@@ -48,16 +48,16 @@ impl Rule {
     }
 }
 
-/// True where a subject, as RFC 4514 writes it, is `name`, or begins with a common name that is.
+/// True if `name` is a subject in the form of RFC 4514, or the common name that the subject begins with.
 fn is_subject(subject: &str, name: &str) -> bool {
-    // A comma within a common name is escaped: what follows it can't pass for the end of the name.
+    // RFC 4514 escapes a comma within a value, so a comma ends the common name.
     let common = subject.strip_prefix("CN=");
     let rest = common.and_then(|common| common.strip_prefix(name));
     subject == name || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
 impl Services {
-    /// A name, or the beginning of names before a `*`.
+    /// Reads the name of a service, or a prefix of names before a `*`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         match text.strip_suffix('*') {
@@ -66,7 +66,7 @@ impl Services {
         }
     }
 
-    /// True where it has the service of this name.
+    /// True if `service` is among them.
     #[must_use]
     pub(crate) fn has(&self, service: &str) -> bool {
         match self {

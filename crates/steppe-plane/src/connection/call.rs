@@ -1,4 +1,4 @@
-//! What frames of a stream do: HEADERS, DATA, CREDIT, RESET, END. `docs/plane/protocol.md` §7 has the
+//! Received frames of streams: HEADERS, DATA, CREDIT, RESET, END. `docs/plane/protocol.md` §7 has the
 //! states as a table.
 
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl Connection {
         is_odd == (self.config.side == Side::Dialer)
     }
 
-    /// The number that the peer's next stream has. None is left out: a number below it was opened.
+    /// The number of the peer's next stream. Numbers are not skipped: every lower one was opened.
     fn next_of_peer(&self) -> u32 {
         match (self.last_id, self.config.side) {
             (0, Side::Acceptor) => 1,
@@ -35,7 +35,7 @@ impl Connection {
         }
     }
 
-    /// Whether a stream is open; one that is not must have been.
+    /// True if the stream is open, false if it was; an error if it never was.
     fn is_open(&self, frame_type: FrameType, id: StreamId) -> Result<bool, Violation> {
         if self.streams.has(id) {
             return Ok(true);
@@ -90,10 +90,10 @@ impl Connection {
         Ok(Some(Seen::Head(header, Direction::Request, place)))
     }
 
-    /// Dismisses a peer that opens streams, reads nothing, and opens on when they are reset.
+    /// Detects a peer that opens streams without reading, while RESETs for it pile up in the write queue.
     fn check_waiting(&self) -> Result<(), Violation> {
         let resets = (self.config.streams_max as usize + 1) * RESETS_WAITING_PER_STREAM_MAX;
-        // The one that passes the bound may have its detail.
+        // The RESET that exceeds the bound may have a detail.
         let resets_bytes = resets * HEADER_BYTES + DETAIL_BYTES_MAX;
         let is_flood = self.output.waiting_bytes() > HEADS_WAITING_BYTES_MAX + resets_bytes;
         (!is_flood)
@@ -101,7 +101,7 @@ impl Connection {
             .ok_or(Violation::Flood(FrameType::HEADERS))
     }
 
-    /// Resets a stream that was not opened.
+    /// Resets a stream that was not opened, as UNPROCESSED.
     fn refuse(&mut self, id: StreamId, status: Status) {
         self.push_reset(id, &status.into(), flag::UNPROCESSED);
     }
@@ -150,7 +150,7 @@ impl Connection {
         let stream = self.streams.find(id).filter(|_| is_open);
         if let Some(stream) = stream {
             let (message_len, offset) = stream.receive.receive(id, header, standing)?;
-            // Nobody here wants the rest of a request that was answered.
+            // This side has answered: the rest of the request is dropped.
             let is_answered = stream.opener == Opener::Peer && stream.send.phase == Phase::Ended;
             if !is_answered {
                 stream.receive.deliver(header.cost());
@@ -172,7 +172,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Counts DATA against the connection's standing credit.
+    /// Charges a DATA frame to the connection's standing credit.
     fn receive_standing(&mut self, header: &FrameHeader) -> Result<(), Violation> {
         let (cost, left) = (header.cost(), self.told - self.received);
         if cost > left {
@@ -282,7 +282,7 @@ impl Connection {
     }
 }
 
-/// Ends a request that was answered: the peer wants no more of it.
+/// Ends the request of a call whose response has ended: drops unsent parts and sends END with *cancelled*.
 fn cancel(send: &mut SendHalf) {
     if send.parts.is_empty() && send.end.is_some() {
         return;
@@ -296,7 +296,7 @@ fn cancel(send: &mut SendHalf) {
     });
 }
 
-/// Checks a sum of credit against the one before.
+/// Checks that a sum of credit does not fall and is within [`CREDIT_BYTES_MAX`].
 fn check_sum(header: &FrameHeader, before: u64) -> Result<(), Violation> {
     let granted = header.aux;
     let is_valid = (before..=CREDIT_BYTES_MAX).contains(&granted);

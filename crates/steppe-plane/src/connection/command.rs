@@ -1,4 +1,4 @@
-//! What the shell has a connection do.
+//! Commands of the shell to a connection.
 
 #[cfg(test)]
 mod tests;
@@ -19,63 +19,63 @@ use crate::limits::{
 };
 use crate::status::{Reason, Status};
 
-/// Why no stream was opened.
+/// The reason why no stream was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The peer has not said HELLO.
+    /// The peer has not sent HELLO.
     #[error("the peer has not sent HELLO")]
     NotConnected,
-    /// One of the sides goes away, or its numbers are used up: take another connection.
+    /// Either side drains, or the numbers of streams are used up: use another connection.
     #[error("the connection is going away")]
     GoingAway,
-    /// The peer takes no more streams now: take another connection, or wait for a stream to end.
+    /// The peer allows no more open streams: use another connection, or wait for a stream to end.
     #[error("the peer allows at most {0} streams")]
     Streams(u32),
-    /// Too much waits to be written: write first.
+    /// The write queue of the connection is full: write first.
     #[error("the write queue of the connection is full")]
     Busy,
-    /// What it says can't be said.
+    /// A field of the request is invalid.
     #[error(transparent)]
     Fields(#[from] FieldError),
 }
 
-/// Why nothing was taken.
+/// The reason why a command on a stream had no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The stream is gone; an event said so, or will.
+    /// The stream is closed; an event reports it.
     #[error("the stream is closed")]
     Gone,
-    /// Messages wait: [`Event::Writable`](super::Event::Writable) follows.
+    /// The write queue of the stream is full: [`Event::Writable`](super::Event::Writable) follows.
     #[error("the write queue of the stream is full")]
     Full,
-    /// Too much waits to be written: write first.
+    /// The write queue of the connection is full: write first.
     #[error("the write queue of the connection is full")]
     Busy,
-    /// The stream is not where this can be done: before the response's head, or after the end.
+    /// The command is not allowed in this state: before the response's head, or after the end.
     #[error("the stream is not in a state for this")]
     State,
-    /// On standing credit, a message that is no frame, or not whole.
+    /// A message on standing credit is split, or longer than [`EAGER_BYTES_MAX`].
     #[error("a message of {0} bytes on standing credit, at most {EAGER_BYTES_MAX} are allowed")]
     Standing(u64),
-    /// It contradicts what was said of the length of the message or of the body.
+    /// The length contradicts the announced length of the message or of the body.
     #[error("contradicts the announced length")]
     Length,
-    /// What it says can't be said.
+    /// A field of the response is invalid.
     #[error(transparent)]
     Fields(#[from] FieldError),
 }
 
-/// How far a request got.
+/// The processing that a failed request has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processing {
-    /// Nothing was done for it: the peer may send it again, whatever it is.
+    /// Not processed: the peer may send any such request again.
     None,
-    /// Something may have been.
+    /// Possibly processed, at least in part.
     Begun,
 }
 
 impl Connection {
-    /// Opens a stream. Its deadline runs from `now`, here too.
+    /// Opens a stream. This side enforces its deadline too, from `now` on.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -102,13 +102,13 @@ impl Connection {
             self.deadlines.push(now + deadline.min(DEADLINE_MAX), id);
         }
         if self.is_used_up() {
-            // Both sides take another connection, and finish what is open here.
+            // The peer is told to use another connection; open streams go on.
             self.drain();
         }
         Ok(id)
     }
 
-    /// True once no number is left for a stream of this side.
+    /// True once this side has used its last stream number.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
         self.next_id > STREAM_ID_MAX
@@ -143,8 +143,8 @@ impl Connection {
         pushed.expect("a head that was checked is written");
     }
 
-    /// Sends a message, or a part of one of which `rest` bytes follow in later parts. On error nothing
-    /// was taken.
+    /// Sends a message, or a part of one of which `rest` bytes follow in later parts. On an error, nothing
+    /// was queued.
     ///
     /// # Errors
     /// [`SendError`].
@@ -167,11 +167,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends this side of a stream, once what was taken of it is sent.
+    /// Ends this side of a stream, after the parts that are queued.
     ///
     /// # Errors
-    /// [`SendError::Gone`]; [`SendError::State`] where it has ended; [`SendError::Length`] where the body
-    /// lacks something and the status does not say so.
+    /// [`SendError::Gone`]; [`SendError::State`] if this side has ended; [`SendError::Length`] if the body
+    /// is incomplete and the status is *ok*.
     pub fn end(&mut self, id: StreamId, reason: &Reason<'_>) -> Result<(), SendError> {
         let stream = self.streams.find(id).ok_or(SendError::Gone)?;
         let send = &mut stream.send;
@@ -191,7 +191,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks the peer to end a stream early. It goes on until the peer does.
+    /// Asks the peer to end a stream early (RESET with STOP). The stream goes on until the peer ends it.
     ///
     /// # Errors
     /// [`SendError::Gone`].
@@ -203,8 +203,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a stream at once, both ways, and drops what was to be sent. What was granted to it and will
-    /// not be used is returned; `None`: it was gone before.
+    /// Closes a stream in both directions at once, and drops its queued parts. Returns the granted credit
+    /// that the peer will not use; `None` if the stream was closed before.
     pub fn reset(
         &mut self,
         id: StreamId,
@@ -227,28 +227,28 @@ impl Connection {
         header.flags = flags;
         header.code = reason.status.code();
         header.aux = reason.retry_micros();
-        // A peer that opens streams and reads nothing has the status of each alone kept for it.
+        // For a peer that opens streams and reads nothing, each RESET keeps its status only.
         let has_room = self.output.waiting_bytes() < HEADS_WAITING_BYTES_MAX;
         let detail = if has_room { reason.detail_sent() } else { "" };
         self.output.push(&header, detail.as_bytes());
     }
 
-    /// All that the peer has granted so far to an announced body that this side sends; `None`: the stream
-    /// is gone.
+    /// The sum of credit that the peer has granted to an announced body of this side; `None` if the stream is
+    /// closed.
     #[must_use]
     pub fn granted_to_send(&mut self, id: StreamId) -> Option<u64> {
         self.streams.find(id).map(|stream| stream.send.granted)
     }
 
-    /// Lets the peer send `bytes` more of a body on granted credit: what is reserved for it. A response
-    /// that has not begun may be granted too; turns out to be on standing credit, its grant is unspent.
+    /// Grants the peer `bytes` more credit for an announced body; the shell has reserved them. A response
+    /// that has not begun may be granted credit too: if it uses standing credit, the grant is unspent.
     ///
     /// A body costs its length, and [`HEADER_BYTES`](crate::frame::HEADER_BYTES) for each empty message. A peer
     /// need not send before it has [`SPLIT_BYTES_MIN`](crate::limits::SPLIT_BYTES_MIN), or the rest.
     ///
     /// # Errors
-    /// Nothing was granted: [`SendError::Gone`] where the peer's side has ended, [`SendError::State`] where
-    /// its body is on standing credit.
+    /// [`SendError::Gone`] if the peer's side has ended, [`SendError::State`] if its body is on standing
+    /// credit. Nothing was granted then.
     pub fn grant(&mut self, id: StreamId, bytes: u64) -> Result<(), SendError> {
         let stream = self.streams.find(id).ok_or(SendError::Gone)?;
         match (stream.receive.phase, stream.receive.payment) {
@@ -261,27 +261,27 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives back what DATA on standing credit cost, once its bytes are used and forgotten, whether its
-    /// stream is there or not.
+    /// Returns the standing credit of a DATA frame, once the memory of its bytes is free. The stream may be
+    /// closed by then.
     ///
     /// # Panics
-    /// Where more is released than was received.
+    /// If more is released than was received.
     pub fn release(&mut self, id: StreamId, cost: u64) {
         self.release_connection(cost);
         self.release_stream(id, cost);
     }
 
-    /// Gives back the connection's part of what [`Connection::release`] does: the bytes are charged to
-    /// something else from now on.
+    /// Returns the connection's part of the credit, as [`Connection::release`] does for both: from now on,
+    /// the bytes are charged elsewhere.
     ///
     /// # Panics
-    /// Where more is released than was received.
+    /// If more is released than was received.
     pub fn release_connection(&mut self, cost: u64) {
         self.released += cost;
         assert!(self.released <= self.received, "released twice");
     }
 
-    /// Gives back the stream's part of what [`Connection::release`] does.
+    /// Returns the stream's part of the credit, as [`Connection::release`] does for both.
     pub fn release_stream(&mut self, id: StreamId, cost: u64) {
         let Some(stream) = self.streams.find(id) else {
             return;
@@ -305,9 +305,9 @@ impl Connection {
         }
     }
 
-    /// Names what this side serves, in place of what it named before. None: nothing any more.
+    /// Sends SERVICES: `services` replace those that this side named before. An empty list withdraws all.
     ///
-    /// Once the peer has read it, [`Event::Registered`](super::Event::Registered) comes.
+    /// [`Event::Registered`](super::Event::Registered) follows once the peer has read the frame.
     ///
     /// # Errors
     /// [`OpenError::Busy`], [`OpenError::Fields`].
@@ -323,7 +323,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks the peer for an answer, which tells how many of this side's SERVICES it has read.
+    /// Sends a PING with the number of SERVICES frames so far: its ACK tells that the peer has read them.
     pub(super) fn ping(&mut self) {
         let mut header = FrameHeader::new(FrameType::PING, 0);
         header.aux = self.registrations;
@@ -331,7 +331,7 @@ impl Connection {
     }
 }
 
-/// Checks a part against what was said of its message and body, and counts it.
+/// Checks a part against the announced lengths of its message and body, and counts it.
 fn take_length(send: &mut SendHalf, len: u64, rest: u64) -> Result<(), SendError> {
     let message = len.checked_add(rest).ok_or(SendError::Length)?;
     if send.payment == Payment::Standing && (rest > 0 || len > EAGER_BYTES_MAX as u64) {

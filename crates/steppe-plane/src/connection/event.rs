@@ -1,130 +1,131 @@
-//! What a connection tells the shell.
+//! Events of a connection, for the shell.
 
 use std::fmt;
 
 use crate::frame::{Head, Payment, Services};
 use crate::status::{Reason, Status};
 
-/// A stream of one connection. Numbers are never used again.
+/// The number of a stream on one connection. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// What the peer said in HELLO.
+/// The version and limits of the peer, from its HELLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// The version that both sides speak.
     pub version: u8,
-    /// Streams that this side may have open.
+    /// Streams that this side may have open at a time.
     pub streams_max: u32,
 }
 
-/// What has happened.
+/// An event of a connection.
 ///
-/// After [`Event::Expired`], [`Event::Reset`] and an [`Event::Ended`] that says so, the stream is
-/// gone, and so is all that was to be sent on it. `unspent` is credit that the shell granted to the
-/// stream and that no [`Event::Data`] will use: its reservation is free.
+/// After [`Event::Expired`], [`Event::Reset`] and an [`Event::Ended`] with [`HalfLeft::None`], the stream is
+/// closed to the shell. Its unsent parts are dropped, except those of a response that the shell has ended.
+/// `unspent` is credit that the shell granted to the stream and that no [`Event::Data`] will use: its
+/// reservation is free.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The peer said HELLO: streams can be opened.
+    /// The peer has sent HELLO: streams can be opened.
     Connected(Peer),
     /// The peer opened a stream.
     Request {
         /// The stream.
         stream: StreamId,
-        /// What it asks.
+        /// Fields of the request.
         head: Head<'a>,
     },
-    /// The response to a stream of ours begins.
+    /// The response to a stream that this side opened begins.
     Response {
         /// The stream.
         stream: StreamId,
-        /// What the peer says of it.
+        /// Fields of the response.
         head: Head<'a>,
     },
     /// Part of a message follows: [`Connection::body_left`](super::Connection::body_left) bytes.
     Data(DataPart),
-    /// The peer has sent all that it sends.
+    /// The peer has ended its side of the stream.
     Ended {
         /// The stream.
         stream: StreamId,
-        /// How its side ended.
+        /// Status of the end, with its text.
         reason: Reason<'a>,
-        /// See above.
+        /// Granted credit that is free again.
         unspent: u64,
-        /// Whether our side still has to end.
+        /// State of this side of the stream.
         side: HalfLeft,
     },
-    /// The peer asks that the stream end early. It goes on until we end it.
+    /// The peer asks this side to end the stream early. The stream goes on until then.
     Stopped {
         /// The stream.
         stream: StreamId,
-        /// Why.
+        /// Reason that the peer gave.
         reason: Reason<'a>,
     },
-    /// The stream is gone: reset by the peer, or not processed because the peer goes away.
+    /// The stream is closed: reset by the peer, or not processed because the peer drains.
     Reset {
         /// The stream.
         stream: StreamId,
-        /// Why.
+        /// Reason that the peer gave.
         reason: Reason<'a>,
-        /// Whether the peer did nothing for it, so that it may be sent again whatever it is.
+        /// True if the peer did not process the request: any such request may be sent again.
         is_unprocessed: bool,
-        /// See above.
+        /// Granted credit that is free again.
         unspent: u64,
     },
-    /// The stream is gone: its deadline has come. The peer is told.
+    /// The stream is closed: its deadline has passed. The peer is sent RESET.
     Expired {
         /// The stream.
         stream: StreamId,
-        /// See above.
+        /// Granted credit that is free again.
         unspent: u64,
     },
-    /// The peer granted credit to our side of a stream. A relay grants as much to where the body
-    /// comes from.
+    /// The peer granted credit to this side of a stream. A relay grants as much to the side from which it
+    /// receives the body.
     Granted {
         /// The stream.
         stream: StreamId,
-        /// How much more than before.
+        /// Credit beyond the previous sum, in bytes.
         bytes: u64,
     },
     /// There is room for messages of a stream that was [`SendError::Full`](super::SendError::Full).
     Writable(StreamId),
-    /// What the peer serves from now on, in place of what it named before.
+    /// The services that the peer offers from now on; they replace the previous list.
     Services(Services<'a>),
     /// The peer has read the last SERVICES of this side.
     Registered,
-    /// The peer takes no further streams.
+    /// The peer accepts no further streams.
     GoingAway {
-        /// What is wrong, as a number of [`Violation::code`](super::Violation::code); 0: nothing is.
+        /// Code of the violation, see [`Violation::code`](super::Violation::code); 0 without one.
         code: u32,
-        /// Whether it has no stream left: it can be stopped without a loss.
+        /// True if the peer has no open stream: it can be stopped without a loss.
         is_drained: bool,
     },
 }
 
-/// Whether our side of a stream still has to end.
+/// The state of this side of a stream when the peer's side has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HalfLeft {
-    /// It has to.
+    /// This side still has to end.
     Open,
-    /// Both have ended: the stream is gone.
+    /// Both sides have ended, or the END of this side is queued.
     None,
 }
 
-/// Where the payload of a frame of DATA belongs.
+/// The place of a DATA frame's payload in its message and its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataPart {
     /// The stream.
     pub stream: StreamId,
-    /// Bytes of its message that came before.
+    /// Bytes of the message in earlier frames.
     pub offset: u64,
-    /// Bytes that come now.
+    /// Bytes of this frame's payload.
     pub len: usize,
-    /// Bytes of the whole message.
+    /// Length of the whole message in bytes.
     pub message_len: u64,
-    /// What it was paid with.
+    /// Kind of credit that paid for the frame.
     pub payment: Payment,
-    /// What it cost: for the shell to release once the bytes are used and forgotten.
+    /// Credit that the frame cost, for the shell to release once the memory of its bytes is free.
     pub cost: u64,
 }
 
@@ -134,7 +135,7 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// An event before it borrows what its frame says.
+/// Reason why a stream was closed without a frame from the peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Closed {
     Expired,

@@ -1,7 +1,7 @@
-//! The two sides of a stream: what this one sends, and what it receives.
+//! The two sides of a stream: the half that sends, and the half that receives.
 //!
-//! Invariant: DATA is taken only within credit that was told, and only where its lengths agree with each
-//! other and with what was announced.
+//! Invariant: DATA is accepted only within credit that was announced, and only if its lengths agree with each
+//! other and with the length in HEADERS.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::frame::{FrameHeader, FrameType, Head, Payment, flag};
 use crate::limits::{CREDIT_OWED_DIVISOR, PARTS_PER_STREAM_MAX};
 use crate::status::Status;
 
-/// How far one side of a stream is.
+/// State of one side of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Before HEADERS.
@@ -24,28 +24,28 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// What this side sends.
+/// The half of a stream that this side sends.
 #[derive(Debug)]
 pub(super) struct SendHalf {
     pub(super) phase: Phase,
     pub(super) payment: Payment,
     /// Bytes of the body that the head announced and that the shell has not given yet.
     pub(super) length_left: Option<u64>,
-    /// Bytes of the message that the shell has begun to give.
+    /// Bytes of the current message that the shell has not given yet.
     pub(super) message_left: u64,
-    /// Waiting to be sent.
+    /// Messages and parts that wait to be sent.
     pub(super) parts: VecDeque<Part>,
     /// Bytes of the body that were sent.
     pub(super) offset: u64,
     /// Credit that was used.
     pub(super) used: u64,
-    /// What the peer granted in CREDIT.
+    /// Sum of credit in the peer's CREDIT frames.
     pub(super) granted: u64,
-    /// How it ends, once the parts are sent.
+    /// END to send after the parts.
     pub(super) end: Option<End>,
-    /// Whether it is in a queue to send.
+    /// True while the stream is in a queue to send.
     pub(super) is_queued: bool,
-    /// Whether the shell waits for room.
+    /// True while the shell waits for [`Event::Writable`](super::Event::Writable).
     pub(super) is_wanted: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct End {
     pub(super) detail: Bytes,
 }
 
-/// What this side receives.
+/// The half of a stream that this side receives.
 #[derive(Debug)]
 pub(super) struct ReceiveHalf {
     pub(super) phase: Phase,
@@ -73,17 +73,17 @@ pub(super) struct ReceiveHalf {
     length_left: Option<u64>,
     message_len: u64,
     message_left: u64,
-    /// Bytes of the body that came.
+    /// Bytes of the body that were received.
     offset: u64,
-    /// What came cost, wanted or not.
+    /// Cost of all received DATA, dropped payloads included.
     received: u64,
-    /// What was given to the shell cost.
+    /// Cost of DATA that was delivered to the shell.
     delivered: u64,
-    /// What the shell granted.
+    /// Credit that the shell granted.
     granted: u64,
-    /// What of that the peer was told.
+    /// Sum of credit that was announced to the peer.
     pub(super) told: u64,
-    /// Whether it is in the queue to tell.
+    /// True while the stream is in the queue of credit to announce.
     pub(super) is_queued: bool,
 }
 
@@ -114,7 +114,7 @@ impl SendHalf {
         self.parts.len() >= PARTS_PER_STREAM_MAX
     }
 
-    /// Credit of the stream that is left, where `standing` is what each body has to begin with.
+    /// Credit of the stream that is left. `standing`: initial standing credit of each body.
     pub(super) fn credit(&self, standing: u64) -> u64 {
         let standing = match self.payment {
             Payment::Standing => standing,
@@ -128,7 +128,7 @@ impl ReceiveHalf {
     pub(super) fn new() -> Self {
         Self {
             phase: Phase::Idle,
-            // Until its head says otherwise, it has what it was granted alone.
+            // Before its HEADERS, a response has only the credit that it was granted.
             payment: Payment::Granted,
             length_left: None,
             message_len: 0,
@@ -152,13 +152,13 @@ impl ReceiveHalf {
         self.phase == Phase::Open && self.payment == Payment::Granted
     }
 
-    /// Grants more.
+    /// Adds granted credit, to be announced.
     pub(super) fn grant(&mut self, bytes: u64) {
         self.granted += bytes;
     }
 
-    /// What was granted and not given to the shell, once. Of a body on standing credit that is nothing:
-    /// its stream's credit is a bound alone, the connection's is what is reserved.
+    /// Takes the granted credit whose bytes were not delivered to the shell; later calls return 0. Always 0 for a
+    /// body on standing credit: its stream's credit is only a bound; the connection's is the one that is reserved.
     pub(super) fn take_unspent(&mut self) -> u64 {
         let unspent = self.granted.saturating_sub(self.delivered);
         self.granted = 0;
@@ -169,12 +169,12 @@ impl ReceiveHalf {
         }
     }
 
-    /// Granted credit that the peer does not know of.
+    /// Granted credit that was not announced to the peer yet.
     pub(super) fn owed(&self) -> u64 {
         self.granted.saturating_sub(self.told)
     }
 
-    /// Whether it is time to tell. Granted credit is waited for; of standing credit a part is owed first.
+    /// True if a CREDIT frame is due: for granted credit at once, for standing credit when a part of it is owed.
     pub(super) fn is_worth_telling(&self, standing: u64) -> bool {
         let owed_min = match (self.payment, self.phase) {
             (Payment::Standing, Phase::Open) => standing / CREDIT_OWED_DIVISOR,
@@ -183,14 +183,14 @@ impl ReceiveHalf {
         self.phase != Phase::Ended && self.owed() >= owed_min
     }
 
-    /// What is to be told, as a sum; it counts as told.
+    /// The sum for a CREDIT frame; it counts as announced from now on.
     pub(super) fn tell(&mut self) -> u64 {
         self.told = self.granted.max(self.told);
         self.told
     }
 
-    /// Checks a frame of DATA against credit and lengths, and counts it. The length of its message, and
-    /// what of the message came before.
+    /// Checks a DATA frame against credit and lengths, and counts it. Returns the length of its message, and
+    /// the bytes of the message in earlier frames.
     ///
     /// # Errors
     /// [`Violation`].
@@ -221,12 +221,12 @@ impl ReceiveHalf {
         Ok(place)
     }
 
-    /// Counts what the shell gets.
+    /// Counts the cost of DATA that is delivered to the shell.
     pub(super) fn deliver(&mut self, cost: u64) {
         self.delivered += cost;
     }
 
-    /// `None` where lengths contradict each other.
+    /// Counts the lengths of a DATA frame; `None` if they contradict each other.
     fn advance(&mut self, header: &FrameHeader) -> Option<(u64, u64)> {
         let (len, rest) = (u64::from(header.len), u64::from(header.code));
         if self.message_left == 0 {
@@ -251,14 +251,14 @@ impl ReceiveHalf {
         Some((self.message_len, before))
     }
 
-    /// Whether its body may end so: whole, or with a status that says that it is not.
+    /// True if the body may end with `status`: incomplete bodies must not end with *ok*.
     pub(super) fn may_end(&self, status: Status) -> bool {
         let is_whole = self.message_left == 0 && self.length_left.unwrap_or(0) == 0;
         is_whole || status != Status::Ok
     }
 }
 
-/// What a frame of DATA says that it is paid with.
+/// The kind of credit that a DATA frame declares.
 pub(super) fn payment_of(header: &FrameHeader) -> Payment {
     if header.has(flag::ANNOUNCED) {
         Payment::Granted

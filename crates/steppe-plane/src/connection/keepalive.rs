@@ -1,21 +1,21 @@
-//! Whether the peer is there: HELLO in time, and PING when it is silent.
+//! Liveness of the peer: HELLO in time, and PING after silence.
 
 use std::time::{Duration, Instant};
 
 use super::violation::Violation;
 use crate::limits::HELLO_TIMEOUT;
 
-/// What is known of the peer's life.
+/// Liveness of the peer.
 #[derive(Debug)]
 pub(super) struct Keepalive {
     began: Instant,
     heard: Instant,
-    /// When the peer was asked, while it has not been heard since.
+    /// Time of the last PING, while nothing was received since.
     asked: Option<Instant>,
     is_connected: bool,
-    /// Silence before the peer is asked.
+    /// Silence before a PING.
     quiet: Duration,
-    /// How long the answer may take.
+    /// Time limit of the reaction to a PING.
     patience: Duration,
 }
 
@@ -31,17 +31,17 @@ impl Keepalive {
         }
     }
 
-    /// The peer said HELLO.
+    /// Notes the peer's HELLO.
     pub(super) fn connected(&mut self) {
         self.is_connected = true;
     }
 
-    /// Bytes came.
+    /// Notes that bytes were received.
     pub(super) fn heard(&mut self, now: Instant) {
         (self.heard, self.asked) = (now, None);
     }
 
-    /// Whether the peer is to be asked now.
+    /// True if a PING is due; it counts as sent.
     ///
     /// # Errors
     /// [`Violation::HelloTimeout`], [`Violation::Silent`].
@@ -59,7 +59,7 @@ impl Keepalive {
         Ok(true)
     }
 
-    /// When to look again.
+    /// The time of the next call of [`Keepalive::is_ping_due`].
     pub(super) fn next(&self) -> Instant {
         match self.asked {
             _ if !self.is_connected => self.began + HELLO_TIMEOUT,

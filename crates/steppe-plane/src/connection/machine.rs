@@ -1,4 +1,4 @@
-//! A connection as the shell has it: what it begins with, where bytes go, and what it waits for.
+//! The interface of a connection to the shell: settings, buffers, timeouts.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -20,36 +20,36 @@ pub(super) const VERSION: u8 = 1;
 /// Settings of a connection, from its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Which side of it this is.
+    /// Side of the connection that this peer is.
     pub side: Side,
-    /// Streams that the peer may have open; [`STREAMS_MAX`] at most.
+    /// Streams that the peer may have open at a time; [`STREAMS_MAX`] at most.
     pub streams_max: u32,
-    /// Standing credit of each body of the peer's; [`STANDING_CREDIT_MIN`] at least.
+    /// Standing credit of each body that the peer sends, in bytes; [`STANDING_CREDIT_MIN`] at least.
     pub stream_credit: u32,
-    /// Standing credit of all of them together; [`STANDING_CREDIT_MIN`] at least. The shell has so many
-    /// bytes reserved for as long as the connection lives.
+    /// Standing credit of all these bodies together; [`STANDING_CREDIT_MIN`] at least. The shell keeps as many
+    /// bytes reserved while the connection lives.
     pub connection_credit: u32,
-    /// Silence before the peer is asked for a sign of life.
+    /// Silence of the peer before it is sent a PING.
     pub quiet: Duration,
-    /// Time that the peer has to give one.
+    /// Time that the peer has to react to a PING.
     pub patience: Duration,
 }
 
 /// A side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It dialed: its streams are odd.
+    /// The peer that dialed; its streams have odd numbers.
     Dialer,
-    /// It accepted: its streams are even.
+    /// The peer that accepted; its streams have even numbers.
     Acceptor,
 }
 
-/// One connection.
+/// The state machine of one connection, without a socket.
 ///
-/// The shell calls [`Connection::next_event`] until there is none; reads into [`Connection::room`];
-/// writes [`Connection::slices`] while there are any; and comes back when bytes can be read or
-/// written, after each command, and at [`Connection::next_timeout`]. After a [`Violation`] it writes
-/// what is left, once, and closes.
+/// The shell calls [`Connection::next_event`] until there is none, reads into [`Connection::room`],
+/// writes [`Connection::slices`] while there are any, and comes back when the socket is readable or
+/// writable, after each command, and at [`Connection::next_timeout`]. After a [`Violation`] it writes
+/// the remaining slices once, and closes the connection.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) config: Config,
@@ -60,32 +60,32 @@ pub struct Connection {
     pub(super) deadlines: Deadlines,
     /// HELLO of the peer.
     pub(super) peer: Option<Hello>,
-    /// The number of the next stream of ours, and the highest of the peer's.
+    /// Number of this side's next stream, and the highest number of the peer's streams.
     pub(super) next_id: u32,
     pub(super) last_id: u32,
-    /// The highest stream of the peer's that was given to the shell.
+    /// The highest stream of the peer that was delivered to the shell.
     pub(super) last_taken: u32,
-    /// Standing credit that the peer has used, and all that it was told of.
+    /// Standing credit that the peer has used, and the sum of it that the peer knows of.
     pub(super) received: u64,
     pub(super) told: u64,
-    /// Standing credit that the shell released.
+    /// Standing credit that the shell has released.
     pub(super) released: u64,
-    /// The same of this side.
+    /// Standing credit that this side has used, and the sum in the peer's CREDIT frames.
     pub(super) used: u64,
     pub(super) granted: u64,
-    /// The stream that the payload of DATA is read for.
+    /// The stream of the DATA payload that is being read.
     pub(super) body: Option<StreamId>,
-    /// Streams with credit to tell; with frames to send on granted credit or none, and on standing
-    /// credit; with room that the shell waits for; that are gone, and the shell does not know.
+    /// Queues of streams: with credit to announce; to send on granted credit, or END alone; to send on standing
+    /// credit; with room that the shell waits for; closed by the peer's GOAWAY, not yet reported to the shell.
     pub(super) untold: Queue,
     pub(super) granted_turns: Queue,
     pub(super) standing_turns: Queue,
     pub(super) writable: Queue,
     pub(super) closed: VecDeque<(StreamId, u64, Closed)>,
     pub(super) is_standing_next: bool,
-    /// PING of the peer's that was not answered.
+    /// Value of the peer's last PING, until it is answered.
     pub(super) pong: Option<u64>,
-    /// SERVICES that this side has sent, and how many of them the peer had read when it answered a PING.
+    /// SERVICES frames that this side has sent, and how many of them the peer had read at its last ACK.
     pub(super) registrations: u64,
     pub(super) acknowledged: u64,
     pub(super) goaways: u8,
@@ -95,17 +95,17 @@ pub struct Connection {
     pub(super) violation: Option<Violation>,
 }
 
-/// Progress of this side in going away.
+/// Progress of this side's drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving {
     No,
-    /// No further streams are taken.
+    /// No further streams are accepted.
     Draining,
-    /// None is open, and the peer knows.
+    /// No stream is open, and GOAWAY with DRAINED was queued.
     Drained,
 }
 
-/// RESET frames of the peer's in a second.
+/// RESET frames of the peer within a second.
 #[derive(Debug)]
 pub(super) struct Resets {
     pub(super) since: Instant,
@@ -113,10 +113,10 @@ pub(super) struct Resets {
 }
 
 impl Connection {
-    /// A connection that begins now. Its HELLO is there to be written.
+    /// A new connection at `now`, with its HELLO ready to be written.
     ///
     /// # Panics
-    /// Where `config` is outside of its bounds.
+    /// If `config` is outside of its bounds.
     #[must_use]
     pub fn new(config: Config, now: Instant) -> Self {
         assert!(config.streams_max <= STREAMS_MAX);
@@ -170,8 +170,8 @@ impl Connection {
         }
     }
 
-    /// Bytes of DATA that come next, and for which stream. They are the rest of what the last
-    /// [`Event::Data`](super::Event::Data) was about; nothing else is read before them.
+    /// The stream and the number of payload bytes that are still to be read of the last
+    /// [`Event::Data`](super::Event::Data). No other frame is read before them.
     #[must_use]
     pub fn body_left(&self) -> Option<(StreamId, usize)> {
         let stream = self.body?;
@@ -179,22 +179,22 @@ impl Connection {
         (left > 0).then_some((stream, left))
     }
 
-    /// Copies what came of the payload of DATA together with frames before it, into `out`; says how
-    /// many bytes. Of bodies on granted credit that is none or a few.
+    /// Copies DATA payload that was read together with earlier frames into `out`; returns the number of
+    /// bytes. For bodies on granted credit, there are none or few.
     pub fn take_body(&mut self, out: &mut [u8]) -> usize {
         self.reader.take_body(out)
     }
 
-    /// Drops the rest of the payload of DATA, which nobody wants.
+    /// Drops the rest of the DATA payload.
     pub fn skip_body(&mut self) {
         self.reader.skip_body();
     }
 
-    /// Where the bytes that are read next go, in this order. `body` is where what is left of the payload
-    /// of DATA goes, or the beginning of it; empty while none is left.
+    /// The buffers of the next read, in this order. `body` is the buffer for the remaining DATA payload, or for
+    /// the beginning of it; empty if no payload remains.
     ///
     /// # Panics
-    /// Where `body` is longer than what is left, or [`Connection::take_body`] has some of it.
+    /// If `body` is longer than the remaining payload, or [`Connection::take_body`] has bytes of it.
     pub fn room<'a>(&'a mut self, body: &'a mut [u8]) -> [IoSliceMut<'a>; 2] {
         let tail = if self.streams.is_any_announced() {
             Tail::Header
@@ -204,33 +204,33 @@ impl Connection {
         self.reader.room(body, tail)
     }
 
-    /// Notes that `count` bytes were read into [`Connection::room`]; says how many of them went to
+    /// Notes that `count` bytes were read into [`Connection::room`]; returns how many of them are in
     /// `body`.
     ///
     /// # Panics
-    /// Where that is more than there was room.
+    /// If `count` exceeds the room.
     pub fn filled(&mut self, count: usize, now: Instant) -> usize {
         self.keepalive.heard(now);
         self.reader.filled(count)
     }
 
-    /// Fills `slices` with what is to be written next, in order; says how many there are, at most
-    /// [`SLICES_MAX`](crate::limits::SLICES_MAX). None: there is nothing to write.
+    /// Fills `slices` with the next bytes to write, in order; returns the number of slices, at most
+    /// [`SLICES_MAX`](crate::limits::SLICES_MAX). 0: there is nothing to write.
     pub fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.transmit();
         self.output.slices(slices)
     }
 
-    /// Notes that the first `count` bytes of [`Connection::slices`] were written. What they were in is
-    /// dropped, and with it its reservation.
+    /// Notes that the first `count` bytes of [`Connection::slices`] were written. Payloads that were written
+    /// are dropped, with their reservations.
     ///
     /// # Panics
-    /// Where that is more than there was.
+    /// If `count` exceeds the committed bytes.
     pub fn sent(&mut self, count: usize) {
         self.output.sent(count);
     }
 
-    /// When [`Connection::next_event`] is to be called, whatever comes before.
+    /// The latest time for the next call of [`Connection::next_event`].
     pub fn next_timeout(&mut self) -> Option<Instant> {
         if self.violation.is_some() {
             return None;
@@ -249,19 +249,19 @@ impl Connection {
         })
     }
 
-    /// True once the peer has read the last SERVICES of this side; false where there was none.
+    /// True once the peer has read the last SERVICES of this side; false if none was sent.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         self.registrations > 0 && self.acknowledged == self.registrations
     }
 
-    /// True once the peer has said that it takes no further streams.
+    /// True once the peer has sent GOAWAY: it accepts no further streams.
     #[must_use]
     pub fn is_peer_leaving(&self) -> bool {
         self.is_peer_leaving
     }
 
-    /// Streams that are open, of both sides.
+    /// The number of open streams, of both sides.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams.len()
@@ -273,18 +273,18 @@ impl Connection {
         self.received - self.released
     }
 
-    /// True while a stream has an entry here: until both sides have ended, and this one's END is on its way.
+    /// True while the stream has an entry here: until both sides have ended, and this side's END is committed.
     pub(crate) fn has_stream(&self, id: StreamId) -> bool {
         self.streams.has(id)
     }
 
-    /// Memory of what waits to be written, payloads aside.
+    /// Memory of frames that wait to be written, in bytes, without payloads.
     pub(crate) fn output_bytes(&self) -> usize {
         self.output.held_bytes()
     }
 
-    /// Memory of the connection itself, for the shell to reserve: tables, queues and frames that wait.
-    /// Payloads are not in it: they carry their own reservations.
+    /// Memory of the connection itself in bytes, for the shell to reserve: tables, queues and waiting frames.
+    /// Payloads are not included: they carry their own reservations.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let queues = [
@@ -302,8 +302,8 @@ impl Connection {
             + self.closed.capacity() * size_of::<(StreamId, u64, Closed)>()
     }
 
-    /// No further streams of the peer's are taken; those that are open go on. Streams of ours can't be
-    /// opened either. The peer is told, and once more when the last one has ended.
+    /// Drains the connection: neither side opens further streams, and open ones go on. GOAWAY is sent now, and
+    /// GOAWAY with DRAINED when the last stream has ended.
     pub fn drain(&mut self) {
         if self.leaving == Leaving::No && self.violation.is_none() {
             self.leaving = Leaving::Draining;
@@ -312,13 +312,13 @@ impl Connection {
         }
     }
 
-    /// True once it was drained, and the peer was told: the connection can be closed without a loss.
+    /// True once a drain is complete and its last GOAWAY is written: the connection can be closed without a loss.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.leaving == Leaving::Drained && self.output.is_empty()
     }
 
-    /// Says that no stream is open any more, where that is so.
+    /// Queues GOAWAY with DRAINED if this side drains and no stream is open any more.
     pub(super) fn note_drained(&mut self) {
         if self.leaving == Leaving::Draining && self.streams.len() == 0 {
             self.leaving = Leaving::Drained;

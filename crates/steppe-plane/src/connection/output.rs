@@ -1,7 +1,7 @@
-//! What is to be written: a lane of control frames, and the frames that are decided on.
+//! The write queue of a connection: a lane of control frames, and committed frames.
 //!
-//! Invariant: frames leave in the order in which they were committed, and no DATA is committed while the
-//! lane has frames: HEADERS are out before the DATA of their stream.
+//! Invariant: frames are written in the order in which they were committed, and no DATA is committed while the
+//! lane has frames: HEADERS are written before the DATA of their stream.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,18 +11,18 @@ use bytes::Bytes;
 use crate::frame::{FrameHeader, HEADER_BYTES};
 use crate::limits::{COMMITTED_BYTES_MAX, SLICES_MAX};
 
-/// Memory of a lane that is kept while it is empty.
+/// Capacity in bytes that an empty lane keeps.
 const LANE_BYTES_KEPT: usize = 16 << 10;
 
-/// Frames on their way out.
+/// The frames that wait to be written.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// Control frames that are not committed.
+    /// Control frames that are not committed yet.
     lane: Vec<u8>,
-    /// Those that are: what the one [`Piece::Lane`] stands for.
+    /// Committed control frames: the bytes of the one [`Piece::Lane`].
     leaving: Vec<u8>,
     committed: VecDeque<Piece>,
-    /// Bytes of the first piece that were written.
+    /// Bytes of the first piece that were written already.
     written: usize,
     committed_bytes: usize,
 }
@@ -53,7 +53,7 @@ impl Output {
         self.lane.extend_from_slice(payload);
     }
 
-    /// Adds a control frame whose payload `write` appends; says what it says.
+    /// Adds a control frame whose payload `write` appends; adds nothing if `write` fails.
     pub(super) fn push_with<E>(
         &mut self,
         header: &FrameHeader,
@@ -72,17 +72,17 @@ impl Output {
         Ok(())
     }
 
-    /// The lane itself, for a frame that writes its own header.
+    /// The lane, for a frame that writes its own header.
     pub(super) fn lane(&mut self) -> &mut Vec<u8> {
         &mut self.lane
     }
 
-    /// Bytes of control frames that wait.
+    /// Bytes of control frames that are not committed yet.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.lane.len()
     }
 
-    /// Commits the lane where the one before has left; whether DATA may follow.
+    /// Commits the lane, unless the previous one is still being written. True if DATA may follow.
     pub(super) fn commit_lane(&mut self) -> bool {
         if self.lane.is_empty() {
             return true;
@@ -96,12 +96,12 @@ impl Output {
         true
     }
 
-    /// Whether there is room for a frame of DATA or END, and for the lane behind it.
+    /// True if there is room for a DATA or END frame, and for the lane after it.
     pub(super) fn has_room(&self) -> bool {
         self.committed_bytes < COMMITTED_BYTES_MAX && self.committed.len() + 3 <= SLICES_MAX
     }
 
-    /// Commits a frame.
+    /// Commits a DATA or END frame.
     pub(super) fn commit(&mut self, header: &FrameHeader, payload: Bytes) {
         self.committed_bytes += HEADER_BYTES + payload.len();
         self.committed.push_back(Piece::Header(header.to_bytes()));
@@ -110,12 +110,12 @@ impl Output {
         }
     }
 
-    /// Whether nothing is committed and nothing waits.
+    /// True if no frame is committed and none waits in the lane.
     pub(super) fn is_empty(&self) -> bool {
         self.committed.is_empty() && self.lane.is_empty()
     }
 
-    /// Fills `slices` with what is to be written next, in order; says how many there are.
+    /// Fills `slices` with the next bytes to write, in order; returns the number of slices.
     pub(super) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut skipped = self.written;
         let pieces = slices.iter_mut().zip(&self.committed);
@@ -135,10 +135,10 @@ impl Output {
         }
     }
 
-    /// Notes that `count` bytes were written. What they were in goes.
+    /// Notes that `count` bytes were written, and drops the pieces that are written completely.
     ///
     /// # Panics
-    /// Where that is more than there was.
+    /// If `count` exceeds the committed bytes.
     pub(super) fn sent(&mut self, count: usize) {
         assert!(
             count <= self.committed_bytes,

@@ -1,7 +1,7 @@
-//! Streams that wait for something, and deadlines of streams.
+//! Queues of streams that wait for a turn, and deadlines of streams.
 //!
-//! A stream that ends is not looked for in them: its entry goes when it comes first, or in a sweep
-//! once those of ended streams outnumber the others. Numbers of streams are never used again.
+//! Removal is lazy: the entry of a stream that has ended is dropped when it comes first, or in a sweep
+//! once such entries outnumber the others. Numbers of streams are never reused.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,21 +11,21 @@ use super::event::StreamId;
 use crate::limits::STALE_MAX;
 use crate::table::capacity_max;
 
-/// Streams in the order in which they came.
+/// Streams, first in, first out.
 #[derive(Debug, Default)]
 pub(super) struct Queue(VecDeque<StreamId>);
 
-/// When streams are over, the earliest first.
+/// Deadlines of streams, the earliest first.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BinaryHeap<Reverse<(Instant, StreamId)>>);
 
-/// Whether a sweep is due where `count` streams are live.
+/// True if a queue of `len` entries is due for a sweep, where `count` streams are live.
 fn is_stale(len: usize, count: usize) -> bool {
     len > 2 * count + STALE_MAX
 }
 
 impl Queue {
-    /// Whether nothing is in it, not even of streams that have gone.
+    /// True if the queue has no entry, not even of an ended stream.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -42,7 +42,7 @@ impl Queue {
         self.0.front().copied()
     }
 
-    /// Drops streams that have ended, where they are many, and memory that as many as `count` live ones do not need.
+    /// Drops ended streams if there are many of them, and capacity beyond the need of `count` live streams.
     pub(super) fn sweep(&mut self, count: usize, is_live: impl Fn(StreamId) -> bool) {
         if is_stale(self.0.len(), count) {
             self.0.retain(|&stream| is_live(stream));
@@ -73,7 +73,7 @@ impl Deadlines {
         None
     }
 
-    /// The next stream whose deadline has come, live or not.
+    /// Removes the first entry whose deadline has passed; its stream may have ended.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<StreamId> {
         let &Reverse((deadline, stream)) = self.0.peek()?;
         (deadline <= now).then(|| {
@@ -82,7 +82,7 @@ impl Deadlines {
         })
     }
 
-    /// As [`Queue::sweep`].
+    /// Drops entries of ended streams and capacity, as [`Queue::sweep`] does.
     pub(super) fn sweep(&mut self, count: usize, is_live: impl Fn(StreamId) -> bool) {
         if is_stale(self.0.len(), count) {
             self.0.retain(|Reverse((_, stream))| is_live(*stream));

@@ -1,9 +1,9 @@
-//! Cuts what is read into frames.
+//! Splits received bytes into frames.
 //!
-//! Control frames are read whole, into a buffer that the connection has. The payload of DATA goes
-//! straight to where the shell wants it: the header says where that is before the payload is read.
+//! Control frames are read whole, into the inbox of the connection. The payload of DATA is read straight
+//! into a buffer of the shell: its header is handled before its payload is read.
 //!
-//! Invariant: work is in proportion to the bytes that came, however they were split.
+//! Invariant: work is proportional to the received bytes, however they were split.
 
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -11,24 +11,24 @@ use std::ops::Range;
 use crate::frame::{FrameError, FrameHeader, FrameType, HEADER_BYTES};
 use crate::limits::{CONTROL_BYTES_MAX, INBOX_BYTES};
 
-/// What a connection has read and not looked at.
+/// The received bytes of a connection that were not handled yet.
 #[derive(Debug)]
 pub(super) struct Reader {
     inbox: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Payload of DATA that is the shell's next.
+    /// Bytes of DATA payload for the shell that come next.
     body_left: usize,
-    /// Payload that nobody wants.
+    /// Bytes of payload that are dropped.
     skip_left: usize,
 }
 
-/// How much is read behind the payload of DATA with the same call.
+/// The amount that is read after the payload of DATA in the same call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// What there is room for.
+    /// As many bytes as the inbox has room for.
     All,
-    /// The next header alone, so that the payload behind that is not copied out of the inbox.
+    /// The next header alone, so that a following DATA payload is not copied through the inbox.
     Header,
 }
 
@@ -43,11 +43,11 @@ impl Reader {
         }
     }
 
-    /// The next header that is there, with the place of its payload in [`Reader::payload`], which
-    /// stays until the next call. DATA's is not there: [`Reader::body_left`] counts it.
+    /// The next header in the inbox, with the place of its payload for [`Reader::payload`], which
+    /// stays valid until the next call. The payload of DATA is not included: [`Reader::body_left`] counts it.
     ///
     /// # Errors
-    /// [`FrameError`] of a header that no peer sends.
+    /// [`FrameError`] of an invalid header.
     pub(super) fn next(&mut self) -> Result<Option<(FrameHeader, Range<usize>)>, FrameError> {
         loop {
             self.skip();
@@ -92,12 +92,12 @@ impl Reader {
         self.body_left
     }
 
-    /// Nobody wants the rest of the payload of DATA.
+    /// Drops the rest of the DATA payload.
     pub(super) fn skip_body(&mut self) {
         self.skip_left += std::mem::take(&mut self.body_left);
     }
 
-    /// Copies what came of the payload of DATA together with frames before it.
+    /// Copies DATA payload that was read into the inbox together with earlier frames.
     pub(super) fn take_body(&mut self, out: &mut [u8]) -> usize {
         let count = self.body_left.min(out.len()).min(self.end - self.start);
         out[..count].copy_from_slice(&self.inbox[self.start..self.start + count]);
@@ -106,11 +106,10 @@ impl Reader {
         count
     }
 
-    /// Where the next bytes go, in this order: payload of DATA to `body`, then the inbox.
+    /// The buffers of the next read, in this order: `body` for the payload of DATA, then the inbox.
     ///
     /// # Panics
-    /// Where `body` is longer than what is left of the payload, or where some of that is still in
-    /// the inbox.
+    /// If `body` is longer than the remaining payload, or if payload is still in the inbox.
     pub(super) fn room<'a>(&'a mut self, body: &'a mut [u8], tail: Tail) -> [IoSliceMut<'a>; 2] {
         assert!(
             body.len() <= self.body_left,
@@ -128,7 +127,7 @@ impl Reader {
         self.make_room();
         let tail_max = match tail {
             Tail::Header if self.start == self.end => self.skip_left + HEADER_BYTES,
-            // What is there of the frame says how much of it is missing.
+            // The header, if it is there, gives the number of missing bytes.
             Tail::Header => self.missing(),
             Tail::All => usize::MAX,
         };
@@ -137,7 +136,7 @@ impl Reader {
         [IoSliceMut::new(body), IoSliceMut::new(inbox)]
     }
 
-    /// What is missing of the control frame that the inbox begins with, and a header behind it.
+    /// Missing bytes of the control frame at the start of the inbox, and of one header after it.
     fn missing(&self) -> usize {
         let unread = &self.inbox[self.start..self.end];
         match unread.first_chunk::<HEADER_BYTES>() {
@@ -149,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// Moves what is unread to the front, where the rest of its frame may have no room behind it.
+    /// Moves unread bytes to the front of the inbox, if there may be no room for the rest of their frame.
     fn make_room(&mut self) {
         let is_short = self.inbox.len() - self.end < HEADER_BYTES + CONTROL_BYTES_MAX;
         if self.start == self.end {
@@ -160,10 +159,10 @@ impl Reader {
         }
     }
 
-    /// Notes that `count` bytes were read into [`Reader::room`]; says how many of them are the body's.
+    /// Notes that `count` bytes were read into [`Reader::room`]; returns how many of them are payload of DATA.
     ///
     /// # Panics
-    /// Where that is more than there was room.
+    /// If `count` exceeds the room.
     pub(super) fn filled(&mut self, count: usize) -> usize {
         let body = count.min(self.body_left);
         self.body_left -= body;
@@ -184,7 +183,7 @@ mod tests {
         [&header.to_bytes()[..], payload].concat()
     }
 
-    /// Reads `bytes` in pieces of `size`; the payloads that came out, DATA's too.
+    /// Reads `bytes` in pieces of `size`; returns all payloads, those of DATA too.
     fn read(bytes: &[u8], size: usize, tail: Tail) -> Vec<(FrameType, Vec<u8>)> {
         let (mut reader, mut rest, mut read) = (Reader::new(), bytes, Vec::new());
         loop {

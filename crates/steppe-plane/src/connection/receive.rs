@@ -1,4 +1,4 @@
-//! What frames of the peer's do, and what time does: one event after the other. `call.rs` has the frames of
+//! Handling of received frames and of timeouts, one event at a time. `call.rs` has the frames of
 //! streams.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::frame::{Direction, FrameHeader, FrameType, Head, Hello, Services, fla
 use crate::limits::{GOAWAYS_MAX, STALE_MAX};
 use crate::status::{Reason, Status};
 
-/// What was seen, before it borrows from the connection.
+/// A received event, before it borrows its payload from the connection.
 pub(super) enum Seen {
     Event(Event<'static>),
     Head(FrameHeader, Direction, Range<usize>),
@@ -23,11 +23,11 @@ pub(super) enum Seen {
 }
 
 impl Connection {
-    /// What has happened next, by what was read and by the time; `None`: nothing more.
+    /// The next event, from received bytes and the time; `None` if there is none now.
     ///
     /// # Errors
-    /// [`Violation`]: the peer is dismissed. It is told so by what is still to be written, and the same
-    /// is returned from then on.
+    /// [`Violation`]: the peer is dismissed. The remaining output has GOAWAY with the reason; later calls return
+    /// the same error.
     pub fn next_event(&mut self, now: Instant) -> Result<Option<Event<'_>>, Violation> {
         if let Some(violation) = self.violation {
             return Err(violation);
@@ -41,15 +41,15 @@ impl Connection {
         }
     }
 
-    /// Dismisses the peer: it is told so by what is still to be written, and [`Connection::next_event`] fails from
-    /// then on. The first reason stays.
+    /// Dismisses the peer: queues GOAWAY, and lets [`Connection::next_event`] fail from now on. The first violation
+    /// is kept.
     pub fn dismiss(&mut self, violation: Violation) {
         if self.violation.is_some() {
             return;
         }
         self.violation = Some(violation);
         self.reader.skip_body();
-        // An answer would say that its SERVICES were taken.
+        // An ACK would tell the peer that its SERVICES were accepted.
         self.pong = None;
         self.push_goaway(violation.code(), 0, violation.to_string().as_bytes());
     }
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// What happened without a frame.
+    /// The next event without a frame: a closed or writable stream, or an expired deadline.
     fn local_event(&mut self, now: Instant) -> Option<Event<'static>> {
         if let Some((stream, unspent, closed)) = self.closed.pop_front() {
             if self.closed.is_empty() {
@@ -133,7 +133,7 @@ impl Connection {
         None
     }
 
-    /// Whether the shell hears no more of a stream.
+    /// True if the shell gets no more events of the stream.
     fn is_done(&mut self, id: StreamId) -> bool {
         self.streams.find(id).is_none_or(|stream| stream.is_done())
     }
@@ -169,7 +169,7 @@ impl Connection {
                 services.map_err(|error| Violation::Fields(header.frame_type, error))?;
                 Ok(Some(Seen::Services(place)))
             }
-            // HELLO; the reader skips what is unknown.
+            // A second HELLO. The reader skips unknown types.
             frame_type => Err(Violation::Hello(frame_type)),
         }
     }

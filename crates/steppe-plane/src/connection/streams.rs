@@ -9,14 +9,14 @@ use super::half::{Part, Phase, ReceiveHalf, SendHalf};
 use crate::frame::Head;
 use crate::table::Table;
 
-/// Streams by their number.
+/// The streams of a connection, by number.
 #[derive(Debug)]
 pub(super) struct Streams {
     table: Table<Stream>,
-    /// How many are open that this side opened, and that the peer did.
+    /// Open streams that this side opened, and those that the peer opened.
     pub(super) ours: u32,
     pub(super) theirs: u32,
-    /// How many bodies are being received on granted credit.
+    /// Bodies that are being received on granted credit.
     announced: u32,
 }
 
@@ -26,11 +26,11 @@ pub(super) struct Stream {
     pub(super) opener: Opener,
     pub(super) send: SendHalf,
     pub(super) receive: ReceiveHalf,
-    /// The peer asked for the end of it, and the shell knows.
+    /// The peer has sent RESET with STOP; the shell was told.
     pub(super) is_stopped: bool,
 }
 
-/// Who opened a stream.
+/// The side that opened a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
     Us,
@@ -70,7 +70,7 @@ impl Streams {
         self.table.insert(id, stream)
     }
 
-    /// Forgets a stream; what was granted to it and will not be used.
+    /// Removes a stream; returns its granted credit that will not be used.
     pub(super) fn close(&mut self, id: StreamId) -> u64 {
         let Some(mut stream) = self.table.remove(id) else {
             return 0;
@@ -83,13 +83,13 @@ impl Streams {
             self.announced -= 1;
         }
         let unspent = stream.receive.take_unspent();
-        // What it would have sent goes now.
+        // Drops unsent parts now; the spare keeps capacity only.
         stream.renew();
         self.table.keep_spare(stream);
         unspent
     }
 
-    /// The peer's side of a stream begins.
+    /// Opens the peer's side of a stream.
     pub(super) fn begin_receive(&mut self, id: StreamId, head: &Head<'_>) {
         let Some(stream) = self.find(id) else { return };
         stream.receive.begin(head);
@@ -98,7 +98,7 @@ impl Streams {
         }
     }
 
-    /// The peer's side of a stream has ended.
+    /// Ends the peer's side of a stream.
     pub(super) fn end_receive(&mut self, id: StreamId) {
         let Some(stream) = self.find(id) else { return };
         let was_announced = stream.receive.is_announced();
@@ -108,12 +108,12 @@ impl Streams {
         }
     }
 
-    /// Whether a body is being received on granted credit.
+    /// True if a body is being received on granted credit.
     pub(super) fn is_any_announced(&self) -> bool {
         self.announced > 0
     }
 
-    /// The streams of ours above `last`.
+    /// The streams of this side with numbers above `last`.
     pub(super) fn ours_above(&self, last: u32) -> Vec<StreamId> {
         let all = self.table.iter();
         let above = all.filter(|(id, stream)| id.0 > last && stream.opener == Opener::Us);
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// As new, but for the memory that its queue has.
+    /// Resets the stream to its initial state; keeps the capacity of its queue.
     fn renew(&mut self) {
         let mut parts = std::mem::take(&mut self.send.parts);
         parts.clear();
@@ -146,7 +146,7 @@ impl Stream {
         };
     }
 
-    /// Whether the shell is done with it: both sides have ended, and ours at most waits to be sent.
+    /// True if the shell has nothing left to do: the peer's side has ended, and the END of this side is queued.
     pub(super) fn is_done(&self) -> bool {
         let is_sent = self.send.phase == Phase::Ended || self.send.end.is_some();
         is_sent && self.receive.phase == Phase::Ended

@@ -1,4 +1,4 @@
-//! Which frame is next: control frames first, then streams in turn.
+//! Choice of the next frame: control frames first, then streams in turn.
 
 use bytes::Bytes;
 
@@ -12,25 +12,25 @@ use crate::limits::{
     CREDIT_OWED_DIVISOR, DATA_BYTES_MAX, HEADS_WAITING_BYTES_MAX, SPLIT_BYTES_MIN,
 };
 
-/// What became of a stream's turn.
+/// The result of a stream's turn.
 enum Turn {
     /// A frame was committed.
     Taken,
     /// The connection has no standing credit for it.
     Wait,
-    /// The stream has none, or nothing to send: it leaves the queue.
+    /// The stream lacks credit or has nothing to send: it leaves the queue.
     Leave,
 }
 
 impl Connection {
-    /// Commits frames, as long as there are some and room for them.
+    /// Commits frames, while there are any and the output has room.
     pub(super) fn transmit(&mut self) {
         self.fill_lane();
         if !self.output.commit_lane() || self.violation.is_some() {
             return;
         }
         while self.output.has_room() && self.take_turn() {}
-        // The last stream may have ended.
+        // GOAWAY with DRAINED may have been queued.
         self.output.commit_lane();
     }
 
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer of standing credit that was released, once it is enough.
+    /// Queues CREDIT for the connection, once enough standing credit was released.
     fn tell_standing(&mut self) {
         let standing = u64::from(self.config.connection_credit);
         let sum = standing + self.released;
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Commits the frames of one turn; whether there was one.
+    /// Commits the frames of one turn. False if no stream can send.
     fn take_turn(&mut self) -> bool {
         self.is_standing_next = !self.is_standing_next;
         if self.is_standing_next && self.take_standing_turn() {
@@ -76,7 +76,7 @@ impl Connection {
         self.take_granted_turn() || self.take_standing_turn()
     }
 
-    /// Whether there is an [`Event::Writable`](super::Event::Writable) to be told.
+    /// True if an [`Event::Writable`](super::Event::Writable) is pending.
     pub(crate) fn has_writable(&self) -> bool {
         !self.writable.is_empty()
     }
@@ -125,7 +125,7 @@ impl Connection {
         false
     }
 
-    /// Ends the stream, where its turn was the last, or queues it again.
+    /// Commits the END after the last part; then closes the stream, or queues it again.
     fn finish_turn(&mut self, id: StreamId) {
         let Some(stream) = self.streams.find(id) else {
             return;
@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Queues a stream that has something to send, unless it is queued.
+    /// Queues a stream that has something to send, unless it is queued already.
     pub(super) fn schedule(&mut self, id: StreamId) {
         let Some(stream) = self.streams.find(id) else {
             return;
@@ -158,7 +158,7 @@ impl Connection {
             return;
         }
         send.is_queued = true;
-        // An END needs no credit: it waits for nobody who does.
+        // END needs no credit: it does not wait behind streams that lack some.
         if send.payment == Payment::Standing && !send.parts.is_empty() {
             self.standing_turns.push(id);
         } else {
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Forgets a stream; what was granted to it and will not be used.
+    /// Removes a stream; returns its granted credit that will not be used.
     pub(super) fn close(&mut self, id: StreamId) -> u64 {
         let unspent = self.streams.close(id);
         if self.body == Some(id) {
@@ -178,7 +178,7 @@ impl Connection {
         unspent
     }
 
-    /// Drops what queues have of streams that have ended, where it is much.
+    /// Removes entries of ended streams from the queues, if there are many.
     fn sweep(&mut self) {
         let streams = &self.streams;
         let is_live = |id| streams.has(id);
@@ -208,7 +208,7 @@ fn commit_end(output: &mut Output, id: StreamId, end: End) {
     output.commit(&header, end.detail);
 }
 
-/// A message, whole.
+/// Commits one whole message on standing credit.
 fn send_standing(
     output: &mut Output,
     id: StreamId,
@@ -217,7 +217,7 @@ fn send_standing(
 ) -> Turn {
     let send = &mut stream.send;
     let Some(part) = send.parts.front() else {
-        // Its END, where there is one, is in the other queue or comes with this turn.
+        // A queued END is in the other queue, or is committed with this turn.
         return if send.end.is_some() {
             Turn::Taken
         } else {
@@ -236,7 +236,7 @@ fn send_standing(
     Turn::Taken
 }
 
-/// As much of a message as there is credit for, or the END alone.
+/// Commits as much of a message as the credit allows, or nothing if only END is left.
 fn send_granted(output: &mut Output, id: StreamId, stream: &mut Stream) -> Turn {
     let credit = stream.send.credit(0);
     let Some(part) = stream.send.parts.front_mut() else {

@@ -1,76 +1,76 @@
-//! What a peer is dismissed for.
+//! Protocol violations, for which a peer is dismissed.
 
 use super::event::StreamId;
 use crate::frame::{FieldError, FrameError, FrameType};
 
-/// Why the connection ends. It says so to the peer by GOAWAY, with [`Violation::code`].
+/// A violation of the protocol that ends the connection. GOAWAY has its [`Violation::code`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// A header that no peer of this protocol sends.
+    /// An invalid header.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// Fields that are not as they must be.
+    /// Malformed fields.
     #[error("{0}: {1}")]
     Fields(FrameType, FieldError),
-    /// The first frame is not HELLO, or a later one is.
+    /// A first frame other than HELLO, or a second HELLO.
     #[error("unexpected {0}: a connection begins with one HELLO")]
     Hello(FrameType),
-    /// No version that both sides speak.
+    /// The peers have no version in common.
     #[error("no common version: the peer supports {oldest} to {newest}")]
     Version {
-        /// The peer's oldest.
+        /// Oldest version of the peer.
         oldest: u8,
-        /// Its newest.
+        /// Newest version of the peer.
         newest: u8,
     },
-    /// A stream that is not the peer's to name, or not in order.
+    /// A stream that the peer may not open, or that was never opened.
     #[error("{0} on stream {1}, which is not open and can't be opened")]
     StreamId(FrameType, StreamId),
-    /// A frame that does not belong where the stream is.
+    /// A frame that is not allowed in the state of its stream.
     #[error("unexpected {0} on stream {1}")]
     State(FrameType, StreamId),
-    /// More bytes than were granted.
+    /// DATA that costs more than the credit that is left.
     #[error("data on stream {stream} needs {cost} bytes of credit, {left} are left")]
     Credit {
         /// The stream.
         stream: StreamId,
-        /// What the frame costs.
+        /// Cost of the frame.
         cost: u64,
-        /// What was left of the stream's credit, or of the connection's.
+        /// Credit that was left, of the stream or of the connection.
         left: u64,
     },
-    /// A sum of credit that is lower than before, or above what is possible.
+    /// A sum of credit that falls, or is above the maximum.
     #[error("invalid credit {granted} on stream {stream}, after {before}")]
     CreditSum {
         /// The stream; 0 for the connection.
         stream: StreamId,
-        /// What the frame has.
+        /// Sum in the frame.
         granted: u64,
-        /// What the one before had.
+        /// Sum in the previous frame.
         before: u64,
     },
-    /// Lengths of a message, or of a body, that contradict each other.
+    /// Contradictory lengths of a message or of a body.
     #[error("data on stream {0} contradicts the announced length")]
     Length(StreamId),
-    /// More of what costs the receiver than an honest peer sends.
+    /// More frames of a costly kind than the limit.
     #[error("too many {0} frames")]
     Flood(FrameType),
-    /// A service is offered that the peer may not offer.
+    /// The peer names a service that it may not offer.
     #[error("denied: the peer may not offer a service that it names")]
     Denied,
     /// No HELLO in time.
     #[error("no HELLO in time")]
     HelloTimeout,
-    /// Nothing heard for too long.
+    /// Nothing was received in time after a PING.
     #[error("nothing received from the peer in time")]
     Silent,
 }
 
 impl Violation {
-    /// The number of [`Violation::Denied`].
+    /// Code of [`Violation::Denied`].
     pub(crate) const DENIED: u32 = 13;
 
-    /// Its number in GOAWAY. `docs/plane/protocol.md` §8.
+    /// Code of the violation in GOAWAY. `docs/plane/protocol.md` §8.
     #[must_use]
     pub fn code(&self) -> u32 {
         match self {

@@ -1,12 +1,12 @@
-//! How long to wait before a peer is dialed again.
+//! Back-off between attempts to dial a peer.
 
 use std::time::Duration;
 
 use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX};
 use crate::random::Random;
 
-/// How long to wait before a peer is dialed again: twice as long each time, with jitter, so that those
-/// who lost the same peer do not come back together.
+/// Back-off between attempts to dial a peer: doubles each time, with jitter, so that the peers
+/// that lost the same connection do not dial at the same time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -21,8 +21,8 @@ impl Backoff {
         }
     }
 
-    /// The next time to wait, between half and all of [`BACKOFF_FIRST`] at first, of [`BACKOFF_MAX`] at
-    /// most.
+    /// The next wait: between half and all of [`BACKOFF_FIRST`] at first; twice as long each time, up to
+    /// [`BACKOFF_MAX`].
     pub(crate) fn next(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(BACKOFF_MAX);
@@ -31,8 +31,8 @@ impl Backoff {
         half + Duration::from_micros(self.random.below(micros))
     }
 
-    /// Notes how long a connection lasted. One that was lost at once is no reason to begin again: a peer
-    /// that accepts and dismisses would be dialed without a pause.
+    /// Notes the duration of a connection: only one of [`BACKOFF_MAX`] or longer resets the wait. A peer that
+    /// accepts and dismisses would otherwise be dialed without a pause.
     pub(crate) fn lasted(&mut self, time: Duration) {
         if time >= BACKOFF_MAX {
             self.next = BACKOFF_FIRST;

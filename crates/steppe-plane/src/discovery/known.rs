@@ -1,4 +1,4 @@
-//! The workers that are known, and those that are missing since an outage.
+//! The known workers, and those that are missing from the list since an outage.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use steppe_etcd::Change;
 use crate::limits::{ADDRESS_BYTES_MAX, FOUND_WORKERS_MAX, SERVICE_BYTES_MAX};
 use crate::relay::DialedWorker;
 
-/// The workers that are known.
+/// The known workers.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// What their keys begin with.
+    /// Prefix of the workers' keys.
     folder: String,
     lease: Duration,
-    /// By address and service: when it is forgotten, where a list did not name it any more.
+    /// Time at which a worker is forgotten, by address and service; `None` if the last list has it.
     seats: BTreeMap<(String, String), Option<Instant>>,
 }
 
@@ -27,7 +27,7 @@ impl Known {
         }
     }
 
-    /// Whether `change` is to be told.
+    /// Applies a change. True if the workers are to be reported.
     pub(super) fn learn(&mut self, change: Change, now: Instant) -> bool {
         match change {
             Change::All(keys) => {
@@ -38,7 +38,7 @@ impl Known {
                 for key in &keys {
                     self.put(key);
                 }
-                // Told even where nobody is new: whoever waits for a list has one.
+                // Reported even without a new worker: callers wait for the first list.
                 true
             }
             Change::Put(key) => self.put(&key),
@@ -72,18 +72,18 @@ impl Known {
         true
     }
 
-    /// When the next one is forgotten.
+    /// The time at which the next worker is forgotten.
     pub(super) fn next_over(&self) -> Option<Instant> {
         self.seats.values().filter_map(|over| *over).min()
     }
 
-    /// Forgets those that were missing for too long.
+    /// Forgets the workers whose time is over.
     pub(super) fn forget(&mut self, now: Instant) {
         self.seats
             .retain(|_, over| over.is_none_or(|over| over > now));
     }
 
-    /// Each address once, with what it serves.
+    /// The workers: each address once, with its services.
     pub(super) fn workers(&self) -> Vec<DialedWorker> {
         let mut workers: Vec<DialedWorker> = Vec::new();
         for (address, service) in self.seats.keys() {
@@ -99,7 +99,7 @@ impl Known {
     }
 }
 
-/// The address and the service of a key.
+/// Splits a key into address and service; `None` if it is malformed.
 fn seat(folder: &str, key: &str) -> Option<(String, String)> {
     // A service may have slashes in its name; an address has none.
     let (service, address) = key.strip_prefix(folder)?.rsplit_once('/')?;
@@ -171,7 +171,7 @@ mod tests {
         known.learn(all(&[]), start);
         assert_eq!(shown(&known), ["a:1 echo", "b:1 echo"]);
         assert_eq!(known.next_over(), Some(start + LEASE));
-        // A second outage does not give it more.
+        // A second outage does not extend the time.
         known.learn(all(&["echo/b:1"]), start + LEASE / 2);
         assert_eq!(known.next_over(), Some(start + LEASE));
         known.forget(start + LEASE);

@@ -3,13 +3,13 @@
 //! ```text
 //! | number 1 | length 2 | value … |
 //! ```
-//! Numbers from 128 on are skipped where they are unknown. The order makes a repetition impossible,
-//! and one pass enough.
+//! Unknown fields with numbers of 128 and above are skipped. The ascending order rules out repeated fields
+//! and makes one pass enough.
 
-/// Fields from here on are skipped where they are unknown.
+/// Unknown fields with this number or a greater one are skipped.
 const OPTIONAL: u8 = 0x80;
 
-/// Fields that are not as they must be.
+/// The reason why fields are malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// The last field goes past the end of the payload.
@@ -18,18 +18,18 @@ pub enum FieldError {
     /// Numbers of fields do not ascend.
     #[error("field {0} is out of order")]
     Order(u8),
-    /// A field that must be understood and is not.
+    /// A field below 128 is unknown.
     #[error("field {0} is unknown")]
     Unknown(u8),
-    /// The value of a field is not one that it may have.
+    /// A field has an invalid value.
     #[error("field {0} has an invalid value")]
     Value(u8),
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("field {0} is missing")]
     Missing(u8),
 }
 
-/// Fields that are read one after the other.
+/// Iterator over the fields of a payload.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
@@ -73,7 +73,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// What to make of a field that is unknown here.
+/// Skips an unknown field, or rejects it if its number requires that it is understood.
 pub(super) fn unknown(number: u8) -> Result<(), FieldError> {
     let is_optional = number >= OPTIONAL;
     is_optional.then_some(()).ok_or(FieldError::Unknown(number))
@@ -82,7 +82,7 @@ pub(super) fn unknown(number: u8) -> Result<(), FieldError> {
 /// Appends a field.
 ///
 /// # Panics
-/// Where the value has 64 KiB or more: callers have checked it against limits far below.
+/// If the value has 64 KiB or more. Callers have checked values against much smaller limits.
 pub(super) fn put(out: &mut Vec<u8>, number: u8, value: &[u8]) {
     let len = u16::try_from(value.len()).expect("limits of values are far below");
     out.push(number);
@@ -100,7 +100,7 @@ pub(super) fn u64_of(number: u8, value: &[u8]) -> Result<u64, FieldError> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Text of visible ASCII characters, and spaces within where `allowed` has them.
+/// Reads text of the characters that `allowed` permits: visible ASCII, and spaces in some fields.
 pub(super) fn text_of(number: u8, value: &[u8], allowed: TextRule) -> Result<&str, FieldError> {
     let is_valid =
         !value.is_empty() && value.len() <= allowed.max && value.iter().all(allowed.byte);
@@ -110,7 +110,7 @@ pub(super) fn text_of(number: u8, value: &[u8], allowed: TextRule) -> Result<&st
         .ok_or(FieldError::Value(number))
 }
 
-/// What a text may have.
+/// Permitted length and bytes of a text.
 #[derive(Clone, Copy)]
 pub(super) struct TextRule {
     pub(super) max: usize,

@@ -1,4 +1,4 @@
-//! HEADERS: what begins a request or a response. `docs/plane/protocol.md` §5.
+//! HEADERS: the first frame of a request or a response. `docs/plane/protocol.md` §5.
 
 use std::time::Duration;
 
@@ -26,39 +26,39 @@ const MEDIA_TYPE: TextRule = TextRule {
     byte: |byte| byte.is_ascii_graphic() || *byte == b' ',
 };
 
-/// What HEADERS say.
+/// The fields and flags of HEADERS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
-    /// What is asked for: 1 to [`SERVICE_BYTES_MAX`] visible ASCII characters. Empty in a response.
+    /// Called service: 1 to [`SERVICE_BYTES_MAX`] visible ASCII characters. Empty in a response.
     pub service: &'a str,
-    /// Bytes of all messages of the body together, where they are known.
+    /// Bytes of all messages of the body together; `None` if unknown.
     pub length: Option<u64>,
-    /// How much time is left, to the microsecond. A request's only.
+    /// Time that is left for the call, in microseconds on the wire. In requests only.
     pub deadline: Option<Duration>,
-    /// The media type of messages.
+    /// Media type of the messages.
     pub content_type: Option<&'a str>,
-    /// The trace that a request belongs to.
+    /// Trace context of a request.
     pub trace_parent: Option<TraceParent>,
-    /// Permits to run a request more than once: 1 to [`IDEMPOTENCY_KEY_BYTES_MAX`] bytes. It does
+    /// Key that permits running a request more than once: 1 to [`IDEMPOTENCY_KEY_BYTES_MAX`] bytes. It does
     /// not deduplicate.
     pub idempotency_key: Option<&'a [u8]>,
-    /// Whether a request may wait for room.
+    /// Permission for a request to wait for room.
     pub queueing: Queueing,
-    /// What DATA of the body is paid with.
+    /// Kind of credit that pays for the DATA of the body.
     pub payment: Payment,
 }
 
-/// Whether a request may wait where there is no room for it.
+/// Permission for a request to wait while there is no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Queueing {
-    /// It may.
+    /// The request may wait.
     #[default]
     Allowed,
-    /// It is refused at once then.
+    /// The request is refused at once.
     Never,
 }
 
-/// What DATA of a body is paid with.
+/// Kind of credit that pays for the DATA of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Payment {
     /// Standing credit of the stream and of the connection: each message is one frame.
@@ -68,17 +68,17 @@ pub enum Payment {
     Granted,
 }
 
-/// Which way HEADERS go.
+/// Direction of HEADERS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the side that opened the stream.
+    /// From the opener of the stream.
     Request,
-    /// From the other.
+    /// From the responder.
     Response,
 }
 
 impl<'a> Head<'a> {
-    /// A request to `service` with nothing else said.
+    /// A request to `service` without any other field.
     #[must_use]
     pub fn request(service: &'a str) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// A response with nothing said.
+    /// A response without fields.
     #[must_use]
     pub fn response() -> Self {
         Self {
@@ -102,7 +102,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Charge of its texts where a copy of them is kept.
+    /// Charge in bytes for a copy of the texts.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let texts = [
@@ -113,10 +113,10 @@ impl<'a> Head<'a> {
         texts.into_iter().flatten().map(block_bytes).sum()
     }
 
-    /// Reads a payload.
+    /// Reads the fields of HEADERS.
     ///
     /// # Errors
-    /// [`FieldError`]; of these [`FieldError::Unknown`] is the stream's alone.
+    /// [`FieldError`]. [`FieldError::Unknown`] ends only the stream, any other error the connection.
     pub fn read(direction: Direction, flags: u8, payload: &'a [u8]) -> Result<Self, FieldError> {
         let mut head = Self::response();
         if flags & flag::ANNOUNCED != 0 {
@@ -135,7 +135,7 @@ impl<'a> Head<'a> {
                 CONTENT_TYPE => head.content_type = Some(text_of(number, value, MEDIA_TYPE)?),
                 TRACE_PARENT => head.trace_parent = Some(trace_parent_of(value)?),
                 IDEMPOTENCY_KEY => head.idempotency_key = Some(key_of(value)?),
-                // The rest is checked first: a malformed payload is the connection's end.
+                // The other fields are checked first: malformed ones end the connection.
                 _ => unknown_field = unknown_field.and(unknown(number)),
             }
         }
@@ -143,7 +143,7 @@ impl<'a> Head<'a> {
         unknown_field.map(|()| head)
     }
 
-    /// Checks what [`Head::read`] checks, of a head that is to be written.
+    /// Checks a head that is to be written as [`Head::read`] checks a received one.
     ///
     /// # Errors
     /// [`FieldError::Value`], [`FieldError::Missing`].
@@ -179,10 +179,10 @@ impl<'a> Head<'a> {
         found.map_or(Ok(()), |&(number, _)| Err(FieldError::Value(number)))
     }
 
-    /// Appends its fields.
+    /// Appends the fields of HEADERS.
     ///
     /// # Panics
-    /// Where a value is 64 KiB or longer; [`Head::check`] finds those.
+    /// If a value has 64 KiB or more; [`Head::check`] rejects such heads.
     pub fn write(&self, out: &mut Vec<u8>) {
         if !self.service.is_empty() {
             put(out, SERVICE, self.service.as_bytes());
@@ -205,7 +205,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The flags of its frame.
+    /// Flags of the HEADERS frame.
     #[must_use]
     pub fn flags(&self) -> u8 {
         let announced = match self.payment {

@@ -1,4 +1,4 @@
-//! The header that every frame begins with.
+//! The header of every frame.
 //!
 //! ```text
 //!  0       4      5       6          8         12       16       24
@@ -15,68 +15,68 @@ use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, HEADER_BYTES};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FrameType(pub u8);
 
-/// A frame's header.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Bytes of the payload that follows.
     pub len: u32,
-    /// What it is.
+    /// Type of the frame.
     pub frame_type: FrameType,
-    /// [`flag`].
+    /// Bits of [`flag`].
     pub flags: u8,
     /// The stream, or 0 for the connection.
     pub stream: u32,
-    /// A status, versions, or what of a message follows, by type.
+    /// A status, versions, or the rest of a message in bytes, by type.
     pub code: u32,
     /// A sum of credit, an offset, a time or an opaque number, by type.
     pub aux: u64,
 }
 
-/// A header that no peer of this protocol sends.
+/// The reason why a header is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The payload is longer than frames of its type may be.
+    /// The payload exceeds the limit of its type.
     #[error("{frame_type} of {len} bytes, at most {max} are allowed")]
     Length {
-        /// The type.
+        /// Type of the frame.
         frame_type: FrameType,
-        /// The length that it claims.
+        /// Length of the payload in the header.
         len: u32,
-        /// What it may have.
+        /// Limit of the type.
         max: usize,
     },
-    /// A type that must be understood and is not.
+    /// A type below 128 is unknown.
     #[error("{0} is not a frame type of this version")]
     Type(FrameType),
-    /// A flag that must be understood and is not.
+    /// A flag that must be understood is unknown.
     #[error("{frame_type} with unknown flags {flags:#04x}")]
     Flags {
-        /// The type.
+        /// Type of the frame.
         frame_type: FrameType,
-        /// Its flags.
+        /// All flags of the frame.
         flags: u8,
     },
-    /// A frame of a stream without a stream, or one of the connection with one.
+    /// A stream number where none belongs, or none where one is needed.
     #[error("{frame_type} is not allowed on stream {stream}")]
     Stream {
-        /// The type.
+        /// Type of the frame.
         frame_type: FrameType,
-        /// The stream that it names.
+        /// Stream in the header.
         stream: u32,
     },
 }
 
-/// Flags, by type. Those of the upper half may be ignored by whoever does not know them.
+/// Flags, by type. Unknown flags of the upper half are ignored.
 pub mod flag {
-    /// HEADERS, DATA: the body is paid with credit that is granted to its stream.
+    /// HEADERS, DATA: the body is paid for with credit that is granted to its stream.
     pub const ANNOUNCED: u8 = 0x01;
-    /// HEADERS: the request is to be refused rather than queued.
+    /// HEADERS: the request is to be refused if it would have to wait for room.
     pub const DO_NOT_QUEUE: u8 = 0x02;
-    /// RESET: the stream is asked to end early, and goes on until it does.
+    /// RESET: the peer is asked to end the stream early; the stream goes on until then.
     pub const STOP: u8 = 0x01;
-    /// RESET: nothing was done for the request; it may be sent again, whatever it is.
+    /// RESET: the request was not processed; any such request may be sent again.
     pub const UNPROCESSED: u8 = 0x02;
-    /// PING: the answer to one.
+    /// PING: the reply to a PING.
     pub const ACK: u8 = 0x01;
     /// GOAWAY: no stream is open any more.
     pub const DRAINED: u8 = 0x01;
@@ -92,23 +92,23 @@ impl FrameType {
     pub const HEADERS: Self = Self(2);
     /// Bytes of a message.
     pub const DATA: Self = Self(3);
-    /// What may be sent.
+    /// Raises the credit of a stream or of the connection.
     pub const CREDIT: Self = Self(4);
-    /// Ends a stream at once, or asks for its end.
+    /// Closes a stream at once, or asks for its end.
     pub const RESET: Self = Self(5);
     /// Ends a request or a response.
     pub const END: Self = Self(6);
-    /// Asks for a sign of life.
+    /// Asks for a reply, as a sign of life.
     pub const PING: Self = Self(7);
-    /// No further streams.
+    /// Announces that the sender accepts no further streams.
     pub const GOAWAY: Self = Self(8);
-    /// What the sender serves.
+    /// The services that the sender offers.
     pub const SERVICES: Self = Self(9);
 
-    /// Types from here on are skipped where they are unknown.
+    /// Unknown types with this number or a greater one are skipped.
     const OPTIONAL: u8 = 0x80;
 
-    /// Whether it is one that this version gives a meaning.
+    /// True if this version of the protocol defines the type.
     #[must_use]
     pub fn is_known(self) -> bool {
         (Self::HELLO.0..=Self::SERVICES.0).contains(&self.0)
@@ -163,7 +163,7 @@ impl FrameHeader {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the header.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -176,13 +176,13 @@ impl FrameHeader {
         bytes
     }
 
-    /// Whether it has the flag.
+    /// True if `flag` is set.
     #[must_use]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// Checks what can be checked without knowing the connection.
+    /// Checks the parts that do not depend on the state of the connection.
     ///
     /// # Errors
     /// [`FrameError`].
@@ -222,9 +222,9 @@ impl FrameHeader {
         Ok(())
     }
 
-    /// What DATA costs of its credit. On standing credit that is its payload and its header; on granted credit
-    /// the payload alone, so that a body costs what its length says however it is split. An empty message
-    /// costs a header on either: none is free.
+    /// Credit that DATA costs, in bytes. On standing credit, payload and header; on granted credit, the
+    /// payload alone, so that a body costs its length however it is split. An empty message costs a header
+    /// on either: none is free.
     #[must_use]
     pub fn cost(&self) -> u64 {
         let is_granted = self.has(flag::ANNOUNCED) && self.len > 0;

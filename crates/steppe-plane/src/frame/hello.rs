@@ -1,6 +1,6 @@
-//! HELLO: versions and limits, each side's first frame. `docs/plane/protocol.md` §4.
+//! HELLO: versions and limits, the first frame of each side. `docs/plane/protocol.md` §4.
 //!
-//! Its form is that of all versions.
+//! The layout is the same in all versions.
 
 use super::field::{FieldError, Fields, put, u32_of, u64_of, unknown};
 use super::header::{FrameHeader, FrameType};
@@ -10,26 +10,26 @@ const STREAMS: u8 = 1;
 const STREAM_CREDIT: u8 = 2;
 const CONNECTION_CREDIT: u8 = 3;
 
-/// Stands in `aux`: whoever dials something else is told early.
+/// Value of `aux`: a connection to a server of another protocol fails early.
 const MAGIC: u64 = u64::from_be_bytes(*b"STEPPEPL");
 
-/// What HELLO says.
+/// The content of HELLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
-    /// The oldest version that its sender speaks.
+    /// The oldest version that the sender speaks.
     pub oldest: u8,
-    /// The newest.
+    /// The newest version that the sender speaks.
     pub newest: u8,
     /// Streams that the receiver may have open: at most [`STREAMS_MAX`].
     pub streams_max: u32,
-    /// Standing credit of each body of the receiver's: at least [`STANDING_CREDIT_MIN`].
+    /// Standing credit of each body that the receiver sends, in bytes: at least [`STANDING_CREDIT_MIN`].
     pub stream_credit: u32,
-    /// Standing credit of all of them together: at least [`STANDING_CREDIT_MIN`].
+    /// Standing credit of all these bodies together: at least [`STANDING_CREDIT_MIN`].
     pub connection_credit: u64,
 }
 
 impl Hello {
-    /// Reads a frame; `None` where it is no HELLO of this protocol.
+    /// Reads a frame; `None` if it is not a HELLO of this protocol.
     ///
     /// # Errors
     /// [`FieldError`].
@@ -87,7 +87,7 @@ impl Hello {
         out.extend_from_slice(&fields);
     }
 
-    /// The version that both sides speak: the newest that both know.
+    /// The newest version that both sides speak; `None` if there is none.
     #[must_use]
     pub fn agree(&self, other: &Self) -> Option<u8> {
         let version = self.newest.min(other.newest);

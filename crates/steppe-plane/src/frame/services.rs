@@ -1,6 +1,6 @@
-//! SERVICES: what a worker serves. `docs/plane/protocol.md` §9.
+//! SERVICES: the services that a worker offers. `docs/plane/protocol.md` §9.
 //!
-//! The frame replaces the list that its sender sent before; an empty one takes everything back. Each
+//! The frame replaces the previous list of its sender; an empty one withdraws all services. Each
 //! entry is a length and fields, so that a newer version may add some.
 
 use super::field::{FieldError, Fields, put, text_of, u32_of, unknown};
@@ -13,13 +13,13 @@ const CALLS_MAX: u8 = 2;
 /// One service of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Service<'a> {
-    /// Its name, as in requests.
+    /// Name of the service, as in requests.
     pub name: &'a str,
-    /// Calls that the worker takes of it at once; `None` for any number.
+    /// Maximum of concurrent calls; `None` if unlimited.
     pub calls_max: Option<u32>,
 }
 
-/// The services of a frame, each of which was checked.
+/// The checked services of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Services<'a>(&'a [u8]);
 
@@ -27,8 +27,8 @@ impl<'a> Services<'a> {
     /// Reads a payload.
     ///
     /// # Errors
-    /// [`FieldError`]; [`FieldError::Truncated`] too where there are more than [`SERVICES_MAX`], and
-    /// [`FieldError::Value`] of a name that is there twice.
+    /// [`FieldError`]; among them [`FieldError::Truncated`] for more than [`SERVICES_MAX`] services, and
+    /// [`FieldError::Value`] for a repeated name.
     pub fn read(payload: &'a [u8]) -> Result<Self, FieldError> {
         let mut rest = payload;
         let mut count = 0;
@@ -85,8 +85,8 @@ fn read_entry(entry: &[u8]) -> Result<Service<'_>, FieldError> {
 /// Appends the payload for `services`.
 ///
 /// # Errors
-/// [`FieldError::Value`] where a name is none, or where together they do not fit a frame; `out` is
-/// then as it was.
+/// [`FieldError::Value`] if a name is invalid, or if the services do not fit a frame; `out` is
+/// unchanged then.
 pub fn write_services(services: &[Service<'_>], out: &mut Vec<u8>) -> Result<(), FieldError> {
     let before = out.len();
     let written = write_entries(services, out);

@@ -1,6 +1,6 @@
-//! Where in which trace a request stands, in binary and as HTTP has it.
+//! Trace context of a request, in binary and as the `traceparent` field of HTTP.
 //!
-//! W3C Trace Context §3.2. Leaves out `tracestate`.
+//! Spec: W3C Trace Context §3.2. Non-goals: `tracestate`.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -11,18 +11,18 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceParent(pub [u8; 26]);
 
-/// A text that is no `traceparent`.
+/// A text is not a valid `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "malformed traceparent: expected VERSION-TRACE-PARENT-FLAGS, of 2, 32, 16 and 2 hexadecimal digits"
 )]
 pub struct NoTraceParent;
 
-/// Bytes of each of its fields.
+/// Length in bytes of each field.
 const FIELDS: [usize; 4] = [1, 16, 8, 1];
 
 impl TraceParent {
-    /// Of what came; `None`: version 255 is invalid, and so are ids of zeros (§3.2.2).
+    /// Reads the binary form. `None` for version 255 and for ids of zeros, which are invalid (§3.2.2).
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: [u8; 26] = bytes.try_into().ok()?;
@@ -44,7 +44,7 @@ impl FromStr for TraceParent {
                 *place = byte_of(pair).ok_or(NoTraceParent)?;
             }
         }
-        // A later version may have more behind it, the first has not.
+        // Versions above 0 may have more fields.
         let is_whole = bytes[0] != 0 || parts.next().is_none();
         Self::read(&bytes).filter(|_| is_whole).ok_or(NoTraceParent)
     }
@@ -65,7 +65,7 @@ impl Display for TraceParent {
     }
 }
 
-/// Of two digits, lower case.
+/// Value of two hexadecimal digits, in lower case.
 fn byte_of(pair: &[u8]) -> Option<u8> {
     let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     let digits = std::str::from_utf8(pair).ok();

@@ -1,4 +1,4 @@
-//! The task of a connection: it reads, writes, and keeps time.
+//! The task of a connection: reads, writes, timers.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -19,32 +19,32 @@ use crate::frame::{Head, Payment};
 use crate::limits::{OUTPUT_BYTES, READS_PER_TURN, SLICES_MAX, STREAM_BYTES};
 use crate::status::Status;
 
-/// What a connection serves.
+/// The handler of a connection's requests and notices.
 pub(crate) trait Endpoint: Send + Sync + 'static {
-    /// Charge of a call that it accepts, beside its stream and the texts of its HEADERS.
+    /// Charge in bytes of an accepted call, beside its stream and the texts of its HEADERS.
     const CALL_BYTES: usize;
 
-    /// A peer opened a stream. Called without a lock.
+    /// Accepts a stream that the peer opened. The link is not locked meanwhile.
     fn accept(&self, accepted: Accepted);
 
-    /// The peer names what it serves from now on, in place of what it named before.
+    /// Receives the services that the peer offers from now on; they replace the previous ones.
     fn named(&self, _link: &Arc<Link>, _services: &[NamedService]) {}
 
-    /// The peer takes no further streams, or the connection is gone.
+    /// Called when the peer accepts no further streams, and when the connection is closed.
     fn lost(&self, _link: &Arc<Link>) {}
 }
 
-/// A service as a peer named it, with the calls that it takes at once; `None`: any number.
+/// Name of a service that a peer offers, and its maximum of concurrent calls; `None` if unlimited.
 pub(crate) type NamedService = (Box<str>, Option<u32>);
 
-/// The task of a connection. It ends with the connection.
+/// The task of a connection, which completes when the connection is closed.
 pub(crate) struct Driver<E: Endpoint> {
     link: Arc<Link>,
     transport: Transport,
     endpoint: E,
     timer: Pin<Box<Sleep>>,
     accepted: Vec<Accepted>,
-    /// What the endpoint is told as soon as the lock is free.
+    /// Services that the peer has named, for the endpoint when the lock is free.
     named: Option<Vec<NamedService>>,
     is_lost: bool,
 }
@@ -62,7 +62,7 @@ impl<E: Endpoint> Driver<E> {
         }
     }
 
-    /// One turn; ready once the connection is over.
+    /// Runs one turn. Ready once the connection is over.
     fn turn(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Failure> {
         let link = Arc::clone(&self.link);
         let mut guard = link.lock();
@@ -71,11 +71,11 @@ impl<E: Endpoint> Driver<E> {
         let mut is_open = true;
         for read in 0.. {
             if let Err(failure) = self.events(state, now) {
-                // The peer is told why, where the socket has room for it.
+                // Writes GOAWAY, if the socket has room for it.
                 let _ = self.write(state, cx);
                 return Poll::Ready(failure);
             }
-            // What is to be written goes before it grows further: of a read at most.
+            // Pending output is written before the next read, so it grows by one read at most.
             let is_full = read > 0 && state.connection.output_bytes() > OUTPUT_BYTES;
             if read == READS_PER_TURN || is_full {
                 cx.waker().wake_by_ref();
@@ -92,7 +92,7 @@ impl<E: Endpoint> Driver<E> {
             }
         }
         if let Some(named) = self.named.take() {
-            // Before a PING is answered that came behind SERVICES.
+            // Before the ACK of a PING that followed SERVICES is written (protocol.md §9).
             drop(guard);
             self.endpoint.named(&link, &named);
             guard = link.lock();
@@ -112,7 +112,7 @@ impl<E: Endpoint> Driver<E> {
             return Poll::Ready(Failure::new(Status::Overloaded, detail));
         }
         if state.connection.has_writable() {
-            // What was written made room: nothing that comes may ever have the next turn tell of it.
+            // The write made room for a stream; no later input may cause the turn that reports it.
             cx.waker().wake_by_ref();
         }
         state.wake_waiting();
@@ -130,7 +130,7 @@ impl<E: Endpoint> Driver<E> {
         Poll::Pending
     }
 
-    /// Has the task run at the connection's next timeout.
+    /// Sets the timer to the connection's next timeout.
     fn keep_time(&mut self, state: &mut State, cx: &mut Context<'_>, now: Instant) {
         let Some(mut timeout) = state.connection.next_timeout() else {
             return;
@@ -138,7 +138,7 @@ impl<E: Endpoint> Driver<E> {
         if let Some(tended) = self.link.memory.tend(now) {
             timeout = timeout.min(tended);
         }
-        // A timer that is early is set again when it fires: a timeout moves with every read.
+        // A timer that fires too early is set again then: timeouts move with every read.
         if self.timer.is_elapsed() || timeout < self.timer.deadline().into_std() {
             self.timer.as_mut().reset(timeout.into());
         }
@@ -235,7 +235,7 @@ impl<E: Endpoint> Driver<E> {
                         stream.is_overloaded = reason.status == Status::Overloaded;
                         stream.end(result);
                         if stream.opener == Opener::Us {
-                            // Nobody takes the rest of its request.
+                            // The call is over: its sending task stops.
                             wake(&mut stream.wakers.send);
                         }
                     }
@@ -301,7 +301,7 @@ impl<E: Endpoint> Driver<E> {
         state.abandon(id);
     }
 
-    /// Finds a place for a part of a message, and what came of it already.
+    /// Finds a buffer for a part of a message, and copies the bytes that were read already.
     fn begin_part(&mut self, state: &mut State, part: &DataPart) {
         let State {
             connection,
@@ -336,7 +336,7 @@ impl<E: Endpoint> Driver<E> {
         }
     }
 
-    /// Hands on what is read, once it is whole.
+    /// Delivers the part that is being read, once it is complete.
     fn finish_part(&mut self, state: &mut State) {
         let Some(reading) = &state.reading else {
             return;
@@ -344,7 +344,7 @@ impl<E: Endpoint> Driver<E> {
         if reading.left > 0 {
             let left = state.connection.body_left();
             if left.is_none_or(|(id, _)| id != reading.id) {
-                // Its stream has gone meanwhile.
+                // Its stream was closed meanwhile.
                 state.abandon(reading.id);
             }
             return;
@@ -405,7 +405,7 @@ impl<E: Endpoint + Unpin> Future for Driver<E> {
 
 impl<E: Endpoint> Drop for Driver<E> {
     fn drop(&mut self) {
-        // Others of this thread tend it again.
+        // Other connections of this thread tend its pool again.
         steppe_mem::pool::untend();
         self.endpoint.lost(&self.link);
         self.link.close(&Failure::new(

@@ -1,4 +1,4 @@
-//! Why a call failed.
+//! Errors of calls.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use crate::connection::Processing;
 use crate::status::{Reason, Status};
 
-/// Why a call failed: what the peer said, or what happened here.
+/// The failure of a call, reported by the peer or caused on this side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// How it ended; never [`Status::Ok`].
+    /// Status of the call; never [`Status::Ok`].
     pub status: Status,
-    /// When another try may succeed.
+    /// Time until another try may succeed.
     pub retry_after: Option<Duration>,
-    /// A text for people; of the peer's, at most
+    /// A text for people. A text of the peer has at most
     /// [`DETAIL_BYTES_MAX`](crate::limits::DETAIL_BYTES_MAX) bytes.
     pub detail: String,
-    /// Whether anything was done for it: where nothing was, it may be sent again, whatever it is.
+    /// Processing that the request received: one that was not processed may always be sent again.
     pub processing: Processing,
 }
 
 impl Failure {
-    /// A failure that has begun, with a text.
+    /// A failure of a call that was possibly processed.
     #[must_use]
     pub fn new(status: Status, detail: impl Into<String>) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Failure {
         }
     }
 
-    /// A failure of something for which nothing was done.
+    /// A failure of a call that was not processed.
     pub(crate) fn unprocessed(status: Status, detail: impl Into<String>) -> Self {
         Self {
             processing: Processing::None,
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// What the peer said.
+    /// The failure that the peer has reported.
     pub(crate) fn of(reason: &Reason<'_>, processing: Processing) -> Self {
         Self {
             status: reason.status,
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// As it is sent.
+    /// The failure in the form in which it is sent.
     pub(crate) fn reason(&self) -> Reason<'_> {
         Reason {
             status: self.status,
@@ -64,7 +64,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.status.name())?;
         if !self.detail.is_empty() {
-            // A peer's text: escaped.
+            // The text may come from a peer: escaped.
             write!(f, ": {}", self.detail.escape_debug())?;
         }
         Ok(())

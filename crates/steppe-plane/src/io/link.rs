@@ -1,6 +1,6 @@
 //! A connection and its streams, shared by its driver and its calls.
 //!
-//! Its lock is held for a turn of the driver or for a command.
+//! The lock is held for one turn of the driver, or for one command.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -23,38 +23,38 @@ use crate::limits::{
 use crate::status::Status;
 use crate::table::{Table, capacity_max, drain};
 
-/// A connection and its streams.
+/// A connection and its streams, shared by its driver and its calls.
 #[derive(Debug)]
 pub(crate) struct Link {
     state: Mutex<State>,
     pub(super) returns: Arc<Returns>,
     pub(crate) memory: Arc<Memory>,
-    /// The peer said HELLO, named its services or goes away; the connection was drained, or is gone.
+    /// Notified of HELLO, SERVICES, GOAWAY, a confirmed registration, a complete drain, and the end.
     pub(super) changed: Notify,
 }
 
-/// What the lock of a link guards.
+/// The state of a link, guarded by its lock.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) connection: Connection,
     pub(super) streams: Table<Stream>,
     pub(super) reading: Option<Reading>,
-    /// Charges of streams whose calls are over, until the connection has no entry of theirs: their peers have not ended
-    /// them, or read nothing.
+    /// Charges of streams whose calls are over while the connection still has an entry for them: the peer has not
+    /// ended them, or does not read.
     answered: Vec<(StreamId, Reservation)>,
     /// Charge of frames that wait to be written, beyond [`OUTPUT_BYTES`].
     unread: Reservation,
-    /// Tasks that wait for room to open a stream, or to begin a response. Local callers alone, each of
-    /// which holds what it wants to send.
+    /// Tasks that wait for room to open a stream or to begin a response. These are local callers only, each of
+    /// which holds the data that it sends.
     pub(super) waiting: Vec<Waker>,
     pub(super) closed: Option<Failure>,
-    /// The code that the peer has dismissed this side with.
+    /// Code of the GOAWAY by which the peer has dismissed this side.
     pub(super) dismissed_by: Option<u32>,
-    /// What the peer has named last.
+    /// Names of the peer's services, from its last SERVICES.
     pub(super) services: Option<Vec<Box<str>>>,
-    /// Nobody opens streams any more.
+    /// True once no further streams are opened: the connection closes when it is idle.
     pub(super) is_closing: bool,
-    /// Whether those who wait for the end of a drain were told.
+    /// True once tasks that wait for the drain were notified of its end.
     pub(super) has_drained: bool,
 }
 
@@ -71,22 +71,22 @@ pub(crate) struct Accepted {
 
 /// A value that is dropped with the call of a stream.
 pub(crate) trait Kept: std::fmt::Debug + Send + Sync {
-    /// The peer ended the call as overloaded.
+    /// Called before the drop if the peer ended the call as overloaded.
     fn refused(&self);
 }
 
-/// One stream of a link, which ends when this is dropped.
+/// One stream of a link. Dropping the handle ends the stream.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) link: Arc<Link>,
     pub(crate) id: StreamId,
     pub(crate) queueing: Queueing,
-    /// What is dropped with it.
+    /// Value that is dropped with the handle.
     pub(crate) kept: OnceLock<Box<dyn Kept>>,
 }
 
 impl Link {
-    /// A connection that begins.
+    /// A new connection, with its memory reserved.
     pub(crate) fn new(
         side: Side,
         memory: &Arc<Memory>,
@@ -122,17 +122,17 @@ impl Link {
         }))
     }
 
-    /// The state, as it is. Whatever it yields is dropped, or spawned, once this is unlocked.
+    /// Locks the state, even after a panic. Values taken from it are dropped or spawned after it is unlocked.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the driver look at what is new.
+    /// Wakes the driver, to handle a change.
     pub(crate) fn wake(&self) {
         self.returns.wake();
     }
 
-    /// Opens a stream; `None`: there is no room now, and `waker` is woken when there may be.
+    /// Opens a stream. `None` if there is no room now; `waker` is woken when there may be.
     pub(crate) fn open(
         self: &Arc<Self>,
         head: &Head<'_>,
@@ -144,7 +144,7 @@ impl Link {
             table.map_err(|error| Failure::unprocessed(Status::Overloaded, error.to_string()))?;
         let mut state = self.lock();
         if let Some(failure) = &state.closed {
-            // Whatever became of the connection, nothing of this call was sent.
+            // Nothing of this call was sent, however the connection ended.
             return Err(Failure {
                 processing: Processing::None,
                 ..failure.clone()
@@ -179,7 +179,7 @@ impl Link {
         })))
     }
 
-    /// The connection is gone, and with it every stream.
+    /// Marks the connection as closed, and fails every stream.
     pub(super) fn close(&self, failure: &Failure) {
         let mut state = self.lock();
         state.closed.get_or_insert_with(|| failure.clone());
@@ -195,20 +195,20 @@ impl Link {
 }
 
 impl State {
-    /// Has those try again that waited for room.
+    /// Wakes the tasks that wait for room.
     pub(super) fn wake_waiting(&mut self) {
         drain(&mut self.waiting, Waker::wake);
     }
 }
 
 impl Handle {
-    /// Keeps `what` for as long as the stream's call is there. Once.
+    /// Keeps `what` until the stream's call is dropped. To be called once.
     pub(crate) fn keep(&self, what: Box<dyn Kept>) {
         let kept = self.kept.set(what);
         debug_assert!(kept.is_ok(), "kept twice");
     }
 
-    /// Ends the stream both ways, at once.
+    /// Closes the stream in both directions at once.
     pub(crate) fn reset(&self, failure: &Failure) {
         let mut state = self.link.lock();
         state.reset(self.id, failure);
@@ -216,7 +216,7 @@ impl Handle {
         self.link.wake();
     }
 
-    /// Ends this side.
+    /// Ends this side of the stream, with `failure` or as *ok*.
     pub(crate) fn end(&self, failure: Option<&Failure>) -> Result<(), Failure> {
         let mut state = self.link.lock();
         let mut reason = failure.map_or(Status::Ok.into(), Failure::reason);
@@ -227,7 +227,7 @@ impl Handle {
         if let Some(stream) = state.streams.get_mut(self.id) {
             stream.has_ended = ended.is_ok() || stream.has_ended;
             if stream.opener == Opener::Peer {
-                // Nobody wants the rest of a request that was answered.
+                // The rest of the request is not needed any more.
                 stream.end(Ok(()));
             }
         }
@@ -240,7 +240,7 @@ impl Handle {
         }
     }
 
-    /// A handler runs: from now on something may have been done for the request.
+    /// Notes that a handler runs: the request is possibly processed from now on.
     pub(crate) fn run(&self) {
         let mut state = self.link.lock();
         if let Some(stream) = state.streams.get_mut(self.id) {
@@ -248,16 +248,16 @@ impl Handle {
         }
     }
 
-    /// Asks the peer to end early.
+    /// Asks the peer to end the stream early.
     pub(crate) fn stop(&self) {
         let mut state = self.link.lock();
-        // Where it is gone, it has ended.
+        // A closed stream has ended.
         let _ = state.connection.stop(self.id, &Status::Cancelled.into());
         drop(state);
         self.link.wake();
     }
 
-    /// Resolves once the stream is gone, with the reason.
+    /// Waits until the stream is closed; returns the reason.
     pub(crate) async fn gone(&self) -> Failure {
         std::future::poll_fn(|cx| {
             let mut state = self.link.lock();
@@ -275,7 +275,7 @@ impl Handle {
 }
 
 impl State {
-    /// Resets a stream, and forgets what is being read of it.
+    /// Resets a stream, and drops the part of it that is being read.
     pub(super) fn reset(&mut self, id: StreamId, failure: &Failure) {
         let unspent = self
             .connection
@@ -288,7 +288,7 @@ impl State {
         self.abandon(id);
     }
 
-    /// Charges the text of an END, which may wait for a peer that reads nothing; whether there is room.
+    /// Charges the text of an END, which waits while the peer does not read. True if there is room.
     fn has_room_for(&mut self, id: StreamId, len: usize) -> bool {
         if len == 0 {
             return true;
@@ -298,21 +298,21 @@ impl State {
         table.is_some_and(|table| table.try_grow(block_bytes(len)).is_ok())
     }
 
-    /// Keeps the charge of a stream whose call is over as long as the connection has an entry of it.
+    /// Keeps the charge of a stream whose call is over while the connection has an entry for it.
     fn keep_answered(&mut self, id: StreamId, stream: &mut Stream) {
         let table = stream.table.take();
         let Some(mut table) = table.filter(|_| self.connection.has_stream(id)) else {
             return;
         };
         table.shrink(stream.call_bytes);
-        // Swept where half of them may be over: each is looked at twice, on average.
+        // Swept when half of them may have ended: each is checked twice on average.
         if self.answered.len() >= ANSWERED_SWEPT_MIN.max(2 * self.connection.streams()) {
             self.sweep_answered();
         }
         self.answered.push((id, table));
     }
 
-    /// Returns the charges of streams that the connection has no entry of.
+    /// Returns the charges of streams for which the connection has no entry any more.
     fn sweep_answered(&mut self) {
         let connection = &self.connection;
         self.answered.retain(|&(id, _)| connection.has_stream(id));
@@ -322,7 +322,7 @@ impl State {
         }
     }
 
-    /// Charges what waits to be written as it is now; nothing is charged for streams that are over.
+    /// Adjusts the charge of pending output; without open streams, returns the charges of ended ones too.
     pub(super) fn settle(&mut self) -> Result<(), OverBudget> {
         if self.connection.streams() == 0 && !self.answered.is_empty() {
             self.sweep_answered();
@@ -388,12 +388,12 @@ impl Drop for Handle {
     }
 }
 
-/// A mistake of this crate's, or of who sends.
+/// A failure by a mistake in this crate, or by the local sender.
 pub(super) fn internal(error: SendError) -> Failure {
     Failure::new(Status::Internal, error.to_string())
 }
 
-/// Wakes both tasks of a stream that the peer asks to end.
+/// Marks a stream that the peer asks to end early, and wakes its sending task.
 pub(super) fn wake_stopped(stream: &mut Stream) {
     stream.is_stopped = true;
     wake(&mut stream.wakers.send);

@@ -1,4 +1,4 @@
-//! What calls may hold: accounts of the budget, and who waits for room.
+//! Budget accounts of calls, and waits for room in them.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -22,37 +22,37 @@ use crate::limits::{
 };
 use crate::status::Status;
 
-/// The memory of callers and workers: one for a process, or for as many as share a budget.
+/// The memory of callers and workers: one for a process, or for all that share a budget.
 ///
-/// Requests may hold all of the account but a share, a quarter by default, so that they can't starve
+/// Requests may hold all memory of bodies but a share, a quarter by default, so that they can't starve
 /// responses.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    /// For connections and streams.
+    /// Account of connections and streams.
     tables: Lease,
     requests: Lease,
     responses: Lease,
     response_share_bytes: u64,
-    /// What threads keep idle that drive connections, where nothing else sees to their pools.
+    /// Idle buffers of the threads that drive connections, if nothing else tends the pools of these threads.
     stock: Stock,
     counts: Arc<Counts>,
-    /// Clients, for which their connections count; `None`: no client has a share.
+    /// Table of clients, to which accepted connections are charged; `None`: clients have no share.
     clients: Option<Clients>,
 }
 
-/// The place of a connection in the table of clients, and its charge.
+/// Holding of a connection in the table of clients, with the charge for it.
 pub(crate) type Held = (Holding, Reservation);
 
-/// Bodies of all connections.
+/// Waits of bodies, over all connections.
 #[derive(Debug, Default)]
 struct Counts {
-    /// That wait for room.
+    /// Bodies that wait for room now.
     waiting: AtomicUsize,
-    /// That had to, since the start.
+    /// Bodies that had to wait for room, since the start.
     waits: AtomicU64,
 }
 
-/// Which way a body goes.
+/// Direction of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Request,
@@ -60,7 +60,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The progress of a call whose body of this direction finds no room: a response follows from work.
+    /// Processing to report if a body of this direction finds no room: before a response, the request was processed.
     fn processing(self) -> Processing {
         match self {
             Self::Request => Processing::None,
@@ -69,19 +69,19 @@ impl Way {
     }
 }
 
-/// One that waits, counted.
+/// A waiting body, counted until this is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Memory {
-    /// Memory of `account`, a quarter of it for responses alone.
+    /// The memory of `account`, with a quarter of the part for bodies reserved for responses.
     #[must_use]
     pub fn new(account: &Account) -> Self {
         Self::with_share(account, RESPONSE_SHARE_PERMILLE)
     }
 
-    /// Memory of `account`, of which requests may not take `response_permille` thousandths. More than
-    /// [`RESPONSE_SHARE_PERMILLE_MAX`] count as these: else no request would ever have room. The share is
-    /// one of what bodies may take: [`TABLES_PERMILLE`] of the account are for connections and streams alone.
+    /// The memory of `account`, of which requests leave `response_permille` thousandths to responses. Values above
+    /// [`RESPONSE_SHARE_PERMILLE_MAX`] count as that: otherwise requests would never have room. The share is part of
+    /// the memory for bodies: [`TABLES_PERMILLE`] of the account are for connections and streams alone.
     #[must_use]
     pub fn with_share(account: &Account, response_permille: u16) -> Self {
         let response_permille = response_permille.min(RESPONSE_SHARE_PERMILLE_MAX);
@@ -104,17 +104,17 @@ impl Memory {
         }
     }
 
-    /// The same where each connection that is accepted counts for its client.
+    /// The same memory, with accepted connections charged to their clients too.
     #[must_use]
     pub fn with_clients(mut self, clients: &Clients) -> Self {
         self.clients = Some(clients.clone());
         self
     }
 
-    /// The memory of a connection from `address`, with its place in the table of clients, where there is one.
+    /// The memory for a connection from `address`, with its holding in the table of clients if there is one.
     ///
     /// # Errors
-    /// There is no room for that place.
+    /// If there is no room for the holding.
     pub(crate) fn for_client(
         self: &Arc<Self>,
         address: IpAddr,
@@ -130,7 +130,7 @@ impl Memory {
         Ok((Arc::new(memory), Some((holding, charge))))
     }
 
-    /// Reserves for an entry of a table; idle buffers of this thread go first.
+    /// Reserves bytes for an entry of a table. If there is no room, this thread's idle buffers are freed first.
     pub(crate) fn reserve_entry(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         self.tables.try_reserve(bytes).or_else(|_| {
             pool::drain();
@@ -138,7 +138,7 @@ impl Memory {
         })
     }
 
-    /// [`Memory::reserve_entry`] for a call that a peer opens: a client beyond its share begins none.
+    /// As [`Memory::reserve_entry`], for a call that a peer opens: refused to a client beyond its share.
     pub(crate) fn admit_entry(&self, bytes: usize) -> Result<Reservation, OverBudget> {
         self.tables.try_admit(bytes).or_else(|_| {
             pool::drain();
@@ -146,39 +146,39 @@ impl Memory {
         })
     }
 
-    /// Has the calling thread keep buffers for the next bodies; when to call it again.
+    /// Tends this thread's pool of idle buffers. Returns the time of the next call.
     pub(crate) fn tend(&self, now: Instant) -> Option<Instant> {
         pool::tend(&self.stock, now)
     }
 
-    /// What responses have to themselves, in bytes: whoever reserves more waits for requests to end, which may
-    /// wait for that in turn.
+    /// Memory that requests leave to responses, in bytes. A larger reservation has to wait for requests to end, which
+    /// may in turn wait for it.
     #[must_use]
     pub fn response_share_bytes(&self) -> u64 {
         self.response_share_bytes
     }
 
-    /// Bodies that wait for room now.
+    /// The number of bodies that wait for room now.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.counts.waiting.load(Ordering::Relaxed)
     }
 
-    /// Reserves `bytes` for what a handler makes of a request, from the share of responses; waits for
+    /// Reserves `bytes` for a handler's work on a request, from the memory of responses; waits for
     /// room.
     ///
     /// # Errors
-    /// [`Status::TooLarge`] where there is never so much, [`Status::Overloaded`] where too many wait.
+    /// [`Status::TooLarge`] if there is never as much room, [`Status::Overloaded`] if too many bodies wait.
     ///
     /// # Cancel safety
-    /// Nothing is held once it is dropped.
+    /// A future that is dropped holds nothing.
     pub async fn reserve(&self, bytes: usize) -> Result<Reservation, Failure> {
         self.reserve_for(Way::Response, bytes, Queueing::Allowed)
             .await
     }
 
-    /// Reserves the class of a buffer for a message of `len` bytes, and `beside` bytes at the same time, or as many
-    /// of these as there is ever room for: the buffer's, and the others.
+    /// Reserves a buffer for a message of `len` bytes, and `beside` bytes at the same time, but at most as many as
+    /// ever fit beside the buffer. Returns both reservations.
     pub(crate) async fn reserve_message(
         &self,
         way: Way,
@@ -239,7 +239,7 @@ impl Memory {
             Poll::Pending if waiting.is_some() => Poll::Pending,
             Poll::Pending => {
                 waiting = Some(self.wait()?);
-                // What this thread keeps for later is the first thing to go; it wakes the task.
+                // Idle buffers of this thread are freed first, which wakes the task.
                 pool::drain();
                 Poll::Pending
             }
@@ -254,7 +254,7 @@ impl Memory {
         }
     }
 
-    /// Bodies that had to wait for room, since the start.
+    /// The number of bodies that had to wait for room, since the start.
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.counts.waits.load(Ordering::Relaxed)
@@ -280,7 +280,7 @@ impl Drop for Waiting<'_> {
 }
 
 fn permille_of(bytes: u64, permille: u16) -> u64 {
-    // Apart, so that it does not overflow.
+    // Divided first, so that the product does not overflow.
     bytes / 1000 * u64::from(permille) + bytes % 1000 * u64::from(permille) / 1000
 }
 
@@ -297,7 +297,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Bytes that requests, then responses, get of 8 MiB, of which bodies may have 7.
+    /// Bytes that requests, then responses, get of 8 MiB, of which 7 MiB are for bodies.
     fn room(response_permille: u16) -> [usize; 2] {
         let budget = Budget::new(8 * MIB as u64);
         let memory = Memory::with_share(budget.root(), response_permille);

@@ -1,4 +1,4 @@
-//! The part of a message that is being read: the socket fills its buffer at its offset.
+//! The part of a message that is being read into its buffer.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::frame::Payment;
 use crate::limits::{MESSAGE_BYTES, POOLED_BYTES_MIN};
 use crate::status::Status;
 
-/// The part of a message that is being read, and where it goes.
+/// The part of a message that is being read, with its buffer.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) id: StreamId,
     room: Room,
     returns: Arc<Returns>,
-    /// Bytes that are missing.
+    /// Bytes that are not read yet.
     pub(super) left: usize,
     /// Bytes of the message that follow in later parts.
     rest: u64,
@@ -28,18 +28,18 @@ pub(super) struct Reading {
 
 #[derive(Debug)]
 enum Room {
-    /// On standing credit, a message whole.
+    /// A whole message on standing credit, and the number of bytes read.
     Small(Small, usize),
     Pooled(Buffer),
 }
 
-/// A message on standing credit. Where the budget has room, it is charged there from its first byte, and
-/// the connection's credit is free for others; else it holds that until it is dropped.
+/// A message on standing credit. If the budget has room, the message is charged to it, and the connection's credit
+/// is returned at once; otherwise the message holds that credit until it is dropped.
 #[derive(Debug)]
 struct Small {
     bytes: Box<[u8]>,
     owed: Owed,
-    /// `None` while it is read, and where nothing is owed.
+    /// `None` while the message is read, and if no credit is owed for it.
     returns: Option<Arc<Returns>>,
     _charge: Reservation,
 }
@@ -59,7 +59,7 @@ impl Drop for Small {
 }
 
 impl Reading {
-    /// Where a part goes; else why the stream is reset.
+    /// Finds a buffer for a part. The error is the reason to reset the stream; `None` only drops the part.
     pub(super) fn begin(
         (returns, memory): (&Arc<Returns>, &Memory),
         connection: &mut Connection,
@@ -91,7 +91,7 @@ impl Reading {
         })
     }
 
-    /// Where the missing bytes go.
+    /// The unfilled bytes of the buffer.
     pub(super) fn room(&mut self) -> &mut [u8] {
         match &mut self.room {
             Room::Small(small, at) => &mut small.bytes[*at..],
@@ -107,14 +107,14 @@ impl Reading {
         }
     }
 
-    /// Nobody wants it: what it cost is given back.
+    /// Drops the part and returns its credit.
     pub(super) fn abandon(self, connection: &mut Connection) {
         if let Room::Small(small, _) = self.room {
             small.owed.release(connection);
         }
     }
 
-    /// Hands on what is whole.
+    /// Delivers the complete part to its stream.
     pub(super) fn deliver(self, stream: Option<&mut Stream>, connection: &mut Connection) {
         let rest = self.rest;
         match (self.room, stream) {
@@ -135,8 +135,8 @@ impl Reading {
     }
 }
 
-/// A buffer of the pool for a message on standing credit that is worth one, where it is all of its body and
-/// the budget has room: nothing is owed for it.
+/// A buffer of the pool for a message on standing credit that is long enough for one and is the whole body, if
+/// the budget has room. No credit is owed for it.
 fn lone(memory: &Memory, stream: &Stream, part: &DataPart) -> Option<Buffer> {
     let length = stream.head.and_then(|head| head.length);
     if part.len < POOLED_BYTES_MIN || length != Some(part.message_len) {
@@ -158,10 +158,10 @@ fn small(
     };
     let length = stream.head.and_then(|head| head.length);
     if length == Some(part.message_len) {
-        // Nothing follows that the stream's credit would be for.
+        // No further message needs the stream's credit.
         owed.of_stream = 0;
     }
-    // Its block may be a quarter larger.
+    // The allocator's block may be a quarter larger.
     let beside = MESSAGE_BYTES + part.len / 4;
     let charge = if let Ok(charge) = memory.lease(stream.way()).try_reserve(part.len + beside) {
         connection.release_connection(owed.of_connection);

@@ -1,4 +1,4 @@
-//! What comes of a call.
+//! The incoming body of a call.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::status::Status;
 
 /// The body that the peer sends.
 ///
-/// Nothing of an announced one is sent before [`Receiver::whole`] or [`Receiver::next`] asks for it.
+/// An announced body is granted credit only after a call of [`Receiver::whole`] or [`Receiver::next`].
 #[derive(Debug)]
 pub struct Receiver {
     handle: Arc<Handle>,
@@ -36,16 +36,16 @@ impl Receiver {
         }
     }
 
-    /// The body of one message, whole, in one buffer; waits for room in the budget first. A body
+    /// Receives a body of one message into one buffer; waits for room in the budget first. A body
     /// without a message is empty.
     ///
     /// # Errors
-    /// [`Failure`]: [`Status::TooLarge`] where the budget never has room; [`Status::Overloaded`] where it
-    /// has none now and the request does not wait; [`Status::Invalid`] of a body of several
-    /// messages, or one whose length is not known: [`Receiver::next`] takes those.
+    /// [`Failure`]: [`Status::TooLarge`] if the budget never has room; [`Status::Overloaded`] if it
+    /// has none now and the request does not wait; [`Status::Invalid`] for a body of several
+    /// messages, or of unknown length, which [`Receiver::next`] can receive.
     ///
     /// # Cancel safety
-    /// None: a body that was waited for is to be dropped.
+    /// None: the receiver has to be dropped too.
     pub async fn whole(&mut self) -> Result<Bytes, Failure> {
         let head = poll_fn(|cx| self.poll_head(cx)).await?;
         if let Some(head) = head
@@ -56,18 +56,18 @@ impl Receiver {
         poll_fn(|cx| self.poll_message(cx)).await
     }
 
-    /// The same, with room for what is made of the body: `room` says how many bytes, by the body's length. They are
-    /// reserved together with those of an announced body, before any of it is sent. Handlers that
-    /// wait with a body in their hands wait for each other: what one may need is better asked for here, and what
-    /// it needs in truth from [`Room::fit`], which waits only for what is missing.
+    /// Receives a body as [`Receiver::whole`] does, with room for the work on it. `room` returns the bytes for it, by
+    /// the body's length. For an announced body, they are reserved together with the buffer, before any of the
+    /// body is sent: handlers that hold a body and wait for memory would wait for each other. Request the
+    /// possible need here; later, [`Room::fit`] sets the actual need and waits only for the missing part.
     ///
-    /// Less is reserved than `room` says where there is never so much.
+    /// If `room` exceeds the memory that there ever is, less is reserved.
     ///
     /// # Errors
-    /// As [`Receiver::whole`].
+    /// The errors of [`Receiver::whole`].
     ///
     /// # Cancel safety
-    /// None: a body that was waited for is to be dropped.
+    /// None: the receiver has to be dropped too.
     pub async fn whole_with(
         &mut self,
         room: impl Fn(u64) -> usize,
@@ -82,7 +82,7 @@ impl Receiver {
             let body = poll_fn(|cx| self.poll_message(cx)).await?;
             return Ok((body, Room::new(beside, &memory, queueing)));
         }
-        // It is here already, and so are others: none may wait for what they hold.
+        // This body and others are received already: no handler may wait for memory that they hold.
         let body = poll_fn(|cx| self.poll_message(cx)).await?;
         let none = memory.lease(self.way).try_reserve(0);
         let none = none.map_err(|error| Failure::new(Status::Overloaded, error.to_string()))?;
@@ -93,13 +93,13 @@ impl Receiver {
     }
 
     /// The next part of the body; `None` at its end. Messages of an announced body come in parts of at
-    /// most [`DATA_BYTES_MAX`](crate::limits::DATA_BYTES_MAX) bytes, so it may be larger than the budget.
+    /// most [`DATA_BYTES_MAX`](crate::limits::DATA_BYTES_MAX) bytes, so the body may be larger than the budget.
     ///
     /// # Errors
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Nothing is lost where it is dropped.
+    /// No part is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Part>, Failure> {
         let head = poll_fn(|cx| self.poll_head(cx)).await?;
         if head.is_some_and(|head| head.payment == Payment::Granted) {
@@ -128,24 +128,24 @@ impl Receiver {
         poll_fn(|cx| self.poll_part(cx)).await
     }
 
-    /// Keeps `what` for as long as the stream's call is there. Once.
+    /// Keeps `what` until the stream's call is dropped. To be called once.
     pub(crate) fn keep(&self, what: Box<dyn Kept>) {
         self.handle.keep(what);
     }
 
-    /// Asks the peer to end early: what it has made so far is still received.
+    /// Asks the peer to end early. Messages that it has sent until then are still received.
     pub fn stop(&self) {
         self.handle.stop();
     }
 
-    /// Whether the peer has ended, or the stream is gone.
+    /// True if the peer has ended its side, or the stream is closed.
     pub(crate) fn has_ended(&self) -> bool {
         let state = self.handle.link.lock();
         let stream = state.streams.get(self.handle.id);
         stream.is_none_or(|stream| stream.peer_ended.is_some())
     }
 
-    /// Whether the body could use more credit now: half of a window at most is left, and more is to come.
+    /// True if the body can use more credit: at most half of a window is left, and the peer has not ended.
     pub(crate) fn wants_credit(&self) -> bool {
         let state = self.handle.link.lock();
         let stream = state.streams.get(self.handle.id);
@@ -154,7 +154,7 @@ impl Receiver {
         })
     }
 
-    /// Waits for memory for `credit` bytes that are granted next.
+    /// Waits for memory for `credit` bytes, to be granted next.
     pub(crate) async fn reserve(&self, credit: u64) -> Result<Reservation, Failure> {
         let (held, left) = {
             let state = self.handle.link.lock();
@@ -164,7 +164,7 @@ impl Receiver {
                 (held, stream.credit)
             })
         };
-        // A frame's buffer may be twice its length. What earlier frames left over is used first.
+        // The buffer of a frame may be twice its length. Memory left over from earlier frames is used first.
         let credit = usize::try_from(credit + left).unwrap_or(WINDOW_BYTES);
         let bytes = (2 * credit).saturating_sub(held);
         let memory = &self.handle.link.memory;
@@ -177,22 +177,22 @@ impl Receiver {
     /// [`Failure`].
     ///
     /// # Cancel safety
-    /// Nothing is lost where it is dropped.
+    /// Nothing is lost if the future is dropped.
     pub async fn begun(&mut self) -> Result<(), Failure> {
         poll_fn(|cx| self.poll_head(cx)).await.map(|_| ())
     }
 
-    /// The connection that it comes by.
+    /// The connection of the body.
     pub(crate) fn link(&self) -> &Arc<Link> {
         &self.handle.link
     }
 
-    /// Whether something of the body was taken.
+    /// True once a part of the body was taken.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// The media type of a response, once something of it is there.
+    /// The media type of a response; `None` before its HEADERS, or if they name none.
     #[must_use]
     pub fn content_type(&self) -> Option<Box<str>> {
         let state = self.handle.link.lock();
@@ -200,7 +200,7 @@ impl Receiver {
         stream.content_type.clone()
     }
 
-    /// Whether the whole stream is gone, and why.
+    /// The reason why the stream is closed; `None` while it is not.
     pub(crate) fn gone(&self) -> Option<Failure> {
         self.handle.link.lock().failure_of(self.handle.id)
     }
@@ -212,8 +212,8 @@ impl Receiver {
         }
     }
 
-    /// Reserves the buffer of an announced message and what `beside` says, and grants it; what is beside it. Where
-    /// there is no room, the stream is reset.
+    /// Reserves the buffer of an announced message together with `beside` bytes, and grants the message. Returns the
+    /// reservation of the latter. If there is no room, the stream is reset.
     async fn make_room(
         &mut self,
         head: BodyHead,
@@ -240,7 +240,7 @@ impl Receiver {
         let memory = &self.handle.link.memory;
         let room = memory.reserve_message(self.way, (len, beside(len)), self.queueing());
         let mut room = pin!(room);
-        // Whoever waits hears that the stream is gone.
+        // The wait ends when the stream is closed.
         poll_fn(|cx| match self.poll_gone(cx) {
             Poll::Ready(failure) => Poll::Ready(Err(failure)),
             Poll::Pending => room.as_mut().poll(cx),
@@ -249,7 +249,7 @@ impl Receiver {
     }
 
     pub(crate) fn grant(&mut self, charge: Reservation, payload: u64) {
-        // An empty message costs a header.
+        // For an empty message, which costs a header.
         let bytes = payload + HEADER_BYTES as u64;
         let mut state = self.handle.link.lock();
         let state = &mut *state;
@@ -265,7 +265,7 @@ impl Receiver {
         self.handle.link.wake();
     }
 
-    /// Bytes to reserve before more credit is granted; 0 while enough is left. A frame's buffer may be
+    /// Bytes to reserve before more credit is granted; 0 while enough credit is left. The buffer of a frame may be
     /// twice its length.
     fn missing_window(&self) -> usize {
         let state = self.handle.link.lock();
@@ -292,7 +292,7 @@ impl Receiver {
         Poll::Pending
     }
 
-    /// What the peer said of its body; `None` where it has none.
+    /// HEADERS of the peer's body; `None` if there is no body.
     pub(crate) fn poll_head(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Standing credit on its way back, and the driver that tells of it.
+//! Return of standing credit: from dropped messages to the driver.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -9,34 +9,34 @@ use super::stream::wait;
 use crate::connection::{Connection, StreamId};
 use crate::table::drain;
 
-/// What whoever holds a message tells the driver. A lock of its own: messages are dropped while
-/// that of the link is held.
+/// The credit of dropped messages, until the driver returns it to the peer. It has its own lock, since messages
+/// are dropped while the link is locked.
 #[derive(Debug)]
 pub(crate) struct Returns {
     told: Mutex<Told>,
-    /// Standing credit, for as long as the connection or a message on it lives.
+    /// Memory of the standing credit, reserved while the connection or a message on it lives.
     _standing: Reservation,
 }
 
-/// What a message that is held owes.
+/// Standing credit that a message owes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owed {
     pub(super) stream: StreamId,
     /// Standing credit of the stream.
     pub(super) of_stream: u64,
-    /// Standing credit of the connection; 0 where the message is charged to the budget.
+    /// Standing credit of the connection; 0 if the message is charged to the budget.
     pub(super) of_connection: u64,
 }
 
 #[derive(Debug, Default)]
 struct Told {
-    /// Of messages that were dropped: an entry costs no more than they did.
+    /// Credit of dropped messages. Each entry is smaller than its message was.
     owed: Vec<Owed>,
     driver: Option<Waker>,
 }
 
 impl Owed {
-    /// Whether there is anything to give back.
+    /// True if credit is owed.
     pub(super) fn is_some(self) -> bool {
         self.of_stream + self.of_connection > 0
     }
@@ -59,7 +59,7 @@ impl Returns {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the driver look at what is new.
+    /// Wakes the driver, to handle a change.
     pub(super) fn wake(&self) {
         let driver = self.lock().driver.take();
         if let Some(driver) = driver {
@@ -67,7 +67,7 @@ impl Returns {
         }
     }
 
-    /// A message was dropped.
+    /// Adds the credit of a dropped message, and wakes the driver.
     pub(super) fn give_back(&self, owed: Owed) {
         let mut told = self.lock();
         match told.owed.last_mut() {
@@ -81,7 +81,7 @@ impl Returns {
         self.wake();
     }
 
-    /// Releases what was given back, and has `driver` woken for more.
+    /// Releases the credit of dropped messages, and registers `driver` to be woken for more.
     pub(super) fn take(&self, connection: &mut Connection, driver: &Waker) {
         let mut told = self.lock();
         drain(&mut told.owed, |owed| owed.release(connection));

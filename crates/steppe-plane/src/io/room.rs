@@ -1,7 +1,8 @@
-//! Room for what a handler makes of a body.
+//! Memory for a handler's work on a body.
 //!
-//! Invariant: nobody who waits here holds what others wait for here. Most of it is reserved together with the body,
-//! before that is sent; what is missing then is of the share of responses, which no body waits for.
+//! Invariant: a handler that waits here holds no memory that other handlers wait for here. Most of its memory is
+//! reserved together with the body, before the body is sent; the rest comes from the share of responses, for which
+//! no request body waits.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use super::memory::{Memory, Way};
 use crate::frame::Queueing;
 use crate::status::Status;
 
-/// Bytes that a handler may make of a body, reserved until this is dropped.
+/// Memory for a handler's work on a body, reserved until this is dropped.
 #[derive(Debug)]
 pub struct Room {
-    /// Reserved with the body.
+    /// Reservation that was made together with the body.
     held: Reservation,
-    /// Of the share of responses.
+    /// Reservation from the share of responses.
     more: Option<Reservation>,
     memory: Arc<Memory>,
     queueing: Queueing,
@@ -33,22 +34,22 @@ impl Room {
         }
     }
 
-    /// Bytes reserved.
+    /// The number of reserved bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.held.bytes() + self.more.as_ref().map_or(0, Reservation::bytes)
     }
 
-    /// Has it be `bytes` in all: gives back what is over, and waits for what is missing.
+    /// Resizes the reservation to `bytes` in all: returns the excess, or waits for the missing part.
     ///
     /// # Errors
-    /// [`Status::TooLarge`] where more is missing than requests leave to responses;
-    /// [`Status::Overloaded`] where there is none now and the request does not wait, or too many do.
+    /// [`Status::TooLarge`] if the missing part exceeds the share of responses;
+    /// [`Status::Overloaded`] if it has no room now and the request does not wait, or if too many bodies wait.
     ///
     /// # Cancel safety
-    /// What was reserved with the body is kept.
+    /// The reservation that was made with the body is kept.
     pub async fn fit(&mut self, bytes: usize) -> Result<(), Failure> {
-        // Before it waits: of the share it holds nothing then.
+        // Returned before the wait, which must not hold any of the share.
         self.more = None;
         let held = self.held.bytes();
         let Some(missing) = bytes.checked_sub(held).filter(|&missing| missing > 0) else {

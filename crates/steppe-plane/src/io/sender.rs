@@ -1,4 +1,4 @@
-//! What is sent in a call.
+//! The outgoing body of a call.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::connection::SendError;
 use crate::frame::{Head, Payment};
 use crate::limits::EAGER_BYTES_MAX;
 
-/// The body that is sent to the peer.
+/// The body that this side sends.
 #[derive(Debug)]
 pub struct Sender {
     handle: Arc<Handle>,
@@ -24,11 +24,11 @@ impl Sender {
         Self { handle }
     }
 
-    /// Begins a response whose messages may be larger than [`EAGER_BYTES_MAX`], or are all smaller.
-    /// Without it the first message decides.
+    /// Begins a response: with [`Payment::Granted`] if a message may be larger than [`EAGER_BYTES_MAX`].
+    /// Without this call, the length of the first message decides.
     ///
     /// # Errors
-    /// [`Failure`] of a stream that is gone, or where it has begun.
+    /// [`Failure`] if the stream is closed, or if the response has begun already.
     pub async fn begin(&mut self, payment: Payment) -> Result<(), Failure> {
         let head = Head {
             payment,
@@ -37,13 +37,13 @@ impl Sender {
         self.respond(&head).await
     }
 
-    /// Sends a message; waits while earlier ones wait to be written.
+    /// Sends a message; waits while the write queue of the stream is full.
     ///
     /// # Errors
-    /// [`Failure`] of a stream that is gone; of a message that is larger than those that were begun.
+    /// [`Failure`] if the stream is closed, or if the message is too large for its kind of credit.
     ///
     /// # Cancel safety
-    /// Where it is dropped, the message was not sent.
+    /// A future that is dropped has not sent the message.
     pub async fn send(&mut self, bytes: Bytes) -> Result<(), Failure> {
         if !self.has_begun() {
             self.begin(payment_of(bytes.len())).await?;
@@ -52,24 +52,24 @@ impl Sender {
     }
 
     /// Sends a part of a message of an announced body, of which `rest` bytes follow in later parts; waits
-    /// while earlier ones wait to be written.
+    /// while the write queue of the stream is full.
     ///
     /// # Errors
-    /// As [`Sender::send`]; of parts that do not follow from each other.
+    /// The errors of [`Sender::send`]; also if the lengths of parts contradict each other.
     ///
     /// # Cancel safety
-    /// Where it is dropped, the part was not sent.
+    /// A future that is dropped has not sent the part.
     pub async fn send_part(&mut self, bytes: &Bytes, rest: u64) -> Result<(), Failure> {
         poll_fn(|cx| self.poll_send(cx, bytes, rest)).await
     }
 
-    /// Waits until the peer has room for some of an announced body: what is sent before waits here.
+    /// Waits until the peer has granted credit to an announced body. Parts that are sent before are queued here.
     ///
     /// # Errors
-    /// [`Failure`] of a stream that is gone.
+    /// [`Failure`] if the stream is closed.
     ///
     /// # Cancel safety
-    /// Nothing is lost where it is dropped.
+    /// Nothing is lost if the future is dropped.
     pub async fn granted(&self) -> Result<(), Failure> {
         poll_fn(|cx| match self.gone() {
             Some(failure) => Poll::Ready(Err(failure)),
@@ -78,7 +78,7 @@ impl Sender {
         .await
     }
 
-    /// Ready with all that the peer has granted to an announced body, once that is more than `known`.
+    /// Ready with the sum of credit that the peer has granted to an announced body, once it is above `known`.
     pub(crate) fn poll_granted(&self, cx: &mut Context<'_>, known: u64) -> Poll<u64> {
         let mut state = self.handle.link.lock();
         let state = &mut *state;
@@ -92,10 +92,10 @@ impl Sender {
         Poll::Pending
     }
 
-    /// Sends a body of one message, and ends.
+    /// Sends a body of one message, and ends it.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     pub async fn send_whole(mut self, bytes: Bytes) -> Result<(), Failure> {
         if !self.has_begun() {
             let head = Head {
@@ -109,26 +109,26 @@ impl Sender {
         self.end()
     }
 
-    /// Ends the body, as it should.
+    /// Ends a complete body as *ok*.
     ///
     /// # Errors
-    /// [`Failure`] of a stream that is gone, or of a body that lacks something.
+    /// [`Failure`] if the stream is closed, or if the body is incomplete.
     pub fn end(self) -> Result<(), Failure> {
         self.handle.end(None)
     }
 
-    /// Ends a response, or a body that lacks something, with a failure.
+    /// Ends a response or an incomplete body with a failure.
     pub fn fail(self, failure: &Failure) {
-        // Where it is gone, the peer knows an end.
+        // The peer knows that a closed stream has ended.
         let _ = self.handle.end(Some(failure));
     }
 
-    /// Why the whole stream is gone, if it is.
+    /// The reason why the stream is closed; `None` while it is not.
     pub(crate) fn gone(&self) -> Option<Failure> {
         self.handle.link.lock().failure_of(self.handle.id)
     }
 
-    /// Whether the peer asked to end early.
+    /// True if the peer asked for an early end, or the stream is closed.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let state = self.handle.link.lock();
@@ -142,7 +142,7 @@ impl Sender {
         stream.is_none_or(|stream| stream.has_begun)
     }
 
-    /// Begins a response as `head` says.
+    /// Begins a response with `head`; waits while the write queue of the connection is full.
     pub(crate) async fn respond(&mut self, head: &Head<'_>) -> Result<(), Failure> {
         poll_fn(|cx| {
             let mut state = self.handle.link.lock();
@@ -152,7 +152,7 @@ impl Sender {
                         stream.has_begun = true;
                     }
                     drop(state);
-                    // It may be long before a message follows.
+                    // A message may follow much later.
                     self.handle.link.wake();
                     Poll::Ready(Ok(()))
                 }

@@ -1,4 +1,4 @@
-//! What the shell knows of a stream.
+//! The state of a stream in the shell.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -12,67 +12,67 @@ use crate::connection::{Processing, StreamId};
 use crate::frame::Payment;
 use crate::table::Table;
 
-/// One stream, until whoever holds its call drops it.
+/// One stream, until its call is dropped.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) opener: Opener,
-    /// Of the peer's HEADERS; none before they came.
+    /// The body's HEADERS from the peer; `None` before they are received.
     pub(super) head: Option<BodyHead>,
-    /// The media type that a response's HEADERS named.
+    /// Media type in the HEADERS of a response.
     pub(super) content_type: Option<Box<str>>,
     pub(super) take: Take,
-    /// Granted, and not used.
+    /// Memory for bytes that were granted and not received.
     pub(super) charge: Option<Reservation>,
-    /// Credit that was granted and not used.
+    /// Credit that was granted and not used, in bytes.
     pub(super) credit: u64,
     /// The message that is being received.
     pub(super) message: Option<Buffer>,
     pub(super) parts: VecDeque<Part>,
-    /// How the peer's side ended.
+    /// Result of the peer's side, once it has ended.
     pub(super) peer_ended: Option<Result<(), Failure>>,
-    /// Whether the stream is gone, and why.
+    /// The reason why the stream is closed, once it is.
     pub(super) gone: Option<Failure>,
-    /// Whether this side has sent HEADERS, and its END.
+    /// True once this side has sent HEADERS, and its END.
     pub(super) has_begun: bool,
     pub(super) has_ended: bool,
     pub(super) is_stopped: bool,
-    /// True where the peer ended it as overloaded.
+    /// True if the peer ended the stream as overloaded.
     pub(super) is_overloaded: bool,
-    /// Whether a handler has begun with it.
+    /// Processing of the request by a handler of this side.
     pub(super) processing: Processing,
     pub(super) wakers: Wakers,
-    /// Charge of this entry and the connection's. `None` of a spare one.
+    /// Charge of this entry and of the connection's. `None` in a spare entry.
     pub(super) table: Option<Reservation>,
-    /// Bytes of this that are for its call, which is over before the entries may be.
+    /// Bytes of this charge for the call, which may end before the entries do.
     pub(super) call_bytes: usize,
 }
 
 /// A part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its bytes, which are charged until the last view of them is dropped.
+    /// Bytes of the part, charged until the last view of them is dropped.
     pub bytes: Bytes,
     /// Bytes of the same message that follow in later parts.
     pub rest: u64,
 }
 
-/// Who opened it.
+/// The side that opened a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
     Us,
     Peer,
 }
 
-/// How the call wants the body.
+/// The form in which a call receives a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
     /// As one message, in one buffer.
     Whole,
-    /// As it comes.
+    /// In parts, as they are received.
     Parts,
 }
 
-/// What the peer said of its body.
+/// HEADERS of the body that the peer sends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyHead {
     pub(crate) length: Option<u64>,
@@ -111,12 +111,12 @@ impl Stream {
         }
     }
 
-    /// As new. What it held is dropped: nothing may be locked.
+    /// Resets the entry to its initial state. Its contents are dropped: no lock may be held.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.opener, None);
     }
 
-    /// Which way the body goes that is received of it.
+    /// Direction of the body that is received on the stream.
     pub(super) fn way(&self) -> Way {
         match self.opener {
             Opener::Us => Way::Response,
@@ -124,13 +124,13 @@ impl Stream {
         }
     }
 
-    /// Takes what is received of it, whole.
+    /// Queues a received part, and wakes the receiving task.
     pub(super) fn deliver(&mut self, bytes: Bytes, rest: u64) {
         self.parts.push_back(Part { bytes, rest });
         wake(&mut self.wakers.receive);
     }
 
-    /// Nothing more comes; what was granted is free.
+    /// Ends the peer's side of the stream. Unused grants are released.
     pub(super) fn end(&mut self, result: Result<(), Failure>) {
         self.peer_ended.get_or_insert(result);
         self.charge = None;
@@ -138,7 +138,7 @@ impl Stream {
         wake(&mut self.wakers.receive);
     }
 
-    /// The stream is gone.
+    /// Closes the stream on both sides.
     pub(super) fn kill(&mut self, failure: Failure) {
         self.end(Err(failure.clone()));
         self.gone.get_or_insert(failure);
@@ -146,7 +146,7 @@ impl Stream {
         wake(&mut self.wakers.gone);
     }
 
-    /// Whether to reset it when its call is dropped.
+    /// True if the stream has to be reset when its call is dropped.
     pub(super) fn is_unfinished(&self) -> bool {
         let is_finished = match self.opener {
             Opener::Us => self.peer_ended.is_some(),
@@ -157,7 +157,7 @@ impl Stream {
 }
 
 impl Table<Stream> {
-    /// Adds a stream, in a spare block where there is one.
+    /// Adds a stream, in a spare block if there is one.
     pub(super) fn add(&mut self, id: StreamId, stream: Stream) {
         let mut block = self.take_spare(|| Stream::new(stream.opener, None));
         *block = stream;
@@ -171,7 +171,7 @@ pub(super) fn wake(waker: &mut Option<Waker>) {
     }
 }
 
-/// Has `slot` wake the task.
+/// Stores `waker` in `slot`.
 pub(super) fn wait(slot: &mut Option<Waker>, waker: &Waker) {
     match slot {
         Some(slot) => slot.clone_from(waker),

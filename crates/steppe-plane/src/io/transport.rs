@@ -1,6 +1,6 @@
-//! What a connection's bytes go through: a socket, or TLS above it.
+//! The transport of a connection: a TCP socket, or TLS over it.
 //!
-//! Invariant: a session of TLS is charged to the budget before its first byte is read.
+//! Invariant: a TLS session is charged to the budget before its first byte is read.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::pin::Pin;
@@ -19,29 +19,29 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use super::memory::Memory;
 use crate::limits::{HELLO_TIMEOUT, TLS_BYTES, TLS_UNSENT_BYTES};
 
-/// The protocol's name in ALPN (RFC 7301), lest a peer of another one be talked to.
+/// The protocol's name in ALPN (RFC 7301), so that peers of other protocols are rejected.
 pub const ALPN: &[u8] = b"steppe-plane";
 
-/// What a connection's bytes go through.
+/// The transport of a connection.
 pub(crate) enum Transport {
     Tcp(TcpStream),
     Tls(Box<Session>),
 }
 
-/// TLS, and what it is charged.
+/// A TLS session with its charge.
 pub(crate) struct Session {
     stream: TlsStream<TcpStream>,
     _charge: Reservation,
 }
 
-/// What a session of TLS may hold.
+/// Reserves the memory of a TLS session.
 pub(crate) fn reserve_session(memory: &Memory) -> io::Result<Reservation> {
     let reserved = memory.reserve_entry(TLS_BYTES);
     reserved.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
 }
 
 impl Transport {
-    /// Agrees with a client, within [`HELLO_TIMEOUT`].
+    /// Completes the TLS handshake with a client, within [`HELLO_TIMEOUT`].
     pub(crate) async fn accept(
         socket: TcpStream,
         config: Arc<ServerConfig>,
@@ -52,7 +52,7 @@ impl Transport {
         Self::session(stream.into(), charge)
     }
 
-    /// Agrees with a server.
+    /// Completes the TLS handshake with a server.
     pub(crate) async fn connect(
         socket: TcpStream,
         connector: &TlsConnector,
@@ -63,7 +63,7 @@ impl Transport {
         Self::session(stream.into(), charge)
     }
 
-    /// A session whose sides agreed on [`ALPN`]: one that offers none, or knows none, speaks another protocol.
+    /// Checks that the peers agreed on [`ALPN`]; a peer without it speaks another protocol.
     fn session(mut stream: TlsStream<TcpStream>, charge: Reservation) -> io::Result<Self> {
         let agreed = match &stream {
             TlsStream::Client(stream) => stream.get_ref().1.alpn_protocol(),
@@ -84,10 +84,10 @@ impl Transport {
         })))
     }
 
-    /// The certificate that a client has shown, and that was verified.
+    /// The verified certificate of a client.
     ///
     /// # Errors
-    /// It is valid, and yet can't be read here.
+    /// If the certificate, although valid, can't be parsed here.
     pub(crate) fn client_cert(&self) -> io::Result<Option<Summary>> {
         let Self::Tls(session) = self else {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Transport {
         cert.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// The socket below.
+    /// The socket of the transport.
     pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Tcp(socket) => socket,
@@ -109,7 +109,7 @@ impl Transport {
         }
     }
 
-    /// Reads into the first of `slices` that have room, and on a socket into all of them.
+    /// Reads into `slices`: a socket into all of them, TLS into the first that is not empty.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -145,7 +145,7 @@ impl Transport {
         }
     }
 
-    /// Has what was written leave, where something lies between.
+    /// Flushes written bytes from TLS to the socket.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(_) => Poll::Ready(Ok(())),

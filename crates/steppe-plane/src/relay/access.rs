@@ -1,7 +1,7 @@
-//! The rights of the peers of a relay: which services each may offer and call.
+//! The rights of a relay's peers: the services that each may offer and call.
 //!
-//! Invariant: the first rule that is about a peer decides, and without one it may do nothing. Without any rule at all
-//! every peer may do everything.
+//! Invariant: the first rule that matches a peer decides, and a peer that none matches may do nothing. Without
+//! rules, every peer may do everything.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -26,26 +26,26 @@ pub(super) struct Rules(Mutex<Arc<[Rule]>>);
 /// The rights of one peer, which a reload may change.
 #[derive(Debug)]
 pub(super) struct Access {
-    /// Workers that were dialed offer what the configuration lists.
+    /// Side of the relay. A worker that the relay dialed may offer the services in the configuration.
     side: Side,
     address: IpAddr,
     cert: Option<Box<Summary>>,
-    /// There are no rules: nothing else is looked at.
+    /// True while there are no rules: nothing else is checked.
     is_open: AtomicBool,
     rights: Mutex<Rights>,
-    /// The number of times that they were read.
+    /// Number of updates.
     version: AtomicU32,
     _charge: Reservation,
 }
 
-/// An act of a peer upon a service.
+/// An action on a service that needs a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     Offer,
     Call,
 }
 
-/// The rules that were read for a peer, and the one of them that is about it.
+/// The rules at the last update, and the index of the one that matches the peer.
 #[derive(Debug, Default)]
 struct Rights {
     rules: Arc<[Rule]>,
@@ -66,7 +66,7 @@ impl Access {
     /// The rights of a peer at `address`, which may do nothing before [`Access::update`].
     ///
     /// # Errors
-    /// The budget has no room for the names of its certificate.
+    /// If the budget has no room for the names of its certificate.
     pub(super) fn new(
         side: Side,
         (address, cert): (IpAddr, Option<Summary>),
@@ -76,7 +76,7 @@ impl Access {
         let charge = memory.reserve_entry(ACCESS_BYTES + cert_bytes)?;
         Ok(Arc::new(Self {
             side,
-            // Of a dual-stack listener.
+            // A dual-stack listener maps IPv4 addresses to IPv6.
             address: address.to_canonical(),
             cert: cert.map(Box::new),
             is_open: AtomicBool::new(false),
@@ -86,9 +86,9 @@ impl Access {
         }))
     }
 
-    /// Reads the rules that are in force. Calls that are open look at them when they are polled.
+    /// Updates the rights by the rules in force. Open calls check them when they are polled.
     pub(super) fn update(&self, rules: &Rules) {
-        // Held while the rules are read, so that older ones never take the place of newer ones.
+        // Locked before the rules are read, so that older rules never replace newer ones.
         let mut rights = lock(&self.rights);
         let rules = rules.current();
         let cert = self.cert.as_deref();
@@ -101,7 +101,7 @@ impl Access {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// True where it may offer, or call, a service.
+    /// True if the peer may offer, or call, a service.
     pub(super) fn may(&self, deed: Deed, service: &str) -> bool {
         let is_listed = deed == Deed::Offer && self.side == Side::Dialer;
         if is_listed || self.is_open.load(Ordering::Acquire) {
@@ -120,14 +120,14 @@ impl Access {
             .any(|services| Services::has(services, service))
     }
 
-    /// Tells the operator that no rule allows the peer to offer `service`.
+    /// Logs that no rule allows the peer to offer `service`.
     pub(super) fn tell_denied(&self, service: &str) {
         let address = self.address;
         tracing::warn!(%address, service, "a worker offers a service that no rule allows");
     }
 
-    /// Ready once a call of `service` is no longer allowed. It wakes no task:
-    /// [`Link::wake_calls`](crate::io::Link::wake_calls) does.
+    /// Ready once a call of `service` is no longer allowed. The future registers no waker:
+    /// [`Link::wake_calls`](crate::io::Link::wake_calls) wakes the task.
     pub(super) async fn revoked(&self, service: &str) -> Failure {
         let mut known = None;
         poll_fn(|_| {
@@ -159,6 +159,6 @@ fn held_bytes(cert: &Summary) -> usize {
     let texts = [&cert.subject, &cert.issuer, &cert.serial];
     let texts = texts.into_iter().chain(&cert.names);
     let texts = texts.map(|text| block_bytes(text.capacity()) + size_of::<String>());
-    // Its identifiers of keys and algorithms are short.
+    // Identifiers of keys and algorithms are short.
     block_bytes(size_of::<Summary>()) + texts.sum::<usize>() + 256
 }

@@ -1,4 +1,4 @@
-//! What became of the calls that were passed on, counted since the start.
+//! Results and times of forwarded calls, counted since the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::report::{CallReport, TimeReport};
 use crate::status::Status;
 
-/// What became of calls. Whichever thread drives one counts it.
+/// Results and times of calls, counted by the threads that drive them.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// By the number of the status.
+    /// Ended calls, by the code of their status.
     finished: [AtomicU64; Status::ALL.len()],
     queued: Times,
     answered: Times,
 }
 
-/// How many times something took time, and how much.
+/// The number and the total time of some events.
 #[derive(Debug, Default)]
 struct Times {
     count: AtomicU64,
@@ -23,19 +23,19 @@ struct Times {
 }
 
 impl Counts {
-    /// A call ended.
+    /// Counts a call that has ended.
     pub(super) fn finish(&self, status: Status) {
         if let Some(count) = self.finished.get(status.code() as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A call waited for a worker, whether it got one or not.
+    /// Counts the wait of a call for a worker, with or without success.
     pub(super) fn queue(&self, time: Duration) {
         self.queued.add(time);
     }
 
-    /// An answer began, so long after its call.
+    /// Counts a response that has begun, with the time since its call.
     pub(super) fn answer(&self, time: Duration) {
         self.answered.add(time);
     }

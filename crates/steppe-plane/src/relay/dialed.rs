@@ -1,4 +1,4 @@
-//! Workers that a relay dials, rather than waiting for them to connect.
+//! Workers that a relay dials.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -13,20 +13,20 @@ use crate::connection::Side;
 use crate::dial::{Backoff, Target, TargetTls};
 use crate::io::{Link, Memory};
 
-/// A worker that is dialed.
+/// A worker that the relay dials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialedWorker {
-    /// Where it listens: a name or an IP address, and a port.
+    /// Address of the worker: a host name or an IP address, and a port.
     pub address: String,
-    /// What it may serve: whatever else it names is left out.
+    /// Services that the worker may offer: others that it names are ignored.
     pub services: Vec<String>,
 }
 
-/// Those that are dialed now.
+/// The workers that are dialed now.
 #[derive(Debug, Default)]
 pub(super) struct Dialed(Mutex<Vec<Kept>>);
 
-/// One of them, and the task that dials it.
+/// A dialed worker, and the task that dials it.
 #[derive(Debug)]
 struct Kept {
     worker: DialedWorker,
@@ -42,8 +42,8 @@ struct Connection {
 }
 
 impl Dialed {
-    /// Dials those of `workers` that are new, and takes leave of those that are not among them: what is
-    /// open there goes on.
+    /// Dials the new ones of `workers`, and leaves workers that are not among them: their open calls are
+    /// finished.
     pub(super) fn set(
         &self,
         peers: &Arc<Peers>,
@@ -91,7 +91,7 @@ impl Kept {
     }
 }
 
-/// Dials a worker whenever it is not connected.
+/// Keeps a connection to a worker: dials it whenever it is not connected.
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a connection lasts decides when it is dialed again"
@@ -122,7 +122,7 @@ async fn keep(
                     }
                 }
             }
-            // Once, for as long as it is not there.
+            // Logged once per outage.
             Err(error) if !std::mem::replace(&mut was_told, true) => {
                 tracing::warn!(%error, worker = %target, "cannot connect to a worker");
             }

@@ -1,4 +1,4 @@
-//! One call on its way through a relay.
+//! The forwarding of one call.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,7 +21,7 @@ use crate::io::{Accepted, Failure, Handle, Link, Receiver, Sender, Way};
 use crate::limits::{EAGER_BYTES_MAX, RELAY_TRIES_MAX};
 use crate::status::Status;
 
-/// What all calls that are passed on share.
+/// The state that all forwarded calls share.
 #[derive(Debug)]
 pub(super) struct Passage {
     config: Mutex<RelayConfig>,
@@ -33,22 +33,22 @@ pub(super) struct Passage {
     pub(super) pressure: Pressure,
 }
 
-/// How a call went on.
+/// The result of a call at one worker.
 enum Passed {
-    /// The response has ended, as the worker said.
+    /// The response has ended, with the status of the worker.
     Ended(Status),
-    /// Nothing was done for it, and nothing of its body is lost: another worker may take it.
+    /// The worker did not process the call, and no part of its body is lost: another worker may get it.
     Untouched(Failure),
 }
 
-/// Passes a call on, until it is over or its caller has left.
+/// Forwards a call, until it has ended or its caller is gone.
 pub(super) async fn forward(passage: Arc<Passage>, (accepted, access): (Accepted, Arc<Access>)) {
     let handle = &accepted.handle;
     let status = tokio::select! {
         biased;
-        // What was opened at a worker is dropped, and so cancelled.
+        // The stream at the worker is dropped, and so cancelled.
         left = handle.gone() => left.status,
-        // Behind the one that has the task woken.
+        // Polled after `gone`, which registers the waker of the task.
         denied = access.revoked(&accepted.service) => {
             handle.reset(&denied);
             denied.status
@@ -74,7 +74,7 @@ impl Passage {
         }
     }
 
-    /// Takes no calls from now on.
+    /// Accepts no further calls.
     pub(super) fn drain(&self) {
         self.is_draining.store(true, Ordering::Release);
     }
@@ -83,7 +83,7 @@ impl Passage {
         self.is_draining.load(Ordering::Acquire)
     }
 
-    /// Limits calls that come from now on.
+    /// Sets the limits for further calls.
     pub(super) fn set_config(&self, config: RelayConfig) {
         *lock(&self.config) = config;
     }
@@ -148,14 +148,14 @@ impl Passage {
         }
     }
 
-    /// The tries of a call that comes now.
+    /// The tries of a new call, whose time to wait for workers begins now.
     #[expect(clippy::disallowed_methods, reason = "the wait of a call begins")]
     pub(super) fn tries(&self) -> Tries {
         Tries::new(Instant::now() + lock(&self.config).queue_wait)
     }
 
-    /// Opens a stream at a worker of the service that `head` names, once one has room: one that has not refused it
-    /// before.
+    /// Opens a stream at a worker of the service in `head` that has not refused the call, once such a worker has
+    /// room.
     pub(super) async fn open(
         &self,
         head: &Head<'_>,
@@ -170,10 +170,10 @@ impl Passage {
         let bytes = head.length.unwrap_or(0);
         let mut lost = 0;
         loop {
-            // Whoever comes while there is room takes it, before those who are only being woken for it.
+            // A new call takes free room before calls that are only being woken for it.
             let (link, taken) = match service.take(bytes, tries.refused()) {
                 Some(taken) => taken,
-                // A worker that is freed later may be one of those that refused: nobody waits for it.
+                // The next worker with room may be one that has refused the call, so the call does not wait.
                 None if let Some(refusal) = tries.refusal() => return Err(refusal.clone()),
                 None if head.queueing == Queueing::Never => {
                     let detail = "no worker has room for the call now";
@@ -187,7 +187,7 @@ impl Passage {
                     return Ok(handle);
                 }
                 Ok(Err(failure)) if failure.status == Status::Unavailable => {
-                    // It goes away; the registry hears of that too.
+                    // The worker drains or is lost. Its endpoint reports that to the registry too.
                     self.registry.remove(&link);
                     lost += 1;
                     if lost == RELAY_TRIES_MAX {
@@ -259,7 +259,7 @@ async fn open_at(link: &Arc<Link>, head: &Head<'_>) -> Result<Arc<Handle>, Failu
     .await
 }
 
-/// Moves both bodies, until the response has ended.
+/// Forwards both bodies, until the response has ended.
 #[expect(clippy::disallowed_methods, reason = "when its answer began")]
 async fn exchange(
     (request, mut response): (&mut Receiver, Sender),
@@ -321,11 +321,11 @@ async fn upward(
     };
     match Pump::new(request, &mut to, payment).run_within(limit).await {
         Ok(()) => {
-            // Where the worker has ended before, its response says how.
+            // If the worker has ended before, its response tells the result.
             let _ = to.end();
             Ok(())
         }
-        // The caller gave up its request, and still wants to hear what comes of it.
+        // The caller has ended its request early, and still expects the response.
         Err(Stuck::Source(failure)) => {
             to.fail(&failure);
             Ok(())
@@ -335,7 +335,7 @@ async fn upward(
     }
 }
 
-/// Moves the response; how it has ended, or why it could not be moved.
+/// Forwards the response. Returns the worker's result; the error is a failure to forward it.
 async fn downward(
     worker: &mut Receiver,
     response: &mut Sender,

@@ -1,4 +1,4 @@
-//! The connections of a relay: those that were accepted, and those that it dialed.
+//! The connections of a relay: accepted ones, and those to dialed workers.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ use crate::io::{Accepted, Driver, Endpoint, Failure, Link, Memory, NamedService,
 use crate::limits::RELAY_CALL_BYTES;
 use crate::status::Status;
 
-/// The connections that are open.
+/// The open connections of a relay.
 #[derive(Debug)]
 pub(super) struct Peers {
     memory: Arc<Memory>,
@@ -31,14 +31,14 @@ struct Connected {
     access: Weak<Access>,
 }
 
-/// One connection's side of a relay.
+/// The endpoint of one connection of a relay.
 struct Peer {
     passage: Arc<Passage>,
     address: SocketAddr,
     access: Arc<Access>,
-    /// Services that it may serve; `None`: all that it names and has the right to.
+    /// Services that the worker may offer; `None`: all that its rights allow.
     services: Option<Arc<[Box<str>]>>,
-    /// Its place among the connections of all clients; `None`: it was dialed.
+    /// Holding of the connection in the table of clients; `None` for a dialed worker.
     holding: Option<(Holding, Reservation)>,
 }
 
@@ -51,10 +51,10 @@ impl Peers {
         }
     }
 
-    /// Serves a peer until its connection is over; of what it names, it may serve `services` only.
+    /// Serves a peer until its connection is closed. Of the services that it names, only `services` are registered.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::OutOfMemory`] where the budget has no room for it.
+    /// The error of the system; [`io::ErrorKind::OutOfMemory`] if the budget has no room for the connection.
     #[expect(clippy::disallowed_methods, reason = "a connection begins")]
     pub(super) fn serve(
         &self,
@@ -64,7 +64,7 @@ impl Peers {
     ) -> io::Result<(Weak<Link>, impl Future<Output = ()> + Send + use<>)> {
         let socket = transport.socket();
         let address = socket.peer_addr()?;
-        // Without it answers are late, and right.
+        // Without TCP_NODELAY, responses are only slower.
         let _ = socket.set_nodelay(true);
         let now = Instant::now();
         let no_room = |error| io::Error::new(io::ErrorKind::OutOfMemory, error);
@@ -75,7 +75,7 @@ impl Peers {
         let link = Link::new(side, &memory, now).map_err(no_room)?;
         let cert = match transport.client_cert() {
             Err(error) if !self.passage.rules.current().is_empty() => return Err(error),
-            // Nothing asks for it.
+            // No rule needs the certificate.
             cert => cert.unwrap_or_default(),
         };
         let access = Access::new(side, (address.ip(), cert), &memory).map_err(no_room)?;
@@ -86,7 +86,7 @@ impl Peers {
             access: Arc::downgrade(&access),
         });
         drop(links);
-        // After it is in the list: a change of the rules either finds it there, or is seen here.
+        // After the push: a change of the rules either finds the connection in the list, or is seen here.
         access.update(&self.passage.rules);
         if self.passage.is_draining() {
             link.drain();
@@ -119,8 +119,8 @@ impl Peers {
         links.iter().filter_map(|one| one.link.upgrade()).collect()
     }
 
-    /// Has each peer follow the rules in force. Calls that are no longer allowed are reset, and workers that offer what
-    /// they may not are dismissed.
+    /// Updates the rights of each peer. Calls that are no longer allowed are reset, and workers that offer a service
+    /// without permission are dismissed.
     pub(super) fn update_access(&self) {
         let links = lock(&self.links);
         let upgrade = |one: &Connected| Some((one.link.upgrade()?, one.access.upgrade()?));
@@ -137,7 +137,7 @@ impl Peers {
         }
     }
 
-    /// Calls a worker no more: what is open there goes on, and then its connection is closed.
+    /// Sends no further calls to a worker; its connection is closed after the open ones.
     pub(super) fn leave(&self, worker: &Arc<Link>) {
         self.passage.registry.remove(worker);
         worker.close_when_idle();
@@ -156,7 +156,7 @@ impl Endpoint for Peer {
 
     fn accept(&self, accepted: Accepted) {
         if self.passage.is_draining() {
-            // A worker that calls others: its connection is not told yet.
+            // The caller is a worker too: its connection gets GOAWAY only at the end of the drain.
             accepted
                 .handle
                 .reset(&Failure::unprocessed(Status::Draining, ""));
@@ -169,7 +169,7 @@ impl Endpoint for Peer {
         }
         let access = Arc::clone(&self.access);
         let forwarded = forward(Arc::clone(&self.passage), (accepted, access));
-        // In a block of its own: the runtime moves a task's future nine times, which is 3 KB.
+        // Boxed: the runtime moves a task's future nine times, which is 3 KB.
         tokio::spawn(Box::pin(forwarded));
     }
 
@@ -189,7 +189,7 @@ impl Endpoint for Peer {
         services.retain(|(name, _)| may_serve(name));
         let registered = self.passage.registry.set(link, self.address, &services);
         if let Some(holder) = self.holder().filter(|_| !services.is_empty()) {
-            // A worker works for all callers.
+            // A worker serves all callers, so its memory does not count for its client's share.
             holder.exempt();
         }
         if registered.is_err() {

@@ -1,4 +1,4 @@
-//! One body on its way through a relay.
+//! The forwarding of one body.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,62 +14,62 @@ use crate::io::{Failure, Part, Receiver, Sender};
 use crate::limits::{SPLIT_BYTES_MIN, WINDOW_BYTES};
 use crate::status::Status;
 
-/// Where a body could not go on.
+/// The reason why a body could not be forwarded to its end.
 pub(super) enum Stuck {
-    /// The side that sends it failed.
+    /// The sender of the body failed.
     Source(Failure),
-    /// The side that receives it is gone, or has ended.
+    /// The receiver of the body is gone, or has ended.
     Sink,
-    /// There was no room for it here.
+    /// This relay failed: no memory, a limit, or a timeout.
     Here(Failure),
 }
 
-/// A body that goes from one side to the other.
+/// A body that is forwarded from one stream to another.
 pub(super) struct Pump<'a> {
     from: &'a mut Receiver,
     to: &'a mut Sender,
     payment: Payment,
-    /// What was granted to the side that sends: at most as much as the other side granted.
+    /// Credit granted to the sender; at most the credit that the receiver has granted.
     granted: u64,
-    /// Bytes that came, and that may.
+    /// Bytes that were received, and their limit.
     received: u64,
     bytes_max: u64,
     was_stopped: bool,
 }
 
-/// The bounds of a request.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit<'a> {
-    /// Bytes of it, where they are known.
+    /// Length of the body in bytes, if known.
     pub(super) length: Option<u64>,
-    /// Bytes that it may have.
+    /// Maximum of the body in bytes.
     pub(super) bytes_max: u64,
-    /// Until when the other side has to grant something at all.
+    /// Deadline for the receiver's first credit.
     pub(super) until: Instant,
-    /// The longest wait for that, and the longest that credit may lie unused while others wait.
+    /// Time until that deadline, and the longest that credit may lie unused while other calls wait.
     pub(super) wait: Duration,
     pub(super) pressure: &'a Pressure,
 }
 
-/// The wait of an announced request: for its first credit, then for its sender to use it.
+/// Timeouts of an announced request: first for its first credit, then for the use of credit by its sender.
 struct Watch<'a> {
     limit: Limit<'a>,
-    /// Of a request that has waited for half of its time.
+    /// Held by a request that has waited for half of its time.
     pressing: Option<Pressing<'a>>,
-    /// When credit was granted first, or seen to be used last.
+    /// Time of the first grant, or of the last check that found credit used.
     used_at: Option<Instant>,
-    /// Bytes that had come by then.
+    /// Bytes that had been received at that time.
     received: u64,
 }
 
-/// Bytes of a body that were granted, and that came.
+/// Bytes of a body that were granted, and that were received.
 #[derive(Clone, Copy)]
 struct Credit {
     granted: u64,
     received: u64,
 }
 
-/// A timer, and the news that calls have waited for long.
+/// A timer, and the notification that calls have waited for long.
 struct Wakes<'w, 'a> {
     timer: Pin<&'w mut Sleep>,
     changed: Pin<&'w mut Notified<'a>>,
@@ -77,7 +77,7 @@ struct Wakes<'w, 'a> {
 
 enum Next {
     Part(Option<Part>),
-    /// So much may be granted.
+    /// Credit that may be granted, in bytes.
     Room(u64),
 }
 
@@ -94,7 +94,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Moves all of it but its end.
+    /// Forwards all parts of the body, without its end.
     pub(super) async fn run(mut self) -> Result<(), Stuck> {
         loop {
             match poll_fn(|cx| self.poll_next(cx)).await? {
@@ -105,7 +105,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// The same of a request: the side that receives it grants credit in time, and the side that sends it uses it.
+    /// Forwards a request within its limits: its receiver grants credit in time, and its sender uses it.
     pub(super) async fn run_within(mut self, limit: Limit<'_>) -> Result<(), Stuck> {
         self.bytes_max = limit.bytes_max;
         if self.payment == Payment::Standing {
@@ -151,7 +151,7 @@ impl<'a> Pump<'a> {
         sent.map_err(|_| Stuck::Sink)
     }
 
-    /// The next thing to do.
+    /// The next part, or credit to grant.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, Stuck>> {
         if let Poll::Ready(part) = self.from.poll_part(cx) {
             return Poll::Ready(part.map(Next::Part).map_err(Stuck::Source));
@@ -160,7 +160,7 @@ impl<'a> Pump<'a> {
             self.was_stopped = true;
             self.from.stop();
         }
-        // Also where nothing is to be granted: it is woken where that side asks to stop, or is gone.
+        // Polled even if no credit is to be granted: the task is woken when the receiver asks to stop, or is gone.
         let granted = self.to.poll_granted(cx, self.granted);
         if self.to.gone().is_some() {
             return Poll::Ready(Err(Stuck::Sink));
@@ -176,7 +176,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Reserves memory for `bytes`, and grants them; meanwhile it hears of either side's end, and `waits` is called.
+    /// Reserves memory for `bytes`, and grants them. Calls `waits` while it waits, which the end of either stream ends.
     async fn grant(
         &mut self,
         bytes: u64,
@@ -185,7 +185,7 @@ impl<'a> Pump<'a> {
         let charge = {
             let mut room = pin!(self.from.reserve(bytes));
             poll_fn(|cx| {
-                // It wakes the task where that side is gone; more credit only makes it look.
+                // Registers the waker for a closed stream; more credit only causes another poll.
                 let _ = self.to.poll_granted(cx, u64::MAX);
                 if self.to.gone().is_some() {
                     return Poll::Ready(Err(Stuck::Sink));
@@ -217,28 +217,28 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// When it has waited for half of its time.
+    /// The time at which half of the wait is over.
     fn half(&self) -> Instant {
         let Limit { until, wait, .. } = self.limit;
         until.checked_sub(wait / 2).unwrap_or(until)
     }
 
-    /// The request waits for memory here.
+    /// Presses once the request has waited for memory for half of its time.
     fn poll_room(&mut self, cx: &mut Context<'_>, timer: Pin<&mut Sleep>) {
         if self.pressing.is_none() && timer.poll(cx).is_ready() {
             self.pressing = Some(self.limit.pressure.press());
         }
     }
 
-    /// Credit was granted.
+    /// Notes that credit was granted.
     #[expect(clippy::disallowed_methods, reason = "the time to use it begins")]
     fn granted(&mut self) {
         self.pressing = None;
         self.used_at.get_or_insert_with(Instant::now);
     }
 
-    /// Ready where the request is over: it was granted nothing in time, or uses nothing while others wait. A timer
-    /// that fires looks at what has come since: none is set for a part.
+    /// Ready if the request fails: it got no credit in time, or does not use its credit while other calls wait. Parts
+    /// set no timer: when one fires, the bytes since the last check are compared.
     #[expect(clippy::disallowed_methods, reason = "once a timer has fired")]
     fn poll(
         &mut self,
@@ -275,7 +275,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// True where its sender has credit enough to send, without waiting for more.
+    /// True if the sender has enough credit to send without waiting for more.
     fn could_send(&self, granted: u64, received: u64) -> bool {
         let left = self
             .limit

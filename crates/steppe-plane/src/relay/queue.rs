@@ -1,4 +1,4 @@
-//! What waits in a relay for a worker: how many calls, and how many bytes of them were received.
+//! Calls that wait for a worker: their number, and the bytes of them that were received.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,20 +9,20 @@ use crate::io::Failure;
 use crate::limits::{GRANT_WAIT, WAITING_MAX};
 use crate::status::Status;
 
-/// What a relay lets wait and pass.
+/// Limits of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelayConfig {
-    /// Bytes of bodies that were received and wait for a worker, in all.
+    /// Bytes of bodies that were received and wait for a worker, together.
     pub queue_bytes: u64,
-    /// How long a call may wait for a worker, or for the first credit of its request; zero: none waits, and the
-    /// worker is asked not to have it wait.
+    /// Longest wait of a call for a worker, and for the first credit of its request; zero: calls do not wait, and the
+    /// worker is asked to refuse rather than queue them.
     pub queue_wait: Duration,
-    /// Bytes that the body of a request may have.
+    /// Maximum of a request's body in bytes.
     pub payload_bytes_max: u64,
 }
 
 impl RelayConfig {
-    /// Whether a call waits that wants to be treated as `asked`: where none does, its worker is told.
+    /// The queueing of a call that asks for `asked`: never, if calls do not wait.
     pub(super) fn queueing(&self, asked: Queueing) -> Queueing {
         match self.queue_wait.is_zero() {
             true => Queueing::Never,
@@ -30,7 +30,7 @@ impl RelayConfig {
         }
     }
 
-    /// How long the first credit of a request may take.
+    /// Time limit of the first credit of a request.
     #[must_use]
     pub fn grant_wait(&self) -> Duration {
         match self.queue_wait.is_zero() {
@@ -40,14 +40,14 @@ impl RelayConfig {
     }
 }
 
-/// Calls that wait, counted.
+/// Counts of the calls that wait for a worker.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     calls: AtomicUsize,
     bytes: AtomicU64,
 }
 
-/// A call that waits, counted until this is dropped.
+/// A waiting call, counted until this is dropped.
 #[derive(Debug)]
 pub(super) struct Queued<'a> {
     queue: &'a Queue,
@@ -55,10 +55,10 @@ pub(super) struct Queued<'a> {
 }
 
 impl Queue {
-    /// Lets a call wait of which `bytes` may have been received.
+    /// Counts a waiting call, of which `bytes` may have been received.
     ///
     /// # Errors
-    /// Too many wait, or too many bytes.
+    /// If too many calls wait, or too many bytes.
     pub(super) fn enter(&self, bytes: u64, bytes_max: u64) -> Result<Queued<'_>, Failure> {
         let queued = Queued { queue: self, bytes };
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);

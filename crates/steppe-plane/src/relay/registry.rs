@@ -1,6 +1,6 @@
-//! Who serves what, and who is given a call.
+//! The services of the connected workers, and the choice of a worker for a call.
 //!
-//! Invariant: what a peer names is charged to the budget before it is kept.
+//! Invariant: services that a peer names are charged to the budget before they are stored.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::io::{Kept, Link, NamedService};
 use crate::limits::{FORGOTTEN_SERVICES_MAX, seat_bytes};
 use crate::rest::{Refusal, Rest};
 
-/// Services that were named, and who serves them now.
+/// Services that were registered, with their connected workers.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     services: Mutex<HashMap<Box<str>, Arc<Service>>>,
@@ -25,19 +25,19 @@ pub(super) struct Registry {
 #[derive(Debug, Default)]
 pub(super) struct Service {
     seats: Mutex<Vec<Arc<Seat>>>,
-    /// Wakes who waits longest: a call has ended, or a worker has come.
+    /// Notifies the call that has waited longest: a call has ended, or a worker has registered.
     freed: Notify,
     waiting: AtomicUsize,
-    /// Where the choice between two begins.
+    /// Position from which the next choice between two workers starts.
     turn: AtomicUsize,
 }
 
-/// A worker of a service.
+/// A worker of a service, with its open calls.
 #[derive(Debug)]
 struct Seat {
     link: Weak<Link>,
     address: SocketAddr,
-    /// Calls at once; `None`: any number.
+    /// Maximum of concurrent calls; `None` if unlimited.
     calls_max: Option<u32>,
     calls: AtomicU32,
     bytes: AtomicU64,
@@ -45,7 +45,7 @@ struct Seat {
     _charge: Reservation,
 }
 
-/// A call at a worker, counted until this is dropped.
+/// An open call at a worker, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     service: Arc<Service>,
@@ -54,11 +54,11 @@ pub(crate) struct Taken {
     refusal: Refusal,
 }
 
-/// One that waits for a worker.
+/// A call that waits for a worker, counted until this is dropped.
 pub(super) struct Waiting<'a>(&'a Service);
 
 impl Registry {
-    /// What a peer names from now on, in place of what it named before.
+    /// Registers the services of a peer; they replace those that it had registered.
     pub(super) fn set(
         &self,
         link: &Arc<Link>,
@@ -71,7 +71,7 @@ impl Registry {
             .map(|(name, _)| memory.reserve_entry(seat_bytes(name.len())));
         let charges: Vec<_> = charges.collect::<Result<_, _>>()?;
         self.retain(|name, seat| {
-            // What stays as it was keeps count of its calls.
+            // An unchanged entry keeps its counts of calls.
             !seat.is_of(link)
                 || named
                     .iter()
@@ -99,7 +99,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Forgets what a peer named.
+    /// Removes all services of a peer.
     pub(super) fn remove(&self, link: &Arc<Link>) {
         self.retain(|_, seat| !seat.is_of(link));
     }
@@ -109,7 +109,7 @@ impl Registry {
         for (name, service) in services.iter() {
             lock(&service.seats).retain(|seat| stays(name, seat));
         }
-        // A worker that comes back soon finds those who waited for it; names alone must not pile up.
+        // Kept for calls that wait for a worker to return; the number of names without workers is bounded.
         let is_idle = |service: &Service| lock(&service.seats).is_empty();
         let idle = services.values().filter(|service| is_idle(service)).count();
         if idle > FORGOTTEN_SERVICES_MAX {
@@ -119,7 +119,7 @@ impl Registry {
         }
     }
 
-    /// A service that somebody serves, or has served.
+    /// A service that has, or had, a worker.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Service>> {
         lock(&self.services).get(name).cloned()
     }
@@ -140,8 +140,8 @@ impl Registry {
 }
 
 impl Service {
-    /// A worker that takes a call of `bytes` now: of two that have room, the one with fewer bytes in flight. None of
-    /// those that have `refused` it; one that has just refused another call only where there is no other.
+    /// A worker that takes a call of `bytes` now: of two with room, the one with fewer bytes in flight. Workers in
+    /// `refused` are excluded; a worker that rests is taken only if there is no other.
     pub(super) fn take(
         self: &Arc<Self>,
         bytes: u64,
@@ -150,7 +150,7 @@ impl Service {
         let seats = lock(&self.seats);
         let count = seats.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        // Two that stand next to each other, from another place each time, skipping those without room.
+        // The first two with room, starting at another position each time.
         let from_turn = (0..count).map(|at| &seats[(turn + at) % count]);
         let has_refused = |seat: &Seat| refused.iter().any(|link| Weak::ptr_eq(link, &seat.link));
         let free = from_turn.filter(|seat| seat.has_room() && !has_refused(seat));
@@ -168,12 +168,12 @@ impl Service {
         Some((link, taken))
     }
 
-    /// Whether somebody serves it now.
+    /// True if the service has a connected worker.
     pub(super) fn is_served(&self) -> bool {
         !lock(&self.seats).is_empty()
     }
 
-    /// Whether others wait for a worker.
+    /// True if calls wait for a worker of the service.
     pub(super) fn has_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -183,7 +183,7 @@ impl Service {
         Waiting(self)
     }
 
-    /// Waits until there may be room. Each that is freed wakes one, who has waited longest.
+    /// Waits until there may be room. Each notification wakes the call that has waited longest.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;
     }
@@ -215,7 +215,7 @@ impl Seat {
     }
 }
 
-/// Of the first two, the one with fewer bytes in flight.
+/// The less loaded of the first two, by bytes in flight and then by calls.
 fn less_loaded<'a>(mut seats: impl Iterator<Item = &'a Arc<Seat>>) -> Option<&'a Arc<Seat>> {
     let first = seats.next()?;
     Some(match seats.next() {

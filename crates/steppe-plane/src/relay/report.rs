@@ -1,71 +1,71 @@
-//! What a relay says of itself.
+//! The report of a relay, for `/plane` and the metrics.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::status::Status;
 
-/// What a relay serves, and what waits there.
+/// The services and calls of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RelayReport {
-    /// By name.
+    /// Services, sorted by name.
     pub services: Vec<ServiceReport>,
     /// Calls that wait for a worker.
     pub queue: QueueReport,
-    /// What became of calls since the start.
+    /// Results of calls since the start.
     pub calls: CallReport,
-    /// How often a body had to wait for room in the budget.
+    /// Bodies that had to wait for room in the budget, since the start.
     pub budget_waits: u64,
 }
 
-/// What became of the calls that came by connections, and of the gateway's.
+/// Results of calls: those of connected peers, and those of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallReport {
-    /// How many ended with each status.
+    /// Ended calls, by status.
     pub finished: Vec<(Status, u64)>,
-    /// Those that waited for a worker, and how long.
+    /// Calls that waited for a worker, and their total wait.
     pub queued: TimeReport,
-    /// Those whose answer began, and how long after they came.
+    /// Calls whose response has begun, and the total time until then.
     pub answered: TimeReport,
 }
 
-/// How many times something took time.
+/// The number and the total time of some events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeReport {
-    /// How many.
+    /// Number of events.
     pub count: u64,
-    /// All of the time.
+    /// Total time of the events.
     pub total: Duration,
 }
 
-/// A service that somebody serves, or has served.
+/// A service that has, or had, a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceReport {
-    /// Its name.
+    /// Name of the service.
     pub name: String,
     /// Calls that wait for a worker.
     pub waiting: usize,
-    /// Who serves it now.
+    /// Connected workers of the service.
     pub workers: Vec<WorkerReport>,
 }
 
 /// A worker of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerReport {
-    /// Where it connected from.
+    /// Address of the worker's end of the connection.
     pub address: SocketAddr,
-    /// Calls that it has now.
+    /// Open calls at the worker.
     pub calls: u32,
-    /// Calls that it takes at once; `None`: any number.
+    /// Maximum of concurrent calls; `None` if unlimited.
     pub calls_max: Option<u32>,
-    /// Bytes of the bodies of these calls, where they are known.
+    /// Known lengths of the bodies of these calls, in bytes.
     pub bytes: u64,
 }
 
 /// Calls that wait for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueReport {
-    /// How many.
+    /// Number of waiting calls.
     pub calls: usize,
     /// Bytes of their bodies that may have been received.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! The tries of one call: which workers refused it, and until when others are waited for.
+//! The tries of one call: workers that refused it, and the deadline for another worker.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -12,9 +12,9 @@ use crate::status::Status;
 /// The tries of one call of a relay.
 #[derive(Debug)]
 pub struct Tries {
-    /// Workers that stay and do not take it. None of them is asked again.
+    /// Connected workers that have refused the call. They are not tried again.
     refused: Vec<Weak<Link>>,
-    /// The refusal of one of them.
+    /// The most useful refusal so far.
     refusal: Option<Failure>,
     until: Instant,
     count: usize,
@@ -31,13 +31,13 @@ impl Tries {
         }
     }
 
-    /// True where a worker has refused the call: a failure from here on may be that worker's.
+    /// True if a worker has refused the call: later failures may repeat its refusal.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// The refusal to answer with where nobody else can be asked.
+    /// The refusal to answer with if no other worker can be tried.
     pub(super) fn refusal(&self) -> Option<&Failure> {
         self.refusal.as_ref()
     }
@@ -50,10 +50,10 @@ impl Tries {
         self.until
     }
 
-    /// Notes that `worker` has done nothing for the call; nothing of its body was passed on.
+    /// Notes that `worker` did not process the call, and that no part of its body was passed on.
     ///
     /// # Errors
-    /// The failure, where another worker could do no more, or where enough were asked.
+    /// The failure, if other workers would fail too, or if enough workers were tried.
     pub(super) fn note(
         &mut self,
         registry: &Registry,
@@ -65,12 +65,12 @@ impl Tries {
             return Err(failure);
         }
         if !is_refusal(failure.status) && worker.is_leaving() {
-            // The registry may not have heard of it.
+            // The registry may not know yet that the worker goes away.
             registry.remove(worker);
             return Ok(());
         }
         self.refused.push(Arc::downgrade(worker));
-        // A worker that may have room later says more than one that never has.
+        // *Overloaded* is kept over *too large*: a retry may succeed.
         let before = self.refusal.as_ref().map(|refusal| refusal.status);
         if before != Some(Status::Overloaded) {
             self.refusal = Some(failure);
@@ -79,13 +79,13 @@ impl Tries {
     }
 }
 
-/// True where another worker may do the call, which this one did not begin.
+/// True if the worker did not process the call, and another one may.
 pub(super) fn is_elsewhere(failure: &Failure) -> bool {
     let goes_away = matches!(failure.status, Status::Unavailable | Status::Draining);
     failure.processing == Processing::None && (goes_away || is_refusal(failure.status))
 }
 
-/// True where a worker has no room for the call.
+/// True if a worker has no room for the call.
 fn is_refusal(status: Status) -> bool {
     matches!(status, Status::Overloaded | Status::TooLarge)
 }

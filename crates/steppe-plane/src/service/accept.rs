@@ -1,4 +1,4 @@
-//! One worker of the plane: accepts connections, and has each driven on its thread.
+//! The accept loop of one worker, which also drives the connections.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ use crate::config::Listener as Configured;
 use crate::limits::FAREWELL;
 use crate::relay::Relay;
 
-/// Listeners of a worker that are open, and the connections that came to them.
+/// The open listeners of a worker, and their connections.
 pub(super) struct Listening<'a> {
     running: &'a Running,
     open: Vec<Open>,
@@ -30,7 +30,7 @@ pub(super) struct Listening<'a> {
     dialing: Dialing,
 }
 
-/// What a listener shows and asks for, which a reload may change.
+/// TLS of a listener, which a reload may replace.
 type Shown = RefCell<Option<Arc<ListenerTls>>>;
 
 /// A listener, and the task that accepts its connections.
@@ -51,7 +51,7 @@ impl<'a> Listening<'a> {
         }
     }
 
-    /// Serves until the node has drained.
+    /// Serves until the drain of the node has ended.
     pub(super) async fn serve(
         mut self,
         worker: &Worker,
@@ -64,11 +64,11 @@ impl<'a> Listening<'a> {
                 () = &mut draining => break,
                 Some(change) = changes.recv() => {
                     self.change_over(&change.next, change.sockets).await;
-                    // One worker of the node has them all: its peers may be on any.
+                    // One worker dials for the whole node: callers may be connected to any worker.
                     if worker.index == 0 && let Some(relay) = self.running.relay() {
                         self.dialing.change_over(relay, &change.next);
                     }
-                    // Who asked may have stopped waiting.
+                    // The receiver may be gone.
                     let _ = change.done.send(());
                 }
             }
@@ -125,10 +125,10 @@ impl<'a> Listening<'a> {
         });
     }
 
-    /// Closes a listener; who is in its queue is served, since closing would reset them.
+    /// Closes a listener after accepting the connections in its queue, which closing would reset.
     async fn close(&self, relay: &Arc<Relay>, open: Open) {
         open.task.abort();
-        // It lets go of its socket.
+        // The aborted task drops its handle of the listener.
         let _ = open.task.await;
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Ok((stream, _))) = open.listener.poll_accept(&mut cx) {
@@ -149,19 +149,19 @@ impl<'a> Listening<'a> {
             () = relay.drained() => true,
             () = worker.drain.reached(Phase::Stopped) => false,
         };
-        // Peers that stay connected lose nothing once no call is open.
+        // Connected peers lose nothing once no call is open.
         if is_drained {
             return Drained { open, dropped: 0 };
         }
         let dropped = self.connections.borrow().len();
         relay.cut();
-        // A peer that reads is told.
+        // Peers that still read get the RESETs.
         let _ = timeout(FAREWELL, relay.drained()).await;
         Drained { open, dropped }
     }
 }
 
-/// Accepts connections, until it is aborted.
+/// Accepts connections, until the task is aborted.
 async fn accept(
     relay: Arc<Relay>,
     (listener, tls): (Rc<Listener>, Rc<Shown>),
@@ -178,7 +178,7 @@ async fn accept(
     }
 }
 
-/// Has the relay serve a connection; without room for it, it is closed.
+/// Hands a connection to the relay, or closes it if there is no room.
 fn admit(relay: &Arc<Relay>, (stream, tls): (Stream, &Shown), connections: &RefCell<JoinSet<()>>) {
     let Stream::Tcp(socket) = stream else {
         return;

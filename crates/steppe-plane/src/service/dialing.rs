@@ -1,4 +1,4 @@
-//! Has the relay dial the workers that the configuration names, or that are found where it says.
+//! Dialed workers, configured or discovered.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::dial::TargetTls;
 use crate::discovery::Directory;
 use crate::relay::Relay;
 
-/// Who is dialed, by the configuration in force.
+/// The source of dialed workers in the configuration in force.
 #[derive(Debug, Default)]
 pub(super) struct Dialing(Option<Following>);
 
-/// A directory, and the task that follows it.
+/// A directory of workers, and the task that follows it.
 #[derive(Debug)]
 struct Following {
     directory: Directory,
@@ -23,7 +23,7 @@ struct Following {
 }
 
 impl Dialing {
-    /// Where another directory is named, those of the one before stay until its list is there.
+    /// Changes the source. Workers of the previous one stay until the list of a new directory is read.
     pub(super) fn change_over(&mut self, relay: &Arc<Relay>, next: &InForce) {
         let tls = next.tls.to_workers.as_ref();
         match &next.config.workers {

@@ -1,6 +1,6 @@
-//! What a scrape tells of the relay, as it is at that moment.
+//! Metrics of the relay, read at each scrape.
 //!
-//! Invariant: no data of a peer becomes a label: workers name services.
+//! Invariant: no data of a peer becomes a label. Names of services come from workers, so they are none.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use steppe_telemetry::{Collector, DescriptorEncoder};
 use super::PlaneService;
 use crate::relay::{RelayReport, WorkerReport};
 
-/// Writes the plane's series into a scrape.
+/// Collector of the plane's metrics.
 #[derive(Debug)]
 pub struct PlaneCollector(pub(super) PlaneService);
 
@@ -75,14 +75,14 @@ impl Collector for PlaneCollector {
 }
 
 impl PlaneService {
-    /// What it serves, and what waits.
+    /// The services and calls of the relay; an empty report without a relay.
     #[must_use]
     pub fn report(&self) -> RelayReport {
         self.relay()
             .map_or_else(RelayReport::default, |relay| relay.report())
     }
 
-    /// A collector of its metrics, for registration.
+    /// A collector of the plane's metrics, for registration.
     #[must_use]
     pub fn collector(&self) -> Box<PlaneCollector> {
         Box::new(PlaneCollector(self.clone()))

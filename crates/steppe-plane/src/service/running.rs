@@ -1,4 +1,4 @@
-//! The relay of a service, once there is one.
+//! The running relay of a node.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,14 +9,14 @@ use crate::config::Plane;
 use crate::io::Memory;
 use crate::relay::{Relay, RelayConfig};
 
-/// Made for the first configuration that has a use for it: a node without a plane pays nothing.
+/// The relay, created for the first configuration that needs one: a node without a plane pays nothing.
 #[derive(Default)]
 pub(super) struct Running {
     relay: OnceLock<Fixed>,
     is_drain_told: AtomicBool,
 }
 
-/// The relay, and what can't change any more.
+/// The relay, and the settings that need a restart to change.
 struct Fixed {
     relay: Arc<Relay>,
     budget: Option<u64>,
@@ -28,7 +28,7 @@ impl Running {
         self.relay.get().map(|fixed| &fixed.relay)
     }
 
-    /// Has the relay do as `config` says from now on; makes it within `node`, if there is none.
+    /// Puts `config` in force; creates the relay within the budget of `node` if there is none.
     pub(super) fn apply(&self, config: &Plane, node: &Budget) {
         if !config.is_used() && self.relay.get().is_none() {
             return;
@@ -48,7 +48,7 @@ impl Running {
         fixed.relay.set_rules(config.rules.clone());
     }
 
-    /// A key of `config` that has changed and can't.
+    /// A key of `config` that has changed although it can't change while the node runs.
     pub(super) fn changed_key(&self, config: &Plane) -> Option<&'static str> {
         let fixed = self.relay.get().filter(|_| config.is_used())?;
         if fixed.budget != config.budget {
@@ -58,7 +58,7 @@ impl Running {
         is_other.then_some("plane.response_share")
     }
 
-    /// Tells callers and workers, once, that the node goes away.
+    /// Begins the drain of the relay, once.
     pub(super) fn drain(&self) {
         if let Some(relay) = self.relay()
             && !self.is_drain_told.swap(true, Ordering::AcqRel)
@@ -68,7 +68,7 @@ impl Running {
     }
 }
 
-/// What a relay lets wait and pass, by `config`.
+/// Limits of the relay in `config`.
 pub(super) fn limits(config: &Plane) -> RelayConfig {
     RelayConfig {
         queue_bytes: config.queue.bytes,

@@ -1,4 +1,4 @@
-//! TLS of a configuration: of its listeners, and to workers that are dialed.
+//! TLS of a configuration: of its listeners, and of dialed workers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,13 +9,13 @@ use steppe_net::{ListenAddress, PrepareError};
 use crate::config::{Listener, Plane};
 use crate::dial::TargetTls;
 
-/// What workers are told.
+/// A configuration in force, for the node's workers.
 pub(super) struct InForce {
     pub(super) config: Plane,
     pub(super) tls: Arc<Tls>,
 }
 
-/// TLS of a configuration, its files read.
+/// TLS of a configuration, with its files loaded.
 #[derive(Debug, Default)]
 pub(super) struct Tls {
     listeners: Vec<(ListenAddress, Arc<ListenerTls>)>,
@@ -23,7 +23,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files that `config` names. Listeners that stay keep the tickets of `last`.
+    /// Loads the files in `config`. Listeners that `last` has too keep their tickets.
     pub(super) fn load(config: &Plane, last: &Self, now: Instant) -> Result<Self, PrepareError> {
         let mut listeners = Vec::new();
         for Listener { address, tls } in &config.listeners {
@@ -47,13 +47,13 @@ impl Tls {
         })
     }
 
-    /// Of the listener at `address`, where it has any.
+    /// TLS of the listener at `address`; `None` if it has none.
     pub(super) fn at(&self, address: &ListenAddress) -> Option<&Arc<ListenerTls>> {
         let mut listeners = self.listeners.iter();
         listeners.find(|(at, _)| at == address).map(|(_, tls)| tls)
     }
 
-    /// Of all listeners that have any.
+    /// TLS of all listeners that have it.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<ListenerTls>> {
         self.listeners.iter().map(|(_, tls)| tls)
     }

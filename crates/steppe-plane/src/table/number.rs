@@ -1,20 +1,20 @@
-//! The hash of a stream's number: two multiplications, where the standard library's takes fifty instructions. A call that
-//! a relay passes on is looked up some forty times.
+//! Hash of a stream number: two multiplications, where the standard library's hash takes fifty instructions. A
+//! forwarded call is looked up about forty times.
 //!
-//! Invariant: a peer can't tell which numbers collide. It counts its streams and may leave open whichever it likes, so a
-//! hash without a secret would let it make a table a list.
+//! Invariant: a peer can't find numbers that collide. It chooses which of its streams stay open, so with a hash
+//! without a secret it could turn the table into a list.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// The secret of one table.
+/// The secret of one table's hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keys {
     mask: u64,
     factor: u64,
 }
 
-/// The hash of one number.
+/// The hasher of one number.
 #[derive(Debug)]
 pub(super) struct NumberHasher {
     keys: Keys,
@@ -46,7 +46,7 @@ impl Hasher for NumberHasher {
     fn write_u32(&mut self, number: u32) {
         let factor = self.keys.factor;
         let masked = self.keys.mask ^ self.hash ^ u64::from(number);
-        // Once alone, numbers at equal distances would crowd some places.
+        // A single round would cluster numbers at equal distances.
         self.hash = fold(fold(masked, factor), factor);
     }
 
@@ -59,7 +59,7 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// Both halves of a product.
+/// The halves of the product, combined by XOR.
 #[expect(clippy::cast_possible_truncation, reason = "each half is taken")]
 fn fold(number: u64, factor: u64) -> u64 {
     let product = u128::from(number) * u128::from(factor);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::connection::StreamId;
 
-    /// The places that streams have in a table of twice as many, and their tags there, as hashbrown takes them.
+    /// Streams spread over a table of twice their number, and over hashbrown's tags.
     #[test]
     fn numbers_spread_whatever_their_distance() {
         const COUNT: u32 = 4_096;
@@ -83,7 +83,7 @@ mod tests {
             let hashes: Vec<u64> = hashes.collect();
             let places: HashSet<_> = hashes.iter().map(|hash| hash % 8_192).collect();
             let tags: HashSet<_> = hashes.iter().map(|hash| hash >> 57).collect();
-            // By chance they have 3,223, and all 128.
+            // A random function has 3,223 places, and all 128 tags.
             assert!(places.len() > 3_000, "{step}: {} places", places.len());
             assert!(tags.len() > 120, "{step}: {} tags", tags.len());
         }

@@ -1,4 +1,4 @@
-//! The connections that a worker serves on.
+//! The connections of a worker.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -12,14 +12,14 @@ use crate::connection::Side;
 use crate::io::{Link, Memory, Transport};
 use crate::limits::FAREWELL;
 
-/// The connections that a worker serves on. Where this is dropped, they are cut.
+/// The connections of a worker. Dropping this cuts them.
 pub(super) struct Connections {
     worker: Worker,
     links: Vec<Weak<Link>>,
     drivers: JoinSet<()>,
 }
 
-/// A drain that has begun, of several connections.
+/// A drain of several connections, in progress.
 pub(super) struct Draining(JoinSet<bool>);
 
 impl Connections {
@@ -35,7 +35,7 @@ impl Connections {
         &self.worker.memory
     }
 
-    /// Serves on one more, which names the services to its peer.
+    /// Serves on a new connection, which registers the services at its peer.
     pub(super) fn serve(
         &mut self,
         transport: impl Into<Transport>,
@@ -51,13 +51,13 @@ impl Connections {
         Ok(link)
     }
 
-    /// Takes no further calls, finishes what is open until `deadline`, and resets the rest.
+    /// Accepts no further calls, finishes the open ones until `deadline`, and resets the rest.
     pub(super) fn drain(&self, deadline: Instant) -> Draining {
         let links = self.links.iter().filter_map(Weak::upgrade);
         Draining(links.map(|link| finish(link, deadline)).collect())
     }
 
-    /// Closes those that have been drained, and the others once they are.
+    /// Closes each connection once it is idle.
     pub(super) fn close(&self) {
         for link in self.links.iter().filter_map(Weak::upgrade) {
             link.close_when_idle();
@@ -66,10 +66,10 @@ impl Connections {
 }
 
 impl Draining {
-    /// Waits for its end; whether all calls were finished.
+    /// Waits for the end of the drain. True if all calls were finished.
     ///
     /// # Cancel safety
-    /// It may be called again.
+    /// The future may be dropped, and the function called again.
     pub(super) async fn ends(&mut self) -> bool {
         let mut is_whole = true;
         while let Some(finished) = self.0.join_next().await {
@@ -78,20 +78,20 @@ impl Draining {
         is_whole
     }
 
-    /// Lets it go on by itself.
+    /// Lets the drain continue in the background.
     pub(super) fn detach(mut self) {
         self.0.detach_all();
     }
 }
 
-/// Finishes what is open on a connection until `deadline`, and resets the rest. Whether there was none.
+/// Finishes the open calls of a connection until `deadline`, and resets the rest. True if none was reset.
 async fn finish(link: Arc<Link>, deadline: Instant) -> bool {
     link.drain();
     if timeout_at(deadline.into(), link.drained()).await.is_ok() {
         return true;
     }
     link.cut();
-    // A peer that reads is told.
+    // Peers that still read get the RESETs.
     let _ = timeout(FAREWELL, link.drained()).await;
     false
 }

@@ -1,4 +1,4 @@
-//! A worker that listens.
+//! A worker that listens for callers and relays.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,20 +16,20 @@ use crate::connection::Side;
 use crate::io::{Transport, reserve_session};
 use crate::limits::{ACCEPT_PAUSE, DEADLINE_MAX};
 
-/// A worker that listens. Where it is dropped, its connections are cut.
+/// A worker that listens. Dropping this cuts its connections.
 #[derive(Debug)]
 pub struct WorkerServer {
     address: SocketAddr,
-    /// Takes the end of a drain's time.
+    /// Sends the deadline of a drain to the task.
     drain: Option<oneshot::Sender<Instant>>,
     task: JoinHandle<bool>,
 }
 
 impl Worker {
-    /// Listens on `address`, and serves whoever connects.
+    /// Listens on `address`, and serves every peer that connects.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::InvalidInput`] where the services can't be named, see
+    /// The error of the system; [`io::ErrorKind::InvalidInput`] if the services can't be registered, see
     /// [`Worker::register`].
     pub async fn listen(&self, address: impl ToSocketAddrs) -> io::Result<WorkerServer> {
         self.check()?;
@@ -37,10 +37,10 @@ impl Worker {
         WorkerServer::new(self.clone(), listener, None)
     }
 
-    /// The same by TLS, which has to offer [`ALPN`](crate::ALPN). Files of `tls` that change are read again.
+    /// Listens over TLS, which has to offer [`ALPN`](crate::ALPN). Changed files of `tls` are reloaded.
     ///
     /// # Errors
-    /// See [`Worker::listen`].
+    /// The errors of [`Worker::listen`].
     pub async fn listen_tls(
         &self,
         address: impl ToSocketAddrs,
@@ -67,18 +67,18 @@ impl WorkerServer {
         })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Listens no more, takes no further calls on connections that there are, and finishes those that are
-    /// open, for as long as `patience`; then resets what is left. Whether all were finished. Then it is
-    /// safe to stop; [`Worker::listen`] resumes.
+    /// Closes the listener, accepts no further calls on open connections, and finishes the open calls
+    /// for up to `patience`; then resets the rest. True if all calls were finished. After that, the process can be
+    /// stopped, or [`Worker::listen`] called again.
     ///
     /// # Cancel safety
-    /// Where it is dropped, connections are cut.
+    /// A future that is dropped cuts the connections.
     #[expect(clippy::disallowed_methods, reason = "the time of a drain begins")]
     pub async fn drain(mut self, patience: Duration) -> bool {
         if let Some(drain) = self.drain.take() {
@@ -94,7 +94,7 @@ impl Drop for WorkerServer {
     }
 }
 
-/// Serves until a drain has ended; whether it left nothing open.
+/// Serves until a drain has ended. True if it finished all calls.
 async fn serve(
     mut connections: Connections,
     listener: TcpListener,
@@ -109,7 +109,7 @@ async fn serve(
     let deadline = loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            // One that failed says nothing: whoever dialed knows.
+            // A failed handshake is not logged: the peer that dialed sees it.
             Some(Ok(Ok(transport))) = handshakes.join_next() => {
                 let _ = connections.serve(transport, Side::Acceptor);
                 continue;
@@ -117,20 +117,20 @@ async fn serve(
             deadline = &mut drain => break deadline,
         };
         match (accepted, &tls) {
-            // Without room for it, a connection is closed.
+            // A connection without room for it is closed.
             (Ok((socket, _)), None) => _ = connections.serve(socket, Side::Acceptor),
             (Ok((socket, _)), Some(tls)) => {
                 if let Ok(charge) = reserve_session(connections.memory()) {
                     handshakes.spawn(Transport::accept(socket, tls.rustls_config(), charge));
                 }
             }
-            // Out of descriptors, most likely: one of them closes.
+            // Probably out of file descriptors, until a connection closes.
             (Err(_), _) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     };
-    // Who connects now is refused, and goes elsewhere.
+    // Peers that connect from now on are refused, and use another worker.
     drop(listener);
-    // Where nobody can ask for a drain, this task is being aborted.
+    // Without a sender of drains, this task is being aborted.
     let Ok(deadline) = deadline else { return false };
     connections.drain(deadline).ends().await
 }

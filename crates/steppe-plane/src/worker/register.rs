@@ -1,4 +1,4 @@
-//! A worker that dials a relay, and stays registered there.
+//! A worker that dials a relay, and registers its services there.
 //!
 //! ```text
 //!  connecting ─ HELLO ─ serving ─ drain ─ draining ─ nothing is open ─ drained
@@ -19,7 +19,7 @@ use crate::connection::Side;
 use crate::dial::{Backoff, Target};
 use crate::limits::DEADLINE_MAX;
 
-/// A worker that is registered with a relay, or tries to be. Where it is dropped, its connection is cut.
+/// A worker that is registered at a relay, or tries to be. Dropping this cuts its connections.
 #[derive(Debug)]
 pub struct Registered {
     orders: watch::Sender<Order>,
@@ -27,22 +27,22 @@ pub struct Registered {
     task: JoinHandle<()>,
 }
 
-/// How far a worker is in serving, or in ending.
+/// State of a worker's registration or drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerStatus {
-    /// It dials, or waits before it dials again.
+    /// Dials the relay, or waits before it dials again.
     Connecting,
-    /// The relay knows its services, and passes calls on.
+    /// The relay knows the services, and forwards calls.
     Serving,
-    /// The relay does not let it offer a service that it names. It dials again.
+    /// The relay does not permit one of the services. The worker dials again.
     Denied,
-    /// It takes no further calls, and finishes those that are open.
+    /// No further calls are accepted; open ones are finished.
     Draining,
-    /// No call is open, and none will be: it is safe to stop.
+    /// No call is open, and none will be accepted: the process can be stopped.
     Drained,
 }
 
-/// What it is to do, and which order that is.
+/// An order to serve or to drain, with its number.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     number: u64,
@@ -52,31 +52,31 @@ struct Order {
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Serve,
-    /// Until then, what is open may be finished.
+    /// Drain, with the deadline for open calls.
     Drain(Instant),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct State {
     status: WorkerStatus,
-    /// The last order that it has seen.
+    /// Number of the last order that the task has seen.
     order: u64,
-    /// Of the last drain: whether what was open was finished.
+    /// True if the last drain finished all calls.
     is_whole: bool,
 }
 
-/// The task of one.
+/// The task of a registered worker.
 struct Keeper {
     relay: Target,
     orders: watch::Receiver<Order>,
     state: watch::Sender<State>,
     backoff: Backoff,
-    /// The one that it serves on, and others that finish what is open.
+    /// The current connection, and earlier ones whose open calls are being finished.
     connections: Connections,
 }
 
 impl WorkerStatus {
-    /// Whether the process can be ended without a loss.
+    /// True if the process can be stopped without losing a call.
     #[must_use]
     pub fn is_safe_to_stop(self) -> bool {
         self == Self::Drained
@@ -84,13 +84,13 @@ impl WorkerStatus {
 }
 
 impl Worker {
-    /// Dials a relay, names the services there, and serves what it passes on. A connection that can't be
-    /// had, or is lost, is dialed again: after [`BACKOFF_FIRST`](crate::limits::BACKOFF_FIRST) at first, and
+    /// Dials a relay, registers the services there, and serves the calls that it forwards. After a failed or lost
+    /// connection the relay is dialed again: after [`BACKOFF_FIRST`](crate::limits::BACKOFF_FIRST) at first, and
     /// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX) at most, both with jitter.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] where the services can't be named: one of their names is none, or
-    /// they do not fit a frame. [`SERVICES_MAX`](crate::limits::SERVICES_MAX) do, with names of 32 bytes.
+    /// [`io::ErrorKind::InvalidInput`] if the services can't be registered: a name is invalid, or
+    /// they do not fit a frame. [`SERVICES_MAX`](crate::limits::SERVICES_MAX) with names of 32 bytes fit.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -127,28 +127,28 @@ impl Registered {
         }
     }
 
-    /// How far it is.
+    /// The current status.
     #[must_use]
     pub fn status(&self) -> WorkerStatus {
         self.state.borrow().status
     }
 
-    /// Waits until it is in `status`.
+    /// Waits until the worker is in `status`.
     ///
     /// # Cancel safety
-    /// It may be dropped.
+    /// The future may be dropped at any time.
     pub async fn reaches(&self, status: WorkerStatus) {
         let mut state = self.state.clone();
-        // It fails where the task has ended, and then this is over too.
+        // An error means that the task has ended: no reason to wait any longer.
         let _ = state.wait_for(|state| state.status == status).await;
     }
 
-    /// Takes its services back, takes no further calls, and finishes those that are open, for as long as
-    /// `patience`; then it resets what is left. Whether all were finished: `false` too where
-    /// [`Registered::resume`] came before.
+    /// Withdraws the services, accepts no further calls, and finishes the open ones for up to
+    /// `patience`; then resets the rest. True if all calls were finished; false too if
+    /// [`Registered::resume`] was called meanwhile.
     ///
     /// # Cancel safety
-    /// Where it is dropped, the drain goes on.
+    /// The drain continues if the future is dropped.
     #[expect(clippy::disallowed_methods, reason = "the time of a drain begins")]
     pub async fn drain(&self, patience: Duration) -> bool {
         let number = self.order(Wanted::Drain(Instant::now() + patience.min(DEADLINE_MAX)));
@@ -161,8 +161,8 @@ impl Registered {
         state.is_ok_and(|state| state.status == WorkerStatus::Drained && state.is_whole)
     }
 
-    /// Serves again after [`Registered::drain`], on a new connection. A drain that has not ended goes on
-    /// on the one before.
+    /// Serves again after [`Registered::drain`], on a new connection. A drain in progress continues on
+    /// the previous one.
     pub fn resume(&self) {
         self.order(Wanted::Serve);
     }
@@ -191,7 +191,7 @@ impl Keeper {
         }
     }
 
-    /// Stays registered until a drain is ordered.
+    /// Keeps the worker registered, until a drain is ordered.
     #[expect(
         clippy::disallowed_methods,
         reason = "how long a connection lasts decides when it is dialed again"
@@ -215,12 +215,12 @@ impl Keeper {
         }
     }
 
-    /// Serves on one connection, until the relay goes away; its status from then on.
+    /// Serves on one connection, until the relay drains or is lost. Returns the status after that.
     async fn serve_once(&mut self) -> WorkerStatus {
         let Ok(socket) = self.relay.dial(self.connections.memory()).await else {
             return WorkerStatus::Connecting;
         };
-        // From here on it is drained with the others, even where this is dropped.
+        // From here on, the connection is drained with the others, even if this future is dropped.
         let Ok(link) = self.connections.serve(socket, Side::Dialer) else {
             return WorkerStatus::Connecting;
         };
@@ -234,7 +234,7 @@ impl Keeper {
         }
     }
 
-    /// Finishes what is open, and waits until it is to serve again.
+    /// Drains the connections, and waits for an order to serve.
     async fn drain(&mut self) {
         let Wanted::Drain(deadline) = self.orders.borrow_and_update().wanted else {
             return;
@@ -249,11 +249,11 @@ impl Keeper {
             }
             () = ordered(&mut orders, |wanted| matches!(wanted, Wanted::Serve)) => draining.detach(),
         }
-        // Not before: to close what the relay has not read could cut it.
+        // Not earlier: closing could cut data that the relay has not read.
         self.connections.close();
     }
 
-    /// Says so to whoever orders another drain, until it is to serve again.
+    /// Reports the drained state to each further order of a drain, until an order to serve.
     async fn stay_drained(&mut self) {
         while matches!(self.orders.borrow_and_update().wanted, Wanted::Drain(_)) {
             self.tell(WorkerStatus::Drained);
@@ -278,7 +278,7 @@ async fn ordered(orders: &mut watch::Receiver<Order>, is_it: impl Fn(Wanted) -> 
 
 async fn changed(orders: &mut watch::Receiver<Order>) {
     if orders.changed().await.is_err() {
-        // Whoever gives orders is gone, and this task is being aborted.
+        // The sender of orders is gone, and this task is being aborted.
         std::future::pending::<()>().await;
     }
 }

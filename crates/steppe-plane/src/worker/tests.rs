@@ -1,4 +1,4 @@
-//! Workers that dial, over real sockets. What they dial here accepts, and calls.
+//! Workers that dial, over real sockets. The peer here accepts, and calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use crate::limits::STANDING_CREDIT_MIN;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Whoever a worker dials.
+/// The peer that a worker dials.
 struct Relay {
     listener: TcpListener,
     memory: Arc<Memory>,
 }
 
-/// One connection of a relay's, to call over.
+/// One accepted connection, for calls.
 struct Served {
     link: Arc<Link>,
     caller: Caller,
     driver: JoinHandle<Failure>,
 }
 
-/// What a relay serves: nothing.
+/// The endpoint of the peer: it offers no service.
 struct Nothing;
 
 impl Endpoint for Nothing {
@@ -45,7 +45,7 @@ fn memory() -> Arc<Memory> {
     Arc::new(Memory::new(Budget::new(16 << 20).root()))
 }
 
-/// A worker whose service answers at once, and whose other one when `release` has a permit.
+/// A worker with a service that answers at once, and another that answers when `release` has a permit.
 fn worker(release: &Arc<Semaphore>) -> Worker {
     let release = Arc::clone(release);
     Worker::builder(&memory())
@@ -73,7 +73,7 @@ impl Relay {
         self.listener.local_addr().expect("it listens")
     }
 
-    /// The next worker that dials, once it has named its services.
+    /// The next worker that dials, once it has registered its services.
     async fn accept(&self) -> Served {
         let (socket, _) = self.listener.accept().await.expect("a worker");
         let now = Instant::now();
@@ -101,7 +101,7 @@ impl Served {
     }
 }
 
-/// Waits on a condition, for as long as the test may run.
+/// Waits for a condition, for up to 30 seconds.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
@@ -128,7 +128,7 @@ async fn a_worker_registers_serves_and_comes_back() {
     }
 }
 
-/// A relay that has sent its HELLO and has not read SERVICES yet refuses calls.
+/// Calls are refused until the relay, which has sent HELLO, has read SERVICES.
 #[tokio::test]
 async fn a_worker_serves_once_the_relay_has_read_its_services() {
     let relay = Relay::new().await;
@@ -140,7 +140,7 @@ async fn a_worker_serves_once_the_relay_has_read_its_services() {
     socket.write_all(&hello).await.expect("it is read");
     let asked = next(&mut socket, FrameType::PING).await;
     assert!(!asked.has(flag::ACK));
-    // The worker has read HELLO once it answers this.
+    // The worker has read HELLO when it answers this PING.
     let ping = FrameHeader::new(FrameType::PING, 0);
     socket
         .write_all(&ping.to_bytes())
@@ -221,7 +221,7 @@ async fn a_drain_takes_the_services_back_and_finishes_what_is_open() {
     assert!(held.await.expect("no panic").is_ok(), "it was finished");
     assert!(drain.await.expect("no panic"));
     assert!(registered.status().is_safe_to_stop());
-    // Whoever asks again is told again.
+    // A second drain returns the same result.
     assert!(registered.drain(LONG).await);
     registered.resume();
     let served = relay.accept().await;
@@ -235,7 +235,7 @@ async fn when_the_time_to_drain_is_over_the_rest_is_reset_and_what_did_not_run_m
     let registered = worker(&release).register(relay.address());
     let registered = registered.expect("valid names");
     let served = relay.accept().await;
-    // One at a time: the second waits, and never runs.
+    // The service runs one call at a time: the second waits, and never runs.
     let running = served.hold();
     let body = Bytes::from_static(b"behind the first on the same connection");
     let first = served.caller.unary(&Ask::new("echo"), body).await;
@@ -281,7 +281,7 @@ async fn a_drain_that_is_taken_back_finishes_on_the_old_connection() {
     .await;
 }
 
-/// Each worker of a node drains the connections of all.
+/// A connection that is drained twice stays drained: each worker of a node drains all connections.
 #[tokio::test]
 async fn a_connection_that_was_drained_stays_so() {
     let (relay, release) = (Relay::new().await, Arc::new(Semaphore::new(0)));
@@ -310,7 +310,7 @@ async fn a_listener_that_drains_accepts_nobody() {
     let echo = caller.unary(&Ask::new("echo"), Bytes::new()).await;
     echo.expect("an answer");
     let drain = tokio::spawn(server.drain(LONG));
-    // Refused in the end; or reset, where it was in the queue of those to accept.
+    // Refused in the end; or reset, if the connection was in the accept queue.
     while TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }

@@ -1,6 +1,7 @@
-//! Connections, streams, calls, messages and services are charged what they take, measured in their largest form: by the bytes of the relay's thread that are live, in whole size classes, while its peers are on other threads.
+//! Connections, streams, calls, messages and services are charged the memory that they take, measured in their largest
+//! form: by the live bytes of the relay's thread, in whole size classes, while its peers are on other threads.
 //!
-//! Each measurement fails where its charge is too small, and where it is a tenth too large.
+//! Each measurement fails if the charge is too small, and if it is a tenth too large.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
@@ -42,7 +43,7 @@ struct Site {
     address: SocketAddr,
 }
 
-/// Bytes that are live on this thread, and reserved.
+/// Live bytes and reserved bytes of this thread.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     live: i64,
@@ -104,7 +105,7 @@ impl Site {
         }
     }
 
-    /// The same, once it has not changed for a while.
+    /// Live and reserved bytes, once they have not changed for a while.
     async fn taken(&self) -> Taken {
         let mut last = self.now();
         let mut same = 0;
@@ -122,7 +123,7 @@ impl Site {
     }
 }
 
-/// Runs `steps` on a thread of its own; they go on when told to, and say when they have.
+/// Runs a script on a thread of its own. The script stops at each pause, until it is told to go on.
 struct Script {
     go: mpsc::Sender<()>,
     done: tokio::sync::mpsc::UnboundedReceiver<()>,
@@ -135,7 +136,7 @@ impl Script {
         let (tell, done) = tokio::sync::mpsc::unbounded_channel();
         let thread = thread::spawn(move || {
             run(&|| {
-                // Where nobody waits for it any more, it ends soon.
+                // If the test has dropped its ends of the channels, the script ends soon.
                 let _ = tell.send(());
                 let _ = gone.recv();
             });
@@ -147,7 +148,7 @@ impl Script {
         }
     }
 
-    /// Waits until it has come to the next pause.
+    /// Waits until the script has reached its next pause.
     async fn pauses(&mut self) {
         let paused = tokio::time::timeout(Duration::from_secs(60), self.done.recv()).await;
         paused.expect("in time").expect("it goes on");
@@ -164,14 +165,14 @@ fn block_on(run: impl Future<Output = ()>) {
     runtime.block_on(run);
 }
 
-/// Bytes that each of `count` takes, and is charged.
+/// Live bytes and charged bytes for each of `count`.
 fn each(before: Taken, after: Taken, count: u32) -> (i64, i64) {
     let count = i64::from(count);
     let live = (after.live - before.live + count - 1) / count;
     (live, (after.reserved - before.reserved) / count)
 }
 
-/// Checks that what is `live` is charged.
+/// Checks that the live bytes are charged.
 #[track_caller]
 fn is_charged(what: &str, (live, reserved): (i64, i64)) {
     println!("{what}: {live} bytes are live of {reserved} charged");
@@ -181,7 +182,7 @@ fn is_charged(what: &str, (live, reserved): (i64, i64)) {
     );
 }
 
-/// The same, where `constant` of the charge is not a tenth too large: a smaller one is seen.
+/// Checks also that the charge is not too large by a tenth of `constant`, so that a smaller need is found.
 #[track_caller]
 fn needs(what: &str, (live, reserved): (i64, i64), constant: usize) {
     is_charged(what, (live, reserved));
@@ -192,12 +193,12 @@ fn needs(what: &str, (live, reserved): (i64, i64), constant: usize) {
     );
 }
 
-/// Just beyond what a table of so many has room for, before it grows.
+/// Calls: just more than a table has room for before it grows.
 const CALLS: u32 = 7_200;
-/// Those that are left of them: as few as a table may have without giving memory up.
+/// Calls that are left: as few as a table may have without being shrunk.
 const LEFT: u32 = CALLS / 4;
 
-/// A call of a service that is waited for.
+/// A call with a deadline, of a service that has a queue.
 fn head(service: &str) -> Head<'_> {
     Head {
         deadline: Some(Duration::from_secs(3_000)),
@@ -225,7 +226,7 @@ fn messages(stream: u32, count: u32) -> Vec<u8> {
     (0..count).flat_map(of).collect()
 }
 
-/// A worker of the service `x`, which takes `calls` and answers none of them but by `answer`.
+/// A worker of the service `x`, which accepts `calls` and sends `answer` for each.
 fn worker(address: SocketAddr, calls: u32, answer: fn(u32) -> (Vec<u8>, Vec<u8>)) -> Script {
     Script::new(move |pause| {
         let mut peer = Peer::new(address);
@@ -261,7 +262,7 @@ fn caller(address: SocketAddr, body: fn(u32) -> Vec<u8>) -> Script {
     })
 }
 
-/// Bytes of each call, of all of them, and when most of them are gone.
+/// Bytes of each call: while all are open, and after most of them have ended.
 async fn calls(
     workers: u32,
     body: fn(u32) -> Vec<u8>,
@@ -296,7 +297,7 @@ fn a_call_that_waits_is_charged_what_it_takes() {
     });
 }
 
-/// Bodies both ways that nobody takes.
+/// Bodies in both directions that are not read.
 #[test]
 fn a_call_that_runs_is_charged_what_it_takes() {
     block_on(async {
@@ -310,7 +311,7 @@ fn a_call_that_runs_is_charged_what_it_takes() {
     });
 }
 
-/// As the gateway opens it, with a request that its worker has no credit for.
+/// A call as the gateway opens it, with a request for which its worker grants no credit.
 #[test]
 fn a_stream_is_charged_what_it_takes() {
     block_on(async {
@@ -345,7 +346,7 @@ fn a_stream_is_charged_what_it_takes() {
     });
 }
 
-/// With a handler that holds nothing, and bodies both ways that nobody takes.
+/// A handler that holds nothing, and bodies in both directions that are not read.
 #[test]
 fn a_call_at_a_worker_is_charged_what_it_takes() {
     block_on(async {
@@ -382,7 +383,7 @@ fn a_call_at_a_worker_is_charged_what_it_takes() {
     });
 }
 
-/// As many on one stream as its credit carries, just beyond what its queue has room for.
+/// Messages on one stream, as many as its credit allows: just more than its queue has room for.
 #[test]
 fn a_small_message_is_charged_what_it_takes() {
     const MESSAGES: u32 = 4_200;
@@ -418,7 +419,7 @@ fn a_small_message_is_charged_what_it_takes() {
 
 #[test]
 fn a_service_is_charged_what_it_takes() {
-    /// Just beyond what a table of so many has room for, before it grows.
+    /// Workers: just more than a table has room for before it grows.
     const WORKERS: u32 = 50;
     const SERVICES: u32 = 36;
     block_on(async {
@@ -462,7 +463,7 @@ fn unknown(round: u32, count: u32) -> Vec<u8> {
     ids.flat_map(|id| request(id, &head("none"))).collect()
 }
 
-/// With what crowds leave that have gone, and RESETs that the peer does not read.
+/// Includes the memory that crowds have left behind, and RESETs that the peer does not read.
 #[test]
 fn a_connection_is_charged_what_it_takes() {
     const UNREAD: i64 = 64 << 10;
@@ -470,7 +471,7 @@ fn a_connection_is_charged_what_it_takes() {
     block_on(async {
         let site = Site::new(Duration::from_secs(3_000)).await;
         let address = site.address;
-        // The runtime's queue has grown when one is measured.
+        // The runtime's queue has grown before the measurement.
         let mut first = Script::new(move |pause| {
             let mut peer = Peer::new(address);
             peer.send(&unknown(0, CROWD));

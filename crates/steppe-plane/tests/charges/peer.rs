@@ -1,4 +1,4 @@
-//! A peer that says what it is told to, on a thread of its own: what it allocates is not counted.
+//! A scripted peer on a thread of its own, so that its allocations are not counted.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use crate::frames::frame;
 /// One connection.
 pub struct Peer {
     pub socket: TcpStream,
-    /// Frames that were read while credit was waited for.
+    /// Frames that were read during a wait for credit.
     read: VecDeque<(FrameHeader, Vec<u8>)>,
     /// Standing credit of the connection that is left.
     credit: u64,
@@ -29,7 +29,7 @@ pub fn control(frame_type: FrameType, stream: u32, code: u32) -> Vec<u8> {
     frame(header, b"")
 }
 
-/// A socket with little room for what is not read.
+/// A socket with a small receive buffer.
 fn connect(address: SocketAddr) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().expect("a runtime");
@@ -48,7 +48,7 @@ impl Peer {
         Self::begin(TcpStream::connect(address).expect("it listens"))
     }
 
-    /// One whose socket takes little that is not read.
+    /// A peer whose socket has a small receive buffer.
     pub fn narrow(address: SocketAddr) -> Self {
         Self::begin(connect(address))
     }
@@ -80,7 +80,7 @@ impl Peer {
         self.socket.write_all(bytes).expect("it reads");
     }
 
-    /// Sends frames of DATA on standing credit, once there is enough of it.
+    /// Sends DATA frames on standing credit, once there is enough credit.
     pub fn send_body(&mut self, bytes: &[u8]) {
         while self.credit < bytes.len() as u64 {
             let frame = self.receive();

@@ -1,5 +1,5 @@
-//! Two ends against each other, whatever they do, however their bytes are split and late: neither is
-//! dismissed, bodies arrive as they were sent, and all credit comes back.
+//! Two ends against each other in random steps, with their bytes split and delayed at random: neither is
+//! dismissed, bodies arrive as they were sent, and all credit is returned.
 
 use std::time::Duration;
 

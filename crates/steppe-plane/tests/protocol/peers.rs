@@ -1,4 +1,4 @@
-//! Peers that are silent, flood, stop, leave or read nothing, and what a large body costs.
+//! Peers that are silent, flood, stop, leave or read nothing; and the copies of a large body.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::support::{World, config, feed, written};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two connections that know each other.
+/// Two connections that have exchanged HELLO.
 fn pair(now: Instant) -> (Connection, Connection) {
     let mut dialer = Connection::new(config(Side::Dialer), now);
     let mut acceptor = Connection::new(config(Side::Acceptor), now);
@@ -22,7 +22,7 @@ fn pair(now: Instant) -> (Connection, Connection) {
     (dialer, acceptor)
 }
 
-/// Carries what both have to say, and drops what they are told.
+/// Carries the output of both connections, and drops their events.
 fn exchange(one: &mut Connection, other: &mut Connection, now: Instant) {
     loop {
         let (to_other, to_one) = (written(one, 1 << 20), written(other, 1 << 20));
@@ -34,7 +34,7 @@ fn exchange(one: &mut Connection, other: &mut Connection, now: Instant) {
     }
 }
 
-/// Carries what one has to say, without looking at what happens.
+/// Carries the output of one connection, without taking events.
 fn carry(one: &mut Connection, other: &mut Connection, now: Instant) {
     let bytes = written(one, 1 << 20);
     assert!(bytes.len() < 4096, "it fits the inbox");
@@ -160,7 +160,7 @@ fn a_stream_ends_with_its_time_on_both_sides() {
         matches!(event, Some(Event::Expired { unspent: 0, .. })),
         "{event:?}"
     );
-    // The other side's RESET is under way.
+    // The RESET of the other side is in flight.
     let event = acceptor.next_event(half + SECOND).expect("valid");
     assert!(
         matches!(event, Some(Event::Expired { unspent: 5000, .. })),
@@ -296,7 +296,7 @@ fn a_full_stream_says_when_it_is_not() {
     assert!(!sent.is_empty());
 }
 
-/// Two that know each other, and a stream whose body the dialer has announced, and sends once it is granted.
+/// Two connections, and a stream whose body the dialer has announced and sends once it is granted.
 fn announced(body: Vec<u8>, now: Instant) -> (Connection, Connection, StreamId) {
     let (mut dialer, mut acceptor) = pair(now);
     let head = Head {
@@ -311,7 +311,7 @@ fn announced(body: Vec<u8>, now: Instant) -> (Connection, Connection, StreamId) 
     (dialer, acceptor, stream)
 }
 
-/// Reads of one that sends a large body, as a socket would have them; says what was copied after.
+/// Checks the reads of a large body with the sizes of a socket's; prints the bytes that were copied.
 #[test]
 fn a_large_body_is_read_to_its_place() {
     const LEN: usize = 1_000_000;

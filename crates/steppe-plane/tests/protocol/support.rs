@@ -1,4 +1,4 @@
-//! Two ends of a connection, without a socket: a shell that holds each to its budget, and what lies
+//! Two ends of a connection without a socket: shells with a budget each, and the bytes in flight
 //! between them.
 
 mod endpoint;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use steppe_plane::limits::SLICES_MAX;
 use steppe_plane::{Config, Connection, Side, Violation};
 
-/// A configuration whose peer is asked for no sign of life.
+/// A configuration that sends no PING within the time of a test.
 pub fn config(side: Side) -> Config {
     Config {
         side,
@@ -26,7 +26,7 @@ pub fn config(side: Side) -> Config {
     }
 }
 
-/// At most `max` bytes of what a connection has to write.
+/// At most `max` bytes of a connection's output.
 pub fn written(connection: &mut Connection, max: usize) -> Vec<u8> {
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
     let count = connection.slices(&mut slices);
@@ -39,13 +39,13 @@ pub fn written(connection: &mut Connection, max: usize) -> Vec<u8> {
     bytes
 }
 
-/// Both ends, and the time.
+/// Both ends, the bytes in flight, and the time.
 #[derive(Debug)]
 pub struct World {
     pub ends: [Endpoint; 2],
-    /// What the first end's bytes go through, where it is newer than the other.
+    /// Rewrites the bytes of the first end, if it is newer than the other.
     newer: Option<Newer>,
-    /// What each end has sent, and the other has not got yet.
+    /// Bytes that each end has sent and the other has not received yet.
     wire: [VecDeque<u8>; 2],
     pub now: Instant,
 }
@@ -62,21 +62,21 @@ impl World {
         }
     }
 
-    /// Both have said HELLO.
+    /// Both ends, after their HELLO.
     pub fn connected(newer: Option<Newer>) -> Self {
         let mut world = Self::new(newer);
         while world.carry(0, 4096) | world.carry(1, 4096) {}
         world
     }
 
-    /// Carries up to `max` bytes from one end to the other, and all that was under way; whether there were
+    /// Carries up to `max` bytes from one end to the other, and all that were in flight. True if there were
     /// any.
     pub fn carry(&mut self, from: usize, max: usize) -> bool {
         let is_any = self.depart(from, max);
         self.arrive(from, usize::MAX) || is_any
     }
 
-    /// Has up to `max` bytes leave one end; whether there were any.
+    /// Takes up to `max` bytes from one end's output. True if there were any.
     pub fn depart(&mut self, from: usize, max: usize) -> bool {
         let bytes = written(&mut self.ends[from].connection, max);
         let is_any = !bytes.is_empty();
@@ -88,7 +88,7 @@ impl World {
         is_any
     }
 
-    /// Has up to `max` bytes that left one end come to the other; whether there were any.
+    /// Delivers up to `max` bytes in flight from one end to the other. True if there were any.
     pub fn arrive(&mut self, from: usize, max: usize) -> bool {
         let wire = &mut self.wire[from];
         let bytes: Vec<u8> = wire.drain(..wire.len().min(max)).collect();
@@ -96,8 +96,8 @@ impl World {
         !bytes.is_empty()
     }
 
-    /// Lets everything that was begun end, and says what is left of it: streams, held credit, and bytes
-    /// of the budget beyond those that stand.
+    /// Finishes everything that was begun, and checks that nothing is left: no streams, no held credit, and no
+    /// reserved bytes but those for standing credit.
     pub fn settle(&mut self) {
         for _ in 0..10_000 {
             let mut is_moving = false;
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// Compares what was sent with what came whole.
+    /// Compares the bytes sent with those of bodies that were received completely.
     pub fn compare(&self) {
         for (from, to) in [(0, 1), (1, 0)] {
             for (stream, received) in self.ends[to].ended() {
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// Has a connection read `bytes`, `size` at a time, and drop what it gets; whatever happens is counted.
+/// Reads `bytes` into a connection, `size` at a time, and drops its payloads. Returns the number of events.
 pub fn feed(
     connection: &mut Connection,
     mut bytes: &[u8],

@@ -1,4 +1,4 @@
-//! The vectors of `docs/plane/protocol.md`: this reader and one in Python read them alike.
+//! The vectors of `docs/plane/protocol.md`: this reader and one in Python give the same results.
 
 use std::path::Path;
 use std::process::Command;
@@ -157,7 +157,7 @@ fn a_connection_begins_with_the_first_of_them() {
     );
 }
 
-/// The code that a connection dismisses its peer with, and the frame that says so.
+/// The code of the connection's violation, which its GOAWAY has too.
 fn code_of(sent: &Value, size: usize) -> Option<u32> {
     let now = Instant::now();
     let mut connection = Connection::new(config(Side::Acceptor), now);

@@ -1,4 +1,4 @@
-//! Calls over several workers: who is asked.
+//! Calls over several workers: the choice of a worker.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn memory(budget: &Budget) -> Arc<Memory> {
     Arc::new(Memory::new(budget.root()))
 }
 
-/// A worker whose answers say which it is.
+/// A worker that answers with its name.
 async fn worker(name: &'static str) -> WorkerServer {
     let worker = Worker::builder(&memory(&Budget::new(64 << 20)))
         .unary("name", 1000, move |_| async move {
@@ -76,7 +76,7 @@ async fn calls_go_to_all_or_to_the_one_of_their_key() {
             .iter()
             .all(|name| chosen.values().any(|it| it == name))
     );
-    // Whoever leaves takes its own keys along, and no others.
+    // A worker that leaves moves its own keys only.
     balancer.set_targets(of(&servers[1..]));
     assert_eq!(balancer.connected(), 2);
     for (key, before) in chosen {
@@ -86,7 +86,7 @@ async fn calls_go_to_all_or_to_the_one_of_their_key() {
     }
 }
 
-/// What is held at one is bytes in flight there.
+/// The body of an open call counts as bytes in flight at its worker.
 #[tokio::test]
 async fn the_one_with_fewer_bytes_in_flight_is_asked() {
     let servers = [worker("a").await, worker("b").await];
@@ -99,7 +99,7 @@ async fn the_one_with_fewer_bytes_in_flight_is_asked() {
         let body = Bytes::from(vec![7; 500_000]);
         tokio::spawn(async move { balancer.unary(&Ask::new("hold"), Choice::Least, body).await })
     };
-    // It is charged here too, for as long as it may be sent again.
+    // The body is charged on this side too, while it may be sent again.
     until(|| budget.root().reserved_bytes() >= idle + 500_000).await;
     balancer.set_targets(of(&servers));
     until(|| balancer.connected() == 2).await;
@@ -146,7 +146,7 @@ async fn what_began_is_asked_again_only_by_its_key() {
 #[tokio::test]
 async fn whoever_is_not_there_is_waited_for_until_the_deadline() {
     let budget = Budget::new(64 << 20);
-    // Nobody listens on the port of TCP's multiplexer (RFC 1078).
+    // Port 1, of TCP's multiplexer (RFC 1078): no process listens there.
     let balancer = Balancer::new(&memory(&budget), [Target::from("127.0.0.1:1")]);
     let ask = Ask {
         deadline: Some(Duration::from_millis(50)),

@@ -1,4 +1,4 @@
-//! Calls over real sockets, and what they leave of the budget.
+//! Calls over real sockets, and the budget after them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::Barrier;
 const MIB: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A budget, and the memory of it.
+/// A budget, and its memory.
 struct Side {
     budget: Budget,
     memory: Arc<Memory>,
@@ -35,7 +35,7 @@ impl Side {
     }
 }
 
-/// Waits on a condition, for as long as the test may run.
+/// Waits for a condition, for up to [`PATIENCE`].
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
@@ -50,7 +50,7 @@ fn body(len: usize) -> Bytes {
     (0..len).map(|at| (at % 251).to_le_bytes()[0]).collect()
 }
 
-/// A worker of three services, and the most that its budget held while one ran.
+/// A worker of three services, which records the peak of its budget.
 async fn worker(side: &Side, peak: &Arc<AtomicU64>) -> WorkerServer {
     let (root, peak) = (side.budget.root().clone(), Arc::clone(peak));
     let worker = Worker::builder(&side.memory)
@@ -82,7 +82,7 @@ struct World {
     server: WorkerServer,
     caller: Caller,
     peak: Arc<AtomicU64>,
-    /// What connections hold, with nothing on them.
+    /// Reserved bytes of each side's connection, without calls.
     idle: [u64; 2],
 }
 
@@ -109,13 +109,13 @@ impl World {
         world
     }
 
-    /// Nothing but the connection is held.
+    /// Waits until only the connection is charged.
     async fn settle(&self) {
         self.here.comes_to(self.idle[0]).await;
         self.there.comes_to(self.idle[1]).await;
     }
 
-    /// Nothing at all is.
+    /// Drops both sides, and waits until nothing is charged.
     async fn end(self) {
         drop((self.caller, self.server));
         self.here.comes_to(0).await;
@@ -156,7 +156,7 @@ async fn many_large_calls_share_a_small_budget() {
     world.end().await;
 }
 
-/// Handlers that hold small messages don't keep others of the same connection from theirs: the budget does.
+/// Handlers that hold small messages do not block others of the same connection; only the budget does.
 #[tokio::test]
 async fn small_messages_are_held_beyond_the_credit_of_their_connection() {
     let world = World::new(64 * MIB, 64 * MIB).await;
@@ -200,7 +200,7 @@ async fn failures_are_typed() {
     assert_eq!(failure.status, Status::UnknownService);
     let failure = call("echo", 7 * MIB).await.expect_err("too large");
     assert_eq!(failure.status, Status::TooLarge);
-    // Of 8 MiB, an eighth is for connections and streams, and a quarter of the rest for responses.
+    // An eighth of 8 MiB is for connections and streams, and a quarter of the rest for responses.
     assert!(failure.detail.contains("5505024"), "{failure}");
     world.settle().await;
     world.end().await;
@@ -218,7 +218,7 @@ async fn a_request_that_does_not_wait_is_refused_while_there_is_no_room() {
     };
     let failure = world.caller.unary(&ask, body(2 * MIB)).await;
     assert_eq!(failure.expect_err("no room").status, Status::Overloaded);
-    // What is small needs no room, and passes.
+    // A small body needs no room, and passes.
     let answer = world.caller.unary(&ask, body(128)).await;
     assert_eq!(answer.expect("an answer"), body(128));
     held.abort();
@@ -247,7 +247,7 @@ async fn the_budget_comes_back_when_a_caller_drops_its_call() {
     until("it is held", || world.there.reserved() > MIB as u64).await;
     call.abort();
     world.settle().await;
-    // In the middle of a body: a message was sent, and no end.
+    // In the middle of a body: a message was sent, and no END.
     let ask = Ask::new("hold");
     let call = world.caller.call(&ask, Payment::Standing).await;
     let mut call = call.expect("a call");
@@ -360,7 +360,7 @@ async fn as_many_calls_of_a_handler_run_as_it_takes() {
     let (here, there) = (Side::new(16 * MIB), Side::new(16 * MIB));
     let (running, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let seen = Arc::clone(&most);
-    // Of 30 calls, three after three go on together.
+    // Of 30 calls, groups of three continue together.
     let together = Arc::new(Barrier::new(3));
     let worker = Worker::builder(&there.memory).unary("few", 3, move |body| {
         let (running, most) = (Arc::clone(&running), Arc::clone(&most));
@@ -404,15 +404,15 @@ async fn what_a_handler_makes_of_a_payload_is_reserved_or_refused() {
     side.comes_to(0).await;
 }
 
-/// Handlers that need room for what they make of a body have it once the body is there: they would wait for
-/// each other, each with a body in its hands.
+/// Memory for a handler's work on a body is reserved together with the body: handlers that wait for memory with
+/// a body in hand would wait for each other.
 #[tokio::test]
 async fn room_for_what_is_made_of_a_body_comes_with_it() {
-    // Requests may hold 10.5 MiB: two bodies with four times their bytes beside each.
+    // Requests may hold 10.5 MiB: two bodies, each with four times its length beside it.
     let (here, there) = (Side::new(64 * MIB), Side::new(16 * MIB));
     let (held, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
-    // Of 40 calls, two after two go on together.
+    // Of 40 calls, pairs continue together.
     let together = Arc::new(Barrier::new(2));
     let worker = Worker::builder(&there.memory).stream("expand", 1000, move |mut request| {
         let (held, most) = (Arc::clone(&held), Arc::clone(&most));
@@ -421,7 +421,7 @@ async fn room_for_what_is_made_of_a_body_comes_with_it() {
             let room = |len| 4 * usize::try_from(len).expect("small");
             let (body, mut room) = request.body.whole_with(room).await?;
             most.fetch_max(held.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            // More than was asked for is there too, of what requests leave to responses.
+            // More than was reserved is available too, from the share of responses.
             room.fit(4 * body.len() + MIB).await?;
             assert_eq!(room.bytes(), 4 * body.len() + MIB);
             together.wait().await;
@@ -447,7 +447,7 @@ async fn room_for_what_is_made_of_a_body_comes_with_it() {
     there.comes_to(0).await;
 }
 
-/// A small body is there before its room is: it waits for none that other bodies hold.
+/// A small body is received before its memory is reserved: the handler does not wait for memory that other bodies hold.
 #[tokio::test]
 async fn room_beside_a_small_body_is_of_what_requests_leave() {
     let (here, there) = (Side::new(16 * MIB), Side::new(16 * MIB));

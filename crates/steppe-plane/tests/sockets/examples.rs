@@ -1,4 +1,4 @@
-//! The examples, as people run them: one calls the other.
+//! The examples, run as programs: one calls the other.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use steppe_testkit::{Process, eventually};
 
-/// Built beside the tests.
+/// An example, built beside the tests.
 fn example(name: &str) -> Command {
     let test = std::env::current_exe().expect("a test");
     let built = test.ancestors().nth(2).expect("deps is in a folder");

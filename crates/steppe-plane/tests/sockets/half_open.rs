@@ -1,4 +1,4 @@
-//! Peers that are gone without a word, and peers that read nothing: the budget comes back whole, and holds.
+//! Peers that vanish without closing, and peers that read nothing: budgets hold, and return to their initial state.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use steppe_testkit::Namespace;
 
 const CALLS: usize = 20;
 const BODY_BYTES: usize = 300_000;
-/// Whom [`caller_process`] calls: set for the process at the end of the line.
+/// Address of the worker that [`caller_process`] calls; set for the child process only.
 const WORKER: &str = "STEPPE_TEST_WORKER";
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -29,7 +29,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     assert!(waited.is_ok(), "never: {what}");
 }
 
-/// Not a test: what the other starts as a process of its own.
+/// Not a test: the body of the child process.
 #[test]
 fn caller_process() {
     let Ok(worker) = std::env::var(WORKER) else {
@@ -106,7 +106,7 @@ async fn both_ends_of_a_line_that_is_cut_get_their_budgets_back() {
     process.wait().expect("it has ended");
 }
 
-/// Whoever sends waits, rather than what waits to be sent grows.
+/// The sender waits; the queue of unsent data does not grow.
 #[tokio::test]
 async fn callers_that_read_nothing_stop_whoever_sends() {
     let budget = Budget::new(64 << 20);

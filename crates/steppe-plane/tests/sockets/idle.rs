@@ -1,4 +1,4 @@
-//! Calls that are granted credit and use none of it: they give way to calls that wait, and to nobody else.
+//! Calls that hold granted credit without using it: they are reset for calls that wait, and only then.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
@@ -48,7 +48,7 @@ async fn caller(address: SocketAddr) -> Caller {
     caller.expect("a relay that listens")
 }
 
-/// Calls whose bodies are announced, and never come.
+/// Opens calls whose bodies are announced and never sent.
 async fn announce(caller: &Caller) -> Vec<Call> {
     let mut calls = Vec::new();
     for _ in 0..300 {
@@ -64,7 +64,7 @@ async fn bodies_that_never_come_give_way_to_those_that_wait() {
     let (idle, busy) = (caller(address).await, caller(address).await);
     let mut announced = announce(&idle).await;
     let ask = Ask::new("echo");
-    // Until the first of them have had credit for as long as others may wait.
+    // Until the first of them have held credit for as long as others may wait.
     // On a busy machine a call may wait for as long as the idle one before it: a few are refused in all.
     let mut refused = 0;
     let begun = Instant::now();
@@ -95,7 +95,7 @@ async fn bodies_that_never_come_give_way_to_those_that_wait() {
     );
 }
 
-/// Small calls are served all the while: they wait for nobody.
+/// Small calls are served meanwhile: they need no wait.
 #[tokio::test]
 async fn bodies_that_nobody_waits_for_may_take_their_time() {
     let (address, relay, _worker) = site().await;

@@ -1,5 +1,5 @@
-//! Workers that are killed while they serve: calls that may run again succeed elsewhere, the others end with
-//! an error that says so and run once at most.
+//! Workers that are killed while they serve: calls that may run again succeed at another worker; the others fail
+//! with a status that tells it, and run once at most.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -21,12 +21,13 @@ use steppe_plane::{
 use crate::listening::listen;
 
 const CALLS: u32 = 10_000;
-/// Of callers at a time.
+/// Concurrent callers.
 const CALLERS: u32 = 64;
-/// Where [`worker_process`] appends what it begins, and whom it dials: set for the processes that are killed.
+/// File to which [`worker_process`] appends each call that it begins, and the relay that it dials; set for child
+/// processes only.
 const LOG: &str = "STEPPE_TEST_LOG";
 const RELAY: &str = "STEPPE_TEST_RELAY";
-/// Set for the one that is killed: after so many calls it answers none, so that some are open when it is.
+/// Set for the process that is killed: it stops answering after so many calls, so that some are open at its end.
 const HOLDS: &str = "STEPPE_TEST_HOLDS";
 const HELD_AFTER: u32 = 100;
 
@@ -34,7 +35,7 @@ fn memory() -> Arc<Memory> {
     Arc::new(Memory::new(Budget::new(64 << 20).root()))
 }
 
-/// Not a test: what the others start as a process of its own.
+/// Not a test: the body of the child processes.
 #[test]
 fn worker_process() {
     let Some(log) = std::env::var_os(LOG) else {
@@ -54,7 +55,7 @@ fn worker_process() {
         .unary("count", 1000, move |body| {
             let (log, begun) = (Arc::clone(&log), Arc::clone(&begun));
             async move {
-                // One write, which is whole whatever becomes of the process.
+                // A single write, so that a killed process leaves no part of it.
                 (&*log).write_all(&body).expect("room on the disk");
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 if holds && begun.fetch_add(1, Ordering::Relaxed) >= HELD_AFTER {
@@ -78,7 +79,7 @@ fn worker_process() {
     });
 }
 
-/// A worker, and where it listens. The first one is the one to be killed.
+/// Starts a worker process; returns it with its address. Number 0 is the one to be killed.
 fn start(log: &Path, relay: &str, number: usize) -> (Child, SocketAddr) {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     if number == 0 {
@@ -94,12 +95,12 @@ fn start(log: &Path, relay: &str, number: usize) -> (Child, SocketAddr) {
     let output = BufReader::new(child.stdout.take().expect("an output"));
     let mut lines = output.lines().map_while(Result::ok);
     let address = lines.find_map(|line| line.strip_prefix("serves ")?.parse().ok());
-    // It goes on writing to nobody.
+    // Leaked: the process continues to write to its output.
     std::mem::forget(lines);
     (child, address.expect("it says where"))
 }
 
-/// Kills a worker in the midst of calls by way of `targets`, and looks at what came of them.
+/// Kills a worker during calls at `targets`, and checks the results of the calls.
 async fn kill_one(mut workers: Vec<Child>, targets: Vec<Target>, log: &Path) {
     let count = targets.len();
     let balancer = Balancer::new(&memory(), targets);
@@ -118,7 +119,7 @@ async fn kill_one(mut workers: Vec<Child>, targets: Vec<Target>, log: &Path) {
             let mut failures: Vec<(u32, Failure)> = Vec::new();
             for call in (first..CALLS).filter(|call| call % CALLERS == first) {
                 let id = call.to_be_bytes();
-                // Every second one may run again.
+                // Every second call may run again.
                 let ask = Ask {
                     idempotency_key: (call % 2 == 0).then_some(&id[..]),
                     ..Ask::new("count")

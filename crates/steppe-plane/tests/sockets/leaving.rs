@@ -1,4 +1,4 @@
-//! Callers that leave while their call is in some state: it ends at the worker, and the relay gives everything back.
+//! Callers that leave in each state of a call: the call ends at the worker, and the relay releases all memory.
 
 #![allow(clippy::disallowed_methods, reason = "tests read the clock")]
 
@@ -19,27 +19,27 @@ use crate::listening::listen;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A call: the part that its caller has sent, and the way its worker behaves.
+/// State of a call when its caller leaves: the part that was sent, or the behavior of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// For a worker.
+    /// The call waits for a worker.
     Waits,
-    /// An announced body that was granted credit.
+    /// An announced body was granted credit.
     Granted,
-    /// The same, some of which came.
+    /// Part of an announced body was sent.
     PartOfGranted,
-    /// A small body, some of which came.
+    /// Part of a small body was sent.
     PartOfStanding,
     Runs,
-    /// Its response is not read.
+    /// The response is not read.
     Unread,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// FIN, and nothing that comes is read any more.
+    /// FIN; no further data is read.
     Close,
-    /// FIN, and what comes is read.
+    /// FIN; further data is read.
     HalfClose,
     ResetConnection,
     ResetStream,
@@ -51,7 +51,7 @@ fn data(flags: u8, len: usize, rest: u32) -> Vec<u8> {
     frame(header, &vec![7; len])
 }
 
-/// Reads until a frame of this type has come.
+/// Reads frames up to the first one of this type.
 fn await_frame(socket: &mut TcpStream, frame_type: FrameType) {
     loop {
         let mut header = [0; HEADER_BYTES];
@@ -65,7 +65,7 @@ fn await_frame(socket: &mut TcpStream, frame_type: FrameType) {
     }
 }
 
-/// A caller in this state.
+/// A caller with a call in this state.
 fn caller(address: SocketAddr, state: State) -> TcpStream {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(PATIENCE)).expect("is set");
@@ -136,7 +136,7 @@ fn leave(mut socket: TcpStream, way: Way) -> Option<TcpStream> {
     }
 }
 
-/// A relay with a worker, on a thread of their own.
+/// A relay with a worker, on a thread of its own.
 fn site() -> (Arc<Relay>, Budget, SocketAddr) {
     let (tell, told) = mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -175,7 +175,7 @@ async fn sink(mut request: Request) -> Result<(), Failure> {
     std::future::pending().await
 }
 
-/// Calls that are open at the worker, and that wait for it.
+/// The number of calls that are open at the worker, and of those that wait for it.
 fn open(relay: &Relay) -> (u32, usize) {
     let report = relay.report();
     let workers = report.services.iter().flat_map(|service| &service.workers);
@@ -226,7 +226,7 @@ fn a_caller_that_leaves_is_noticed_in_every_state() {
             let left = leave(socket, way);
             let calls = until(&what, || open(&relay) == (0, 0));
             if way == Way::ResetStream {
-                // The connection is there.
+                // The connection is still open.
                 drop(left);
             }
             let all = until(&what, || idle() == before);

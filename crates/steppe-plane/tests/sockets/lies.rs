@@ -1,4 +1,4 @@
-//! Peers that lie, over real sockets: each is told by its code why it is dismissed, and leaves nothing.
+//! Peers that violate the protocol, over real sockets: each is dismissed with the right code, and leaves nothing.
 
 use std::io::{BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use crate::frames::{frame, request};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The first bytes of a connection.
+/// The HELLO of a connection.
 pub fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
     let hello = Hello {
@@ -40,13 +40,13 @@ fn data(stream: u32, flags: u8, offset: u64, len: usize) -> Vec<u8> {
     frame(header, &vec![7; len])
 }
 
-/// The code of GOAWAY that a peer is sent before the connection closes.
+/// The code of the GOAWAY that a peer receives before the connection closes.
 fn dismissal(address: SocketAddr, sent: &[u8]) -> Option<u32> {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(PATIENCE)).expect("is set");
     socket.write_all(sent).expect("it reads");
     let (mut said, mut room) = (Vec::new(), [0; 4096]);
-    // Who closes with bytes unread resets the connection: what was said before is there nevertheless.
+    // A close with unread bytes resets the connection; earlier output arrives nevertheless.
     loop {
         match socket.read(&mut room) {
             Ok(0) => break,
@@ -169,7 +169,7 @@ async fn whoever_lies_is_dismissed_by_its_code_and_leaves_nothing() {
     nothing_is_held(&budget).await;
 }
 
-/// A worker has forgotten their handlers; the entries that the connection keeps are still charged.
+/// The worker has dropped the handlers of such streams; the entries in the connection are still charged.
 #[tokio::test]
 async fn streams_that_are_answered_and_not_ended_stay_charged() {
     const STREAMS: u32 = 1_000;

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::relay::{MIB, bodies, config, memory, payload, site, until};
 
-/// Calls of a worker that have begun, and word for all of them to end.
+/// Counter of the calls that have begun at a worker, and the signal for all of them to end.
 #[derive(Clone)]
 struct Holding {
     begun: Arc<AtomicUsize>,
@@ -35,7 +35,7 @@ impl Holding {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Serves `hold`: takes a request whole, and holds it.
+    /// Adds the service `hold`, which receives a request completely and holds it.
     fn serve(&self, builder: WorkerBuilder) -> WorkerBuilder {
         let held = self.clone();
         builder.stream("hold", 10_000, move |request| held.clone().hold(request))
@@ -75,7 +75,7 @@ async fn a_worker_that_refuses_does_not_draw_the_calls() {
     };
     add(100);
     until(|| small.begun() + large.begun() >= 100 && large.begun() >= 95).await;
-    // Each comes alone: the small one has fewer bytes in flight, and does not get every call for that.
+    // Single calls: the small worker has fewer bytes in flight, and still does not get every call.
     let before = small.begun();
     for count in 1..=100 {
         add(1);
@@ -98,7 +98,7 @@ async fn a_worker_that_refuses_does_not_draw_the_calls() {
     until(|| bodies(&site.budget) == 0).await;
 }
 
-/// Larger than the one worker ever takes: the other one takes it. Where none does, the caller is told why.
+/// A body that exceeds the budget of one worker goes to the other. If no worker takes it, the caller gets the reason.
 #[tokio::test]
 async fn a_body_that_one_worker_never_takes_goes_to_another() {
     let site = site(64 * MIB, config()).await;
@@ -119,7 +119,7 @@ async fn a_body_that_one_worker_never_takes_goes_to_another() {
     drop(small);
 }
 
-/// A call that a worker has begun with is not asked of another, whatever the worker says.
+/// A call that a worker has begun to process is not sent to another, for any status.
 #[tokio::test]
 async fn a_call_that_was_begun_is_not_asked_elsewhere() {
     let site = site(64 * MIB, config()).await;
@@ -150,7 +150,7 @@ async fn listening(budget: u64, held: &Holding) -> WorkerServer {
     worker.listen("127.0.0.1:0").await.expect("a free port")
 }
 
-/// The same of a caller that has a connection to each of both.
+/// Like the relay, a balancer with a connection to both workers.
 #[tokio::test]
 async fn a_balancer_does_not_prefer_the_worker_that_refuses() {
     let (done, is_done) = watch::channel(false);
@@ -183,7 +183,7 @@ async fn a_balancer_does_not_prefer_the_worker_that_refuses() {
     assert_eq!(refused, 0);
 }
 
-/// A response that finds no room at its caller was made: its request is not sent again without a key.
+/// A response without room at its caller was processed: its request is not sent again without a key.
 #[tokio::test]
 async fn a_response_without_room_is_no_refusal() {
     let answers = Arc::new(AtomicUsize::new(0));
@@ -212,7 +212,7 @@ async fn a_response_without_room_is_no_refusal() {
     assert_eq!(answers.load(Ordering::Relaxed), 1);
 }
 
-/// A worker that does nothing for a call, and stays, keeps its place: one that fronts others may say so.
+/// A worker that fails a call as unprocessed, and stays connected, stays registered: it may front other workers.
 #[tokio::test]
 async fn a_worker_that_passes_a_call_by_stays() {
     let site = site(64 * MIB, config()).await;

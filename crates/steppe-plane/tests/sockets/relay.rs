@@ -1,4 +1,4 @@
-//! Calls by way of a relay, over real sockets.
+//! Calls through a relay, over real sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub async fn until(mut condition: impl FnMut() -> bool) {
     panic!("it never came");
 }
 
-/// Bytes that bodies hold of a budget.
+/// Bytes of a budget that bodies hold.
 pub fn bodies(budget: &Budget) -> u64 {
     let report = budget.report();
     let plane = report
@@ -240,7 +240,7 @@ async fn what_nobody_serves_is_unknown_and_what_nobody_serves_now_waits() {
     };
     let refused = caller.unary(&impatient, Bytes::new()).await;
     assert_eq!(status(refused), Status::Overloaded);
-    // Whoever waits is served by the worker that comes.
+    // A waiting call is served by the worker that connects.
     site.relay.set_config(config());
     let waits = {
         let caller = caller.clone();
@@ -254,7 +254,7 @@ async fn what_nobody_serves_is_unknown_and_what_nobody_serves_now_waits() {
     );
 }
 
-/// Where none waits, the worker decides at once: what there is room for passes, the rest is refused.
+/// Without a queue, the worker decides at once: calls with room pass, the others are refused.
 #[tokio::test]
 async fn who_may_not_wait_is_answered_or_refused_at_once() {
     let now = RelayConfig {
@@ -282,7 +282,7 @@ async fn who_may_not_wait_is_answered_or_refused_at_once() {
         let caller = caller.clone();
         calls.spawn(async move { caller.unary(&Ask::new("hold"), payload(1_000_000)).await });
     }
-    // Requests may hold 10.5 MiB there.
+    // Requests may hold 10.5 MiB at the worker.
     for _ in 0..20 {
         let refused = calls.join_next().await.expect("open").expect("no panic");
         assert_eq!(refused.expect_err("no room").status, Status::Overloaded);
@@ -334,7 +334,7 @@ async fn workers_take_no_more_calls_than_they_said() {
     let site = site(64 * MIB, config()).await;
     let now = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
-    // Of 50 calls, two after two go on together.
+    // Of 50 calls, pairs continue together.
     let together = Arc::new(Barrier::new(2));
     let (_worker, _) = site
         .worker(64 * MIB, |builder| {
@@ -397,7 +397,7 @@ async fn a_worker_that_dies_ends_its_calls_and_the_next_go_elsewhere() {
     .await;
     let (_second, _) = site.worker(64 * MIB, echo).await;
     site.has("echo", 2).await;
-    // The handler has its body by then, or not: either way its end is typed.
+    // The handler has its body by then, or not: in both cases the call ends with a status.
     tokio::time::sleep(Duration::from_millis(50)).await;
     drop(first);
     let failure = hangs.await.expect("it ends");
@@ -464,7 +464,7 @@ async fn a_caller_that_leaves_cancels_the_handler() {
     until(|| bodies(&site.budget) == 0).await;
 }
 
-/// Workers that listen, of which the relay was told what they may serve.
+/// Workers that listen; the relay has a list of the services that they may offer.
 #[tokio::test]
 async fn workers_are_dialed_and_left() {
     let site = site(64 * MIB, config()).await;
@@ -494,7 +494,7 @@ async fn workers_are_dialed_and_left() {
     let failure = caller.unary(&Ask::new("other"), payload(1)).await;
     let failure = failure.expect_err("it is not for this relay");
     assert_eq!(failure.status, Status::UnknownService);
-    // What is open is finished, and nothing follows.
+    // The open call is finished; no further call is sent.
     let open = {
         let caller = caller.clone();
         tokio::spawn(async move { caller.unary(&Ask::new("gated"), payload(9)).await })
@@ -509,7 +509,7 @@ async fn workers_are_dialed_and_left() {
     site.has("gated", 0).await;
     gate.add_permits(1);
     assert!(open.await.expect("it ends").is_ok());
-    // It is found again, and again once it was lost.
+    // The worker is dialed again, also after a loss.
     site.relay.set_workers(std::slice::from_ref(&dialed), None);
     site.has("echo", 1).await;
     server.drain(Duration::from_secs(5)).await;

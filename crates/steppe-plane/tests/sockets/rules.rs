@@ -1,4 +1,4 @@
-//! Rules of who may offer and call what, at a relay.
+//! Rules of a relay: the services that peers may offer and call.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::frames::request;
 use crate::lies::hello;
 use crate::relay::{MIB, PATIENCE, config, site, until};
 
-/// A rule about everybody at this network.
+/// A rule for all peers in this network.
 fn rule(network: &str, offer: &[&str], call: &[&str]) -> Rule {
     let services = |names: &[&str]| names.iter().map(|name| Services::new(name)).collect();
     Rule {
@@ -60,18 +60,18 @@ async fn the_first_rule_decides_and_the_end_denies() {
         assert_eq!(status(&caller, "embed").await, embed);
         assert_eq!(status(&caller, "rank/a").await, rank);
     }
-    // A peer that no rule is about may do nothing.
+    // A peer that no rule matches may do nothing.
     site.relay
         .set_rules(vec![rule("10.0.0.0/8", &["*"], &["*"])]);
     assert_eq!(status(&caller, "embed").await, Status::Denied);
     site.has("embed", 0).await;
-    // It comes back by itself.
+    // The worker reconnects by itself.
     site.relay.set_rules(Vec::new());
     site.has("embed", 1).await;
     assert_eq!(status(&caller, "embed").await, Status::Ok);
 }
 
-/// A change resets calls that are open and no longer allowed, and no others.
+/// A change of rules resets the open calls that are no longer allowed, and no others.
 #[tokio::test]
 async fn a_change_ends_what_is_no_longer_allowed() {
     let site = site(64 * MIB, config()).await;
@@ -117,7 +117,7 @@ async fn a_change_ends_what_is_no_longer_allowed() {
     assert_eq!(denied.map(|(_, count)| *count), Some(1));
 }
 
-/// The frames that a relay sends until it closes, or has drained.
+/// The frames that a relay sends until it closes the connection, or has drained.
 fn heard(address: SocketAddr, sent: &[u8]) -> Vec<FrameHeader> {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(PATIENCE)).expect("is set");
@@ -136,7 +136,7 @@ fn heard(address: SocketAddr, sent: &[u8]) -> Vec<FrameHeader> {
     heard
 }
 
-/// On the wire: GOAWAY with the code of the page, and no sign that the services were taken.
+/// The worker receives GOAWAY with the code of protocol.md, and no ACK of its PING.
 #[tokio::test]
 async fn a_worker_that_may_not_offer_is_told_so() {
     let site = site(64 * MIB, config()).await;
@@ -155,7 +155,7 @@ async fn a_worker_that_may_not_offer_is_told_so() {
         .map(|frame| (frame.frame_type, frame.code, frame.flags));
     let told: Vec<_> = told.skip(1).collect();
     assert_eq!(told, [(FrameType::GOAWAY, 13, 0)]);
-    // A worker of the crate does not pass for one that serves.
+    // A worker of the crate does not report *serving*.
     let builder = steppe_plane::Worker::builder(&crate::relay::memory(&site.budget));
     let registered = serve(builder, "echo").build().register(address.to_string());
     let registered = registered.expect("a service that can be named");
@@ -168,7 +168,7 @@ async fn a_worker_that_may_not_offer_is_told_so() {
     registered.reaches(WorkerStatus::Serving).await;
 }
 
-/// A call that is open when the time to drain is over is reset, with UNPROCESSED where no worker got it.
+/// A call that is open at the deadline of a drain is reset, as UNPROCESSED if no worker got it.
 #[tokio::test]
 async fn what_is_open_after_a_drain_is_told_so() {
     let site = site(64 * MIB, config()).await;

@@ -1,4 +1,4 @@
-//! Storms of calls that are dropped at any moment, or whose time is over: the budgets come back whole.
+//! Storms of calls that are dropped at any moment, or whose deadline passes: budgets return to their initial state.
 
 use std::any::Any;
 use std::future::Future;
@@ -52,11 +52,11 @@ fn worker(side: &Side) -> Worker {
         .build()
 }
 
-/// A caller and a worker, connected, and what each side holds while nothing is open.
+/// A caller and a worker, connected, with the bytes that each side holds without calls.
 struct World {
     sides: Vec<(Side, u64)>,
     caller: Caller,
-    /// What the worker serves by, for as long as it is here.
+    /// Keeps the worker serving until it is dropped.
     serving: Box<dyn Any>,
 }
 
@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// What a connection holds, once there is one.
+/// Bytes of a side's connection, after a first call.
 async fn first(caller: &Caller, side: &Side) -> u64 {
     let answer = caller.unary(&Ask::new("echo"), Bytes::new()).await;
     assert!(answer.expect("an answer").is_empty());
@@ -126,7 +126,7 @@ async fn first(caller: &Caller, side: &Side) -> u64 {
     connection
 }
 
-/// Lengths on standing credit, at its bounds, and announced.
+/// Bodies with lengths on standing credit, at its bounds, and announced.
 fn body(number: usize) -> Bytes {
     let lens = [0, 1, 5_000, 65_536, 65_537, 300_000];
     Bytes::from(vec![7; lens[number % lens.len()]])
@@ -164,7 +164,7 @@ async fn drop_all(world: World) {
                 }))
             })
             .collect();
-        // Each goes on for as many turns as its place says, and is dropped.
+        // Each call is polled for as many turns as its index, and then dropped.
         for turn in 0..calls.len() {
             let mut cx = Context::from_waker(Waker::noop());
             for slot in &mut calls {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use steppe_plane::Relay;
 use tokio::net::TcpListener;
 
-/// Has `relay` serve a port of its own for as long as the runtime goes on.
+/// Has `relay` serve a port of its own while the runtime lives.
 pub async fn listen(relay: &Arc<Relay>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("a port");

@@ -1,4 +1,4 @@
-//! Check of a fetched list: a page of a captive portal, or the rest of a list, does not take its place.
+//! Check of a fetched list: the page of a captive portal, or a truncated list, does not replace a good one.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -7,13 +7,13 @@ use crate::files::{for_each_line, open};
 use crate::limits::LIST_SHRINKS_MAX;
 use crate::rules::{PlainScope, Reader};
 
-/// Bytes at the front of a file in which a page begins.
+/// Bytes at the front of a file that are searched for the start of a page.
 const FRONT_BYTES: u64 = 4096;
 
-/// The reason why a fetched file may not take the place of the `last` good one; `None`: it may.
+/// The reason why a fetched file must not replace the `last` good one; `None` if it may.
 ///
 /// # Errors
-/// One of the files can't be read.
+/// If one of the files can't be read.
 pub(super) fn refusal(
     fetched: &Path,
     last: Option<&Path>,
@@ -37,7 +37,7 @@ pub(super) fn refusal(
     }))
 }
 
-/// True of a file that is HTML, or XML: no line of a list begins so.
+/// True for a file of HTML or XML: no line of a list begins with `<`.
 fn is_page(file: impl Read) -> io::Result<bool> {
     let mut front = BufReader::new(file.take(FRONT_BYTES));
     loop {
@@ -54,7 +54,7 @@ fn is_page(file: impl Read) -> io::Result<bool> {
     }
 }
 
-/// The number of rules of a list: a text that says that the list is not there today has none.
+/// The number of rules in a list; 0 for a text such as an error message.
 fn rules(file: &Path, plain: PlainScope) -> io::Result<u64> {
     let (mut reader, mut rules) = (Reader::new(plain), 0);
     for_each_line(open(file)?, |_, line| {

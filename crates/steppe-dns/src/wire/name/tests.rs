@@ -1,4 +1,4 @@
-//! Names: RFC 1035 and its limits, pointers that lead nowhere, text, case.
+//! Names: RFC 1035 and its limits, invalid pointers, text, case.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn read(bytes: &[u8], at: usize) -> Result<(String, usize, u32), WireError> {
 
 #[test]
 fn the_names_of_rfc_1035_are_read() {
-    // RFC 1035 §4.1.4, with the offsets of its drawing.
+    // RFC 1035 §4.1.4, with the offsets of its figure.
     let mut bytes = vec![0; 93];
     bytes[20..32].copy_from_slice(b"\x01F\x03ISI\x04ARPA\x00");
     bytes[40..46].copy_from_slice(b"\x03FOO\xc0\x14");
@@ -89,7 +89,7 @@ fn names_have_255_bytes_at_most() {
         read(&after_header(&longer), 12),
         Err(WireError::NameTooLong)
     );
-    // A pointer makes a name longer that has room for itself.
+    // A name within the limit is too long with the target of its pointer.
     let bytes = after_header(&[&longest[..], b"\x01c\xc0\x0c"].concat());
     assert_eq!(read(&bytes, 12 + 255), Err(WireError::NameTooLong));
 }
@@ -110,7 +110,7 @@ fn all_names_of_a_message_share_their_steps() {
     while read_name(&bytes, at.into(), &mut steps).is_ok() {
         read += 1;
     }
-    // Each takes 61 letters, 60 pointers and the root.
+    // Each takes 61 labels, 60 pointers and the root.
     assert_eq!((read, steps.left()), (1000 / 122, 0));
 }
 
@@ -144,7 +144,7 @@ fn text_is_read_and_written() {
         ("ü b", NameError::Character),
         ("ü\u{ff3c}.example", NameError::Character),
         ("ü\u{ff0f}x.example", NameError::Character),
-        // Soft hyphens are mapped to nothing.
+        // Soft hyphens are removed by the mapping.
         (&long_unicode, NameError::TooLong),
         ("\u{fffd}.example", NameError::Character),
     ] {

@@ -1,8 +1,8 @@
-//! Names of whole messages: how many steps they take.
+//! Steps that the names of whole messages take.
 
 use super::*;
 
-/// A response to `a.` of type MX, with these records' bytes as its answer section.
+/// A response to `a.` of type MX, with the bytes of these records as its answer section.
 fn response(count: u16, records: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in [7, 0x8180, 1, count, 0, 0] {
@@ -13,11 +13,11 @@ fn response(count: u16, records: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A name of 127 letters, each a label of its own, at the end of the question's record; then as many
-/// records as fit, each with an owner that points into a chain of pointers.
+/// A response with a TXT record whose data is a chain of names, then records whose owners point to the last link of
+/// the chain, or alternately to the last two.
 fn chains(records: u16, is_alternating: u16) -> Vec<u8> {
     let mut bytes = response(records + 1, b"");
-    // A TXT record whose data holds the chain: 60 links of a letter and a pointer.
+    // Each of the 60 links is a letter and a pointer to the link before.
     bytes.extend(b"\xc0\x0c\x00\x10\x00\x01\x00\x00\x00\x3c");
     bytes.extend(u16::to_be_bytes(60 * 4 + 3));
     let mut at = u16::try_from(bytes.len()).unwrap();
@@ -54,7 +54,7 @@ fn names_that_take_too_many_steps_are_refused() {
     let bytes = chains(2000, 1);
     let message = Message::parse(&bytes).unwrap();
     assert_eq!(check_names(&message), Err(WireError::Steps));
-    // The same chains a few times are no attack.
+    // A few such chains are accepted.
     let few = chains(10, 1);
     assert!(check_names(&Message::parse(&few).unwrap()).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Queries and responses that are unusual and right.
+//! Unusual but valid queries and responses.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_long_query_is_answered_whether_its_answer_is_cached_or_not() {
         }
     }
     assert_eq!(server.asked_count(), 3);
-    // A datagram has room for no more than 1,232 bytes.
+    // A datagram of more than 1,232 bytes is rejected.
     let plain = message(7, 0x0100, ("a.example.org", A), [&[], &[], &[]]);
     let response = client.ask(&with_opt(plain, 1232, 0, &[(12, &[0; 1400])]));
     assert_eq!(rcode(&response), FORMERR);
@@ -55,7 +55,7 @@ fn a_servers_extended_code_is_no_other_code_to_a_client_nor_from_the_cache() {
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
     let plain = message(7, 0x0100, ("a.example.org", A), [&[], &[], &[]]);
-    // From the server, then from the cache.
+    // First from the server, then from the cache.
     for _ in 0..2 {
         assert_eq!(rcode(&client.ask(&plain)), SERVFAIL);
         let response = client.ask_for("a.example.org");
@@ -70,7 +70,7 @@ fn a_servers_extended_code_is_no_other_code_to_a_client_nor_from_the_cache() {
 fn an_alias_by_a_rule_shows_no_letters_that_were_drawn() {
     let (server, listen) = (
         Server::start(|asked| {
-            // The target of an alias below the name that is asked for: `x`, then a pointer to it.
+            // The target of an alias below the qname: `x`, then a pointer to the qname.
             let target = [&b"\x01x"[..], &[0xc0, 12]].concat();
             vec![answered(&asked.bytes, 0, &[(5, 60, &target)])]
         }),
@@ -131,7 +131,7 @@ fn a_denial_without_an_soa_counts_where_nothing_better_comes() {
             let response = client.ask_for("a.example.org");
             assert_eq!(rcode(&response), denial.to_be_bytes()[1]);
             assert_eq!(extended_error(&response), None);
-            // It is no failure, and is not kept: it is asked for again.
+            // The denial is no failure, and is not cached: the question is forwarded again.
             let before = fast.asked_count();
             eventually("it is asked for again", || {
                 client.ask_for("a.example.org");
@@ -139,7 +139,7 @@ fn a_denial_without_an_soa_counts_where_nothing_better_comes() {
             });
             drop(node);
         }
-        // One server's denial waits for nobody.
+        // A denial by the only server is passed on at once.
         let (response, _) = response_of(move |asked| vec![answered(&asked.bytes, denial, &[])]);
         assert_eq!(rcode(&response), denial.to_be_bytes()[1]);
     }

@@ -1,4 +1,4 @@
-//! Who guesses: ids and ports that can't be, responses that are not the right one, floods of them.
+//! Forgery: unpredictable ids, ports and cases; wrong responses, and floods of them.
 
 use std::collections::{HashMap, HashSet};
 use std::net::UdpSocket;
@@ -19,7 +19,7 @@ fn ids_and_ports_of_forty_misses_are_random() {
         Port::free().keep(),
     );
     let _node = Node::start(forwarder(listen, &[server.address]), 2);
-    // Each client is one worker's.
+    // A client's queries go to one worker.
     for number in 0..40 {
         assert_good(&Client::of(listen).ask_for(&format!("{number}.example.org")));
     }
@@ -35,9 +35,9 @@ fn ids_and_ports_of_forty_misses_are_random() {
         .collect();
     assert!(distinct.len() > 35, "ids repeat: {ids:?}");
     assert!(steps.len() > 35, "ids follow a pattern: {ids:?}");
-    // Of twice 64 sockets, 40 queries use 34 on average.
+    // 40 queries use on average 34 of twice 64 sockets.
     assert!(server.ports().len() > 20, "{} ports", server.ports().len());
-    // Behind the name are type, class and an OPT record: fifteen bytes in all.
+    // After the name there are type, class and an OPT record: fifteen bytes.
     let spellings: HashSet<Vec<u8>> = asked
         .iter()
         .map(|asked| asked.bytes[asked.bytes.len() - 15 - 13..][..13].to_vec())
@@ -53,7 +53,7 @@ fn a_socket_is_replaced_after_its_share_of_queries() {
     );
     let _node = Node::start(forwarder(listen, &[server.address]), 1);
     let client = Client::of(listen);
-    // More than all sockets of a server carry before they are replaced.
+    // More queries than all sockets of a server carry before they are replaced.
     let share = usize::from(QUERIES_PER_SOCKET_MAX);
     let count = SOCKETS_PER_SERVER * share * 9 / 8;
     for batch in 0..count / 64 {
@@ -68,7 +68,7 @@ fn a_socket_is_replaced_after_its_share_of_queries() {
     for asked in server.asked() {
         *by_port.entry(asked.from.port()).or_default() += 1;
     }
-    // The kernel may give a port out again: one of some thousand sockets has that of another.
+    // The kernel may reuse a port: one of some thousand sockets has the port of another.
     let over = by_port.values().filter(|&&count| count > share).count();
     assert!(over < 8, "{over} ports of {}", by_port.len());
     assert!(
@@ -89,7 +89,7 @@ fn a_worker_has_so_many_sockets_to_a_server_and_no_more() {
     for number in 0..1000 {
         assert_good(&client.ask_for(&format!("{number}.example.org")));
     }
-    // They are replaced by time too, which a slow machine sees.
+    // Sockets are also replaced for their age, which a slow machine sees.
     let ports = server.ports().len();
     assert!(ports > SOCKETS_PER_SERVER * 9 / 10, "{ports} ports");
     let asked = server.asked();
@@ -118,7 +118,7 @@ fn a_valid_response_is_waited_for_behind_a_malformed_one() {
         let mut cut = forged(&asked);
         cut.truncate(20);
         socket.send_to(&cut, from).expect("is sent");
-        // As the table of faults has it; the answer is the same whatever time passes.
+        // As in the table of faults; the result is the same after any time.
         std::thread::sleep(Duration::from_millis(300));
         socket.send_to(&good(&asked), from).expect("is sent");
     });

@@ -1,4 +1,4 @@
-//! What the path does to datagrams: fragments that must not be, and loss.
+//! Faults of the path: fragmentation, which must not occur, and loss.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
@@ -13,12 +13,12 @@ use crate::client::{Client, PATIENCE, forwarder, query};
 use crate::node::Node;
 use crate::server::Server;
 
-/// An IPv4 header's "don't fragment". RFC 791 §3.1.
+/// DF bit of the IPv4 header. RFC 791 §3.1.
 const DONT_FRAGMENT: u8 = 0x40;
 
 #[test]
 fn queries_take_small_datagrams_and_are_never_fragmented() {
-    // An address that nobody else sends to: the raw socket sees all datagrams to it, with their headers.
+    // No other process sends to this address: the raw socket sees all datagrams to it, with their headers.
     let (address, listen) = (
         SocketAddr::from(([127, 7, 7, 7], Port::free().keep().port())),
         Port::free().keep(),
@@ -50,7 +50,7 @@ fn queries_take_small_datagrams_and_are_never_fragmented() {
     assert_ne!(flags & DONT_FRAGMENT, 0);
 }
 
-/// dnsmasq at the end of a line of its own, with one address for all names.
+/// dnsmasq in a network namespace, behind a link of its own, with one address for all names.
 fn dnsmasq(namespace: &Namespace) -> Result<(Process, SocketAddr), String> {
     let version = Command::new("dnsmasq").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {

@@ -1,4 +1,4 @@
-//! What servers say that nobody asked for, that can't be read, or that must not be believed.
+//! Records in responses that were not asked for, are malformed, or must not be believed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const CNAME: u16 = 5;
 const SOA: u16 = 6;
 const MISMATCH: &str = "steppe_dns_upstream_trouble_total{kind=\"mismatch\"}";
 
-/// A response to a query for `qname`, whose case it repeats, with these sections.
+/// A response with these sections to a query for `qname`, whose case it repeats.
 fn response(asked: &Asked, qname: &str, flags: u16, sections: [&[Rr<'_>]; 3]) -> Vec<u8> {
     let id = u16::from_be_bytes([asked.bytes[0], asked.bytes[1]]);
     let end = 12 + name(qname).len();
@@ -81,7 +81,7 @@ fn records_of_other_names_are_neither_passed_on_nor_kept() {
     for other in others {
         assert!(!response.windows(other.len()).any(|bytes| bytes == other));
     }
-    // The server has to be asked for it.
+    // The other name is not cached: its query goes to the server.
     assert_good(&client.ask_for("victim.example.com"));
     assert_eq!(server.asked().len(), 2);
 }
@@ -91,7 +91,7 @@ fn pointers_in_a_circle_are_no_answer() {
     for pointer in [27_u16 + 4, 27 + 6, 0x3fff] {
         let (response, server) = response_of(move |asked| {
             let mut response = good(asked);
-            // The owner of the answer, behind a question of fifteen bytes of name.
+            // The owner of the answer, after a question with a name of fifteen bytes.
             let owner = 12 + 15 + 4;
             response[owner..owner + 2].copy_from_slice(&(0xc000 | pointer).to_be_bytes());
             vec![response]
@@ -113,7 +113,7 @@ fn a_denial_is_kept_as_long_as_the_last_field_of_its_soa_says() {
     let client = Client::of(listen);
     let first = client.ask_for("a.example.org");
     assert_eq!(rcode(&first), 3);
-    // RFC 2308 §5: the TTL that the client sees is the lesser of both.
+    // RFC 2308 §5: the client gets the lesser of both TTLs.
     let soa_at = first.windows(4).position(|bytes| bytes == [0, 6, 0, 1]);
     let ttl_at = soa_at.expect("an SOA") + 4;
     assert_eq!(first[ttl_at..ttl_at + 4], [0, 0, 0, 1]);
@@ -185,7 +185,7 @@ fn an_answer_that_comes_late_is_nobodys() {
     assert_eq!(rcode(&client.ask_for("a.example.org")), SERVFAIL);
     drop(closed);
     eventually("the answer came", || node.metric(MISMATCH) > 0);
-    // What follows is answered as ever.
+    // Further queries are answered.
     assert_good(&client.ask_for("b.example.org"));
 }
 
@@ -193,7 +193,7 @@ fn an_answer_that_comes_late_is_nobodys() {
 fn private_addresses_for_public_names_are_refused_however_they_are_written() {
     let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
     let unique_local = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-    // Priority 1, the owner itself, and `ipv4hint`.
+    // Priority 1, the owner as the target, and `ipv4hint`.
     let hint = [0, 1, 0, 0, 4, 0, 4, 10, 0, 0, 1];
     let cases: [(u16, &'static [u8]); 5] = [
         (A, &[10, 0, 0, 1]),
@@ -244,7 +244,7 @@ fn records_of_every_type_pass_byte_for_byte_with_their_signatures() {
         let client = Client::of(listen);
         let plain = message(7, 0x0120, ("a.example.org", rtype), [&[], &[], &[]]);
         let signed = with_opt(plain, 1232, 0x8000, &[]);
-        // From the server, and from the cache.
+        // First from the server, then from the cache.
         for _ in 0..2 {
             let response = client.ask(&signed);
             assert_eq!((rcode(&response), answers(&response)), (0, 2));

@@ -1,4 +1,4 @@
-//! Servers as home routers have them: without EDNS, without TCP, with names in lower case. And connections that
+//! Servers such as those in home routers: without EDNS, without TCP, with names in lower case. Connections that
 //! are reset.
 
 use steppe_dns::config::{Policy, Transport};
@@ -9,13 +9,13 @@ use crate::client::{Client, forwarder, query, rcode};
 use crate::node::Node;
 use crate::server::{Asked, By, Server, answered};
 
-/// The way in which a server says that it does not understand EDNS.
+/// Reaction of a server to EDNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edns {
     Known,
-    /// With this code, and the question.
+    /// Rejected with this code, and the question.
     Code(u16),
-    /// With this code, by a header alone.
+    /// Rejected with this code, by a header alone.
     HeaderOfCode(u16),
 }
 
@@ -29,7 +29,7 @@ fn has_opt(asked: &Asked) -> bool {
     asked.bytes[10..12] != [0, 0]
 }
 
-/// Where the question of `NUMBER.example.org` ends.
+/// Range of the qname `NUMBER.example.org` in a message.
 const NAME: std::ops::Range<usize> = 12..12 + 15;
 
 fn is_lower(asked: &Asked) -> bool {
@@ -58,7 +58,7 @@ fn router(edns: Edns, case: Case) -> impl Fn(&Asked) -> Vec<Vec<u8>> + Send + Sy
 fn home_routers_are_asked_as_they_understand_it() {
     use Case::{Kept, Lowered};
     use Edns::{Code, HeaderOfCode, Known};
-    // The queries that the first two questions may take at most.
+    // The last number is the maximum of queries for the first two questions.
     for (edns, case, has_tcp, queries_max) in [
         (Code(1), Kept, true, 4),
         (Code(4), Kept, false, 4),
@@ -77,7 +77,7 @@ fn home_routers_are_asked_as_they_understand_it() {
         let listen = Port::free().keep();
         let _node = Node::start(forwarder(listen, &[server.address]), 1);
         let client = Client::of(listen);
-        // By chance a name is asked for in lower case, which shows nothing: once in a thousand times.
+        // By chance a name is in lower case, once in a thousand times, which proves nothing.
         for number in 0..4 {
             assert_good(&client.ask_for(&format!("{number}.example.org")));
         }
@@ -128,7 +128,7 @@ fn a_server_that_understands_no_question_of_a_kind_keeps_edns() {
 #[test]
 fn a_refusal_of_a_question_is_none_of_edns_whoever_asks_it() {
     const TXT: u16 = 16;
-    // It refuses one type with EDNS, and has no answer for it without: nothing shows the reason.
+    // The server refuses one type with EDNS, and is silent without it: the cause stays unknown.
     let server = Server::start(|asked| match asked.bytes[NAME.end + 1] {
         16 if has_opt(asked) => vec![answered(&asked.bytes, 4, &[])],
         16 => Vec::new(),
@@ -175,7 +175,7 @@ fn a_router_that_refuses_a_type_is_asked_without_edns_all_the_same() {
 
 #[test]
 fn a_question_that_may_not_be_asked_again_waits_for_no_connection() {
-    // Each of them is asked twice, which together are more queries than a question may have.
+    // Each server needs two queries; together these exceed the maximum for a question.
     let routers: Vec<_> = (0..40)
         .map(|_| {
             Server::start(|asked| vec![answered(&asked.bytes, 2 - u16::from(has_opt(asked)), &[])])
@@ -189,7 +189,7 @@ fn a_question_that_may_not_be_asked_again_waits_for_no_connection() {
     config.upstreams[0].servers[0].transport = Transport::Tcp;
     let _node = Node::start(config, 1);
     let client = Client::of(listen);
-    // Its worker comes to the end of it, and to other questions.
+    // The question ends, and the worker continues with others.
     assert_eq!(rcode(&client.ask_for("0.example.org")), SERVFAIL);
     assert_eq!(rcode(&client.ask_for("localhost")), 0);
 }

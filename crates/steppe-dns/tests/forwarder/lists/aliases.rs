@@ -1,4 +1,4 @@
-//! Names whose answer has an alias that leads to a name of a list.
+//! Names with an alias to a name on a list.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::server::{Asked, Server};
 
 const NXDOMAIN: u8 = 3;
 
-/// `www.site.example` and its like are aliases of a name of a content network, which is one of a tracker's; `own.…`
-/// has an address.
+/// Answers for `www.site.example` and similar names with an alias to a content network, which is an alias to a
+/// tracker; `own.…` has an address.
 fn cloaked(asked: &Asked) -> Vec<Vec<u8>> {
     let id = u16::from_be_bytes([asked.bytes[0], asked.bytes[1]]);
     let len = usize::from(asked.bytes[12]);
@@ -43,7 +43,7 @@ fn cloaked(asked: &Asked) -> Vec<Vec<u8>> {
     vec![response]
 }
 
-/// A node whose first rule blocks names of the list `trackers`.
+/// A node whose first rule blocks the names on the list `trackers`.
 fn started(scratch: &Scratch, change: impl FnOnce(&mut Forwarder)) -> (Node, Client, Server) {
     let (server, listen) = (Server::start(cloaked), Port::free().keep());
     let mut config = forwarder(listen, &[server.address]);
@@ -65,7 +65,7 @@ fn named(text: &str, action: Action) -> Rule {
 fn an_alias_that_leads_to_a_listed_name_is_blocked_and_counted() {
     let scratch = Scratch::new("aliases");
     let (node, client, server) = started(&scratch, |_| ());
-    // From the server, and from the cache.
+    // First from the server, then from the cache.
     for round in 1..=2 {
         let response = client.ask(&query("www.site.example", A));
         assert_eq!(rcode(&response), NXDOMAIN, "{round}");
@@ -175,7 +175,7 @@ fn what_a_rule_rewrites_a_name_to_is_an_alias_as_others_are() {
         let to = "www.site.example".parse().expect("a name");
         let rewrite = named("old.example", Action::Rewrite(Box::new(to)));
         config.rules.insert(0, rewrite);
-        // The rule that rewrites is above the one that blocks, and decides about another name.
+        // The rewriting rule is above the blocking one, and decides about another name.
     });
     for _ in 0..2 {
         assert_eq!(got(&client, "old.example"), BLOCKED);

@@ -1,4 +1,4 @@
-//! Lines of lists whose formats say more than that a name is on the list.
+//! Lines of list formats with more information than a name.
 
 use steppe_dns::config::Block;
 use steppe_testkit::{Port, Scratch};
@@ -7,7 +7,7 @@ use super::{BLOCKED, FORWARDED, address_for_all, blocks, got, list};
 use crate::client::{Client, forwarder};
 use crate::node::Node;
 
-/// An answer without data, by a rule that blocks.
+/// NODATA by a blocking rule.
 const NO_DATA: (u8, u16, Option<u16>) = (0, 0, Some(15));
 
 const LINES: &str = "\
@@ -61,7 +61,7 @@ fn each_line_does_what_its_format_says() {
         ))
     };
     assert_eq!((left_out("unsupported"), left_out("malformed")), (2, 1));
-    // Another list of the rule has the name without saying so.
+    // Another list of the rule has the name without this modifier.
     config.rules[0].lists = [0, 1].into_iter().collect();
     node.change(config);
     assert_eq!(got(&client, "nodata.example"), BLOCKED);

@@ -1,4 +1,4 @@
-//! Keys of the workers that are dialed.
+//! Keys of `[discovery]`: workers that the relay dials.
 
 use std::time::Duration;
 
@@ -97,16 +97,16 @@ enum Source {
     Etcd,
 }
 
-/// `[discovery]`: workers that are dialed.
+/// Settings of `[discovery]`.
 #[derive(Debug)]
 pub struct Discovery {
     /// The workers.
     pub workers: Workers,
-    /// TLS to them. `None`: none.
+    /// TLS to the workers. `None`: without TLS.
     pub tls: Option<ServerTrust>,
 }
 
-/// `None`: a value is invalid, and its mistake was reported.
+/// Builds the settings of `[discovery]`. `None` if a value is invalid; its mistake was reported.
 #[must_use]
 pub fn build(discovery: &Node) -> Option<Discovery> {
     Some(Discovery {
@@ -130,7 +130,7 @@ fn found(etcd: &Fields) -> Option<Workers> {
     }))
 }
 
-/// Those that the file names: each once, with all that it is to serve.
+/// The workers of the file: each address once, with all of its services.
 fn listed(listed: &Fields) -> Option<Workers> {
     let mut workers: Vec<DialedWorker> = Vec::new();
     for (service, address) in listed.get(&SERVED)? {
@@ -146,7 +146,7 @@ fn listed(listed: &Fields) -> Option<Workers> {
     Some(Workers::Static(workers))
 }
 
-/// Finds the mistakes of what keys of `[discovery]` say together.
+/// Reports mistakes in combinations of keys of `[discovery]`.
 pub fn check(discovery: &Node, mistakes: &mut Mistakes) {
     let Some((source, discovery)) = discovery.variant() else {
         return;

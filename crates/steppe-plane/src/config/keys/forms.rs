@@ -1,4 +1,4 @@
-//! Forms of services and of etcd.
+//! Text forms of services, and of endpoints and key prefixes of etcd.
 //!
 //! Spec: `docs/plane/protocol.md` §5.
 
@@ -11,7 +11,7 @@ use steppe_net::config::forms::service;
 
 use crate::config::Services;
 
-/// Service, or all whose names begin alike.
+/// A service, or all services whose names have a prefix.
 pub(super) static SERVICES: Form<Services> =
     Form::new("a service such as \"embed\", or \"embed/*\"", services)
         .pattern("^[!-)+-~]{0,127}[!-~]$");
@@ -26,7 +26,7 @@ pub(super) static ENDPOINT: Form<Endpoint> =
 pub(super) static PREFIX: Form<String> =
     Form::new("a prefix of keys such as \"/steppe\"", prefix).pattern("^/[!-~]{0,254}$");
 
-/// The name of a service, or the beginning of names before a `*`.
+/// Reads the name of a service, or a prefix of names before a `*`.
 fn services(text: &str, _: &Path) -> Read<Services> {
     let before = text.strip_suffix('*').unwrap_or(text);
     if before.contains('*') {
@@ -40,7 +40,7 @@ fn services(text: &str, _: &Path) -> Read<Services> {
 
 fn endpoint(text: &str, _: &Path) -> Read<Endpoint> {
     text.parse().map_err(|error: EndpointError| {
-        // What stands before an @ may be a secret.
+        // Text before an @ may be a secret.
         let refusal = match error {
             EndpointError::User => Refusal::new("an endpoint of etcd has no user".to_owned()),
             _ => Refusal::new(format!("`{}` is not an endpoint of etcd", shown(text))),

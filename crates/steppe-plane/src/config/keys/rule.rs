@@ -71,7 +71,7 @@ fn build(rule: &Fields) -> Option<Rule> {
     })
 }
 
-/// Finds the mistakes of rules: those that never decide, and conditions without effect.
+/// Reports mistakes of rules: rules that never match, and conditions without effect.
 pub(super) fn check(plane: &Fields, mistakes: &mut Mistakes) {
     let rules = plane.items(&RULE).iter();
     let rules: Vec<&Fields> = rules.filter_map(Node::fields).collect();
@@ -82,7 +82,7 @@ pub(super) fn check(plane: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// A rule with both conditions: one would be ignored.
+/// Reports a rule with both conditions: one would be ignored.
 fn one_condition(rule: &Fields, mistakes: &mut Mistakes) {
     if let (Some(cert), Some(network)) = (rule.place_of(&CLIENT_CERT), rule.place_of(&NETWORK)) {
         mistakes.push(
@@ -94,10 +94,10 @@ fn one_condition(rule: &Fields, mistakes: &mut Mistakes) {
     }
 }
 
-/// A rule about certificates, where no listener asks for one.
+/// Reports rules about certificates if no listener requests one.
 fn unasked(plane: &Fields, rules: &[&Fields], mistakes: &mut Mistakes) {
     let asks = |listener: &Node| {
-        // An invalid listener may be meant to ask.
+        // An invalid listener may be meant to request one.
         let Some(listener) = listener.fields() else {
             return true;
         };
@@ -120,7 +120,7 @@ fn unasked(plane: &Fields, rules: &[&Fields], mistakes: &mut Mistakes) {
     }
 }
 
-/// A rule whose peers an earlier one is about.
+/// Reports a rule whose peers an earlier rule matches.
 fn covered(rule: &Fields, earlier: &[&Fields], mistakes: &mut Mistakes) {
     let covers = |before: &&Fields| match (rule.located(&CLIENT_CERT), rule.located(&NETWORK)) {
         (Some((name, span)), _) => {

@@ -6,7 +6,7 @@ use super::*;
 use crate::connection::{Config, Side};
 use crate::frame::Hello;
 
-/// A connection whose peer has said HELLO, and of which `next_id` comes next.
+/// A connection that has received HELLO, and whose next stream is `next_id`.
 fn connection(next_id: u32, now: Instant) -> Connection {
     let config = Config {
         side: Side::Dialer,

@@ -1,4 +1,4 @@
-//! A shell around a connection: it reserves what it grants, and holds what it gets until told.
+//! A shell around a connection: reserves the credit that it grants, and holds payloads until it is told to drop them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,31 +10,31 @@ use steppe_plane::{
     Config, Connection, DataPart, Event, HalfLeft, Processing, SendError, Status, StreamId,
 };
 
-/// What each end has reserved for standing credit.
+/// Bytes that each end reserves for standing credit.
 pub const OPEN_CREDIT: u64 = 256 << 10;
 
-/// One end.
+/// One end of a connection.
 #[derive(Debug)]
 pub struct Endpoint {
     pub connection: Connection,
     budget: Budget,
     lease: Lease,
-    /// Standing credit, for as long as the connection lives.
+    /// Reservation for standing credit, while the connection lives.
     _standing: Reservation,
     streams: BTreeMap<StreamId, Known>,
     held: Vec<(StreamId, DataPart, Option<Reservation>)>,
     sent: BTreeMap<StreamId, u64>,
     ended: BTreeMap<StreamId, (Status, u64)>,
-    /// The part of a message that is being read, and how much of it there is.
+    /// The part of a message that is being read: stream, buffer, and bytes read.
     part: Option<(StreamId, Vec<u8>, usize)>,
     pub is_stopped: bool,
     pub refused: usize,
 }
 
-/// What the shell knows of a stream.
+/// The state of a stream in the shell.
 #[derive(Debug)]
 struct Known {
-    /// Granted, and not used.
+    /// Reservation for bytes that were granted and not received.
     grant: Reservation,
     is_ours: bool,
     has_responded: bool,
@@ -44,7 +44,7 @@ struct Known {
     received: u64,
 }
 
-/// The bytes that a body has at `offset`.
+/// The bytes of a body from `offset` on.
 fn pattern(stream: StreamId, offset: u64, len: usize) -> Vec<u8> {
     let at = |index: u64| {
         (offset + index)
@@ -84,7 +84,7 @@ impl Endpoint {
         self.streams.values().map(|known| known.grant.bytes()).sum()
     }
 
-    /// Bodies that the peer ended with OK.
+    /// Bodies that the peer ended with *ok*.
     pub fn ended(&self) -> impl Iterator<Item = (StreamId, u64)> {
         let whole = |(_, (status, _)): &(&StreamId, &(Status, u64))| *status == Status::Ok;
         let ended = self.ended.iter().filter(whole);
@@ -95,7 +95,7 @@ impl Endpoint {
         self.sent.get(&stream).copied().unwrap_or(0)
     }
 
-    /// The stream at a place, of those that are known.
+    /// The stream at an index among the known ones.
     pub fn pick(&self, index: usize) -> Option<StreamId> {
         let count = self.streams.len();
         self.streams.keys().nth(index.checked_rem(count)?).copied()
@@ -142,7 +142,7 @@ impl Endpoint {
         self.streams.get_mut(&stream).expect("known")
     }
 
-    /// Sends a message of `len` bytes, where that can be done.
+    /// Sends a message of `len` bytes, if the stream's state permits it.
     pub fn send(&mut self, stream: StreamId, len: usize) {
         let offset = self.sent_bytes(stream);
         let bytes = Bytes::from(pattern(stream, offset, len));
@@ -179,7 +179,7 @@ impl Endpoint {
         }
     }
 
-    /// Uses and forgets the oldest of what was received.
+    /// Drops the oldest payload and releases its credit.
     pub fn release(&mut self) -> bool {
         if self.held.is_empty() {
             return false;
@@ -192,7 +192,7 @@ impl Endpoint {
         true
     }
 
-    /// Lets whatever is open end; whether there was something to do.
+    /// Finishes everything that is open. True if there was something to do.
     pub fn finish(&mut self, now: Instant) -> bool {
         self.events(now);
         let mut is_moving = false;
@@ -221,7 +221,7 @@ impl Endpoint {
         is_moving
     }
 
-    /// Takes what came.
+    /// Reads received bytes.
     pub fn read(&mut self, mut bytes: &[u8], now: Instant) {
         loop {
             self.events(now);
@@ -260,7 +260,7 @@ impl Endpoint {
                     let known = self.known(stream);
                     known.payment = payment;
                     if payment == Payment::Standing {
-                        // Its grant, if it had one, is of no use.
+                        // A grant before HEADERS is not used by a body on standing credit.
                         known.grant.shrink(known.grant.bytes());
                     }
                 }
@@ -312,7 +312,7 @@ impl Endpoint {
         self.take_part();
     }
 
-    /// Takes what is there of the part, and checks it once it is whole.
+    /// Copies the payload that was read, and checks the part once it is complete.
     fn take_part(&mut self) {
         let Some((stream, body, at)) = &mut self.part else {
             return;
@@ -320,7 +320,7 @@ impl Endpoint {
         *at += self.connection.take_body(&mut body[*at..]);
         if *at < body.len() {
             if self.connection.body_left().is_none() {
-                // Its stream has gone meanwhile.
+                // The stream was closed meanwhile.
                 self.part = None;
             }
             return;
@@ -339,7 +339,7 @@ impl Endpoint {
         known.peer_ended = true;
         assert_eq!(known.grant.bytes() as u64, unspent, "stream {stream}");
         known.grant.shrink(known.grant.bytes());
-        // Of a request that was answered, nothing more is read.
+        // The rest of a request that was answered is not read.
         if known.is_ours || !known.has_ended {
             self.ended.insert(stream, (status, known.received));
         }

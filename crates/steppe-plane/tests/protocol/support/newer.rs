@@ -1,8 +1,8 @@
-//! A peer of version 2: it has frames, flags and fields that version 1 does not know.
+//! A peer of version 2: it sends frames, flags and fields that version 1 does not know.
 
 use steppe_plane::frame::{FrameHeader, FrameType, HEADER_BYTES};
 
-/// Rewrites frames of version 1 as a newer peer might send them to one of version 1.
+/// Rewrites frames of version 1 as a newer peer might send them to a peer of version 1.
 #[derive(Debug, Default)]
 pub struct Newer {
     unread: Vec<u8>,
@@ -10,7 +10,7 @@ pub struct Newer {
 }
 
 impl Newer {
-    /// What becomes of `bytes`; half a frame waits for the rest.
+    /// Rewrites `bytes`; an incomplete frame is kept until its rest is there.
     pub fn rewrite(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.unread.extend_from_slice(bytes);
         let mut out = Vec::new();
