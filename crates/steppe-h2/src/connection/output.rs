@@ -1,7 +1,7 @@
 //! Bytes that wait to be written.
 //!
-//! Frame headers, field blocks, control frames and small content are gathered in one buffer; larger content stays
-//! where it lies. All of it leaves in the order that it came in.
+//! Frame headers, field blocks, control frames and small content are gathered in a buffer, and in the next one when it is
+//! full; larger content stays where it lies. All of it leaves in the order that it came in.
 //!
 //! Invariant: the last part of the buffer is for control frames, so that one fits whatever waits. Without room in the
 //! budget there is a buffer of [`CONTROL_BYTES_MAX`] from a reservation of its own: control frames, small heads and the
@@ -148,13 +148,42 @@ impl Output {
         };
         match &self.gathered {
             Some(gathered) if has_room(gathered, kept) => {}
-            Some(gathered) if !gathered.is_empty() => return Err(SendError::Full),
+            Some(gathered) if !gathered.is_empty() => self.begin_next_buffer(bytes)?,
             _ => self.take_buffer(bytes)?,
         }
         if let Some(gathered) = &mut self.gathered
             && gathered.spare() < bytes
         {
             gathered.compact();
+        }
+        Ok(())
+    }
+
+    /// Begins another buffer behind one that is full, whose octets wait as chunks from now on.
+    ///
+    /// # Errors
+    /// [`SendError::Full`]: there is no memory for it, and what waits gives memory back when it is written.
+    fn begin_next_buffer(&mut self, bytes: usize) -> Result<(), SendError> {
+        if self.is_of_reserve {
+            return Err(SendError::Full);
+        }
+        let needed = (bytes + CONTROL_BYTES_MAX).max(GATHERED_BYTES);
+        let next = Buffer::take(&self.lease, needed).map_err(|_| SendError::Full)?;
+        let mut full = self.gathered.replace(next).map(Chunk::from);
+        for piece in &mut self.pieces {
+            if let Piece::Gathered(bytes) = *piece
+                && let Some(mut rest) = full.take()
+            {
+                let first = if rest.len() == bytes {
+                    rest
+                } else {
+                    let first = rest.split_to(bytes);
+                    full = Some(rest);
+                    first
+                };
+                *piece = Piece::Chunk(first);
+                self.chunks += 1;
+            }
         }
         Ok(())
     }
@@ -277,5 +306,70 @@ impl Output {
         if self.bytes == 0 {
             self.let_go();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steppe_mem::Budget;
+
+    use super::*;
+
+    /// The octets that wait, written in pieces of `step` octets.
+    fn written(output: &mut Output, step: usize) -> Vec<u8> {
+        let mut octets = Vec::new();
+        while output.bytes() > 0 {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let count = output.slices(&mut slices);
+            let waiting: Vec<u8> = slices[..count]
+                .iter()
+                .flat_map(|slice| slice.to_vec())
+                .collect();
+            let taken = step.min(waiting.len());
+            octets.extend_from_slice(&waiting[..taken]);
+            output.written(taken);
+        }
+        octets
+    }
+
+    #[test]
+    fn responses_of_a_hundred_streams_wait_in_several_buffers() {
+        const FRAME: usize = 1_200;
+        for step in [1, 999, usize::MAX] {
+            let budget = Budget::new(1 << 20);
+            let lease = budget.root().lease();
+            let reserve = lease.try_reserve(CONTROL_BYTES_MAX).expect("room");
+            let mut output = Output::new(lease, reserve);
+            let mut expected = Vec::new();
+            for index in 0..100_u8 {
+                output.room(FRAME).expect("room").fill(index);
+                output.advance(FRAME);
+                expected.extend([index; FRAME]);
+                if index % 16 == 0 {
+                    output.put_control(&[0xff; 9]).expect("room");
+                    expected.extend([0xff; 9]);
+                }
+            }
+            assert_eq!(output.bytes(), expected.len());
+            assert!(written(&mut output, step) == expected, "{step}");
+            assert_eq!(output.chunks, 0);
+            let reserved = budget.root().reserved_bytes();
+            assert_eq!(reserved, CONTROL_BYTES_MAX as u64, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_without_a_next_one_is_full() {
+        let budget = Budget::new((GATHERED_BYTES + CONTROL_BYTES_MAX) as u64);
+        let lease = budget.root().lease();
+        let reserve = lease.try_reserve(CONTROL_BYTES_MAX).expect("room");
+        let mut output = Output::new(lease, reserve);
+        let frames = std::iter::from_fn(|| {
+            output.room(1 << 10).ok()?;
+            output.advance(1 << 10);
+            Some(())
+        });
+        assert_eq!(frames.count(), (GATHERED_BYTES - CONTROL_BYTES_MAX) >> 10);
+        assert_eq!(output.room(1).err(), Some(SendError::Full));
     }
 }
