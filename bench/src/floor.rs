@@ -10,6 +10,7 @@
 //! no interim responses and no timeouts, and closes a connection on anything that it does not expect.
 //! Use it for nothing but this bench.
 
+pub mod codec;
 pub mod dns;
 mod gzip;
 pub mod h2;

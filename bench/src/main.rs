@@ -50,6 +50,8 @@ enum Bench {
     FloorProxy(floor::Options),
     /// The minimal proxy of HTTP/2 with clients, which `http` starts as the floor.
     FloorH2Proxy(floor::h2::Options),
+    /// The minimal proxy from HTTP/2 on Steppe's own codec, to HTTP/1.1 or HTTP/2, a second floor.
+    FloorH2Codec(floor::codec::Options),
     /// The minimal DNS server, which `dns` starts as the floor and behind every forwarder.
     FloorDns(floor::dns::Options),
 }
@@ -84,6 +86,7 @@ async fn run(bench: &Bench) -> anyhow::Result<bool> {
         Bench::FloorDns(options) => floor::dns::run(options).await,
         Bench::FloorProxy(options) => floor::run(options).await,
         Bench::FloorH2Proxy(options) => floor::h2::run(options).await,
+        Bench::FloorH2Codec(options) => floor::codec::run(options).await,
     }
 }
 

@@ -28,14 +28,14 @@ use tokio_rustls::TlsAcceptor;
 use super::{BUFFER_BYTES, Message, connect};
 
 /// Options of `steppe-bench floor-h2-proxy`: its addresses and its certificate.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Clone)]
 pub struct Options {
     /// Address to listen on without TLS
     #[arg(long)]
-    listen: SocketAddr,
+    pub(super) listen: SocketAddr,
     /// Address to listen on with TLS
     #[arg(long)]
-    listen_tls: SocketAddr,
+    pub(super) listen_tls: SocketAddr,
     /// Certificate, PEM
     #[arg(long)]
     cert: PathBuf,
@@ -44,7 +44,7 @@ pub struct Options {
     key: PathBuf,
     /// Address to forward to
     #[arg(long)]
-    upstream: SocketAddr,
+    pub(super) upstream: SocketAddr,
 }
 
 /// Idle connections to the origin: as many as the other proxies keep with HTTP/2.
@@ -87,12 +87,12 @@ pub async fn run(options: &Options) -> Result<bool> {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener> {
+pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("cannot listen on {address}"))
 }
 
-fn acceptor(options: &Options) -> Result<TlsAcceptor> {
+pub(super) fn acceptor(options: &Options) -> Result<TlsAcceptor> {
     let chain = vec![CertificateDer::from_pem_file(&options.cert)?];
     let key = PrivateKeyDer::from_pem_file(&options.key)?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
