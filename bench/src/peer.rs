@@ -45,6 +45,8 @@ pub enum Proxy {
     Before,
     /// The minimal proxy that forwards.
     Floor,
+    /// The minimal proxy that forwards HTTP/2, on Steppe's codec.
+    FloorSteppeH2,
     Nginx,
     Haproxy,
     Envoy,
@@ -103,6 +105,7 @@ impl Proxy {
             Self::SteppeLog => steppe::WITH_LOG,
             Self::Before => Build::Before.name(),
             Self::Floor => "floor",
+            Self::FloorSteppeH2 => floor::ON_STEPPE_H2,
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
@@ -151,11 +154,13 @@ impl Proxy {
             Self::Floor => 6,
             Self::Varnish => 7,
             Self::Before => 8,
+            Self::FloorSteppeH2 => 9,
         }
     }
 
-    /// True if the proxy is meant to run with this transport: a log's cost is shown without TLS only, and
-    /// there are floors of HTTP/1.1 and of HTTP/2 with clients; the others have no cache to compare.
+    /// True if the proxy is meant to run with this transport: a log's cost is shown without TLS only, and there are
+    /// floors of HTTP/1.1, of HTTP/2 with clients, and of HTTP/2 on both sides on Steppe's codec alone; the others have
+    /// no cache to compare.
     pub const fn speaks(self, transport: Transport) -> bool {
         match self {
             Self::Steppe | Self::Before | Self::Nginx => true,
@@ -163,6 +168,7 @@ impl Proxy {
             _ if matches!(transport, Transport::Cached) => false,
             Self::SteppeLog => matches!(transport, Transport::Plain),
             Self::Floor => matches!(transport, Transport::Plain | Transport::Http2),
+            Self::FloorSteppeH2 => transport.has_streams(),
             _ => true,
         }
     }
@@ -187,6 +193,7 @@ impl Proxy {
             Self::Before => steppe::prepare(setup, Build::Before, transport),
             Self::SteppeLog => steppe::prepare_with_log(setup),
             Self::Floor => floor::prepare(setup, transport),
+            Self::FloorSteppeH2 => floor::prepare_on_steppe_h2(setup, transport),
             Self::Nginx => nginx::prepare(setup, transport),
             Self::Haproxy => haproxy::prepare(setup, transport),
             Self::Envoy => envoy::prepare(setup, transport),

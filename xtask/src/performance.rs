@@ -23,7 +23,7 @@ const OURS: [&str; 7] = [
     "by its relay",
 ];
 /// Headings of columns that are no peer's.
-const OTHERS: [&str; 4] = ["floor", "aim", "ratio", ""];
+const OTHERS: [&str; 5] = ["floor", "floor on steppe-h2", "aim", "ratio", ""];
 
 /// The line before and after the list.
 const MARK: &str = "<!-- ahead -->";

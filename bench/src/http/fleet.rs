@@ -62,7 +62,12 @@ impl Fleet {
             }
             let required = !matches!(
                 proxy,
-                Proxy::Floor | Proxy::Haproxy | Proxy::Envoy | Proxy::Caddy | Proxy::Varnish
+                Proxy::Floor
+                    | Proxy::FloorSteppeH2
+                    | Proxy::Haproxy
+                    | Proxy::Envoy
+                    | Proxy::Caddy
+                    | Proxy::Varnish
             );
             match start_proxy(proxy, transport, setup).await {
                 Ok((contestant, measured)) => {

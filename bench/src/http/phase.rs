@@ -77,6 +77,8 @@ impl Phase {
     pub fn takes(self, proxy: Proxy, transport: Transport) -> bool {
         let to = Transport::H2cUpstream;
         let has_both = proxy.speaks(to) && proxy.lacks(to).is_none();
+        // Clients of this phase speak HTTP/1.1, which this floor lacks.
+        let has_both = has_both && proxy != Proxy::FloorSteppeH2;
         let is_meant = has_both || self != Self::H2Upstream;
         is_meant && self.transports().contains(&transport)
     }

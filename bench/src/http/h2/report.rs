@@ -11,6 +11,7 @@ use super::super::report::{
 };
 use super::super::tls::report::bodies_table;
 use super::{CONNECTIONS, SHAPES, Wire};
+use crate::peer::floor::ON_STEPPE_H2;
 use crate::stats::{extremes, median, ratios};
 use crate::table::{Table, figure};
 
@@ -170,15 +171,17 @@ fn pairs(outcome: &Outcome) -> Vec<(String, Pair)> {
         let cpu_us = |r: &Results| r.streams[place].iter().map(|run| run.cpu_us).collect();
         let (key, label) = (KEYS[place], LABELS[place]);
         let to_h1 = compared(&outcome.http2, REFERENCE, label, cpu_us);
-        let to_floor = pair_by(&outcome.http2, label, ("steppe", "floor"), cpu_us);
+        let to = |results, floor| pair_by(results, label, ("steppe", floor), cpu_us);
+        let to_floors = ["floor", ON_STEPPE_H2].map(|floor| to(&outcome.http2, floor));
         let to_h2c = compared(&outcome.h2c_upstream, H2C_REFERENCE, label, cpu_us);
         all.extend(
             to_h1
                 .into_iter()
-                .chain(to_floor)
+                .chain(to_floors.into_iter().flatten())
                 .map(|pair| (key.to_owned(), pair)),
         );
-        all.extend(to_h2c.into_iter().map(|mut pair| {
+        let to_floor = to(&outcome.h2c_upstream, ON_STEPPE_H2);
+        all.extend(to_h2c.into_iter().chain(to_floor).map(|mut pair| {
             pair.further = " to h2c";
             (format!("{key}_to_h2c"), pair)
         }));
@@ -194,6 +197,8 @@ fn pairs(outcome: &Outcome) -> Vec<(String, Pair)> {
             compared(&outcome.grpc, H2C_REFERENCE, "gRPC", calls),
         ),
     ];
+    let to_floor = pair_by(&outcome.grpc, "gRPC", ("steppe", ON_STEPPE_H2), calls);
+    all.extend(to_floor.map(|pair| ("grpc".to_owned(), pair)));
     for (key, pairs) in bodies {
         all.extend(pairs.into_iter().map(|pair| (key.to_owned(), pair)));
     }
@@ -229,9 +234,14 @@ mod tests {
                 with_streams("steppe", 12.0),
                 with_streams("nginx", 20.0),
                 with_streams("floor", 10.0),
+                with_streams(ON_STEPPE_H2, 8.0),
             ],
             h2c_upstream: vec![with_streams("steppe", 18.0), with_streams("envoy", 36.0)],
-            grpc: vec![result("steppe", [20.0; 3]), result("envoy", [50.0; 3])],
+            grpc: vec![
+                result("steppe", [20.0; 3]),
+                result("envoy", [50.0; 3]),
+                result(ON_STEPPE_H2, [10.0; 3]),
+            ],
             ..Outcome::default()
         }
     }
@@ -247,8 +257,10 @@ mod tests {
         let pairs = &summary["pairs"];
         assert_eq!(pairs["tls_100"]["steppe/nginx"]["median"], 0.6);
         assert_eq!(pairs["tls_100"]["steppe/floor"]["median"], 1.2);
+        assert_eq!(pairs["tls_100"]["steppe/floor-steppe-h2"]["median"], 1.5);
         assert_eq!(pairs["tls_100_to_h2c"]["steppe/envoy"]["median"], 0.5);
         assert_eq!(pairs["grpc"]["steppe/envoy"]["median"], 0.4);
+        assert_eq!(pairs["grpc"]["steppe/floor-steppe-h2"]["median"], 2.0);
         assert_eq!(pairs["tls_10"], Value::Null, "it did not run");
         assert_eq!(summary["h2c_to_h1_upstream"], json!({"steppe": 1.5}));
     }

@@ -4,6 +4,7 @@ use super::super::measure::Results;
 use super::super::pairs::Pair;
 use super::super::report::{idle_bytes, mebibytes, saturated};
 use crate::page::{Figures, heading};
+use crate::peer::floor::ON_STEPPE_H2;
 use crate::peer::steppe::WITH_LOG;
 use crate::stats::{extremes, median};
 use crate::table::{grouped, joined};
@@ -17,6 +18,7 @@ pub fn columns(all: &[&[Results]]) -> Vec<(&'static str, String)> {
             let title = match result.name {
                 "steppe" => "Steppe".to_owned(),
                 "floor" => "floor".to_owned(),
+                ON_STEPPE_H2 => "floor on steppe-h2".to_owned(),
                 "haproxy" => heading("HAProxy", &result.version, 2),
                 "envoy" => heading("Envoy", &result.version, 2),
                 "caddy" => heading("Caddy", &result.version, 2),
