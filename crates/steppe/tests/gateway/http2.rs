@@ -3,6 +3,7 @@
 mod attacks;
 mod examples;
 mod grpc;
+mod nghttpd;
 mod overflows;
 mod protocols;
 mod responses;

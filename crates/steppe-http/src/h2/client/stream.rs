@@ -24,7 +24,7 @@ use crate::h2::send_head::StreamClosed;
 use crate::h2::turns::Turn;
 use crate::h2::websocket::{self, Tunnel};
 use crate::head::{Announced, ContentLength, ResponseHead};
-use crate::limits::{H2_UPSTREAM_STREAM_BYTES, INTERIM_RESPONSES_MAX};
+use crate::limits::H2_UPSTREAM_STREAM_BYTES;
 use crate::metrics::CloseReason;
 
 pub(super) struct ClientStream {
@@ -39,7 +39,6 @@ pub(super) struct ClientStream {
     incoming: Option<Incoming>,
     is_to_head: bool,
     tunnel: Tunnel,
-    interim_count: usize,
     has_response_begun: bool,
     /// A head without content waits for the end of its stream: DATA makes it malformed.
     ending: Option<Box<ResponseHead>>,
@@ -79,7 +78,6 @@ impl ClientStream {
             incoming: None,
             is_to_head: false,
             tunnel: Tunnel::No,
-            interim_count: 0,
             has_response_begun: false,
             ending: None,
             lease: None,
@@ -415,11 +413,8 @@ impl Upstream for ClientStream {
             false => Announced::Content,
         };
         let mut head = head::response_head(section, announced, &lease)?;
+        // The codec counts them.
         if head.is_interim() {
-            self.interim_count += 1;
-            if self.interim_count > INTERIM_RESPONSES_MAX {
-                return Poll::Ready(Err(GatewayError::bad_response()));
-            }
             return Poll::Ready(Ok(head));
         }
         if let Tunnel::Asked(key) = &self.tunnel {
